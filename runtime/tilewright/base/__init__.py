@@ -1,1 +1,1 @@
-"""What every other package may import: files, schemas, paths, text, locks, plugins."""
+"""The lowest layer, which every package may import: files, schemas, paths, text, locks, plugins."""

@@ -1,7 +1,8 @@
-"""Locks that no forked process finds held.
+"""Locks that are free in a forked process.
 
-A fork copies a lock as it is, and not the thread that holds it: the child would wait for ever. So a fork
-waits until these locks are free. Nor is what they guard, a library half loaded, ever copied halfway then.
+A fork copies a lock in its state, but not the thread that holds it, so the child would wait for ever. A fork
+therefore waits until these locks are free. So it also never copies guarded data in the middle of a change,
+such as a library that is half loaded.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _thread import RLock
 
-# Changed in single steps, without a lock: who makes a lock may hold another one, and a fork waits for that.
+# Changed in atomic steps, without a lock: a thread that makes a lock may hold another one, for which a fork
+# waits.
 _kept: list[weakref.ref[RLock]] = []
 _forking = threading.RLock()  # held while a fork is under way
-_held: list[RLock] = []  # by the thread that forks, from before until after
+_held: list[RLock] = []  # held by the thread that forks, while the fork is under way
 
 
 def fork_safe_lock() -> RLock:
@@ -31,7 +33,8 @@ def fork_safe_lock() -> RLock:
 
 
 def _acquire_all() -> None:
-    """Takes every lock. While one is not to be had it holds none: who has it may be waiting for another."""
+    """Takes every lock. It holds none while it waits for a busy lock, whose holder may wait for another
+    one."""
     _forking.acquire()
     locks = [lock for lock in (reference() for reference in list(_kept)) if lock is not None]
     while (busy := _acquire_until_busy(locks)) is not None:
@@ -40,7 +43,7 @@ def _acquire_all() -> None:
 
 
 def _acquire_until_busy(locks: list[RLock]) -> RLock | None:
-    """Takes the locks, or none of them and answers one that another thread holds."""
+    """Takes all of the locks and returns None, or takes none and returns one that another thread holds."""
     for lock in locks:
         if not lock.acquire(blocking=False):
             _release_held()

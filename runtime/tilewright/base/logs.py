@@ -1,9 +1,9 @@
-"""TILEWRIGHT_LOG: a log for whoever has not configured logging.
+"""TILEWRIGHT_LOG: a log for programs that do not configure logging.
 
-All messages go to the logger `tilewright` of the standard library. debug: what was decided, and why; info:
-what was done that took time or wrote a file; warning: what costs time or was passed over. Errors are raised.
-Without the variable nothing is set up: an application configures this logger as any other, and warnings that
-nobody handles reach stderr, as always in Python.
+All messages go to the logger `tilewright` of the standard library. debug: decisions and their reasons; info:
+actions that took time or wrote a file; warning: a cost in time, or a thing passed over. Errors are raised.
+Without the variable nothing is set up: an application configures this logger as any other, and unhandled
+warnings reach stderr, as always in Python.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ log = logging.getLogger("tilewright")
 
 
 class _File(logging.FileHandler):
-    """A file that messages are appended to, until the first that cannot be written: a warning then says so,
-    once, and no more are."""
+    """A log file that ends with the first message that cannot be written. One warning then says so."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         error = sys.exc_info()[1]
@@ -31,15 +30,15 @@ class _File(logging.FileHandler):
             return
         log.removeHandler(self)
         with suppress(OSError):
-            self.close()  # tries once more to write what is left
+            self.close()  # which tries again to write the rest
         log.warning("%s: %s; no log is kept any more", self.baseFilename, error.strerror)
 
 
 def set_up(value: str) -> logging.Handler | None:
     """Gives the logger a level and a handler, as `value` says: LEVEL (stderr), or LEVEL:FILE (appended to).
 
-    The root logger is left alone. What is wrong with `value` is logged as a warning: a log must not stop a
-    program. None where no handler was made.
+    The root logger is not changed. A fault in `value` is logged as a warning, because a log must not stop a
+    program. Returns None if no handler was made.
     """
     level, _, path = value.partition(":")
     if level.lower() not in LEVELS:

@@ -1,4 +1,4 @@
-"""What a schema says of a value that it does not take."""
+"""The exception for a value that does not match a schema."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import json
 from collections.abc import Mapping
 
 MOST_INTEGER = 2**63 - 1
-_SHOWN = 60  # of a value, in a message
+_SHOWN = 60  # characters of a value that a message shows
 
 
-class Mismatch(Exception):  # noqa: N818 (no error of its own: `reading` makes one of it)
-    """A value that is not what a schema wants."""
+class Mismatch(Exception):  # noqa: N818 (`reading` turns it into an error)
+    """A value does not match a schema."""
 
     def __init__(self, fault: str, *wrong: object) -> None:
         super().__init__(fault)
         self._fault, self._wrong = fault, wrong
-        self._steps: list[str] = []  # that lead to the value, the innermost first
+        self._steps: list[str] = []  # the path to the value, the innermost step first
 
     @classmethod
-    def wants(cls, wanted: str, given: object) -> Mismatch:
-        """Something is wanted in the place of `given`."""
-        return cls(f"{wanted} is wanted, not ", given)
+    def of(cls, expected: str, actual: object) -> Mismatch:
+        """The mismatch of a value that is not what the schema expects."""
+        return cls(f"expected {expected}, got ", actual)
 
     @property
     def fault(self) -> str:
-        """What there is instead; put together where it is told, as a union drops that of most members."""
+        """The message without the place. It is composed when it is read, because a union drops most of
+        them."""
         return self._fault + "".join(map(shown, self._wrong))
 
     def within(self, step: str) -> Mismatch:
-        """The same, one level further out."""
+        """The same mismatch, one level further out."""
         self._steps.append(step)
         return self
 
@@ -38,7 +39,7 @@ class Mismatch(Exception):  # noqa: N818 (no error of its own: `reading` makes o
 
 
 def shown(value: object) -> str:
-    """A value of JSON as messages show it: short, in ASCII."""
+    """A value of JSON in a message: short, in ASCII."""
     if isinstance(value, list):
         return "a list"
     if isinstance(value, Mapping):

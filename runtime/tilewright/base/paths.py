@@ -1,6 +1,6 @@
-"""Where the generated sources, the headers and the build cache are.
+"""The folders of the generated sources, the headers and the build cache.
 
-In a checkout they stand where the repository has them; in an installed wheel below
+In a checkout they are the repository's folders; in an installed wheel they are below
 `tilewright/_data`. `TILEWRIGHT_GENERATED`, `TILEWRIGHT_CACHE` and `TILEWRIGHT_TUNED` override.
 """
 
@@ -22,7 +22,7 @@ def generated_dir() -> Path:
 
 
 def shipped_generated_dir() -> Path:
-    """As `generated_dir`, of the modules that come with tilewright."""
+    """The folder of the modules that come with tilewright, whatever TILEWRIGHT_GENERATED is."""
     return _CHECKOUT / "generated" if in_checkout() else _PACKAGE / "_data" / "generated"
 
 
@@ -32,7 +32,7 @@ def include_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """The folder of built kernels and libraries; created by whoever writes there."""
+    """The folder of built kernels and libraries. It may not exist: whatever writes to it creates it."""
     if override := os.environ.get("TILEWRIGHT_CACHE"):
         return Path(override)
     import platformdirs  # noqa: PLC0415 (only a build or a load needs it)
@@ -43,8 +43,8 @@ def cache_dir() -> Path:
 def tuned_dirs() -> list[Path]:
     """The user's folders of tuned files, the first counts most; they may not exist.
 
-    TILEWRIGHT_TUNED lists them (empty: none); else there is one in the cache. What a project ships stands
-    beside its `generated/`, and counts least.
+    TILEWRIGHT_TUNED lists them (empty: none). By default there is one folder, in the cache. A project ships
+    its tuned files beside `generated/`, and these count least.
     """
     named = os.environ.get("TILEWRIGHT_TUNED")
     if named is None:
@@ -64,25 +64,25 @@ def shipped_dir(generated: Path) -> Path:
 
 
 def tuned_files(generated: Path, gpu: str, family: str) -> list[tuple[Path, bool]]:
-    """The tuned files that there are for the kernels below `generated`, the first counts most, and whether
-    each is shipped beside them."""
+    """The existing tuned files for the kernels below `generated`, the first counts most, and whether each is
+    shipped with the kernels."""
     own = [(tuned_file(folder, gpu, family), False) for folder in tuned_dirs()]
     shipped = (tuned_file(shipped_dir(generated), gpu, family), True)
     return [(path, is_shipped) for path, is_shipped in (*own, shipped) if path.exists()]
 
 
 def in_checkout() -> bool:
-    """True where the package runs from a repository: an editable install, or PYTHONPATH."""
+    """Whether the package runs from a repository: by an editable install, or by PYTHONPATH."""
     return (_CHECKOUT / "runtime" / "include" / "tilewright").is_dir()
 
 
 def in_each(folder: Path, name: str) -> list[Path]:
-    """The files of this name in the folders that stand in one, sorted; none where it is not there.
+    """The files of this name in the subfolders of a folder, sorted; none if the folder does not exist.
 
-    Half a millisecond less of a first lookup than pathlib's glob, which compiles patterns.
+    It saves the first lookup half a millisecond against pathlib's glob, which compiles patterns.
     """
     try:
-        found = [each / name for each in folder.iterdir()]
+        paths = [subfolder / name for subfolder in folder.iterdir()]
     except OSError:
         return []
-    return sorted(path for path in found if os.path.exists(path))  # noqa: PTH110 (raises nothing)
+    return sorted(path for path in paths if os.path.exists(path))  # noqa: PTH110 (raises nothing)

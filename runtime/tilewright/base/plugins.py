@@ -1,8 +1,9 @@
-"""Plugins: families that other packages bring, in the namespace package `tilewright_families`.
+"""Plugins: families of other packages, in the namespace package `tilewright_families`.
 
-A namespace package has no `__init__.py` and is made of the folders of that name on sys.path, so that any
-distribution may put a family into it, and to list them is to list folders. A family's folder has the modules
-of one that comes with tilewright (`families/<family>/`), and folders `templates` and `include`.
+A namespace package has no `__init__.py`, and consists of all folders of its name on sys.path. So any
+distribution may put a family into it, and listing the families is listing folders. A family's folder has the
+same modules as a family that comes with tilewright (`families/<family>/`), and folders `templates` and
+`include`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ NAMESPACE = "tilewright_families"
 
 @cache
 def families() -> dict[str, Path]:
-    """The folder of each such family, by its name; nothing of it is imported."""
+    """The folder of each plugin family, by its name. The family is not imported."""
     spec = find_spec(NAMESPACE)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     return {
-        found.name: Path(place, found.name)
+        module.name: Path(place, module.name)
         for place in reversed(places)
-        for found in iter_modules([place])
-        if found.ispkg
+        for module in iter_modules([place])
+        if module.ispkg
     }
 
 

@@ -1,8 +1,8 @@
-"""Reads files of data: tables, tuned files, reports, records, lists of sizes, specs.
+"""Reads data files: tables, tuned files, reports, records, lists of sizes, specs.
 
-Whoever wrote a file, reading it ends soon and says what is wrong with it: only regular files are read (a pipe
-would wait for ever), of a bounded size and depth, and a schema (`schema`) has checked all values
-before anything uses them.
+Reading any file ends soon, and names the file's faults. Only regular files are read, because a pipe would
+wait for ever; their size and depth are bounded; and a schema (`schema`) checks all values before they are
+used.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tilewright.errors import UnreadableFileError
 if TYPE_CHECKING:
     from tilewright.base.schema import Schema
 
-MOST_BYTES = 128 << 20  # 100,000 kernels are a table of 70 MB
-MOST_ITEMS = 5_000_000  # of JSON that is parsed whole; Python makes 70 bytes of an empty list
+MOST_BYTES = 128 << 20  # a table of 100,000 kernels has 70 MB
+MOST_ITEMS = 5_000_000  # values of JSON that is parsed whole; an empty list takes 70 bytes in Python
 MOST_YAML_BYTES = 8 << 20
-MOST_YAML_EVENTS = 500_000  # of a list of sizes; PyYAML makes 1 KB of each, and takes 10 us
-MOST_DEPTH = 32  # of YAML; of JSON, what a schema takes
+MOST_YAML_EVENTS = 500_000  # parser events of a YAML file; each takes 1 KB and 10 us in PyYAML
+MOST_DEPTH = 32  # levels of YAML; a schema limits those of JSON
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -34,13 +34,13 @@ _KINDS = {
 
 
 def contents(path: Path | str, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file, or of one that a link leads to.
+    """The bytes of a regular file, or of the file that a link leads to.
 
-    Raises FileNotFoundError where there is none, UnreadableFileError where something else stands there, it
-    has more than `most` bytes, or may not be read.
+    Raises FileNotFoundError if it does not exist, UnreadableFileError if it is not a regular file, has more
+    than `most` bytes, or may not be read.
     """
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody to write to it.
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
@@ -59,28 +59,28 @@ def contents(path: Path | str, most: int = MOST_BYTES) -> bytes:
 
 
 def text(path: Path, most: int = MOST_BYTES) -> str:
-    """As `contents`; UnreadableFileError also where they are not UTF-8."""
+    """The text of a file. Raises as `contents`, and UnreadableFileError if it is not UTF-8."""
     return _decoded(path, contents(path, most))
 
 
 def load_json(path: Path, schema: Schema) -> Any:
-    """The content of a JSON file that the schema takes.
+    """The content of a JSON file that matches the schema.
 
-    Raises FileNotFoundError where there is none, UnreadableFileError, which names the place in the file,
-    where it is something else.
+    Raises FileNotFoundError if it does not exist, UnreadableFileError, which names the place in the file, if
+    it is not such JSON.
     """
     return parse_json(path, contents(path), schema)
 
 
 def parse_json(path: Path, data: bytes, schema: Schema) -> Any:
-    """As `load_json`, of what was read of the file."""
-    found = loads(path, _decoded(path, data))
-    check(path, found, schema)
-    return found
+    """Same as `load_json`, for bytes that were read from the file."""
+    content = loads(path, _decoded(path, data))
+    check(path, content, schema)
+    return content
 
 
 def loads(path: Path | str, text: str) -> Any:
-    """JSON of a file, or of a part of one, that no schema has seen. Raises UnreadableFileError."""
+    """The JSON of a file or of a part of one, not checked by a schema. Raises UnreadableFileError."""
     if sum(map(text.count, ",[{")) > MOST_ITEMS:
         raise UnreadableFileError(path, f"not JSON of ours: more than {MOST_ITEMS:,} values")
     try:
@@ -96,7 +96,7 @@ def loads(path: Path | str, text: str) -> Any:
 
 
 def check(path: Path | str, value: Any, schema: Schema) -> None:
-    """Raises UnreadableFileError where the schema does not take what the file holds."""
+    """Raises UnreadableFileError if the content of a file does not match the schema."""
     try:
         schema.check(value)
     except Mismatch as mismatch:
@@ -104,9 +104,9 @@ def check(path: Path | str, value: Any, schema: Schema) -> None:
 
 
 def load_yaml(path: Path) -> Any:
-    """The values of a YAML file, as YAML's safe types. Tags are refused, and aliases, which can stand for far
-    more than is written. Raises as `load_json`."""
-    import yaml  # noqa: PLC0415 (40 ms, and most commands read none)
+    """The values of a YAML file, as YAML's safe types. Tags are refused, and also aliases, which can expand
+    to far more than is written. Raises as `load_json`."""
+    import yaml  # noqa: PLC0415 (40 ms, and most commands read no YAML)
 
     text = _decoded(path, contents(path, MOST_YAML_BYTES))
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -138,10 +138,11 @@ def _place(mark: Any) -> str:
 
 
 def _read(descriptor: int, path: Path | str, size: int, most: int) -> bytes:
-    """As many bytes as the file says that it has. Files of /proc say 0, and some of them never end."""
+    """As many bytes as the file's size says. Files of /proc have size 0, and some of them never end."""
     if size > most:
         raise UnreadableFileError(path, f"more than {most} bytes")
-    # All of it, as a rule: nothing is put together then. Some files of /proc give nothing less than a page.
+    # Usually one read gets the whole file, and nothing is joined. Some files of /proc return whole pages
+    # only.
     parts = [os.read(descriptor, max(size + 1, 4096))]
     length = len(parts[0])
     while length <= size and (part := os.read(descriptor, size + 1 - length)):
@@ -163,4 +164,6 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
 
 
-_JSON = json.JSONDecoder(parse_constant=_no_number)  # `json.loads` would make one for each row of a table
+_JSON = json.JSONDecoder(
+    parse_constant=_no_number
+)  # `json.loads` would make a decoder for each row of a table

@@ -1,10 +1,10 @@
-"""What a file must hold, as plain data: `Object({"name": String(), "tile": Array(Integer(1), 3)})`.
+"""Schemas of files, as plain data: `Object({"name": String(), "tile": Array(Integer(1), 3)})`.
 
-The words are those of JSON Schema. `check` answers nothing, or raises Mismatch, which says where a value
-stands, what is wanted there and what there is. A row of a table is checked in some 7 us.
+The names are those of JSON Schema. `check` returns nothing, or raises Mismatch, which names the place of the
+value, the expected value and the actual one. Checking a row of a table takes about 7 us.
 
-Who looks a kernel up for the first time waits for all of this: the classes are no dataclasses, of which each
-takes a fifth of a millisecond to make, and what checks fields does it without a call for each.
+The first lookup of a kernel waits for this module. So the classes are not dataclasses, each of which takes a
+fifth of a millisecond to make, and texts among the fields are checked together, without a call for each.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from typing import Any, Protocol
 from tilewright.base.mismatch import MOST_INTEGER, Mismatch, shown
 
 _MOST_TEXT = 65536  # characters
-_MOST_DEPTH = 8  # of what `Anything` takes
+_MOST_DEPTH = 8  # levels of a value of `Anything`
 
 
 class Schema(Protocol):
-    """What a value must be."""
+    """The values that are legal at a place."""
 
     @property
-    def wanted(self) -> str:
-        """It in words, with an article."""
+    def expected(self) -> str:
+        """The legal values in words, with an article."""
         ...
 
     def check(self, value: Any) -> None:
-        """Raises Mismatch where the value is something else."""
+        """Raises Mismatch if the value is not legal."""
         ...
 
 
 class String:
-    """Text, all of which matches `pattern` where there is one, in ASCII; `wanted` says so in words."""
+    """A text. If there is a `pattern`, the whole text matches it, as ASCII; `expected` says so in words."""
 
-    def __init__(self, pattern: str = "", wanted: str = "text") -> None:
+    def __init__(self, pattern: str = "", expected: str = "text") -> None:
         self.pattern = pattern
-        self.wanted = wanted
+        self.expected = expected
 
     @cached_property
     def _matches(self) -> Callable[[str], object]:
@@ -52,18 +52,18 @@ class String:
             or (self.pattern and not self._matches(value))
             or not (value.isascii() or _encodable(value))
         ):
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
 
 
 class Pattern:
     """A regular expression."""
 
-    wanted = "a regular expression"
+    expected = "a regular expression"
 
     def check(self, value: Any) -> None:
         _TEXT.check(value)
         if not _is_pattern(value):
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
 
 
 class Integer:
@@ -74,7 +74,7 @@ class Integer:
         self.most = most
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         upper = "" if self.most == MOST_INTEGER else f" to {self.most}"
         return (
             f"a whole number from {self.least}{upper}" if upper else f"a whole number, {self.least} or more"
@@ -82,7 +82,7 @@ class Integer:
 
     def check(self, value: Any) -> None:
         if type(value) is not int or not self.least <= value <= self.most:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
 
 
 class Number:
@@ -92,30 +92,30 @@ class Number:
         self.positive = positive
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         return "a number above 0" if self.positive else "a number, 0 or more"
 
     def check(self, value: Any) -> None:
         if type(value) not in (int, float) or not 0 <= value < inf or value > MOST_INTEGER:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
         if self.positive and not value:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
 
 
 class Boolean:
-    wanted = "true or false"
+    expected = "true or false"
 
     def check(self, value: Any) -> None:
         if type(value) is not bool:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
 
 
 class Null:
-    wanted = "null"
+    expected = "null"
 
     def check(self, value: Any) -> None:
         if value is not None:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
 
 
 class Enum:
@@ -125,28 +125,28 @@ class Enum:
         self.values = values
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         return f"one of {', '.join(self.values)}" if len(self.values) > 1 else self.values[0]
 
     def check(self, value: Any) -> None:
         if type(value) is not str or value not in self.values:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
 
 
 class Array:
-    """A list of items of one kind, `length` of them where that is given."""
+    """A list of items of one kind; `length` of them, unless it is None."""
 
     def __init__(self, item: Schema, length: int | None = None) -> None:
         self.item = item
         self.length = length
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         return "a list" if self.length is None else f"a list of {self.length}"
 
     def check(self, value: Any) -> None:
         if type(value) is not list or (self.length is not None and len(value) != self.length):
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
         for index, item in enumerate(value):
             try:
                 self.item.check(item)
@@ -157,7 +157,7 @@ class Array:
 class Map:
     """A mapping of any names to values of one kind."""
 
-    wanted = "a mapping"
+    expected = "a mapping"
 
     def __init__(self, value: Schema, name: Schema | None = None) -> None:
         self.value = value
@@ -166,24 +166,24 @@ class Map:
 
     def check(self, value: Any) -> None:
         if type(value) is not dict:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
         names_are_right = self._any_name and _short_ascii(value)
         if names_are_right and self._any_value and _short_ascii(value.values()):
             return
         name: object = None
         try:
-            for name, one in value.items():
+            for name, item in value.items():
                 if not names_are_right:
                     self.name.check(name)
-                self.value.check(one)
+                self.value.check(item)
         except Mismatch as mismatch:
             raise mismatch.within(f".{shown(name).strip(chr(34))}") from None
 
 
 class Object:
-    """A mapping with these fields. Others are of `others`, or, where that is None, there are none."""
+    """A mapping with these fields. Other fields match `others`; if that is None, they are not allowed."""
 
-    wanted = "a mapping"
+    expected = "a mapping"
 
     def __init__(
         self,
@@ -192,25 +192,25 @@ class Object:
         others: Schema | None = None,
     ) -> None:
         self.required = required or {}
-        known = {**self.required, **(optional or {})}
-        self._checks = {name: schema.check for name, schema in known.items()}
+        schemas = {**self.required, **(optional or {})}
+        self._checks = {name: schema.check for name, schema in schemas.items()}
         self._check_other = None if others is None else others.check
-        self._plain = _any_text(others) and all(map(_any_text, known.values()))
+        self._plain = _any_text(others) and all(map(_any_text, schemas.values()))
 
     def check(self, value: Any) -> None:
         if type(value) is not dict:
-            raise Mismatch.wants(self.wanted, value)
+            raise Mismatch.of(self.expected, value)
         for name in self.required:
             if name not in value:
                 raise Mismatch(f"there is no {name!r}")
         if self._plain and _short_ascii(value.values()):
             return
         try:
-            for name, one in value.items():
+            for name, item in value.items():
                 check = self._checks.get(name, self._check_other)
                 if check is None:
                     break
-                check(one)
+                check(item)
             else:
                 return
         except Mismatch as mismatch:
@@ -219,14 +219,14 @@ class Object:
 
 
 class Union:
-    """What one of several schemas takes."""
+    """A value that matches one of several schemas."""
 
     def __init__(self, members: tuple[Schema, ...]) -> None:
         self.members = members
 
     @property
-    def wanted(self) -> str:
-        return " or ".join(member.wanted for member in self.members)
+    def expected(self) -> str:
+        return " or ".join(member.expected for member in self.members)
 
     def check(self, value: Any) -> None:
         for member in self.members:
@@ -234,13 +234,13 @@ class Union:
                 return member.check(value)
             except Mismatch:
                 continue
-        raise Mismatch.wants(self.wanted, value)
+        raise Mismatch.of(self.expected, value)
 
 
 class Anything:
-    """Any value of JSON that is not nested deeply."""
+    """Any value of JSON that is not nested too deeply."""
 
-    wanted = f"a value nested {_MOST_DEPTH} deep at most"
+    expected = f"a value nested {_MOST_DEPTH} deep at most"
 
     def check(self, value: Any) -> None:
         self._check(value, _MOST_DEPTH)
@@ -253,9 +253,9 @@ class Anything:
             _NUMBER.check(value)
         elif kind in (list, dict):
             if not levels:
-                raise Mismatch.wants(self.wanted, value)
-            for one in value.values() if kind is dict else value:
-                self._check(one, levels - 1)
+                raise Mismatch.of(self.expected, value)
+            for item in value.values() if kind is dict else value:
+                self._check(item, levels - 1)
 
 
 _TEXT = String()
@@ -263,12 +263,12 @@ _NUMBER = Integer(-MOST_INTEGER)
 
 
 def _any_text(schema: Schema | None) -> bool:
-    """Whether it takes every text, and nothing else."""
+    """Whether a schema accepts every text, and nothing else."""
     return type(schema) is String and not schema.pattern
 
 
 def _short_ascii(values: Collection[Any]) -> bool:
-    """Whether these are texts that `String` takes, as far as that is seen at once."""
+    """Whether the values are ASCII texts that `String` accepts. False may also be a wrong answer."""
     try:
         whole = "".join(values)
     except TypeError:  # something else is among them
@@ -286,7 +286,7 @@ def _is_pattern(text: str) -> bool:
 
 
 def _encodable(text: str) -> bool:
-    """Whether UTF-8 has the text: JSON can spell halves of characters, which no terminal takes."""
+    """Whether UTF-8 can encode the text: JSON can spell halves of characters, which no terminal accepts."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -295,5 +295,5 @@ def _encodable(text: str) -> bool:
 
 
 def fields(names: Iterable[str], schema: Schema) -> dict[str, Schema]:
-    """Several fields of one kind."""
+    """Several fields with one schema."""
     return dict.fromkeys(names, schema)

@@ -1,4 +1,4 @@
-"""How values, lists of words and tables are spelt for people, and which word may have been meant."""
+"""Spells values, lists and tables for people, and finds the word that a misspelt word may mean."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 
-# What others call types, and we do.
+# Names of types in other libraries, and ours.
 _OTHER_NAMES = {
     "fp8": "e4m3", "float8": "e4m3", "fp8_e4m3": "e4m3", "float8_e4m3fn": "e4m3", "fp8_e5m2": "e5m2",
     "float8_e5m2": "e5m2", "int8": "s8", "i8": "s8", "int32": "s32", "half": "f16", "float": "f32",
     "fp4": "nvfp4",
 }  # fmt: skip
-_NARROWEST, _WIDEST, _ELSEWHERE = 60, 160, 80  # columns; the last where output is no terminal
-# A comparison of two words takes time with the product of their lengths: 10 us for names of fields.
+_NARROWEST, _WIDEST, _ELSEWHERE = 60, 160, 80  # columns; the last if output is no terminal
+# Comparing two words takes time in proportion to the product of their lengths: 10 us for names of fields.
 _LONGEST_WORD = 100
 _MOST_CANDIDATES = 1000
 _MOST_QUOTED = 60  # characters of a value in a message
-_LEAST_TEXT = 40  # columns of a table's last cells, below which they stand under the others
+_LEAST_TEXT = 40  # columns that a table's last cells need; if fewer are left, they go below the other cells
 
 
 def width() -> int:
-    """Columns that tables and texts fill at most: those of the terminal; 80 where output goes elsewhere, so
-    that it is the same everywhere."""
+    """The most columns of tables and texts: those of the terminal, or 80 if output goes elsewhere, so that it
+    is equal everywhere."""
     if sys.stdout is None or not sys.stdout.isatty():
         return _ELSEWHERE
-    import shutil  # noqa: PLC0415 (1.5 ms, of a terminal alone)
+    import shutil  # noqa: PLC0415 (1.5 ms, and only a terminal needs it)
 
     return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
 
@@ -40,20 +40,20 @@ def text(value: object) -> str:
 
 
 def listed(items: list[str], shown: int = 12) -> str:
-    """`a, b, c`, or the first ones of a long list and how many more there are."""
+    """`a, b, c`, or the first items of a long list and the number of the others."""
     more = f", and {len(items) - shown:,} more" if len(items) > shown else ""
     return (", ".join(items[:shown]) or "none") + more
 
 
 def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that is likely meant, if any is near; case does not count. Types that other libraries
-    call otherwise are known."""
+    """The candidate that a wrong word likely means, if any is near. Case does not count. Other libraries'
+    names of types are known."""
     if len(wrong) > _LONGEST_WORD:
         return None
     candidates = sorted(candidates)[:_MOST_CANDIDATES]
-    known = _OTHER_NAMES.get(wrong.lower())
-    if known in candidates:
-        return known
+    own_name = _OTHER_NAMES.get(wrong.lower())
+    if own_name in candidates:
+        return own_name
     folded = {candidate.lower(): candidate for candidate in candidates}
     from difflib import get_close_matches  # noqa: PLC0415 (a millisecond, and most words are right)
 
@@ -62,7 +62,7 @@ def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
 
 
 def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:
-    """`"; did you mean 'x'?"`, or the empty string where nothing is near."""
+    """`"; did you mean 'x'?"`, or the empty string if no candidate is near."""
     near = nearest(wrong, candidates)
     return f"; did you mean {near!r}?" if near else ""
 
@@ -77,11 +77,11 @@ def wrapped(text: str, indent: str = "", hanging: str | None = None) -> list[str
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Rows of a name, columns, and a text last, aligned.
+    """Aligned rows of a name, columns, and a text last.
 
-    Where one of them does not fit `width()` columns, texts are broken beside the columns if these leave 40
-    columns. Else the columns stand under the name, and the text under these where it has to; columns that are
-    too wide themselves are not aligned.
+    If a row does not fit into `width()` columns and 40 are left beside the columns, the text is broken there.
+    If fewer are left, the columns go below the name, and the text below the columns if it does not fit beside
+    them. Columns that are too wide themselves are not aligned.
     """
     most = width()
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -115,12 +115,12 @@ def _aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text in quotes, as a message quotes it: cut where nobody would read on."""
+    """The text in quotes for a message; a long text is cut."""
     return (
         repr(text) if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]!r}... ({len(text):,} characters)"
     )
 
 
 def cut(text: str) -> str:
-    """The same without quotes."""
+    """The text for a message, without quotes; a long text is cut."""
     return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}... ({len(text):,} characters)"

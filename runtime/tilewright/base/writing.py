@@ -1,8 +1,8 @@
 """Writes files: whole or not at all, and never through a symbolic link.
 
-A project's files come from branches that nobody has read yet, and a link among them may lead to any file of
-whoever runs a command. So a link in the place of a file, or of a folder of the project that is written to,
-is an error that names it.
+A project's files may come from a branch that nobody has reviewed, and a link among them may lead to any file
+of the user who runs a command. So a link in the place of a written file, or of its folder in the project, is
+an error that names the link.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewright.errors import UnwritableFileError
 
 
 def check(path: Path, root: Path | None = None) -> None:
-    """Raises UnwritableFileError where `path` is a link, or one of its folders below `root` is."""
+    """Raises UnwritableFileError if `path` is a link, or one of its folders below `root` is."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 (a `..` leads where its text says)
     places = [path]
     if root is not None and path.is_relative_to(root := Path(os.path.abspath(root))):  # noqa: PTH100
@@ -33,9 +33,9 @@ def check(path: Path, root: Path | None = None) -> None:
 
 
 def write(path: Path, data: str | bytes, root: Path | None = None, *, sync: bool = False) -> None:
-    """Replace the file at `path`, or make it; text is UTF-8. `sync`: it is on the disk when this returns.
+    """Replaces or makes the file at `path`; text is UTF-8. `sync`: it is on the disk when this returns.
 
-    A device or a pipe that `path` names itself is written to. Raises as `check` does, and OSError.
+    If `path` is a device or a pipe, the data are written to it. Raises as `check` does, and OSError.
     """
     check(path, root)
     data = data.encode() if isinstance(data, str) else data
@@ -51,16 +51,16 @@ def write(path: Path, data: str | bytes, root: Path | None = None, *, sync: bool
 
 
 def replace(draft: str, path: str, data: bytes, *, mode: int | None = None, sync: bool = False) -> None:
-    """Write `draft`, then move it into the place of `path`; what killed runs left in its own place goes.
+    """Writes `draft`, then moves it to `path`. A draft that a killed run has left is replaced.
 
-    `mode`: who may read and write the file, if not whom the process's umask says.
+    `mode`: the file's permissions; by default the process's umask decides.
     """
     try:
         descriptor = _new(draft)
         if mode is not None:
             os.fchmod(descriptor, mode & 0o777)
         _fill(descriptor, data, sync=sync)
-        os.replace(draft, path)  # noqa: PTH105 (pathlib doubles the cost of what is done for every kernel)
+        os.replace(draft, path)  # noqa: PTH105 (pathlib doubles its cost, and it is done for every kernel)
     except BaseException:
         with suppress(OSError):
             os.unlink(draft)  # noqa: PTH108
@@ -68,7 +68,7 @@ def replace(draft: str, path: str, data: bytes, *, mode: int | None = None, sync
 
 
 def _new(path: str) -> int:
-    """A descriptor of a new file. O_EXCL makes none through a link, or of a file with other names."""
+    """A descriptor of a new file. O_EXCL does not open a link, nor a file that has other names."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o666)

@@ -1,1 +1,1 @@
-"""What a family declares of a call: its problems, its arguments, its tactics, the rows of its tables."""
+"""The declarations of a family: its problems, its arguments, its tactics, the rows of its tables."""

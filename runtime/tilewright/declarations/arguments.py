@@ -1,7 +1,7 @@
 """The C struct of a family's arguments, filled for a problem and for the tensors of a call.
 
-A launcher (tilewright/launcher.hpp) is made of the struct, of how each operand lies, and of where each number
-goes. It takes only operands that lie so.
+A launcher (tilewright/launcher.hpp) is made from the struct, the layout of each operand, and the offset of
+each number. It takes only operands of the same layout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DLPACK = {
 
 
 class Launchable(NamedTuple):
-    """What `launcher` of a module's table takes beside the kernel's name."""
+    """The arguments of a module's `launcher`, besides the kernel's name."""
 
     arguments: bytes
     operands: tuple[tuple[int, ...], ...]
@@ -38,13 +38,13 @@ class Launchable(NamedTuple):
 
 @functools.cache
 def members(interface: Interface) -> tuple[tuple[str, Any], ...]:
-    """The struct's members and their types: extents, addresses, distances, numbers, codes, tactic."""
+    """The struct's members and their types: extents, addresses, strides, numbers, codes, tactic."""
     tactic = type(interface.tactic.name, (ctypes.Structure,), {
         "_fields_": [(name, ctypes.c_int32) for name in interface.tactic.members],
     })  # fmt: skip
     strides = [operand.strides() for operand in interface.operands]
-    leading = [one[0] for one in strides if one]
-    batches = [one[1] for one in strides if len(one) > 1]
+    leading = [names[0] for names in strides if names]
+    batches = [names[1] for names in strides if len(names) > 1]
     return (
         *((name, ctypes.c_int32) for name in interface.extents),
         *((operand.member, ctypes.c_void_p) for operand in interface.operands),
@@ -57,13 +57,13 @@ def members(interface: Interface) -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def struct(interface: Interface) -> type[ctypes.Structure]:
-    """The C struct, as ctypes has it."""
+    """The C struct as a type of ctypes."""
     return type(f"tilewright_{interface.family}_args", (ctypes.Structure,), {"_fields_": members(interface)})
 
 
 def packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> bytes:
-    """The arguments of a problem that has no tensors yet: matrices without gaps, but that their rows begin at
-    multiples of what their address is aligned to."""
+    """The arguments of a problem that has no tensors yet. The matrices have no gaps, except that each row
+    begins at a multiple of the address's alignment."""
     return bytes(_packed(interface, problem, tactic, sm_count))
 
 
@@ -77,37 +77,42 @@ def launchable(
     alignments: Mapping[str, int],
     passed: Sequence[torch.Tensor | None] | None = None,
 ) -> Launchable:
-    """For operands that lie as `tensors`, in the interface's order; `alignments`: bytes that a kernel asks of
-    an operand's address, where it asks for more than all do. `passed`: what calls pass, where `tensors` are
-    views of it, with the same first element."""
-    made = _packed(interface, problem, tactic, sm_count)
+    """The arguments of a launcher for operands with the layouts of `tensors`, in the interface's order.
+
+    `alignments`: the bytes that a kernel requires of an operand's address, if it requires more than the
+    declaration. `passed`: the tensors that calls pass, if `tensors` are views of them with the same first
+    element.
+    """
+    filled = _packed(interface, problem, tactic, sm_count)
     kind = struct(interface)
-    told = []
+    operands = []
     for operand, tensor, as_passed in zip(interface.operands, tensors, passed or tensors, strict=True):
         if tensor is None:
-            told.append(())
+            operands.append(())
             continue
         if isinstance(operand, Matrix):
-            _set_strides(made, operand, tensor, problem)
+            _set_strides(filled, operand, tensor, problem)
         elif isinstance(operand, Packed) and operand.has_gaps(problem):
-            setattr(made, operand.strides()[0], _leading(tensor))
+            setattr(filled, operand.strides()[0], _leading(tensor))
         offset = getattr(kind, operand.member).offset
         alignment = max(operand.alignment, alignments.get(operand.name, 1))
         twin = _twin(interface, operand, tensors)
         assert as_passed is not None
-        told.append((offset, alignment, int(operand.written), twin, *_layout(operand, as_passed, problem)))
+        operands.append(
+            (offset, alignment, int(operand.written), twin, *_layout(operand, as_passed, problem))
+        )
     numbers = tuple(getattr(kind, number.member).offset for number in interface.numbers)
-    return Launchable(bytes(made), tuple(told), numbers)
+    return Launchable(bytes(filled), tuple(operands), numbers)
 
 
 def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> ctypes.Structure:
-    made = struct(interface)()
+    filled = struct(interface)()
     for name in interface.extents:
-        setattr(made, name, getattr(problem, name))
+        setattr(filled, name, getattr(problem, name))
     for code in interface.codes:
-        setattr(made, code.name, code.value(problem))
+        setattr(filled, code.name, code.value(problem))
     for name, value in interface.tactic.value(tactic, sm_count).items():
-        setattr(made.tactic, name, value)
+        setattr(filled.tactic, name, value)
     for operand in interface.operands:
         if isinstance(operand, Matrix):
             rows, columns = operand.shape(problem)
@@ -115,55 +120,59 @@ def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> c
             unit = max(1, 8 * operand.alignment // bits(operand.type_of(problem)))
             width = -(-inner // unit) * unit
             leading, batch = operand.strides()
-            setattr(made, leading, width)
-            setattr(made, batch, width * outer)
+            setattr(filled, leading, width)
+            setattr(filled, batch, width * outer)
         elif distances := operand.strides():
-            setattr(made, distances[0], blockwise_scales.leading(getattr(problem, interface.extents[0])))
-    return made
+            setattr(filled, distances[0], blockwise_scales.leading(getattr(problem, interface.extents[0])))
+    return filled
 
 
-def _set_strides(made: ctypes.Structure, matrix: Matrix, tensor: torch.Tensor, problem: Any) -> None:
-    """The distances of a matrix, from elements of its tensor to elements of its type."""
+def _set_strides(filled: ctypes.Structure, matrix: Matrix, tensor: torch.Tensor, problem: Any) -> None:
+    """Sets the strides of a matrix, converted from elements of its tensor to elements of its type."""
     size = 8 * tensor.element_size() // bits(matrix.type_of(problem))
     row, column = tensor.dim() - 2, tensor.dim() - 1
     outer, inner = (row, column) if matrix.inner(problem) == "columns" else (column, row)
     leading, batch = matrix.strides()
-    # Frameworks write what they like for the stride of an extent of 1, and a tensor map wants a legal one.
+    # The stride of an extent of 1 is arbitrary in frameworks, but a tensor map requires a legal one.
     unit = max(1, TMA_BYTES // tensor.element_size())
     step = tensor.stride(outer) if tensor.shape[outer] > 1 else -(-tensor.shape[inner] // unit) * unit
-    setattr(made, leading, step * size)
+    setattr(filled, leading, step * size)
     several = tensor.dim() == 3 and tensor.shape[0] > 1
-    setattr(made, batch, tensor.stride(0) * size if several else 0)
+    setattr(filled, batch, tensor.stride(0) * size if several else 0)
 
 
 def _dlpack(name: str) -> tuple[int, int, int]:
-    """A type as DLPack has it: code, bits, lanes."""
+    """A type's code, bits and lanes in DLPack."""
     return (*_DLPACK[name], _DLPACK_LANES.get(name, 1))
 
 
 def _leading(tensor: torch.Tensor) -> int:
-    """Between columns, of which a single one says nothing."""
+    """The stride between columns; that of a dense tensor if there is a single column."""
     return int(tensor.stride(-1)) if tensor.shape[-1] > 1 else blockwise_scales.leading(tensor.shape[-2])
 
 
 def _twin(interface: Interface, operand: Operand, tensors: Sequence[torch.Tensor | None]) -> int:
-    """The operand that this one may be, where both lie alike; -1 where there is none."""
+    """The index of the operand whose tensor this one may share, if both have one layout; -1 if there is
+    none."""
     if not operand.twin:
         return -1
     index = interface.names.index(operand.twin)
-    own, other = tensors[interface.names.index(operand.name)], tensors[index]
-    return index if own is not None and layout_of(own) == layout_of(other) else -1
+    own, twin = tensors[interface.names.index(operand.name)], tensors[index]
+    return index if own is not None and layout_of(own) == layout_of(twin) else -1
 
 
 def _layout(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ...]:
-    """Device, types and layout of an operand, as `Operand` of tilewright/launcher.hpp takes them."""
+    """The device, types and layout of an operand, as `Operand` of tilewright/launcher.hpp takes them."""
     name = str(tensor.dtype).removeprefix("torch.")
     own = TYPES[operand.type_of(problem)] if operand.raw else None
     types = (own.torch, "uint8") if own is not None and own.bits <= 8 else (name, name)
-    of = (max(tensor.get_device(), 0), *(number for each in types for number in _dlpack(each)))
+    device_and_types = (
+        max(tensor.get_device(), 0),
+        *(number for dtype in types for number in _dlpack(dtype)),
+    )
     strided = isinstance(operand, Packed) and operand.has_gaps(problem)
     shaped = isinstance(operand, Packed) and operand.has_shape(problem)
     if not (isinstance(operand, Matrix) or strided or shaped):
-        return (*of, -1, tensor.numel())
+        return (*device_and_types, -1, tensor.numel())
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return (*of, tensor.dim(), *(number for pair in pairs for number in pair))
+    return (*device_and_types, tensor.dim(), *(number for pair in pairs for number in pair))

@@ -40,7 +40,7 @@ def names() -> list[str]:
 
 
 def of_op(word: str) -> str:
-    """`"; OP is an op of FAMILY"` of an op whose family is called otherwise, else ""."""
+    """`"; OP is an op of FAMILY"` if `word` is an op whose family has another name, else ""."""
     for name, home in packages().items():
         if word != name and word in import_module(home).OPS:
             return f"; {word} is an op of {name}"
@@ -48,15 +48,14 @@ def of_op(word: str) -> str:
 
 
 def meant(word: str, families: Collection[str]) -> str:
-    """What a word that is none of these families may mean, to end a message with: "" where nothing is like
-    it."""
-    from tilewright.base.spelling import did_you_mean  # noqa: PLC0415 (of a message alone)
+    """The end of an unknown-family message: `"; did you mean 'x'?"`, `"; OP is an op of FAMILY"`, or ""."""
+    from tilewright.base.spelling import did_you_mean  # noqa: PLC0415 (only a message needs it)
 
     return of_op(word) or did_you_mean(word, families)
 
 
 def part(name: str, module: str) -> Any:
-    """A module of a family's package. Raises ModuleNotFoundError where there is none."""
+    """A module of a family's package. Raises ModuleNotFoundError if it does not exist."""
     own = f"{IN_TREE}.{name}"
     try:
         return import_module(".".join((own, module)))
@@ -67,13 +66,13 @@ def part(name: str, module: str) -> Any:
 
 
 def words_of(name: str) -> Words[Any]:
-    """The words in which a family's problems are asked for."""
+    """The vocabulary of a family's problems."""
     words: Words[Any] = part(name, "vocabulary").WORDS
     return words
 
 
 def default_name() -> str:
-    """The family that a command means which names none."""
+    """The family of a command that does not name one."""
     return next(name for name in names() if words_of(name).default)
 
 
@@ -85,8 +84,9 @@ def targets_of(name: str) -> tuple[str, ...]:
 
 @cache
 def kind_of(name: str) -> Schema:
-    """What tuned files hold of a family's kinds of problems: any of the problem's fields but extents and
-    alignment. A family whose words do not tell all of it says it in its `row`."""
+    """The schema of a family's kinds of problems in tuned files: the problem's fields except extents and
+    alignment. A family defines it in its `row` as KIND if its vocabulary does not hold all of these
+    fields."""
     from tilewright.declarations.kind_schema import kind_schema  # noqa: PLC0415 (for tuned files alone)
 
     own: Schema | None = getattr(part(name, "row"), "KIND", None)
@@ -94,7 +94,7 @@ def kind_of(name: str) -> Schema:
 
 
 def row_of(name: str) -> dict[str, Schema]:
-    """What rows of a family's tables hold in `config` and in `facts`; nothing is known of one without an
+    """The schemas of `config` and `facts` in the rows of a family's tables; none for a family without an
     op."""
     try:
         row = part(name, "row")

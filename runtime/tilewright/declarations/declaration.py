@@ -1,8 +1,8 @@
-"""How a family declares what its kernels take: extents, operands, numbers, codes, a tactic.
+"""The declaration of what a family's kernels take: extents, operands, numbers, codes, a tactic.
 
-The C struct (`arguments`), its header (`headers`), the launcher's order of operands, the checks of a call's
-arguments (`checks`) and what is copied of them (`copying`) follow from a declaration; nothing else knows
-them. It does not need torch.
+These follow from the declaration: the C struct (`arguments`), its header (`headers`), the launcher's order of
+operands, the checks of a call's arguments (`calls.checks`), and the copies of operands (`calls.copies`). It
+does not need torch.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from tilewright.declarations.vocabulary import Words
 from tilewright.formats.types import TMA_BYTES, TYPES, per_byte
 
 Axis: TypeAlias = Literal["rows", "columns"]
-_POINTED = {"f32": "float", "s32": "int32_t"}  # in C; of other types, and of those that differ, void
+_POINTED = {"f32": "float", "s32": "int32_t"}  # C types of elements; void for other and for variable types
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Operand:
-    """A tensor of a call. The struct holds its address; null where there is none.
+    """A tensor of a call. The struct holds its address, or null if the call has no such tensor.
 
-    The public op's signature says whether a call may leave it out. One that is `written` is then made.
+    The public op's signature says whether a call may leave it out. If a call leaves out a `written` operand,
+    the op makes the tensor.
     """
 
     name: str  # the op's argument; operands are in the launcher's order
-    what: str  # for the header
-    field: str = ""  # in the struct, where it is not `name`
-    pointer: str = ""  # in the struct, where it does not follow from the type
+    what: str  # a comment in the header
+    field: str = ""  # the struct's member, if it is not `name`
+    pointer: str = ""  # the member's C type, if it does not follow from `type`
     type: str | Callable[[Any], str] = ""
-    """Of its elements: a name among `types.TYPES`, the field of a problem that holds one, or a function of a
-    problem. "" where the family checks the operand itself."""
-    raw: bool = False  # whether uint8 may stand for a type of one byte, or of half of one
-    made_raw: bool = False  # whether the op makes it of uint8 where its type has half a byte
-    copied: bool = (
-        False  # whether one that is read and has gaps, or other strides, is copied, and is no error
-    )
-    alignment: int = 1  # bytes that its address is a multiple of, whatever the kernel
+    """The type of its elements: a name in `types.TYPES`, the field of a problem that holds such a name, or a
+    function of a problem. "" if the family checks the operand itself."""
+    raw: bool = False  # whether uint8 may stand for a type of one byte or half a byte
+    made_raw: bool = False  # whether the op makes it as uint8 if its type has half a byte
+    # Whether the op copies a read operand that has gaps or other strides, instead of raising an error.
+    copied: bool = False
+    alignment: int = 1  # bytes that its address is a multiple of, for any kernel
     written: bool = False
-    twin: str = ""  # the written operand that it may be: same address, same strides
+    twin: str = ""  # the written operand whose tensor it may share: same address, same strides
     unread_if_zero: str = ""  # the number of a call with which it is multiplied
     wanted: Callable[[Any], bool] | None = None
-    """Whether calls of a problem have to bring it, or must not. None: as the signature says."""
+    """Whether calls of a problem must pass it (true) or must not (false). None: as the signature says."""
 
     @property
     def member(self) -> str:
@@ -52,12 +52,12 @@ class Operand:
 
     @property
     def in_c(self) -> str:
-        """The struct's type for its address."""
+        """The C type of its address in the struct."""
         pointed = _POINTED.get(self.type, "void") if isinstance(self.type, str) else "void"
         return self.pointer or f"{'' if self.written else 'const '}{pointed}*"
 
     def type_of(self, problem: Any) -> str:
-        """Its elements' type, by its name among `types.TYPES`."""
+        """The type of its elements for a problem: a name in `types.TYPES`."""
         if callable(self.type):
             return self.type(problem)
         return self.type if self.type in TYPES else str(getattr(problem, self.type))
@@ -73,17 +73,17 @@ class Matrix(Operand):
     batch stride (`batch_stride_*`), in elements."""
 
     alignment: int = TMA_BYTES
-    rows: str = ""  # extents' names, or those of properties of a problem
-    columns: str = ""
+    rows: str = ""  # the name of an extent or a property of the problem
+    columns: str = ""  # the name of an extent or a property of the problem
     batch: str | Callable[[Any], str] = ""
-    """The extent of the batch dimension; "" where there are two dimensions. A function where the problem
+    """The extent of the batch dimension; "" if there are two dimensions. A function if the problem
     decides."""
     single: bool | Callable[[Any], bool] = False
-    """Whether one matrix may serve the whole batch. A result has no batch dimension where no operand has one.
-    A function where the problem decides."""
+    """Whether one matrix may serve the whole batch. A result has no batch dimension if no operand has one. A
+    function if the problem decides."""
     contiguous: Axis | Callable[[Any], Axis] = "columns"
-    """The contiguous dimension; a function where the problem decides."""
-    parts: Callable[[Any], int] = lambda problem: 1  # columns are so many times the extent `columns`
+    """The contiguous dimension; a function if the problem decides."""
+    parts: Callable[[Any], int] = lambda problem: 1  # the factor of the extent `columns` in the columns
 
     def strides(self) -> tuple[str, ...]:
         return (f"ld_{self.member}", f"batch_stride_{self.member}")
@@ -102,7 +102,7 @@ class Matrix(Operand):
         return getattr(problem, self.rows), getattr(problem, self.columns) * self.parts(problem)
 
     def tensor_shape(self, problem: Any) -> tuple[int, int]:
-        """Rows and columns of a tensor of it, of which an element may hold two."""
+        """The rows and columns of its tensor, of which one element may hold two elements of the matrix."""
         rows, columns = self.shape(problem)
         packed = per_byte(self.type_of(problem))
         return (rows, columns // packed) if self.inner(problem) == "columns" else (rows // packed, columns)
@@ -112,17 +112,18 @@ class Matrix(Operand):
 class Packed(Operand):
     """A vector, one number, or scale factors (`declarations.scaled`): elements without gaps."""
 
-    extents: tuple[str, ...] = ()  # its shape's; none: it is one number, of any shape
+    extents: tuple[str, ...] = ()  # the names of its shape's extents; (): it is one number, of any shape
     shape: Callable[[Any], tuple[int, ...]] | None = None
-    """A function of the problem, where its extents are not the problem's. Any shape with as many elements is
-    taken."""
+    """The shape as a function of the problem, if its extents are not the problem's. Any shape with as many
+    elements is accepted."""
     of: str = ""
-    """The matrix whose batch it has: with a `single` matrix, one may serve the whole batch."""
+    """The matrix whose batch it has. If the matrix is `single`, this tensor may serve the whole batch too."""
     measured: bool = False
-    """Whether the problem takes an extent from it that no matrix has. A plan's key then holds its shape."""
+    """Whether an extent of the problem is read from it, because no matrix has it. A plan's key then holds its
+    shape."""
 
     def has_shape(self, problem: Any) -> bool:
-        """Whether it must have this very shape, and not another one with as many elements."""
+        """Whether it must have exactly this shape, and not another shape with as many elements."""
         return bool(self.extents)
 
     def has_gaps(self, problem: Any) -> bool:
@@ -139,10 +140,10 @@ class Number:
 
     name: str
     what: str
-    field: str = ""  # in the struct, where it is not `name`
+    field: str = ""  # the struct's member, if it is not `name`
     of_product: bool = False
-    """Whether the product of the operands is multiplied by it. Where it is 0, no product is computed and no
-    operand of it is read, as in BLAS."""
+    """Whether the product of the operands is multiplied by it. If it is 0, no product is computed and the
+    product's operands are not read, as in BLAS."""
 
     @property
     def member(self) -> str:
@@ -155,7 +156,7 @@ class Code:
 
     name: str
     what: str
-    of: Callable[[Any], int] | None = None  # of a problem; None: its field of this name
+    of: Callable[[Any], int] | None = None  # its value for a problem; None: the problem's field of this name
 
     def value(self, problem: Any) -> int:
         return int(getattr(problem, self.name) if self.of is None else self.of(problem))
@@ -163,15 +164,15 @@ class Code:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TacticStruct:
-    """The struct in which a kernel gets what tuning chooses. All members are int32."""
+    """The struct that passes a tactic's settings to a kernel. All members are int32."""
 
     name: str
     members: tuple[str, ...]
     values: Callable[[Any, int], Mapping[str, int]] | None = None
-    """The members' values for a tactic, on a GPU with so many multiprocessors. None: the tactic's fields of
-    these names, and `sm_count`."""
-    header: str = ""  # where the struct is written by hand, else
-    text: str = ""  # what stands above it in the family's own header
+    """The members' values for a tactic and the GPU's number of SMs. None: the tactic's fields of these names,
+    and `sm_count`."""
+    header: str = ""  # the header of a struct that is written by hand; "": the family's header holds it
+    text: str = ""  # the comment above the struct in the family's header
 
     def value(self, tactic: Any, sm_count: int) -> Mapping[str, int]:
         if self.values is not None:
@@ -182,34 +183,35 @@ class TacticStruct:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combinations:
-    """Which types of operands and result go together."""
+    """The legal combinations of the types of operands and result."""
 
     read: tuple[str, ...]
-    """Fields of a problem that hold types of operands, which every call brings: their dtypes tell."""
+    """Fields of a problem that hold types of operands. Every call passes these operands, and their dtypes
+    give the types."""
     legal: Mapping[tuple[str, ...], tuple[str, ...]]
     """The types that the result may have, the default first, for each combination of `read`."""
-    result: str = "d"  # the field of a problem that holds the result's type; "": they decide none
-    option: str = "out_dtype"  # the op's argument that asks for one
+    result: str = "d"  # the field of a problem that holds the result's type; "": there is none
+    option: str = "out_dtype"  # the op's argument for the result's type
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interface:
-    """What a family's kernels take, in the order in which their struct and their launchers have it."""
+    """The arguments of a family's kernels, in the order of their struct and their launchers."""
 
-    words: Words[Any]  # the family's name, its problems' extents and options
+    words: Words[Any]  # the vocabulary: the family's name, its problems' extents and options
     text: str  # what the kernels compute, for the header
     operands: tuple[Operand, ...]
     tactic: TacticStruct
     numbers: tuple[Number, ...] = ()
     codes: tuple[Code, ...] = ()
     types: Combinations | None = None  # None: every operand's type is fixed, or the ops say it
-    enums: str = ""  # that codes take their values from, in C
+    enums: str = ""  # C text of the enums of which codes are values
     strides_text: str = "Elements between neighbours along the dimension that is not contiguous."
 
     def __post_init__(self) -> None:
-        """Raises ValueError where an operand has an extent that its problem has not."""
+        """Raises ValueError if an operand has an extent that the problem does not have."""
         problem = self.words.problem
-        known = {field.name for field in fields(problem)} | {name for name in dir(problem) if name[0] != "_"}
+        names = {field.name for field in fields(problem)} | {name for name in dir(problem) if name[0] != "_"}
         for operand in self.operands:
             extents: dict[str, Any] = {}
             if isinstance(operand, Matrix):
@@ -217,10 +219,10 @@ class Interface:
             elif isinstance(operand, Packed):
                 extents = {f"extents[{index}]": name for index, name in enumerate(operand.extents)}
             for what, name in extents.items():
-                if isinstance(name, str) and name and name not in known:
+                if isinstance(name, str) and name and name not in names:
                     raise ValueError(
                         f"{operand.name}: {what} is {name!r}, which is no extent of the problem"
-                        f"{did_you_mean(name, known)}; there are: {', '.join(self.extents)}"
+                        f"{did_you_mean(name, names)}; there are: {', '.join(self.extents)}"
                     )
 
     @property
@@ -238,8 +240,8 @@ class Interface:
 
     @cached_property
     def matrices(self) -> dict[str, Matrix]:
-        """By their names in the struct."""
-        return {one.member: one for one in self.operands if isinstance(one, Matrix)}
+        """The matrices by their names in the struct."""
+        return {operand.member: operand for operand in self.operands if isinstance(operand, Matrix)}
 
     def operand(self, name: str) -> Operand:
         return self.operands[self.names.index(name)]

@@ -50,7 +50,11 @@ def _lines(interface: Interface) -> Iterator[str]:
     yield ""
     yield from _comment(interface.strides_text)
     for prefix in ("ld_", "batch_stride_"):
-        names = [name for name, of in members(interface) if of is ctypes.c_int64 and name.startswith(prefix)]
+        names = [
+            name
+            for name, c_type in members(interface)
+            if c_type is ctypes.c_int64 and name.startswith(prefix)
+        ]
         if names:
             text = f"int64_t {', '.join(names)};"
             yield from wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
@@ -71,20 +75,20 @@ def _comment(text: str) -> Iterator[str]:
 
 
 def _commented(member: str, what: str) -> Iterator[str]:
-    """A member with what it is above it."""
+    """A member below its comment."""
     yield from _comment(what)
     yield f"  {member}"
 
 
 def path_of(family: str) -> Path:
-    """Where the header of a family's arguments is."""
+    """The path of the header of a family's arguments."""
     home = plugins.families().get(family)
     include = paths.include_dir() if home is None else home / "include"
     return include / "tilewright" / family / "args.h"
 
 
 def main() -> None:
-    """Writes the headers of all families; with --check, exits with 1 where one is stale instead."""
+    """Writes the headers of all families; with --check, only exits with 1 if a header is stale."""
     stale = []
     for family in catalog.names():
         interface: Interface = catalog.part(family, "interface").INTERFACE

@@ -1,4 +1,4 @@
-"""What kernels of matrix products take of a tactic."""
+"""The settings of a tactic that kernels of matrix products take."""
 
 from __future__ import annotations
 

@@ -19,25 +19,25 @@ class ProblemBase:
 
     @property
     def kind(self) -> Any:
-        """These fields: a named tuple, equal for problems of one kind."""
+        """The values of `kind_fields`: a named tuple, equal for problems of one kind."""
         return _kinds(self.kind_fields)._make([getattr(self, name) for name in self.kind_fields])
 
     @property
     def op_text(self) -> str:
-        """What is done: the first word of `str()`."""
+        """The name of the operation: the first word of `str()`."""
         raise NotImplementedError
 
     @property
     def extents_text(self) -> str:
-        """`32x5120x25600 batch 3`: those that every problem has, and others of more than 1."""
+        """`32x5120x25600 batch 3`: the extents that every problem has, and others if they are more than 1."""
         own = fields(self)  # type: ignore[arg-type]
-        least = "x".join(str(getattr(self, one.name)) for one in own if one.default is MISSING)
+        least = "x".join(str(getattr(self, field.name)) for field in own if field.default is MISSING)
         more = ((text, getattr(self, name)) for name, text in self.shown_beyond_1)
         return least + "".join(text.format(number) for text, number in more if number > 1)
 
     @property
     def types_text(self) -> str:
-        """What is computed whatever the extents: `bf16 x bf16 -> bf16, layout tn`."""
+        """The text without operation and extents: `bf16 x bf16 -> bf16, layout tn`."""
         raise NotImplementedError
 
     @property

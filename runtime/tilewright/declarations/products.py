@@ -1,4 +1,4 @@
-"""What families of matrix products have in common."""
+"""The common parts of families of matrix products."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ def product_extents(m: int, n: int, k: int, batch: int) -> str:
 
 
 def hopper_peak(kind: Any, device: DeviceProperties) -> float | None:
-    """Operations a second of the tensor cores for a kind of problem, of A's type; None beyond sm_90."""
+    """The operations per second of the tensor cores for a kind of problem, by A's type; None except on
+    sm_90."""
     return hopper_rate(bits(kind.a), device)
 
 
 def hopper_rate(wide: int, device: DeviceProperties) -> float | None:
-    """Operations a second of the tensor cores on elements of so many bits; None beyond sm_90."""
+    """The operations per second of the tensor cores on elements of `wide` bits; None except on sm_90."""
     if device.capability != (9, 0):
         return None
     return 2 * WGMMA.multiplications[wide] * device.sm_count * device.clock_hz
 
 
 def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:
-    """Elements along the contiguous dimension of each matrix, by its name, in a layout as BLAS writes it."""
+    """The elements along the contiguous dimension of each matrix, by its name, in a layout of BLAS such as
+    tn."""
     a = problem.k if layout[0] == "t" else problem.m
     return {"a": a, "b": problem.k if layout[1] == "n" else problem.n, "d": problem.n}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)  # its subclasses have their own
 class Product(ProblemBase):
-    """A[m,k] B[k,n], of each of a batch."""
+    """The product A[m,k] B[k,n] for each matrix of a batch."""
 
     m: int
     n: int

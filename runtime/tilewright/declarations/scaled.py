@@ -1,7 +1,7 @@
 """Scale factors of block-scaled formats: shapes, types and bytes, in every layout. Needs no torch.
 
-The layouts are those of `tilewright.scale_factors`, of single bytes, and those of
-`tilewright.blockwise_scales`, of floats, or of four exponents packed to a word.
+The layouts of `tilewright.scale_factors` hold single bytes. Those of `tilewright.blockwise_scales` hold
+floats, or words of four exponents.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COLUMNS = ("m_major", "packed")  # layouts whose columns begin at multiples of f
 
 
 def scale_shape(rows: int, k: int, name: str, layout: str = "128x4") -> tuple[int, int]:
-    """Rows and columns of a matrix's scale factors as a tensor: of bytes padding and all, of packed ones
+    """The rows and columns of the tensor of a matrix's scale factors: bytes including padding, or packed
     words. Extents may be symbols."""
     down, across = TYPES[name].block
     if layout in scale_factors.LAYOUTS:
@@ -28,12 +28,12 @@ def scale_shape(rows: int, k: int, name: str, layout: str = "128x4") -> tuple[in
 
 
 def scale_type(name: str, layout: str = "128x4") -> str:
-    """Of a format's scale factors, as a tensor has them."""
+    """The type of the elements of a tensor of scale factors."""
     return "s32" if layout == "packed" else TYPES[name].scale
 
 
 def matrix_bytes(rows: int, k: int, name: str, layout: str = "128x4") -> int:
-    """Bytes of a matrix with its scale factors, if its type has any, and their padding."""
+    """The bytes of a matrix and, if its type has scale factors, of these with their padding."""
     elements = rows * k * bits(name) // 8
     if not TYPES[name].scale:
         return elements
@@ -44,16 +44,16 @@ def matrix_bytes(rows: int, k: int, name: str, layout: str = "128x4") -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleFactors(Packed):
-    """Those of a matrix that is the caller's: their type, shape and strides follow from it and the layout."""
+    """The scale factors of a matrix. Their type, shape and strides follow from the matrix and the layout."""
 
     matrix: Matrix
-    layout: str  # its name, or that of the field of a problem that holds it
+    layout: str  # the name of the layout, or of the field of a problem that holds it
     alignment: int = TMA_BYTES
     raw: bool = True
     type: str = "scale"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "of", self.matrix.name)  # frozen, and a part of what it is
+        object.__setattr__(self, "of", self.matrix.name)  # the dataclass is frozen
 
     def layout_of(self, problem: Any) -> str:
         return str(getattr(problem, self.layout, self.layout))

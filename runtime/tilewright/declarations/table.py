@@ -1,7 +1,7 @@
 """The dispatch table of a module, `generated/<module>/table.json`.
 
-The generator writes one kernel to a line. Reading a table only finds the lines and their names (20,000
-kernels in some 30 ms); a row is parsed when it is asked for.
+The generator writes one kernel to a line. Reading a table only splits it into lines and finds their names
+(20,000 kernels take 30 ms); a row is parsed when it is asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEAD = Object(
     },
     optional={"spec": String()},
 )
-# A row of any family; what is in `config` and `facts` says the family's own (`catalog.row_of`).
+# A row of any family. The family's own schemas check `config` and `facts` (`catalog.row_of`).
 ROW: dict[str, Schema] = {
     "name": NAME,
     "source": String(r"[\w.-]+", "a file's name"),
@@ -57,14 +57,14 @@ class KernelRecord(NamedTuple):
     name: str
     source: str  # file beside the table
     sha256: str  # of the source's bytes
-    arch: str  # what nvcc compiles for, e.g. "sm_90a"
+    arch: str  # the target of nvcc, e.g. "sm_90a"
     defines: tuple[str, ...]  # "NAME" or "NAME=VALUE"
     instructions: tuple[str, ...]  # regular expressions; each must match the start of an opcode of its SASS
     config: Mapping[str, Any]
     facts: Mapping[str, Any]
-    cutlass: str = ""  # the CUTLASS release it needs at least, e.g. "4.5"; "" where any will do
-    standard: str = "c++17"  # of C++, in which its source and the headers that it reaches are
-    spills: str = ""  # why it may spill registers; "" where it may not
+    cutlass: str = ""  # the oldest CUTLASS release that it compiles with, e.g. "4.5"; "": any
+    standard: str = "c++17"  # the C++ standard of its source and of the headers that it includes
+    spills: str = ""  # why it may spill registers; "" if it may not
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> KernelRecord:
@@ -88,16 +88,16 @@ class Table(Mapping[str, KernelRecord]):
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
-        self._rows: dict[str, Any] = {}  # a line (str) until asked for, then a KernelRecord
+        self._rows: dict[str, Any] = {}  # a line (str) until it is asked for, then a KernelRecord
         head = self._split(text)
         self.module: str = head["module"]
         self.family: str = head["family"]
         self.spec: str = head.get("spec", "")
-        self._row: Schema | None = None  # of its family, when a row is first asked for
+        self._row: Schema | None = None  # the family's, set when a row is first asked for
 
     @classmethod
     def read(cls, path: Path) -> Table:
-        """Reads a table.json. Raises TableError where it is missing or not a table."""
+        """Reads a table.json. Raises TableError if it is missing or not a table."""
         try:
             return cls(path, reading.text(path))
         except FileNotFoundError:
@@ -110,21 +110,21 @@ class Table(Mapping[str, KernelRecord]):
 
     @property
     def folder(self) -> Path:
-        """Where the sources stand."""
+        """The folder of the sources."""
         return self.path.parent
 
     def source(self, record: KernelRecord) -> Path:
         return self.folder / record.source
 
     def arch(self, name: str) -> str:
-        """A kernel's target, without its row being parsed."""
+        """A kernel's target, found without parsing its row."""
         row = self._rows[name]
         at = row.find(_ARCH) if isinstance(row, str) else -1
-        found = row[at + len(_ARCH) : row.find('"', at + len(_ARCH))] if at >= 0 else ""
-        return found if _is_target(found) else self[name].arch
+        target = row[at + len(_ARCH) : row.find('"', at + len(_ARCH))] if at >= 0 else ""
+        return target if _is_target(target) else self[name].arch
 
     def containing(self, names: Sequence[str], text: str) -> list[str]:
-        """The kernels in whose row the text stands; of a row that is parsed nobody knows."""
+        """The kernels whose row contains the text, and the kernels whose row is parsed already."""
         rows = self._rows
         return [name for name in names if type(row := rows[name]) is not str or text in row]
 
@@ -141,14 +141,16 @@ class Table(Mapping[str, KernelRecord]):
         return len(self._rows)
 
     def _split(self, text: str) -> Any:
-        """Fills `_rows` and returns the table without its kernels."""
+        """Fills `_rows`, and returns the table without its kernels."""
         start, end = text.find("\n") + 1, text.rfind("]")
-        if text.endswith(_END):  # as the generator lays it out: without copies of what may be 14 MB
+        if text.endswith(
+            _END
+        ):  # the generator's layout, split without a copy of the text, which may be 14 MB
             lines = text.split("\n")[1 : -_END.count("\n")]
         else:
             lines = text[start:end].strip().split("\n")
         names = [_leading_name(line) for line in lines]
-        by_lines = 0 < start < end and all(names)  # a kernel to each
+        by_lines = 0 < start < end and all(names)  # one kernel to a line
         whole = reading.loads(self.path, text[:start] + text[end:] if by_lines else text)
         if isinstance(whole, dict) and isinstance(number := whole.get("format"), int) and number != FORMAT:
             raise TableError(
@@ -165,28 +167,28 @@ class Table(Mapping[str, KernelRecord]):
     def _fill(self, names: list[str], rows: list[Any]) -> None:
         self._rows = dict(zip(names, rows, strict=True))
         if len(self._rows) != len(names):
-            twice = next(name for name, count in Counter(names).items() if count > 1)
-            raise TableError(f"{self.path}: two kernels are named {twice}")
+            duplicate = next(name for name, count in Counter(names).items() if count > 1)
+            raise TableError(f"{self.path}: two kernels are named {duplicate}")
 
     def _record(self, name: str, row: str | Mapping[str, Any]) -> KernelRecord:
         place = f"{self.path}: the row of {name}"
         try:
-            found = reading.loads(place, row.rstrip(" \r,")) if isinstance(row, str) else row
+            content = reading.loads(place, row.rstrip(" \r,")) if isinstance(row, str) else row
             if self._row is None:
                 self._row = row_schema(self.family)
-            reading.check(place, found, self._row)
+            reading.check(place, content, self._row)
         except UnreadableFileError as error:
             raise TableError(
                 error.message,
                 hint="`tilewright check` says whether the table or the family that made it is at fault.",
             ) from None
-        if found["name"] != name:
-            raise TableError(f"{place} is of {found['name']}")
-        return KernelRecord.parse(found)
+        if content["name"] != name:
+            raise TableError(f"{place} is of {content['name']}")
+        return KernelRecord.parse(content)
 
 
 def row_schema(family: str) -> Object:
-    """What a row of the family's tables holds; of a family that has no op, what any row holds."""
+    """The schema of a row of the family's tables; for a family without an op, that of any row."""
     from tilewright.declarations import catalog  # noqa: PLC0415 (families know tables)
 
     own = catalog.row_of(family)
@@ -194,7 +196,7 @@ def row_schema(family: str) -> Object:
 
 
 class Rows(Sequence[KernelRecord]):
-    """Kernels of tables in an order, each parsed when it is asked for."""
+    """Kernels of tables, in order. Each is parsed when it is asked for."""
 
     def __init__(self, listed: Sequence[tuple[Table, Sequence[str]]]) -> None:
         self.listed = listed
@@ -204,17 +206,17 @@ class Rows(Sequence[KernelRecord]):
         return {name: table for table, names in self.listed for name in names}
 
     def stating(self, values: Mapping[str, str | bool]) -> list[KernelRecord]:
-        """The kernels, but for those of which a look at the text says that a field has another value.
+        """The kernels, without those whose row's text shows that a field has another value.
 
-        To parse 2,000 rows takes a process 25 ms, and a problem is of a few dozen.
+        Parsing 2,000 rows takes 25 ms, and a problem needs a few dozen.
         """
-        found: list[KernelRecord] = []
+        kernels: list[KernelRecord] = []
         for table, names in self.listed:
             left = names
             for field, value in values.items():
                 left = table.containing(left, f'"{field}": {json.dumps(value)}')
-            found += map(table.__getitem__, left)
-        return found
+            kernels += map(table.__getitem__, left)
+        return kernels
 
     def __len__(self) -> int:
         return sum(len(names) for _, names in self.listed)
@@ -240,14 +242,15 @@ class Rows(Sequence[KernelRecord]):
 
 @functools.cache
 def _is_target(text: str) -> bool:
-    """As `_TARGET` says, which would take longer to compile than the few targets to look at."""
+    """Whether a text matches `_TARGET`. Compiling that pattern takes longer than checking a few targets
+    so."""
     number = text[3:-1] if text.endswith(("a", "f")) else text[3:]
     return text.startswith("sm_") and number.isascii() and number.isdecimal() and len(number) in (2, 3)
 
 
 def _leading_name(line: str) -> str:
-    """The X of `{"name": "X", ...`; empty where the line is not a row."""
-    if line.startswith(_START) and line.endswith(("},", "}")):  # as the generator writes it
+    """The X of `{"name": "X", ...`; empty if the line is not a row."""
+    if line.startswith(_START) and line.endswith(("},", "}")):  # the generator's layout
         return line[len(_START) : line.find('"', len(_START))]
     opening, key, colon, name, _ = (line.split('"', 4) + [""] * 4)[:5]
     is_row = (
@@ -263,6 +266,6 @@ def find_tables(generated: Path | None = None) -> list[Path]:
 
 
 def modules_without_table(generated: Path) -> list[Path]:
-    """Folders that the generator has written to (they hold a manifest), and that have lost their table."""
+    """The folders that hold a manifest, so the generator has written them, but no table."""
     folders = (path.parent for path in paths.in_each(generated, "manifest.txt"))
     return [folder for folder in folders if not (folder / "table.json").exists()]

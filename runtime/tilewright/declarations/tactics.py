@@ -1,4 +1,4 @@
-"""A tactic: a kernel, and what it takes at run time. Compiling makes kernels, tuning chooses tactics."""
+"""A tactic: a kernel and its run-time settings. Compiling makes kernels, tuning chooses tactics."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ DECOMPOSITIONS = {"heuristic": 0, "data_parallel": 1, "split_k": 2, "stream_k": 
 REDUCTIONS = {"deterministic": 0, "nondeterministic": 1}
 SWIZZLES = (1, 2, 4, 8)
 MAX_SPLITS = 64
-MAX_BLOCKS = 32  # that an SM holds at most
+MAX_BLOCKS = 32  # the most thread blocks of an SM
 MATRIX_SETTINGS = ("cluster", "fallback", "raster", "swizzle", "decomposition", "splits", "reduction")
-# Thread blocks to a cluster: 8 on any GPU of sm_90 and later, 16 where a kernel asks for it. sm_100 does.
+# The most thread blocks of a cluster: 8 on any GPU of sm_90 and later, 16 on request, as kernels of sm_100
+# do.
 MAX_CLUSTER = 16
 
-# Texts: a first lookup parses no tactic, and would wait until these are compiled.
+# Texts, not compiled patterns: the first lookup parses no tactic, and need not wait for compiling these.
 _NUMBER = r"[0-9]{1,6}"
 _CLUSTER = r"[1-9]\d?x[1-9]\d?"
 
@@ -31,17 +32,17 @@ class Tactic:
     """`str()` and `parse` are inverse: `gemm_sm90_...@raster=along_n,swizzle=4`."""
 
     kernel: str
-    cluster: str = ""  # "4x2", thread blocks in the kernel's own m and n; "" is the kernel's own
-    fallback: str = ""  # for the part of the GPU that `cluster` does not fill
+    cluster: str = ""  # "4x2", thread blocks along the kernel's own m and n; "": the kernel's own cluster
+    fallback: str = ""  # the cluster for the part of the GPU that `cluster` does not fill
     raster: str = "heuristic"
-    swizzle: int = 1  # tiles to a side of the rasterised block
-    decomposition: str = "heuristic"  # of a stream-K kernel
+    swizzle: int = 1  # tiles along a side of the rasterised block
+    decomposition: str = "heuristic"  # how a stream-K kernel divides tiles
     splits: int = 1
     reduction: str = "deterministic"
-    blocks: int = 0  # thread blocks on an SM that work goes through; 0: as many as there is work
+    blocks: int = 0  # persistent thread blocks of an SM; 0: one thread block for each piece of work
 
     def __lt__(self, other: Tactic) -> bool:
-        """By name, then by the settings in their order."""
+        """Orders by name, then by the settings in their order."""
         return _fields_of(self) < _fields_of(other)
 
     def __post_init__(self) -> None:
@@ -54,9 +55,9 @@ class Tactic:
         if self.swizzle not in SWIZZLES:
             raise _unknown("swizzle", self.swizzle, SWIZZLES)
         if not 1 <= self.splits <= MAX_SPLITS:
-            raise ArgumentError("tactic", f"splits is {self.splits}; 1 to {MAX_SPLITS} is wanted")
+            raise ArgumentError("tactic", f"splits is {self.splits}; expected 1 to {MAX_SPLITS}")
         if not 0 <= self.blocks <= MAX_BLOCKS:
-            raise ArgumentError("tactic", f"blocks is {self.blocks}; 0 to {MAX_BLOCKS} is wanted")
+            raise ArgumentError("tactic", f"blocks is {self.blocks}; expected 0 to {MAX_BLOCKS}")
         if self.cluster:
             _check_cluster("cluster", self.cluster)
         if self.fallback:
@@ -65,7 +66,7 @@ class Tactic:
     @classmethod
     def parse(cls, text: str) -> Tactic:
         kernel, _, settings = text.partition("@")
-        given: dict[str, str | int] = {}
+        arguments: dict[str, str | int] = {}
         for setting in filter(None, settings.split(",")):
             name, _, value = setting.partition("=")
             if name not in _SETTINGS or not value:
@@ -74,9 +75,9 @@ class Tactic:
                     f"{setting!r} is not NAME=VALUE with a NAME of {', '.join(_SETTINGS)}",
                 )
             if _SETTINGS[name] is int and not re.fullmatch(_NUMBER, value):
-                raise ArgumentError("tactic", f"{name} is {value[:20]!r}; a number is wanted")
-            given[name] = _SETTINGS[name](value)
-        return cls(kernel, **given)  # type: ignore[arg-type]
+                raise ArgumentError("tactic", f"{name} is {value[:20]!r}; expected a number")
+            arguments[name] = _SETTINGS[name](value)
+        return cls(kernel, **arguments)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         settings = [
@@ -87,15 +88,15 @@ class Tactic:
         return f"{self.kernel}@{','.join(settings)}" if settings else self.kernel
 
 
-def _unknown(what: str, value: object, known: Iterable[object]) -> ArgumentError:
-    return ArgumentError("tactic", f"{what} is {value!r}; one of {', '.join(map(str, known))} is wanted")
+def _unknown(what: str, value: object, legal: Iterable[object]) -> ArgumentError:
+    return ArgumentError("tactic", f"{what} is {value!r}; expected one of {', '.join(map(str, legal))}")
 
 
 def _check_cluster(what: str, shape: str) -> None:
     m, n = extents(shape) if re.fullmatch(_CLUSTER, shape) else (MAX_CLUSTER, 2)
     if m * n > MAX_CLUSTER:
         raise ArgumentError(
-            "tactic", f"{what} is {shape!r}; MxN, at most {MAX_CLUSTER} thread blocks, is wanted, as 4x2"
+            "tactic", f"{what} is {shape!r}; expected MxN such as 4x2, at most {MAX_CLUSTER} thread blocks"
         )
 
 
@@ -106,7 +107,7 @@ _SETTINGS: dict[str, type] = {
 
 
 def extents(cluster: str) -> tuple[int, int]:
-    """The two numbers of "4x2"; zeros, the kernel's own, of nothing."""
+    """The two numbers of "4x2"; two zeros, which mean the kernel's own cluster, for ""."""
     if not cluster:
         return 0, 0
     m, _, n = cluster.partition("x")
@@ -114,37 +115,38 @@ def extents(cluster: str) -> tuple[int, int]:
 
 
 def parsed(tactic: Tactic | str | None) -> Tactic | None:
-    """A tactic as an op takes it. Raises ArgumentTypeError where it is neither a Tactic nor a text."""
+    """The tactic of an op's argument. Raises ArgumentTypeError if it is neither a Tactic nor a text."""
     if tactic is None or isinstance(tactic, Tactic):
         return tactic
     if not isinstance(tactic, str):
-        raise ArgumentTypeError("tactic", f"it is a {type(tactic).__name__}; a Tactic or its name is wanted")
+        raise ArgumentTypeError("tactic", f"expected a Tactic or its name, got {type(tactic).__name__}")
     return Tactic.parse(tactic)
 
 
-def misfit_settings(tactic: Tactic, known: Collection[str]) -> str | None:
-    """Why a family that takes only the `known` settings does not take the tactic; None where it does."""
+def misfit_settings(tactic: Tactic, supported: Collection[str]) -> str | None:
+    """Why a family that supports only the `supported` settings does not take the tactic; None if it does."""
     for field in fields(tactic)[1:]:
-        if field.name not in known and getattr(tactic, field.name) != field.default:
-            return f"its family takes no {field.name}"
+        if field.name not in supported and getattr(tactic, field.name) != field.default:
+            return f"its family does not support {field.name}"
     return None
 
 
 @functools.lru_cache(maxsize=4096)
 def plain(kernel: str) -> Tactic:
-    """The kernel with nothing chosen."""
+    """The kernel's tactic with default settings."""
     return Tactic(kernel)
 
 
 @functools.lru_cache(maxsize=4096)
 def in_parts(kernel: str, splits: tuple[int, ...], most: int) -> tuple[Tactic, ...]:
-    """The kernel with k, or keys, cut into each of these numbers of parts, `most` at most."""
+    """The kernel's tactics with k, or the keys, split into each of these numbers of ranges, `most` at
+    most."""
     return tuple(Tactic(kernel, splits=parts) for parts in splits if parts <= most)
 
 
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
-    """The tactic with every raster order and swizzle: left to CUTLASS's heuristic by a first selection, and
-    tried by tuning."""
+    """The tactic with every raster order and swizzle. A first selection leaves these to CUTLASS's heuristic;
+    tuning tries them."""
     for raster in RASTERS:
         for swizzle in SWIZZLES:
             yield replace(tactic, raster=raster, swizzle=swizzle)

@@ -1,10 +1,10 @@
-"""The words in which a family's problems are asked for.
+"""The vocabulary of a family's problems, on command lines and in lists of sizes.
 
-A family's `vocabulary.py` says which extents its problems have, which words stand for types, and which other
-words there are, each with the field of a problem that it sets, the values that it may have, and its option on
-a command line. From that alone follow NAME=VALUE of `explain --problem`, the options of `run`,
-`bench compare` and `tune`, and which sizes these take. Plain data: it imports neither torch nor a command
-line. Nobody compares or prints it, and it has no methods for that, because they take a millisecond to make.
+A family's `vocabulary.py` names the extents of its problems, the words for types, and the other words. Each
+word has the field of a problem that it sets, its legal values, and its option on a command line. From these
+follow NAME=VALUE of `explain --problem`, the options of `run`, `bench compare` and `tune`, and the sizes that
+these take. A vocabulary is plain data: it imports neither torch nor a command line. Its classes have neither
+comparison nor `repr`, because generating those takes a millisecond.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tilewright.errors import ArgumentError
 
 P = TypeVar("P")
 Fields: TypeAlias = "Mapping[str, Any]"
-"""Fields of a problem by name, as far as the words before have set them."""
+"""Fields of a problem by name, as far as earlier words have set them."""
 
-TYPES = "types"  # under this name a caller gives the word for types, and an error is about it
-TYPES_OPTIONS = ("--formats", "--dtype", "--format")  # every command takes each of them, of every family
-# What kernels take: TMA's coordinates, of bytes along a row (sm90/producer.hpp), are signed numbers of 32
-# bits, and what an extent is rounded up to is an int.
+TYPES = "types"  # the name of the word for types, for callers and in errors
+TYPES_OPTIONS = ("--formats", "--dtype", "--format")  # every command takes each, for every family
+# The largest extent that kernels support: TMA's coordinates count bytes along a row (sm90/producer.hpp) in
+# signed 32-bit numbers, and an extent rounded up must be an int.
 MOST_EXTENT = 2**30
 _NUMBER = f"a number from 1 to {MOST_EXTENT}"
 
@@ -38,18 +38,18 @@ def _always(_: Fields) -> bool:
 
 @dataclass(eq=False, repr=False)
 class Extent:
-    """A number of a problem: elements along a dimension, or matrices."""
+    """An extent of a problem: a number of elements along a dimension, or of matrices."""
 
     name: str
     help: str
-    usual: int  # for an example
+    usual: int  # its value in examples
     default: int | None = None
-    """None: it is always given, as a part of MxNxK. Others are options of their own."""
+    """None: it is a part of the size MxNxK, and always given. Other extents have an option of their own."""
     multiple: Callable[[Fields], int] = _one
     """What it must be a multiple of, given the types."""
-    because: str = ""  # why it must
+    because: str = ""  # why it must be a multiple
     hint: bool = False
-    """Whether it helps to choose a kernel, and no kernel is told. The default may be 0."""
+    """Whether it only helps to choose a kernel, and is not passed to it. Its default may be 0."""
 
     @property
     def option(self) -> str:
@@ -60,22 +60,22 @@ class Extent:
         return f"; {self.because}" if self.because else ""
 
     def read(self, text: str) -> int:
-        """Raises ArgumentError."""
+        """The number in a text. Raises ArgumentError."""
         if text.isascii() and text.isdecimal() and len(text) <= 20:
             return int(text)
-        raise ArgumentError(self.name, f"{_short(text)}: {_NUMBER} is wanted")
+        raise ArgumentError(self.name, f"{_short(text)}: expected {_NUMBER}")
 
     def allows(self, value: int) -> bool:
-        """Whether there may be so many, whatever the types."""
+        """Whether the extent may have this value for some types."""
         return 0 < value <= MOST_EXTENT or (self.hint and value == self.default)
 
     def check(self, value: int, fields: Fields) -> None:
-        """Raises ArgumentError."""
+        """Raises ArgumentError if the extent may not have this value."""
         if not self.allows(value):
-            raise ArgumentError(self.name, f"{value}: {_NUMBER} is wanted")
+            raise ArgumentError(self.name, f"{value}: expected {_NUMBER}")
         multiple = self.multiple(fields)
         if value % multiple:
-            raise ArgumentError(self.name, f"{value}: a multiple of {multiple} is wanted{self.why}")
+            raise ArgumentError(self.name, f"{value}: expected a multiple of {multiple}{self.why}")
 
 
 MATRIX_EXTENTS = (
@@ -84,7 +84,7 @@ MATRIX_EXTENTS = (
     Extent("k", "Columns of A, rows of B.", usual=4096),
     Extent("batch", "Matrices.", usual=1, default=1),
 )
-"""Of a matrix product."""
+"""The extents of a matrix product."""
 
 
 def _one_of(values: Sequence[str]) -> str:
@@ -98,32 +98,32 @@ class Types:
     option: str  # of `TYPES_OPTIONS`, the one that messages name
     default: str
     fields: Mapping[str, Fields | str]
-    """What each word stands for; a text says why one stands for nothing."""
+    """The fields that each word stands for, or a text that says why the word is not legal."""
     help: str
-    wanted: str = ""  # where it is not one of them: "one or two of nvfp4, mxfp8 are"
+    expected: str = ""  # what a message expects, if not one of the words: "one or two of nvfp4, mxfp8"
 
     def read(self, word: str | None) -> Fields:
-        """Raises ArgumentError."""
+        """The fields that a word stands for. Raises ArgumentError."""
         word = self.default if word is None else word
-        legal = [one for one, meant in self.fields.items() if not isinstance(meant, str)]
-        wanted = self.wanted or f"{_one_of(legal)} is"
-        found = self.fields.get(word, f"{wanted} wanted{did_you_mean(word, self.fields)}")
-        if isinstance(found, str):
-            raise ArgumentError(TYPES, f"{_short(word)}: {found}")
-        return found
+        legal = [name for name, fields in self.fields.items() if not isinstance(fields, str)]
+        expected = self.expected or _one_of(legal)
+        fields = self.fields.get(word, f"expected {expected}{did_you_mean(word, self.fields)}")
+        if isinstance(fields, str):
+            raise ArgumentError(TYPES, f"{_short(word)}: {fields}")
+        return fields
 
 
 @dataclass(eq=False, repr=False)
 class Choice:
-    """A word that is one of some texts; the first is the default."""
+    """A word with a choice of values; the first is the default."""
 
     name: str
     help: str
     values: Sequence[str] | Callable[[Fields], Sequence[str]]
-    field: str | None = ""  # of the problem; "": that of its name; None: it sets none
+    field: str | None = ""  # the problem's field that it sets; "": that of its name; None: none
     stands_for: str = ""
-    """The value that the option, a flag, stands for; "": the option takes a value."""
-    flag: str = ""  # the option's name then
+    """The value that the option stands for, if it is a flag; "": the option takes a value."""
+    flag: str = ""  # the name of the option, if it is a flag
 
     @property
     def option(self) -> str:
@@ -131,7 +131,7 @@ class Choice:
 
     @property
     def turned(self) -> str:
-        """What a flag means."""
+        """The value that a flag sets."""
         return self.stands_for
 
     def parse(self, text: str) -> str:
@@ -140,17 +140,16 @@ class Choice:
     def possible(self, fields: Fields) -> Sequence[str]:
         return self.values(fields) if callable(self.values) else self.values
 
-    def read(self, given: str | None, fields: Fields, of: str) -> str:
-        """The value; `of` is the word for types. Raises ArgumentError."""
+    def read(self, text: str | None, fields: Fields, types: str) -> str:
+        """The value; `types` is the word for types. Raises ArgumentError."""
         values = self.possible(fields)
-        if given is None:
+        if text is None:
             return values[0]
-        if given not in values:
-            wanted = _one_of(values)
-            only = f" for {of}" if callable(self.values) else ""
-            message = f"{_short(given)}: {wanted} is wanted{only}{did_you_mean(given, values)}"
+        if text not in values:
+            only = f" for {types}" if callable(self.values) else ""
+            message = f"{_short(text)}: expected {_one_of(values)}{only}{did_you_mean(text, values)}"
             raise ArgumentError(self.name, message)
-        return given
+        return text
 
 
 @dataclass(eq=False, repr=False)
@@ -160,9 +159,9 @@ class Flag:
     name: str
     help: str
     default: bool = False
-    flag: str = ""  # the option, which means the opposite of the default; "": --name
+    flag: str = ""  # the option, which sets the opposite of the default; "": --name
     allowed: Callable[[Fields], bool] = _always
-    because: str = ""  # why it is not, where it is not
+    because: str = ""  # why it is not allowed, if it is not
 
     @property
     def field(self) -> str:
@@ -174,21 +173,21 @@ class Flag:
 
     @property
     def turned(self) -> bool:
-        """What the option means."""
+        """The value that the option sets."""
         return not self.default
 
     def parse(self, text: str) -> bool:
         if text not in ("true", "false"):
-            raise ArgumentError(self.name, f"{_short(text)}: true or false is wanted")
+            raise ArgumentError(self.name, f"{_short(text)}: expected true or false")
         return text == "true"
 
-    def read(self, given: bool | None, fields: Fields, of: str) -> bool:
-        """The value; `of` is the word for types. Raises ArgumentError."""
-        if given is None or given is self.default:
+    def read(self, value: bool | None, fields: Fields, types: str) -> bool:
+        """The value; `types` is the word for types. Raises ArgumentError."""
+        if value is None or value is self.default:
             return self.default
         if not self.allowed(fields):
-            raise ArgumentError(self.name, f"not for {of}: {self.because}")
-        return given
+            raise ArgumentError(self.name, f"not for {types}: {self.because}")
+        return value
 
 
 Word: TypeAlias = Choice | Flag
@@ -196,24 +195,24 @@ Word: TypeAlias = Choice | Flag
 
 @dataclass(eq=False, repr=False)
 class Words(Generic[P]):
-    """All words of a family."""
+    """The vocabulary of a family."""
 
     family: str
-    summary: str  # what it computes, in a line
+    summary: str  # what the family computes, in a line
     problem: type[P]
-    """A frozen dataclass with a field for each extent and word, and those of types."""
+    """A frozen dataclass with a field for each extent and word, and the fields of types."""
     extents: tuple[Extent, ...]
     types: Types
     others: tuple[Word, ...] = ()
     also_sizes: tuple[tuple[str, ...], ...] = ()
-    """Extents of other families' sizes of which this one takes its own."""
+    """Extents of sizes of other families from which this family takes its own extents."""
     default: bool = False
-    """Whether a command that names no family means this one."""
+    """Whether it is the family of a command that names none."""
 
     @property
     def size(self) -> tuple[str, ...]:
         """The extents that a size has, in order."""
-        return tuple(one.name for one in self.extents if one.default is None)
+        return tuple(extent.name for extent in self.extents if extent.default is None)
 
     @property
     def size_text(self) -> str:
@@ -222,41 +221,40 @@ class Words(Generic[P]):
 
     @property
     def example(self) -> dict[str, int]:
-        """Usual extents of a size."""
-        return {one.name: one.usual for one in self.extents if one.default is None}
+        """The usual extents of a size."""
+        return {extent.name: extent.usual for extent in self.extents if extent.default is None}
 
     @property
     def options(self) -> list[str]:
-        """The options that say what is computed, but for extents."""
+        """The options that say what is computed, without those of extents."""
         return [self.types.option, *(word.option for word in self.others)]
 
     def option(self, name: str) -> str:
         """The option of an extent, a word, or `TYPES`."""
-        known: dict[str, str] = {TYPES: self.types.option}
-        known |= {one.name: one.option for one in (*self.extents, *self.others)}
-        return known.get(name, _option(name))
+        options: dict[str, str] = {TYPES: self.types.option}
+        options |= {word.name: word.option for word in (*self.extents, *self.others)}
+        return options.get(name, _option(name))
 
-    def make(self, extents: Mapping[str, int], given: Mapping[str, Any]) -> P:
-        """The problem of these extents; what no word of `given` says is the default.
+    def make(self, extents: Mapping[str, int], words: Mapping[str, Any]) -> P:
+        """The problem with these extents and words; words that are absent have their defaults.
 
         Raises ArgumentError, whose `argument` is the name of an extent or a word, or `TYPES`.
         """
-        fields: dict[str, Any] = dict(self.types.read(given.get(TYPES)))
-        of = given.get(TYPES) or self.types.default
-        others = {word.name: word for word in self.others}
-        numbers = {one.name: one for one in self.extents}
-        for name in given:
-            if name not in (*others, *numbers, TYPES):
+        fields: dict[str, Any] = dict(self.types.read(words.get(TYPES)))
+        types = words.get(TYPES) or self.types.default
+        numbers = {extent.name: extent for extent in self.extents}
+        for name in words:
+            if name not in (*(word.name for word in self.others), *numbers, TYPES):
                 raise ArgumentError(name, f"{self.family} has none; it has {', '.join(self.options)}")
         for word in self.others:
-            value = word.read(given.get(word.name), fields, of)
+            value = word.read(words.get(word.name), fields, types)
             if word.field is not None:
                 fields[word.field or word.name] = value
-        for name, one in numbers.items():
-            value = extents.get(name, given.get(name, one.default))
+        for name, extent in numbers.items():
+            value = extents.get(name, words.get(name, extent.default))
             if value is None:
                 raise ArgumentError(name, "not given")
-            one.check(value, fields)
+            extent.check(value, fields)
             fields[name] = value
         return self.problem(**fields)
 

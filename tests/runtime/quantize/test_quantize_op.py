@@ -481,7 +481,7 @@ def test_tactics(hopper: Context) -> None:
         assert all(map(same, tilewright.quantize_nvfp4(x, tactic=tactic), wanted))
         assert used(hopper) == {tactic}
     for tactic, reason in (
-        ("host_to_nvfp4_bf16@raster=along_m", "takes no raster"),
+        ("host_to_nvfp4_bf16@raster=along_m", "does not support raster"),
         ("host_to_nvfp4_bf16_fast", "fast, which the call does not allow"),
         ("host_to_mxfp4_bf16", "format is mxfp4"),
         ("host_bf16_tn", "is a gemm kernel"),

@@ -121,7 +121,9 @@ def test_what_does_not_fit_says_why() -> None:
     low = Problem(8, 64, alignment=Problem(1, 16).alignment._replace(x=4))
     assert "x's rows begin at multiples of 4 elements" in (FAMILY.misfit(VECTOR, low) or "")
     assert FAMILY.misfit(VECTOR, Problem(8, 64, fusion="silu_mul")) == "its fusion is none, not silu_mul"
-    assert FAMILY.misfit_arguments(Tactic("vector", swizzle=2), VECTOR) == "its family takes no swizzle"
+    assert (
+        FAMILY.misfit_arguments(Tactic("vector", swizzle=2), VECTOR) == "its family does not support swizzle"
+    )
     assert FAMILY.misfit_arguments(Tactic("vector", blocks=3), VECTOR) is None
 
 

@@ -119,12 +119,12 @@ def test_values_may_hang_on_types() -> None:
     ("given", "message"),
     [
         ({}, "rows: not given"),
-        ({"rows": 3}, "rows: 3: a multiple of 2 is wanted; it fits"),
-        ({"rows": 2, "turns": 0}, "turns: 0: a number from 1 to 1073741824 is wanted"),
+        ({"rows": 3}, "rows: 3: expected a multiple of 2; it fits"),
+        ({"rows": 2, "turns": 0}, "turns: 0: expected a number from 1 to 1073741824"),
         ({"rows": 2, "types": "no"}, "types: no: not yet"),
-        ({"rows": 2, "types": "abcd"}, "types: abcd: one of ab, abc is wanted; did you mean 'abc'?"),
+        ({"rows": 2, "types": "abcd"}, "types: abcd: expected one of ab, abc; did you mean 'abc'?"),
         ({"rows": 3, "types": "abc", "sharp": False}, "sharp: not for abc: why"),
-        ({"rows": 2, "way": "c"}, "way: c: one of a, b is wanted for ab"),
+        ({"rows": 2, "way": "c"}, "way: c: expected one of a, b for ab"),
         ({"rows": 2, "k": 1}, "k: twist has none; it has --dtype, --blunt, --way"),
     ],
 )

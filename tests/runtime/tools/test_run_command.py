@@ -45,13 +45,13 @@ def test_a_tactic_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     ("options", "message"),
     [
         (["--dtype", "fp3"], "one of bf16"),
-        (["--out-dtype", "s32"], "--out-dtype s32: one of bf16, f32 is wanted for bf16"),
+        (["--out-dtype", "s32"], "--out-dtype s32: expected one of bf16, f32 for bf16"),
         (["--kernel", "gemm_nothing"], "no table lists a kernel named gemm_nothing"),
         (["--kernel", "x@splits=0"], "splits is 0"),
-        (["--layout", "tq"], "--layout tq: one of tn, tt, nn, nt is wanted"),
-        (["-m", "0"], "-m 0: a number from 1"),
+        (["--layout", "tq"], "--layout tq: expected one of tn, tt, nn, nt"),
+        (["-m", "0"], "-m 0: expected a number from 1"),
         (["-m", "x"], "'-m': 'x' is not a valid integer"),
-        (["--batch", str(2**31)], "--batch 2147483648: a number from 1 to 1073741824 is wanted"),
+        (["--batch", str(2**31)], "--batch 2147483648: expected a number from 1 to 1073741824"),
         (["--fast-accum"], "--fast-accum not for bf16"),
         (["--x", "bf16"], "No such option '--x'"),
         (["--n", "8"], "No such option '--n'"),
@@ -69,7 +69,7 @@ def test_usage_errors(capsys: pytest.CaptureFixture[str], options: list[str], me
         (["--formats", ""], "one or two of nvfp4"),
         (["--formats", "nvfp4xmxfp4"], "nvfp4 has blocks of 16 and mxfp4 of 32"),
         (["--out-dtype", "s32"], "one of bf16"),
-        (["-k", "33"], "-k 33: a multiple of 2"),
+        (["-k", "33"], "-k 33: expected a multiple of 2"),
         (["--kernel", "x@cluster=3"], "cluster is '3'"),
     ],
 )
@@ -92,9 +92,9 @@ def test_quantising(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli([*command, "--dequantize"]) == 1
     assert "would run dequantize_sm90_nvfp4_bf16" in capsys.readouterr().out
     for options, message in (
-        (["--format", "nvfp5"], "--formats nvfp5: one of nvfp4"),
-        (["--x", "e4m3", "--format", "mxfp8"], "--x e4m3: one of bf16, f16, f32 is wanted for mxfp8"),
-        (["--layout", "m_major"], "m_major: one of 128x4, 8x4, linear is wanted for nvfp4"),
+        (["--format", "nvfp5"], "--formats nvfp5: expected one of nvfp4"),
+        (["--x", "e4m3", "--format", "mxfp8"], "--x e4m3: expected one of bf16, f16, f32 for mxfp8"),
+        (["--layout", "m_major"], "m_major: expected one of 128x4, 8x4, linear for nvfp4"),
     ):
         assert run_cli([*command, *options]) == 2
         assert message in capsys.readouterr().err

@@ -31,7 +31,7 @@ WORDS = Words(
         option="--formats",
         default="nvfp4",
         fields={f"{a}x{b}": _pair(a, b) for a in BLOCK for b in BLOCK} | {a: _pair(a, a) for a in BLOCK},
-        wanted=f"one or two of {', '.join(BLOCK)}, as mxfp8xmxfp4, are",
+        expected=f"one or two of {', '.join(BLOCK)}, as mxfp8xmxfp4",
         help=f"Of A and B: {', '.join(BLOCK)}; default nvfp4; or two, as mxfp8xmxfp4.",
     ),
     others=(
