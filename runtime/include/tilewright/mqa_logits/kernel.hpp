@@ -147,7 +147,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
                                                  column, i % 4, query_scale(Reduce::head_of(column)));
       }
       sm90::fence_async_proxy();
-      sm90::meet(1, Warpgroups * 128);
+      sm90::named_barrier_sync(1, Warpgroups * 128);
     }
 
     __device__ __forceinline__ void prepare(Item const& item) {

@@ -20,11 +20,11 @@ namespace tilewright::reduced_gemm {
 // What is asked for first lies in front (sm90/product_params.hpp).
 struct Params {
   sm90::ClusterShape cluster;
-  int blocks, blocks_down;  // of D, of as many tiles as a cluster has; of a column of D
-  int tiles_down;           // of a column of D, in whole blocks
-  int k_tiles;              // of a matrix
-  int each, more;           // k tiles of a part, and how many of the first parts have one more
-  bool one_a, one_b;        // one matrix for every one of the batch
+  int blocks, blocks_down;        // of D, of as many tiles as a cluster has; of a column of D
+  int tiles_down;                 // of a column of D, in whole blocks
+  int k_tiles;                    // of a matrix
+  int each, more;                 // k tiles of a part, and how many of the first parts have one more
+  bool broadcast_a, broadcast_b;  // one matrix for every one of the batch
   sm90::Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
   float4* sums;  // of the parts
@@ -67,17 +67,17 @@ struct Kernel {
     sm90::run_product<Kernel>(params, memory);
   }
 
-  static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
+  static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kConsumers);
   }
 
-  static __device__ __forceinline__ void ask_for_maps(Params const& params) {
+  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
     sm90::prefetch_map(&params.a);
     sm90::prefetch_map(&params.b);
   }
 
-  static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                                 bool loading_warp) {
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                              bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
     sm90::OperandLoads const loads(params, place);
     Part const part(params, place);
@@ -88,8 +88,8 @@ struct Kernel {
       for (int tiles = part.tiles; tiles > 0;) {
         int const taken = min(tiles, params.k_tiles - k);
         producer.run(cluster, loads,
-                     {k, taken, part.tile_row * TileM, part.tile_column * TileN, params.one_a ? 0 : matrix,
-                      params.one_b ? 0 : matrix});
+                     {k, taken, part.tile_row * TileM, part.tile_column * TileN, params.broadcast_a ? 0 : matrix,
+                      params.broadcast_b ? 0 : matrix});
         tiles -= taken;
         ++matrix;
         k = 0;
@@ -112,7 +112,7 @@ struct Kernel {
     mainloop.run(part.tiles, sums, [] {});
     int64_t const tile = int64_t(part.number) * params.blocks * params.cluster.size() + part.tile_row +
                          part.tile_column * params.tiles_down;
-    TileSums::leave(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
+    TileSums::store(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
   }
 
  private:
@@ -180,11 +180,12 @@ struct Combine {
     int const tile = index / TileSums::kCount, within = index % TileSums::kCount;
     int const number = within / TileSums::kThreads, thread = within % TileSums::kThreads;
     int const warpgroup = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
-    int const r = number / TileSums::kQuads, quad = number % TileSums::kQuads;
+    int const r = number / TileSums::kColumnGroups, column_group = number % TileSums::kColumnGroups;
     int const row = tile % params.tiles_down * Kernel::TileM +
                     (Warpgroups::kDown == 1 ? 0 : warpgroup * Warpgroups::kRows * 64) + r * 64 + warp * 16 + lane / 4;
     int const column = tile / params.tiles_down * Kernel::TileN +
-                       (Warpgroups::kAcross == 1 ? 0 : warpgroup * Warpgroups::kColumns) + quad * 8 + lane % 4 * 2;
+                       (Warpgroups::kAcross == 1 ? 0 : warpgroup * Warpgroups::kColumns) + column_group * 8 +
+                       lane % 4 * 2;
     float const values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -25,14 +25,14 @@ inline cudaError_t encode_operand(CUtensorMap& map, uint64_t& policy, Matrices c
                          ahead ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
 }
 
-// Sets `a`, `b`, `one_a`, `one_b`, `policy_a` and `policy_b` of a kernel's parameters, by its slices, which are set.
-// `a_again`: A is read by more than one tile that does not run beside the first. `writes`: memory has much more to
-// write than to read.
+// Sets `a`, `b`, `broadcast_a`, `broadcast_b`, `policy_a` and `policy_b` of a kernel's parameters, by its slices, which
+// are set. `a_again`: A is read by more than one tile that does not run beside the first. `writes`: memory has much
+// more to write than to read.
 template <class Params>
 cudaError_t encode_operands(Params& params, Matrices const& a, Matrices const& b, bool a_again, bool b_again,
                             bool writes = false) {
-  params.one_a = a.one();
-  params.one_b = b.one();
+  params.broadcast_a = a.one();
+  params.broadcast_b = b.one();
   cudaError_t const error = encode_operand(params.a, params.policy_a, a, params.slices_a, a_again, b_again, writes);
   return error != cudaSuccess ? error
                               : encode_operand(params.b, params.policy_b, b, params.slices_b, b_again, a_again, writes);

@@ -91,7 +91,7 @@ __device__ __forceinline__ void store_pair(float* address, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }
 
-__device__ __forceinline__ void store_quad(float4* address, float x, float y, float z, float w) {
+__device__ __forceinline__ void store_float4(float4* address, float x, float y, float z, float w) {
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
 
@@ -248,12 +248,12 @@ __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]
 }
 
 // `threads` threads of the CTA, whole warps, meet at its barrier `id` (1 to 15; 0 is __syncthreads).
-__device__ __forceinline__ void meet(int id, int threads) {
+__device__ __forceinline__ void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // As one of `threads` threads that make others go on at the barrier, without waiting.
-__device__ __forceinline__ void let_go(int id, int threads) {
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 

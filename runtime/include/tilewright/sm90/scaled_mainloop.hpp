@@ -63,9 +63,10 @@ struct ScaledMainloop {
   static_assert(N % (8 * kHalves) == 0);
   static constexpr int kUnit = std::gcd(N / kHalves, kScaleBlock);  // columns that surely have one factor
   static constexpr int kColumnBlocks = kB == Scales::kBlocks ? Layout::kBlocks : 1;
-  // Quads of columns whose own factors are loaded before a stage's instructions begin, and stay in registers for all of
-  // the warpgroup's rows, as many as there is room for. Each load takes two of the shared memory's clocks and stands in
-  // line behind what wgmma reads: loaded after the instructions, for each 64 rows, they were 26 % of a loop's cycles.
+  // ColumnGroups of columns whose own factors are loaded before a stage's instructions begin, and stay in registers for
+  // all of the warpgroup's rows, as many as there is room for. Each load takes two of the shared memory's clocks and
+  // stands in line behind what wgmma reads: loaded after the instructions, for each 64 rows, they were 26 % of a loop's
+  // cycles.
   static constexpr bool kKeeps = kA == Scales::kRows && kB == Scales::kRows &&
                                  (kPromotion == Promotion::kAfter || kPromotion == Promotion::kInTurn);
   static constexpr int kTaken = Rows * kCount + kPart, kFree = kKeeps && kSums > kTaken ? kSums - kTaken : 0;
@@ -123,33 +124,33 @@ struct ScaledMainloop {
   __device__ __forceinline__ void skip(int k_tiles) {
     for (int i = 0; i < k_tiles; ++i) {
       barrier_wait(Layout::full(shared, at.stage), at.phase);
-      await_turn();
-      pass_turn();
-      meet(kSkip + static_cast<int>(threadIdx.x) / 128, 128);
+      wait_for_order();
+      pass_order();
+      named_barrier_sync(kSkipBarrier + static_cast<int>(threadIdx.x) / 128, 128);
       release(at.stage);
       at.next();
     }
   }
 
   // The first turn is the first warpgroup's. Once, by each.
-  static __device__ __forceinline__ void start_turns(int warpgroup) {
+  static __device__ __forceinline__ void start_order(int warpgroup) {
     if (kPromotion == Promotion::kInTurn && warpgroup == 1) {
-      let_go(kTurn, 256);
+      named_barrier_arrive(kOrderBarrier, 256);
     }
   }
 
  private:
   // Barriers of the CTA by which two warpgroups take turns in issuing instructions, which are done in that order.
-  static constexpr int kTurn = 5, kSkip = 7;  // and 6 and 8, of the second warpgroup
+  static constexpr int kOrderBarrier = 5, kSkipBarrier = 7;  // and 6 and 8, of the second warpgroup
 
-  static __device__ __forceinline__ void await_turn() {
+  static __device__ __forceinline__ void wait_for_order() {
     if constexpr (kPromotion == Promotion::kInTurn) {
-      meet(kTurn + static_cast<int>(threadIdx.x) / 128, 256);
+      named_barrier_sync(kOrderBarrier + static_cast<int>(threadIdx.x) / 128, 256);
     }
   }
-  static __device__ __forceinline__ void pass_turn() {
+  static __device__ __forceinline__ void pass_order() {
     if constexpr (kPromotion == Promotion::kInTurn) {
-      let_go(kTurn + 1 - static_cast<int>(threadIdx.x) / 128, 256);
+      named_barrier_arrive(kOrderBarrier + 1 - static_cast<int>(threadIdx.x) / 128, 256);
     }
   }
 
@@ -175,12 +176,12 @@ struct ScaledMainloop {
           load_rows(stage, now, box, r, factors);
           bool const turn = kPromotion == Promotion::kInTurn && box == 0 && r == 0;
           if (turn) {
-            await_turn();
+            wait_for_order();
           }
           multiply(stage, box, r, 0, part, turn);
           if (turn) {
             wgmma_wait<1>();
-            pass_turn();
+            pass_order();
           }
           wgmma_wait<0>();
           hold(part);
@@ -350,8 +351,8 @@ struct ScaledMainloop {
 
   __device__ __forceinline__ void load_columns(int stage, int box, float2 (&kept)[kMostKept]) const {
 #pragma unroll
-    for (int quad = 0; quad < kKept; ++quad) {
-      kept[quad] = load_pair(columns_at(stage, box) + quad * 32);
+    for (int column_group = 0; column_group < kKept; ++column_group) {
+      kept[column_group] = load_pair(columns_at(stage, box) + column_group * 32);
     }
   }
 
@@ -362,26 +363,27 @@ struct ScaledMainloop {
                                               float (&sum)[kCount]) const {
     uint32_t const columns = columns_at(stage, box);
     uint32_t loaded = 0;
-    int const first = half * kPart / 4;  // in quads of accumulators
+    int const first = half * kPart / 4;  // in column_groups of accumulators
     float of_block[kColumnBlocks][2], of_unit[2];
 #pragma unroll
     for (int i = 0; i < kColumnBlocks; ++i) {
       of_block[i][0] = rows[0] * now.columns[i], of_block[i][1] = rows[1] * now.columns[i];
     }
 #pragma unroll
-    for (int quad = 0; quad < kPart / 4; ++quad) {
+    for (int column_group = 0; column_group < kPart / 4; ++column_group) {
       float factors[4];
       if constexpr (kB == Scales::kRows) {
-        float2 const pair = quad < kKept ? kept[quad < kKept ? quad : 0] : load_pair(columns + (first + quad) * 32);
+        float2 const pair = column_group < kKept ? kept[column_group < kKept ? column_group : 0]
+                                                 : load_pair(columns + (first + column_group) * 32);
         loaded |= __float_as_uint(pair.x);
         factors[0] = rows[0] * pair.x, factors[1] = rows[0] * pair.y;
         factors[2] = rows[1] * pair.x, factors[3] = rows[1] * pair.y;
       } else {
-        if (quad * 8 % kUnit == 0) {
+        if (column_group * 8 % kUnit == 0) {
           of_unit[0] = of_block[0][0], of_unit[1] = of_block[0][1];
 #pragma unroll
           for (int i = 1; i < kColumnBlocks; ++i) {
-            bool const beyond = (first + quad) * 8 / kUnit >= split + (i - 1) * (kScaleBlock / kUnit);
+            bool const beyond = (first + column_group) * 8 / kUnit >= split + (i - 1) * (kScaleBlock / kUnit);
             of_unit[0] = beyond ? of_block[i][0] : of_unit[0];
             of_unit[1] = beyond ? of_block[i][1] : of_unit[1];
           }
@@ -391,7 +393,7 @@ struct ScaledMainloop {
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        sum[(first + quad) * 4 + e] += factors[e] * part[quad * 4 + e];
+        sum[(first + column_group) * 4 + e] += factors[e] * part[column_group * 4 + e];
       }
     }
     return loaded;
