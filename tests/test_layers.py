@@ -94,7 +94,7 @@ def test_there_is_no_circle_of_imports() -> None:
 # import by name (`tilewright.errors`) count as packages of one file. "" is the facade, `tilewright` itself.
 ROOMS = (
     *("errors", "version", "base", "architectures", "blockwise_scales", "scale_factors", "row_shuffle"),
-    *("formats", "declarations", "configurations", "compile", "libraries", "selection", "context", "calls"),
+    *("formats", "configurations", "declarations", "compile", "libraries", "selection", "context", "calls"),
     *("reference", "tools", "families", "contractions", "torch_ops", "", "compat"),
 )
 TOOLS = (

@@ -1,15 +1,16 @@
 """The families of kernels, as the generator sees them: the module `kernel` of a family's package.
 
-It has the functions of a `Family` by their names there, and `RULES`, if there are any; the first parameter of
-its `kernel_name` is the dataclass of a kernel. Sources are made from `kernel.cu.j2` in the family's folder of
-templates, unless it has a function `template`. No other code names a family.
+It has the functions of a `Family` by their names there, and `RULES`, if there are any; the dataclass of a
+kernel is `CONFIG` of the module `config`, or of `kernel` itself (`catalog.configuration_of`). Sources are
+made from `kernel.cu.j2` in the family's folder of templates, unless it has a function `template`. No other
+code names a family.
 """
 
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any
 
 from tilewright.base.spelling import did_you_mean, quoted
 from tilewright.configurations.family import Family
@@ -44,15 +45,16 @@ def get(name: str) -> Family:
 @cache
 def _declared(name: str) -> Family:
     kernel = catalog.part(name, "kernel")
-    hints = get_type_hints(kernel.kernel_name)
-    config = next(hint for parameter, hint in hints.items() if parameter != "return")
     functions: dict[str, Any] = {"template": lambda config: f"{name}/kernel.cu.j2"}
     own = [field for field in fields(Family) if field.name not in ("name", "config", "rules")]
     functions |= {field.name: vars(kernel)[field.name] for field in own if field.name in vars(kernel)}
     missing = [field.name for field in own if field.default is MISSING and field.name not in functions]
     if missing:
         raise mistake(name, f"the family {name!r} has no function {', '.join(missing)}")
-    return Family(name, config, getattr(kernel, "RULES", ()), **functions)
+    declared = catalog.configuration_of(name)
+    if lacking := [one for one in ("CONFIG", "FACTS") if one not in vars(declared)]:
+        raise mistake(name, f"the family {name!r} has no {', '.join(lacking)}")
+    return Family(name, declared.CONFIG, getattr(kernel, "RULES", ()), **functions)
 
 
 def _installed() -> list[str]:

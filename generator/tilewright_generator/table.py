@@ -9,7 +9,9 @@ from functools import cache
 from typing import Any
 
 from tilewright.base import plugins, reading
+from tilewright.base.schema import Schema
 from tilewright.configurations.family import Family
+from tilewright.declarations import catalog
 from tilewright.declarations.table import row_schema
 from tilewright.errors import UnreadableFileError
 from tilewright_generator.errors import InternalError, UsageError, mistake
@@ -38,22 +40,25 @@ def record(family: Family, kernel: Kernel, sha256: str) -> str:
 
 def _check(family: Family, kernel: Kernel, line: str) -> None:
     """Raises where the runtime would not read the row: what the generator says of a family's kernels is not
-    what the family's `row` declares."""
+    what the family's `FACTS` declare."""
     try:
         reading.check("its row", reading.loads("its row", line), _row_schema(family.name))
     except UnreadableFileError as error:
         code = getattr(family.facts, "__code__", None)
         place = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
-        home = plugins.families().get(family.name)
         message = f"{place}{kernel.name}: {error.message}"
-        if home is None:
+        if family.name not in plugins.families():
             raise InternalError(message) from None
+        declared = catalog.configuration_of(family.name).__file__
         raise UsageError(
-            f"{message}\n{home / 'row.py'} declares what rows hold (CONFIG, FACTS): make the two agree"
+            f"{message}\n{declared} declares what facts hold (FACTS): make the two agree"
         ) from None
 
 
-_row_schema = cache(row_schema)
+@cache
+def _row_schema(family: str) -> Schema:
+    schema, _ = row_schema(family)
+    return schema
 
 
 @cache

@@ -60,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 def test_the_page_has_all_modules_of_a_family() -> None:
-    modules = {"problem", "vocabulary", "row", "interface", "family", "op"}
+    modules = {"problem", "vocabulary", "interface", "family", "op"}
     assert {f"{FAMILY}/{name}.py" for name in (*modules, "__init__", "kernel")} <= set(FILES)
 
 

@@ -21,7 +21,7 @@ DECLARED = ("grouped_gemm", "mqa_logits", "hc_prenorm")
 WRITTEN = {"__init__.py", "interface.py"}  # what a declaration is, and the names of the ops
 ALIKE = {  # files that each of them has, by hand
     "runtime/tilewright/families": {
-        "problem.py", "vocabulary.py", "row.py", "family.py", "cost.py", "measuring.py", "op.py",
+        "problem.py", "vocabulary.py", "family.py", "cost.py", "measuring.py", "op.py",
         "config.py", "kernel.py", "rules.py",
     },
 }  # fmt: skip

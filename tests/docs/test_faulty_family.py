@@ -131,7 +131,7 @@ def test_facts_that_the_row_does_not_declare(project: Project, command: str) -> 
     first, last = found.err.splitlines()
     assert first.startswith(f"Error: {project.family}/kernel.py:{line - 1}: row_scale_sm90_bf16")
     assert "facts: there is no 'n_multiple'" in first
-    assert last == f"{project.family}/row.py declares what rows hold (CONFIG, FACTS): make the two agree"
+    assert last == f"{project.family}/kernel.py declares what facts hold (FACTS): make the two agree"
     assert not (project.root / "generated" / "row_scale").exists()
 
 
@@ -142,13 +142,13 @@ def test_a_row_that_has_changed_since_the_table_was_made(project: Project) -> No
     except ToolchainError as error:
         pytest.skip(f"no toolchain: {error}")
     assert project.tilewright("generate").code == 0
-    project.change("row.py", '"n_multiple": Integer(1, 64)', '"n_divisor": Integer(1, 64)')
+    project.change("kernel.py", "    n_multiple: Annotated", "    n_divisor: Annotated")
     built = project.tilewright("build")
     assert built.code == 2
     assert "facts: there is no 'n_divisor'" in built.err
     assert "`tilewright check` says whether the table or the family that made it is at fault." in built.err
     checked = project.tilewright("check")
-    assert f"{project.family}/row.py declares what rows hold" in checked.err
+    assert f"{project.family}/kernel.py declares what facts hold" in checked.err
 
 
 def test_a_header_that_nobody_has_written(project: Project) -> None:

@@ -25,10 +25,10 @@ ALIGNMENT = {"bf16": 8, "f16": 8, "tf32": 4, "f32": 4, "s8": 16, "s32": 4, "e4m3
 
 def config(**fields: Any) -> dict[str, Any]:
     defaults = {
-        "arch": "sm_90a", "a": "bf16", "b": "bf16", "d": "bf16", "tile": [128, 128, 64], "acc": "f32",
-        "c": "same", "layout": "tn", "cluster": [1, 1], "schedule": "cooperative",
-        "scheduler": "data_parallel", "fast_accum": False, "swap_ab": False, "bias": False,
-        "activation": "none", "pdl": False, "stages": "auto",
+        "arch": "sm_90a", "a": "bf16", "b": "bf16", "d": "bf16", "tile": [128, 128, 64],
+        "mainloop": "cutlass", "acc": "f32", "c": "same", "layout": "tn", "cluster": [1, 1],
+        "schedule": "cooperative", "scheduler": "data_parallel", "fast_accum": False, "swap_ab": False,
+        "bias": False, "activation": "none", "pdl": False, "stages": "auto",
     }  # fmt: skip
     return defaults | fields
 
@@ -87,6 +87,7 @@ def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
     if made["arch"] == "sm_90a":
         alignment = {"a": 32, "b": 32, "c": 1, "d": 1}
     facts = {
+        "stages": 4,
         "smem_bytes": 100000,
         "threads": 256,
         "block": 16 if made["a"] == "nvfp4" else 32,

@@ -6,7 +6,7 @@ from typing import Any
 
 from table_rows import table_row
 
-from tilewright.formats.types import bits
+from tilewright.formats.types import TYPES, bits
 
 
 def make_quantize_row(name: str, **fields: Any) -> dict[str, Any]:
@@ -19,6 +19,7 @@ def make_quantize_row(name: str, **fields: Any) -> dict[str, Any]:
     facts = {
         "smem_bytes": made["stages"] * stage if made["variant"] == "tma" else 1024,
         "threads": made["threads"] + (32 if made["variant"] == "tma" else 0),
+        "block": TYPES[made["format"]].block,
         "k_multiple": 16,
         "alignment": {"x": 128 // bits(made["x"]), "data": count},
     }

@@ -119,17 +119,18 @@ class Null:
 
 
 class Enum:
-    """One of these texts."""
+    """One of these texts and whole numbers."""
 
-    def __init__(self, values: tuple[str, ...]) -> None:
+    def __init__(self, values: tuple[str | int, ...]) -> None:
         self.values = values
 
     @property
     def expected(self) -> str:
-        return f"one of {', '.join(self.values)}" if len(self.values) > 1 else self.values[0]
+        words = list(map(str, self.values))
+        return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
 
     def check(self, value: Any) -> None:
-        if type(value) is not str or value not in self.values:
+        if type(value) not in (str, int) or value not in self.values:
             raise Mismatch.of(self.expected, value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ class Family:
     """A frozen, slotted dataclass: one kernel. Its annotations validate each value of a spec."""
     rules: tuple[Rule, ...]
     kernel_name: Callable[[Any], str]
-    facts: Callable[[Any], dict[str, Any]]
+    facts: Callable[[Any], Mapping[str, Any]]
     """Derived numbers for the table: stages, bytes of shared memory, threads, alignments."""
     variables: Callable[[Any], dict[str, str]]
     """What the template needs, spelt as C++: a template does no arithmetic."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypedDict
 
-from tilewright.architectures.table import of_target, targets
-from tilewright.configurations.rule import HARDWARE, Rule, cutlass, rule
+from tilewright.architectures.table import ARCHITECTURES, of_target, targets
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.configurations.value_kinds import Bounds, OneOf
 from tilewright.formats.types import bits
@@ -49,6 +47,38 @@ Pdl = Annotated[
 OwnPdl = Annotated[bool, "programmatic dependent launch: start while the previous kernel of the stream ends"]
 
 
+# Numbers that follow from a configuration, as tables hold them.
+SharedBytes = Annotated[int, Bounds(0, max(one.shared_memory.block for one in ARCHITECTURES))]
+Threads = Annotated[int, Bounds(32, 1024)]
+StageCount = Annotated[int, Bounds(1, 32)]
+Multiple = Annotated[int, Bounds(1, 4096)]  # elements or bytes that something is a multiple of
+_OneOrTwo = Annotated[int, Bounds(1, 2)]
+ClusterMultiple = tuple[_OneOrTwo, _OneOrTwo]  # that run-time clusters are multiples of
+
+
+class MatrixAlignment(TypedDict):
+    """Elements of which the contiguous extent and the leading dimension of each matrix are multiples."""
+
+    a: Multiple
+    b: Multiple
+    c: Multiple
+    d: Multiple
+
+
+class ThreadsFacts(TypedDict):
+    """Derived numbers of a kernel of which nothing else is asked."""
+
+    threads: Threads
+
+
+class PipelineFacts(TypedDict):
+    """Derived numbers of a kernel that loads through a pipeline."""
+
+    stages: StageCount
+    smem_bytes: SharedBytes
+    threads: Threads
+
+
 class Product(Protocol):
     """A configuration of matrix products."""
 
@@ -85,9 +115,10 @@ def k_contiguous(config: Any) -> tuple[bool, bool]:
     return (b, a) if config.swap_ab else (a, b)
 
 
-def alignment(config: Any) -> dict[str, int]:
+def alignment(config: Any) -> MatrixAlignment:
     """Elements at multiples of which matrices begin: TMA's 16 bytes. C is of D's type."""
-    return {name: 128 // bits(config.d if name == "c" else getattr(config, name)) for name in "abcd"}
+    a, b, d = (128 // bits(type) for type in (config.a, config.b, config.d))
+    return {"a": a, "b": b, "c": d, "d": d}
 
 
 def swizzle(contiguous_bytes: int) -> int:
@@ -108,25 +139,3 @@ def with_launch(words: str, config: Any) -> str:
 def spelt(values: dict[str, str | int | bool]) -> dict[str, str]:
     """A template's variables as C++ spells them."""
     return {name: one if type(one) is str else str(one).lower() for name, one in values.items()}
-
-
-def shared_memory(bytes_of: Callable[[Any], int], fields: str) -> Rule:
-    """The rule that dynamic shared memory is no more than there is."""
-
-    # CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
-    def shared_memory(config: Any) -> str | None:
-        """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
-        total, limit = bytes_of(config), of_target(config.arch).shared_memory.block
-        wanted = f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
-        return wanted if total > limit else None
-
-    return rule(HARDWARE, fields)(shared_memory)
-
-
-# sm90_gemm_tma_warpspecialized_pingpong.hpp: "Ping-pong kernel does not currently support stream-K".
-@rule(cutlass("4.2"), "scheduler schedule")
-def stream_k_schedule(config: Any) -> str | None:
-    """Stream-K is not for the ping-pong schedule."""
-    if config.scheduler == "stream_k" and config.schedule == "pingpong":
-        return "stream_k needs the cooperative schedule, not pingpong"
-    return None

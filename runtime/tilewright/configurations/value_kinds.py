@@ -2,22 +2,26 @@
 
 An annotation is a `Literal` of texts and whole numbers, `bool`, `int` with its `Bounds`, `str` (with `OneOf`:
 one of its texts), a shape, or a union of such; texts beside it in `Annotated` are for people. A kind reads a
-scalar of YAML, says what it takes instead, and is written as a JSON Schema.
+scalar of YAML, says what it takes instead, and is written as a JSON Schema. In a table's row a shape is a
+list of its numbers: `schema` says what a row may hold.
+
+Who looks a kernel up for the first time waits for this module, as for `base.schema`: no class of it is a
+dataclass.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from tilewright.base.spelling import quoted, text
+from tilewright.base.schema import Array, Boolean, Enum, Integer, Schema, String
 from tilewright.configurations.shapes import Cluster, Tile
 
 NO = object()
 """Stands for no value: None may be one."""
 
+_MOST_EXTENT = 999_999
 _EXTENT = "[1-9][0-9]{0,5}"  # no leading zeros, so that a shape has one spelling and one name
 _SHAPES = {Tile: ["128x256x64"], Cluster: ["1x1", "2x1"]}  # with examples
 _JSON_TYPES = {str: "string", int: "integer", bool: "boolean"}
@@ -50,18 +54,24 @@ class ValueKind:
         """The JSON Schema of a value."""
         raise NotImplementedError
 
+    def schema(self) -> Schema:
+        """What a table's row holds of it."""
+        raise NotImplementedError
 
-@dataclass(frozen=True)
+
 class OneOf(ValueKind):
     """One of these texts and numbers, or of true and false."""
 
-    values: tuple[Any, ...]
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
 
     def read(self, given: object) -> Any:
         # In Python 1 is equal to True; in a spec neither stands for the other.
         return next((one for one in self.values if one == given and type(one) is type(given)), NO)
 
     def words(self) -> list[str]:
+        from tilewright.base.spelling import text  # noqa: PLC0415 (no reader of tables asks)
+
         return [text(one) for one in self.values]
 
     def json_schema(self) -> dict[str, Any]:
@@ -71,12 +81,15 @@ class OneOf(ValueKind):
             return kind
         return ({"enum": [*self.values]} if self.values[1:] else {"const": self.values[0]}) | kind
 
+    def schema(self) -> Schema:
+        return Boolean() if bool in map(type, self.values) else Enum(self.values)
 
-@dataclass(frozen=True)
+
 class Whole(ValueKind):
     """A whole number within bounds."""
 
-    bounds: Bounds
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
 
     def read(self, given: object) -> Any:
         return NO if self.wanted(given) else given
@@ -96,8 +109,10 @@ class Whole(ValueKind):
         bounds = {"maximum": most, "minimum": least, "multipleOf": multiple, "type": "integer"}
         return {name: one for name, one in bounds.items() if name != "multipleOf" or multiple > 1}
 
+    def schema(self) -> Schema:
+        return Integer(self.bounds.least, self.bounds.most)
 
-@dataclass(frozen=True)
+
 class Text(ValueKind):
     """Any text."""
 
@@ -110,12 +125,15 @@ class Text(ValueKind):
     def json_schema(self) -> dict[str, Any]:
         return {"type": "string"}
 
+    def schema(self) -> Schema:
+        return String()
 
-@dataclass(frozen=True)
+
 class Shape(ValueKind):
     """A tile or a cluster: `128x256x64`."""
 
-    made: type[Tile] | type[Cluster]
+    def __init__(self, made: type[Tile] | type[Cluster]) -> None:
+        self.made = made
 
     @property
     def _pattern(self) -> str:
@@ -127,6 +145,8 @@ class Shape(ValueKind):
         return self.made(*map(int, given.split("x")))
 
     def wanted(self, given: object) -> str:
+        from tilewright.base.spelling import quoted  # noqa: PLC0415 (no reader of tables asks)
+
         name, letters = self.made.__name__.lower(), "x".join(map(str.upper, self.made._fields))
         shown = quoted(given) if isinstance(given, str) else repr(given)
         return (
@@ -136,6 +156,9 @@ class Shape(ValueKind):
 
     def json_schema(self) -> dict[str, Any]:
         return {"examples": _SHAPES[self.made], "pattern": f"^{self._pattern}$", "type": "string"}
+
+    def schema(self) -> Schema:
+        return Array(Integer(1, _MOST_EXTENT), len(self.made._fields))
 
 
 def of(annotation: Any) -> tuple[ValueKind, ...]:

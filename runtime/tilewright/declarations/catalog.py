@@ -6,12 +6,13 @@ with its op, not before. Nothing else in the core knows where families lie.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.base import plugins
+from tilewright.configurations import rows
 
 if TYPE_CHECKING:
     from tilewright.base.schema import Schema
@@ -76,28 +77,45 @@ def default_name() -> str:
     return next(name for name in names() if words_of(name).default)
 
 
+def configuration_of(name: str) -> Any:
+    """The module that declares what a kernel of the family is (`CONFIG`, `FACTS`): `config`, or `kernel`
+    where there is no such."""
+    try:
+        return part(name, "config")
+    except ModuleNotFoundError as error:
+        if not str(error.name).endswith(f"{name}.config"):
+            raise
+    return part(name, "kernel")
+
+
 def targets_of(name: str) -> tuple[str, ...]:
     """The targets that a spec of a family may name."""
-    targets: tuple[str, ...] = part(name, "row").TARGETS
-    return targets
+    return rows.targets(configuration_of(name).CONFIG)
 
 
 @cache
 def kind_of(name: str) -> Schema:
     """The schema of a family's kinds of problems in tuned files: the problem's fields except extents and
-    alignment. A family defines it in its `row` as KIND if its vocabulary does not hold all of these
-    fields."""
+    alignment."""
     from tilewright.declarations.kind_schema import kind_schema  # noqa: PLC0415 (for tuned files alone)
 
-    own: Schema | None = getattr(part(name, "row"), "KIND", None)
-    return own or kind_schema(words_of(name))
+    return kind_schema(words_of(name))
 
 
-def row_of(name: str) -> dict[str, Schema]:
-    """The schemas of `config` and `facts` in the rows of a family's tables; none for a family without an
-    op."""
+class RowParts(NamedTuple):
+    """The schemas of `config` and `facts` in the rows of a family's tables, and the values of fields of
+    `config` that a row lacks."""
+
+    config: Schema
+    facts: Schema
+    defaults: Mapping[str, Any]
+
+
+def row_of(name: str) -> RowParts | None:
+    """None for a family that is not known here."""
     try:
-        row = part(name, "row")
+        module = configuration_of(name)
     except ModuleNotFoundError:
-        return {}
-    return {"config": row.CONFIG, "facts": row.FACTS}
+        return None
+    config = module.CONFIG
+    return RowParts(rows.config_schema(config), rows.facts_schema(module.FACTS), rows.defaults(config))

@@ -94,6 +94,7 @@ class Table(Mapping[str, KernelRecord]):
         self.family: str = head["family"]
         self.spec: str = head.get("spec", "")
         self._row: Schema | None = None  # the family's, set when a row is first asked for
+        self._defaults: Mapping[str, Any] = {}  # for fields of `config`, set with it
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -175,7 +176,7 @@ class Table(Mapping[str, KernelRecord]):
         try:
             content = reading.loads(place, row.rstrip(" \r,")) if isinstance(row, str) else row
             if self._row is None:
-                self._row = row_schema(self.family)
+                self._row, self._defaults = row_schema(self.family)
             reading.check(place, content, self._row)
         except UnreadableFileError as error:
             raise TableError(
@@ -184,15 +185,21 @@ class Table(Mapping[str, KernelRecord]):
             ) from None
         if content["name"] != name:
             raise TableError(f"{place} is of {content['name']}")
+        if lacking := self._defaults.keys() - content["config"].keys():
+            config = {**content["config"], **{name: self._defaults[name] for name in lacking}}
+            return KernelRecord.parse({**content, "config": config})
         return KernelRecord.parse(content)
 
 
-def row_schema(family: str) -> Object:
-    """The schema of a row of the family's tables; for a family without an op, that of any row."""
+def row_schema(family: str) -> tuple[Object, Mapping[str, Any]]:
+    """The schema of a row of the family's tables (for a family that is not known here, that of any row), and
+    the values of fields of `config` that a row lacks."""
     from tilewright.declarations import catalog  # noqa: PLC0415 (families know tables)
 
     own = catalog.row_of(family)
-    return Object({**ROW, **own}, OPTIONAL)
+    if own is None:
+        return Object(ROW, OPTIONAL), {}
+    return Object({**ROW, "config": own.config, "facts": own.facts}, OPTIONAL), own.defaults
 
 
 class Rows(Sequence[KernelRecord]):

@@ -11,25 +11,26 @@ that go on to the first child, and one product adds an answer for all rows that 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import or_
-from typing import Any, TypeAlias
 
 LANE = 32  # bits of a lane, which holds the sum of thousands of answers
 LEAST = -(1 << 16)  # the least answer; lanes hold differences from it, which are not negative
-
-# The number of a question, the node for yes, and the node for no; or an answer minus LEAST.
-Node: TypeAlias = tuple[int, Any, Any] | int
 
 
 class Trees:
     """A sum of trees."""
 
     def __init__(self, text: str) -> None:
-        self._questions: dict[str, int] = {}
-        self._trees = [self._node(iter(line.split())) for line in text.splitlines()]
-        pairs = (question.split("<") for question in self._questions)
+        # All nodes, from the last word to the first: a question's node for yes is the one before it.
+        self._codes: list[int] = []  # the number of a question, or an answer minus LEAST
+        self._no: list[int] = []  # the node for no; -1 for an answer
+        self._roots: list[int] = []
+        questions: dict[str, int] = {}
+        for line in text.splitlines():
+            self._add(line, questions)
+        pairs = (question.split("<") for question in questions)
         self._asked = [(int(feature), float(most)) for feature, most in pairs]
 
     def answers(self, rows: Sequence[Sequence[float]]) -> list[int]:
@@ -39,29 +40,38 @@ class Trees:
         yes = [
             features[feature][1][bisect_right(features[feature][0], most)] for feature, most in self._asked
         ]
-        total, waiting = 0, [(tree, sum(lanes)) for tree in self._trees]
+        codes, no = self._codes, self._no
+        total, waiting = 0, [(root, sum(lanes)) for root in self._roots]
         while waiting:
             node, rows_here = waiting.pop()
-            while type(node) is tuple:
-                question, low, high = node
-                first = rows_here & yes[question]
-                if first == rows_here:
-                    node = low
-                elif not first:
-                    node = high
-                else:
-                    waiting.append((high, rows_here ^ first))
-                    node, rows_here = low, first
-            total += rows_here * node  # type: ignore[operator]
-        mask, least = (1 << LANE) - 1, LEAST * len(self._trees)
+            while (other := no[node]) >= 0:
+                first = rows_here & yes[codes[node]]
+                if not first:
+                    node = other
+                    continue
+                if first != rows_here:
+                    waiting.append((other, rows_here ^ first))
+                    rows_here = first
+                node -= 1
+            total += rows_here * codes[node]
+        mask, least = (1 << LANE) - 1, LEAST * len(self._roots)
         return [(total >> LANE * index & mask) + least for index in range(len(rows))]
 
-    def _node(self, words: Iterator[str]) -> Node:
-        word = next(words)
-        if "<" not in word:
-            return int(word) - LEAST
-        question = self._questions.setdefault(word, len(self._questions))
-        return question, self._node(words), self._node(words)
+    def _add(self, line: str, questions: dict[str, int]) -> None:
+        """Adds a tree. No object is made of a node: thousands would keep the garbage collector busy."""
+        codes, no = self._codes, self._no
+        waiting: list[int] = []
+        for word in reversed(line.split()):
+            if "<" in word:
+                waiting.pop()  # the node before this one
+                no.append(waiting.pop())
+                codes.append(questions.setdefault(word, len(questions)))
+            else:
+                no.append(-1)
+                codes.append(int(word) - LEAST)
+            waiting.append(len(codes) - 1)
+        (root,) = waiting
+        self._roots.append(root)
 
 
 def _column(values: Sequence[float], lanes: Sequence[int]) -> tuple[list[float], list[int]]:

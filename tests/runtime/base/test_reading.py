@@ -234,6 +234,7 @@ def test_what_schemas_refuse(schema: Schema, value: Any, said: str) -> None:
         (Union((Null(), Integer())), None),
         (Anything(), json.loads("[" * 8 + "]" * 8)),
         (ROW, {"tile": [1, 256, 3], "name": "a", "note": None}),
+        (Enum(("auto", 1)), 1),
         (Object({}, others=Integer()), {"a": 1}),
     ],
 )
@@ -254,16 +255,33 @@ def test_every_field_that_the_runtime_asks_a_row_for_is_checked(family: str, tmp
     text = (ROOT / "generated" / FAMILIES[family] / "table.json").read_text()
     head, first = text.split("\n")[:2]
     row = json.loads(first.rstrip(","))
-    for part, schema in catalog.row_of(family).items():
+    parts = catalog.row_of(family)
+    assert parts is not None
+    for part, schema in (("config", parts.config), ("facts", parts.facts)):
         assert isinstance(schema, Object)
-        for name in schema.required:
-            for values in ({}, {name: None}, {name: {"a": [{}]}}):
+        for name in row[part]:
+            absent = [{}] * (name in schema.required)
+            for values in (*absent, {name: None}, {name: {"a": [{}]}}):
                 spoilt = {key: value for key, value in row[part].items() if key != name} | values
                 path = tmp_path / "table.json"
                 path.write_text(f"{head}\n{json.dumps(row | {part: spoilt})}\n]}}\n")
                 table = Table.read(path)
                 with pytest.raises(TableError, match=rf"{part}.*{name}"):
                     table[row["name"]]
+
+
+def test_a_row_that_lacks_a_field_has_its_default(tmp_path: Path) -> None:
+    """As an older version wrote it: a new field's default keeps what kernels were."""
+    path = ROOT / "generated" / "sm90_gemm_lean" / "table.json"
+    head, first = path.read_text().split("\n")[:2]
+    row = json.loads(first.rstrip(","))
+    whole = Table.read(path)[row["name"]]
+    row["config"] = {name: row["config"][name] for name in ("arch", "a", "b", "d", "tile")}
+    older = tmp_path / "table.json"
+    older.write_text(f"{head}\n{json.dumps(row)}\n]}}\n")
+    config = Table.read(older)[row["name"]].config
+    assert config.keys() == whole.config.keys()
+    assert (config["mainloop"], config["cluster"], config["swap_ab"]) == ("cutlass", [1, 1], False)
 
 
 def test_a_row_under_the_name_of_another(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ from tilewright.architectures.device import (
 )
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.blockscaled_gemm.cost_hopper import resident
 from tilewright.families.blockscaled_gemm.cost_tcgen05 import is_ultra
 from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.occupancy import resident
 from tilewright.families.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection.choice import choose

@@ -282,6 +282,8 @@ def test_a_first_lookup_imports_only_what_it_needs(tmp_path: Path) -> None:
         "torch",
         "declarations.vocabulary",
         "base.spelling",
+        "configurations.rule",
+        "families.gemm.kernel",
         "tools",
         "compile.store",
         "compile.toolchain",

@@ -7,14 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from tilewright.architectures import table
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import ONE_BLOCK, AnyTarget, Clusters, Pdl, Stages
+from tilewright.configurations.shared import (
+    ONE_BLOCK,
+    AnyTarget,
+    ClusterMultiple,
+    Clusters,
+    MatrixAlignment,
+    Pdl,
+    PipelineFacts,
+    Stages,
+)
+from tilewright.configurations.value_kinds import Bounds
 from tilewright.families.blockscaled_gemm.problem import QUANTIZED_OUTPUTS, Format, Output
-from tilewright.families.blockscaled_gemm.row import ULTRA_K, Prefetch, Schedule, Store
 from tilewright.formats.types import bits
+
+Schedule = Literal["1sm", "2sm", "cooperative", "pingpong"]
+ULTRA_K = 768  # the tile depth that goes with FP4 instructions of K 96
+ULTRA_MMA_K = 96
 
 
 class Architecture(NamedTuple):
@@ -68,10 +81,12 @@ class BlockscaledGemmConfig:
         Literal["data_parallel", "stream_k"], "how tiles are given to thread blocks; stream_k also splits k"
     ] = "data_parallel"
     store: Annotated[
-        Store,
+        Literal["tma", "direct", "direct_256"],
         "how D leaves: through shared memory by TMA, or from registers 16 or 32 bytes at once",
     ] = "tma"
-    prefetch: Annotated[Prefetch, "sm_103's tiles of K 768: whether loads are announced to L2 ahead"] = "tma"
+    prefetch: Annotated[
+        Literal["tma", "none"], "sm_103's tiles of K 768: whether loads are announced to L2 ahead"
+    ] = "tma"
     swap_ab: Annotated[bool, "compute D^T = B A^T, so that a small m meets the instruction's fine N"] = False
     pdl: Pdl = True
     stages: Stages = "auto"
@@ -101,6 +116,20 @@ class BlockscaledGemmConfig:
     def mixes_bits(self) -> bool:
         """Whether operands of 4 and of 8 bits meet."""
         return bits(self.a) != bits(self.b)
+
+
+class _OfRunTimeClusters(TypedDict, total=False):
+    cluster_multiple: ClusterMultiple
+
+
+class BlockscaledGemmFacts(PipelineFacts, _OfRunTimeClusters):
+    """Derived numbers that the runtime needs."""
+
+    block: Annotated[int, Bounds(1, 128)]  # elements along k that share a scale factor
+    alignment: MatrixAlignment
+
+
+CONFIG, FACTS = BlockscaledGemmConfig, BlockscaledGemmFacts
 
 
 def on(*those: Architecture) -> Callable[[BlockscaledGemmConfig], bool]:

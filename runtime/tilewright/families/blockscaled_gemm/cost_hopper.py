@@ -12,7 +12,6 @@ is 1.4 % slower than the best in geomean, 24 % at worst. A sample of the times i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil
 from typing import ClassVar
 
@@ -20,17 +19,10 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import WGMMA
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.occupancy import resident
 from tilewright.families.blockscaled_gemm.problem import Problem
-from tilewright.selection.estimates import Estimate, held_by_memory
+from tilewright.selection.estimates import Estimate
 from tilewright.selection.persistent import SUM_BYTES, TileModel, norm
-
-
-def resident(tile: Sequence[int], shared_bytes: int) -> int:
-    """Thread blocks that an SM holds at once: by its memory, and by registers, of which a thread takes about
-    100, and more where N is 128."""
-    m, n, _ = tile
-    most = max(1, 128 // m) if n == 128 else {64: 4, 128: 2}.get(m, 1)
-    return max(1, min(most, held_by_memory(shared_bytes)))
 
 
 class Hopper(TileModel):

@@ -26,8 +26,8 @@ from typing import Any, ClassVar
 from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import TCGEN05, of_capability, of_target
 from tilewright.declarations.table import KernelRecord
+from tilewright.families.blockscaled_gemm.config import ULTRA_K, ULTRA_MMA_K
 from tilewright.families.blockscaled_gemm.problem import Problem
-from tilewright.families.blockscaled_gemm.row import ULTRA_K, ULTRA_MMA_K
 from tilewright.formats.types import bits
 from tilewright.selection.persistent import Loop, PersistentModel, Share, norm
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.configurations.shared import CUTLASS_TYPES, camel, kernel_operands, named, spelt, with_launch
+from tilewright.configurations.shared import (
+    CUTLASS_TYPES,
+    MatrixAlignment,
+    camel,
+    kernel_operands,
+    named,
+    spelt,
+    with_launch,
+)
 from tilewright.families.blockscaled_gemm import rules
-from tilewright.families.blockscaled_gemm.config import HOPPER, SM120, TCGEN05, BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
+    BlockscaledGemmConfig,
+    BlockscaledGemmFacts,
+)
 from tilewright.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.formats.types import TYPES, bits
@@ -58,7 +72,7 @@ def summary(config: BlockscaledGemmConfig) -> str:
     return f"{config.a} x {config.b} -> {config.d}, tile {config.tile}, {cluster}, {schedule_text(config)}"
 
 
-def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
+def alignment(config: BlockscaledGemmConfig) -> MatrixAlignment:
     """Elements of which the contiguous extent and the leading dimension of each matrix are multiples.
 
     TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time. Hopper's kernels
@@ -72,10 +86,10 @@ def alignment(config: BlockscaledGemmConfig) -> dict[str, int]:
     return {"a": a, "b": b, "c": store // bits(c_type(config.d)), "d": store // bits(config.d)}
 
 
-def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
+def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
-    found: dict[str, Any] = {
+    found: BlockscaledGemmFacts = {
         "stages": stages,
         "smem_bytes": total,
         # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
@@ -85,7 +99,7 @@ def facts(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "alignment": alignment(config),
     }
     if config.cluster == "dynamic":
-        found["cluster_multiple"] = [2 if config.schedule == "2sm" else 1, 1]
+        found["cluster_multiple"] = (2 if config.schedule == "2sm" else 1, 1)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tilewright.configurations.shapes import round_up
 from tilewright.configurations.shared import BARRIER, Memory, swizzle
 from tilewright.families.blockscaled_gemm.config import HOPPER, SM120, TCGEN05, BlockscaledGemmConfig
-from tilewright.families.blockscaled_gemm.cost_hopper import resident
+from tilewright.families.blockscaled_gemm.occupancy import resident
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.formats.types import bits
 from tilewright.selection.estimates import BLOCK_SHARED_BYTES, SM_SHARED_BYTES, held_by_memory

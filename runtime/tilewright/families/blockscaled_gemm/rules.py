@@ -10,18 +10,20 @@ from functools import partial
 
 from tilewright.architectures.table import of_target, targets
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
-from tilewright.configurations.shared import ONE_BLOCK, stream_k_schedule
+from tilewright.configurations.shared import ONE_BLOCK
+from tilewright.configurations.shared_rules import stream_k_schedule
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
     TCGEN05,
+    ULTRA_K,
+    ULTRA_MMA_K,
     Architecture,
     BlockscaledGemmConfig,
     on,
 )
 from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.problem import BLOCK
-from tilewright.families.blockscaled_gemm.row import ULTRA_K, ULTRA_MMA_K
 from tilewright.formats.types import bits
 
 # What kernels of an architecture have one value of.

@@ -3,15 +3,23 @@
 D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n])
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
-from tilewright.configurations.shared import ONE_BLOCK, Clusters, OwnTile, Pdl, Stages, SwapAB
+from tilewright.configurations.shared import (
+    ONE_BLOCK,
+    ClusterMultiple,
+    Clusters,
+    MatrixAlignment,
+    Multiple,
+    OwnTile,
+    Pdl,
+    PipelineFacts,
+    Stages,
+    SwapAB,
+)
 
-Arch = Literal["sm_90a"]
 Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
 Output = Literal["bf16", "f16", "f32", "s32", "e4m3", "e5m2"]
 Accumulator = Literal["f32", "s32"]
@@ -21,7 +29,7 @@ Accumulator = Literal["f32", "s32"]
 class GemmConfig:
     """Everything that is decided when a `gemm` kernel is compiled."""
 
-    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    arch: Annotated[Literal["sm_90a"], "architecture the kernel is compiled for"]
     a: Annotated[Operand, "type of A; tf32 reads f32 tensors"]
     b: Annotated[Operand, "type of B; tf32 reads f32 tensors"]
     d: Annotated[
@@ -61,6 +69,23 @@ class GemmConfig:
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"
+
+
+class LeanFacts(TypedDict, total=False):
+    """What follows from the configuration of a kernel with the lean mainloop."""
+
+    cluster_multiple: ClusterMultiple
+    splits: bool  # whether it splits k
+    pieces: Multiple  # of a warpgroup's tile, which the parts of a split k share out
+
+
+class GemmFacts(PipelineFacts, LeanFacts):
+    """Derived numbers that the runtime needs."""
+
+    alignment: MatrixAlignment
+
+
+CONFIG, FACTS = GemmConfig, GemmFacts
 
 
 def with_mainloop(*names: str) -> Callable[[GemmConfig], bool]:

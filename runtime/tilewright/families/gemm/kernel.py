@@ -16,7 +16,7 @@ from tilewright.configurations.shared import (
     with_launch,
 )
 from tilewright.families.gemm import rules
-from tilewright.families.gemm.config import GemmConfig
+from tilewright.families.gemm.config import GemmConfig, GemmFacts, LeanFacts
 from tilewright.families.gemm.memory import STREAM_WARPS, exchanges, memory, warpgroups
 from tilewright.formats.types import bits
 
@@ -86,11 +86,16 @@ def summary(config: GemmConfig) -> str:
     )
 
 
-def facts(config: GemmConfig) -> dict[str, Any]:
+def facts(config: GemmConfig) -> GemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
     one, (stages, total) = _of(config), memory(config)
-    numbers = {"stages": stages, "smem_bytes": total, "threads": one.threads(config)}
-    return one.facts(config) | numbers | {"alignment": alignment(config)}
+    return {
+        **one.facts(config),
+        "stages": stages,
+        "smem_bytes": total,
+        "threads": one.threads(config),
+        "alignment": alignment(config),
+    }
 
 
 def build(config: GemmConfig) -> dict[str, Any]:
@@ -127,7 +132,7 @@ class _Mainloop(Protocol):
         """A producer, and the consumer warpgroups, of which CUTLASS has two in both schedules."""
         return 384
 
-    def facts(self, config: GemmConfig) -> dict[str, Any]:
+    def facts(self, config: GemmConfig) -> LeanFacts:
         """Beside those of any kernel."""
         return {}
 
@@ -169,10 +174,10 @@ class _Lean(_Mainloop):
     def threads(self, config: GemmConfig) -> int:
         return 128 * (warpgroups(config).consumers + 1)
 
-    def facts(self, config: GemmConfig) -> dict[str, Any]:
+    def facts(self, config: GemmConfig) -> LeanFacts:
         _, rows, columns = warpgroups(config)
         pieces = rows * (columns // lean_tiles.shared_piece_columns(columns, config.swap_ab, bits(config.d)))
-        return {"cluster_multiple": [1, 1], "splits": exchanges(config), "pieces": pieces}
+        return {"cluster_multiple": (1, 1), "splits": exchanges(config), "pieces": pieces}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
         promotes = bits(config.a) == 8 and not config.fast_accum

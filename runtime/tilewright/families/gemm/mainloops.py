@@ -173,4 +173,4 @@ MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream()}
 
 def mainloop_of(record: KernelRecord) -> str:
     """The name of a kernel's."""
-    return str(record.config.get("mainloop", "cutlass"))
+    return str(record.config["mainloop"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from tilewright.configurations.shared import OwnPdl, OwnTile, Stages, SwapAB
+from tilewright.configurations.shared import MatrixAlignment, OwnPdl, OwnTile, PipelineFacts, Stages, SwapAB
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,16 @@ class GroupedGemmConfig:
     ] = "auto"
     pdl: OwnPdl = True
     stages: Stages = "auto"
+
+
+class GroupedGemmFacts(PipelineFacts):
+    """Derived numbers that the runtime needs."""
+
+    splits: bool  # whether sums fit into the stages: to be added up along k, or to a 16-bit C
+    alignment: MatrixAlignment
+
+
+CONFIG, FACTS = GroupedGemmConfig, GroupedGemmFacts
 
 
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from tilewright.architectures.table import WGMMA
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import alignment, camel, named, spelt, with_launch
 from tilewright.families.grouped_gemm import rules
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, GroupedGemmFacts, own_scales
 from tilewright.families.grouped_gemm.memory import buffers, memory, warpgroups
 from tilewright.formats.types import bits
 
@@ -67,7 +67,7 @@ def summary(config: GroupedGemmConfig) -> str:
     )
 
 
-def facts(config: GroupedGemmConfig) -> dict[str, Any]:
+def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
     stages, total = memory(config)
     return {

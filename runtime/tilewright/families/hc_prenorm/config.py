@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from tilewright.architectures.table import of_target
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import BARRIER, AnyTarget, Memory, OwnPdl, Stages
+from tilewright.configurations.shared import BARRIER, AnyTarget, Memory, OwnPdl, PipelineFacts, Stages
 
 _MOST_STAGES = 16  # more in flight than any load takes
 
@@ -31,6 +31,9 @@ class PrenormConfig:
     ] = 16
     stages: Stages = "auto"
     pdl: OwnPdl = True
+
+
+CONFIG, FACTS = PrenormConfig, PipelineFacts
 
 
 def warps(config: PrenormConfig) -> int:

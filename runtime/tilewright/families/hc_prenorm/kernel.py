@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import MMA_SYNC, WGMMA
-from tilewright.configurations.shared import named, spelt, with_launch
+from tilewright.configurations.shared import PipelineFacts, named, spelt, with_launch
 from tilewright.families.hc_prenorm import rules
 from tilewright.families.hc_prenorm.config import PrenormConfig, memory, warps
 
@@ -36,7 +36,7 @@ def summary(config: PrenormConfig) -> str:
     return f"bf16 x f32 -> f32 in TF32, tile {config.tile}, {schedule_text(config)}"
 
 
-def facts(config: PrenormConfig) -> dict[str, Any]:
+def facts(config: PrenormConfig) -> PipelineFacts:
     """Derived numbers that the runtime needs."""
     stages, total = memory(config)
     return {"stages": stages, "smem_bytes": total, "threads": 32 * (warps(config) + 1)}

@@ -2,10 +2,10 @@
 of range are cleaned or rows compressed, a launch says."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from tilewright.architectures.table import MMA_SYNC, TCGEN05, WGMMA, TensorCore
-from tilewright.configurations.shared import BARRIER, OwnPdl
+from tilewright.configurations.shared import BARRIER, OwnPdl, SharedBytes, Threads
 from tilewright.configurations.value_kinds import Bounds
 from tilewright.formats.types import bits
 
@@ -105,3 +105,13 @@ class MqaLogitsConfig:
             return self.columns + 2 * min(self.heads, 32)
         products = self.columns // 2 // (1 if self.mma == "wgmma" else self.pieces)
         return products + self.columns // 4 + self.head_dim // 4 * self.decodes
+
+
+class MqaLogitsFacts(TypedDict):
+    """Derived numbers that the runtime needs."""
+
+    smem_bytes: SharedBytes
+    threads: Threads
+
+
+CONFIG, FACTS = MqaLogitsConfig, MqaLogitsFacts

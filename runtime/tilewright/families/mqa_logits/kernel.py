@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewright.configurations.shared import camel, named, spelt, with_launch
 from tilewright.families.mqa_logits import rules
-from tilewright.families.mqa_logits.config import MULTIPLIERS, MqaLogitsConfig
+from tilewright.families.mqa_logits.config import MULTIPLIERS, MqaLogitsConfig, MqaLogitsFacts
 
 RULES = rules.RULES
 
@@ -37,7 +37,7 @@ def summary(config: MqaLogitsConfig) -> str:
     return f"{logits if config.tiled else 'schedule of pages'}, {work_text(config)}"
 
 
-def facts(config: MqaLogitsConfig) -> dict[str, Any]:
+def facts(config: MqaLogitsConfig) -> MqaLogitsFacts:
     """Derived numbers that the runtime needs."""
     threads = (config.warpgroups + 1) * 128 if config.tiled else 1024  # a warpgroup loads
     return {"smem_bytes": config.shared_bytes, "threads": threads}
@@ -55,6 +55,6 @@ def variables(config: MqaLogitsConfig) -> dict[str, str]:
     tensor = config.mma == "tcgen05"
     products = "Emulated" * (tensor and config.emulates) + "Decoded" * config.decodes + camel(config.mma)
     products += "Fp4" * (tensor and config.q == "mxfp4")
-    own |= {"kernel": "Tensor" * tensor + "Kernel", "products": products}
+    own |= {"kernel": "Tensor" * tensor + "Kernel", "products": products, **facts(config)}
     work = with_launch(work_text(config), config)
-    return spelt({**own, **facts(config), "element": camel(config.d), "work": work})
+    return spelt({**own, "element": camel(config.d), "work": work})

@@ -5,7 +5,7 @@ from math import lcm
 from operator import attrgetter
 
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule, unsettled
-from tilewright.configurations.shared import shared_memory
+from tilewright.configurations.shared_rules import shared_memory
 from tilewright.families.mqa_logits.config import MULTIPLIERS, TENSOR_TILE, MqaLogitsConfig
 
 _ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}  # and weights, by warpgroups: of what setmaxnreg gives

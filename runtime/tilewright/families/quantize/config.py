@@ -6,13 +6,12 @@ Scale layout, grid and whether the global scale is one for each row are argument
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal, TypedDict
 
 from tilewright.architectures.table import of_target
-from tilewright.configurations.shared import AnyTarget, OwnPdl
+from tilewright.configurations.shared import AnyTarget, Multiple, OwnPdl, SharedBytes, Threads
 from tilewright.configurations.value_kinds import Bounds
 from tilewright.families.quantize.problem import Direction, Format, Fusion, XType
-from tilewright.families.quantize.row import Arithmetic, Variant
 from tilewright.formats.types import TYPES
 
 
@@ -30,12 +29,12 @@ class QuantizeConfig:
     x: Annotated[XType, "type of x, which is quantised; dequantize: of the result"]
     direction: Annotated[Direction, "from x to data and scales, or back"] = "quantize"
     variant: Annotated[
-        Variant,
+        Literal["vector", "tma"],
         "threads load what they quantise, 16 bytes at once; or one warp keeps a ring of "
         "stages full by bulk copies, and the others quantise from shared memory",
     ] = "vector"
     arithmetic: Annotated[
-        Arithmetic, "IEEE division, bit for bit the reference's; or approximate reciprocals"
+        Literal["exact", "fast"], "IEEE division, bit for bit the reference's; or approximate reciprocals"
     ] = "exact"
     fusion: Annotated[
         Fusion,
@@ -49,6 +48,26 @@ class QuantizeConfig:
     ] = 256
     stages: Annotated[int, Bounds(1, 16), "depth of the tma variant's ring, 2 or more; 1 for vector"] = 1
     pdl: OwnPdl = True
+
+
+class QuantizeAlignment(TypedDict):
+    """Elements of which address, row stride and group stride of x and of the data are multiples."""
+
+    x: Multiple
+    data: Multiple
+
+
+class QuantizeFacts(TypedDict):
+    """Derived numbers that the runtime needs."""
+
+    smem_bytes: SharedBytes
+    threads: Threads
+    block: tuple[Multiple, Multiple]  # rows and columns that share a scale
+    k_multiple: Multiple
+    alignment: QuantizeAlignment
+
+
+CONFIG, FACTS = QuantizeConfig, QuantizeFacts
 
 
 def block(format: str) -> tuple[int, int]:

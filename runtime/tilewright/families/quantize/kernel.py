@@ -6,7 +6,14 @@ from typing import Any
 
 from tilewright.configurations.shared import named, spelt, with_launch
 from tilewright.families.quantize import rules
-from tilewright.families.quantize.config import QuantizeConfig, block, by_thresholds, converts_e2m1
+from tilewright.families.quantize.config import (
+    QuantizeAlignment,
+    QuantizeConfig,
+    QuantizeFacts,
+    block,
+    by_thresholds,
+    converts_e2m1,
+)
 from tilewright.families.quantize.memory import shared_bytes, threads
 from tilewright.families.quantize.problem import BLOCK
 from tilewright.families.quantize.vocabulary import K_MULTIPLE
@@ -66,18 +73,18 @@ def summary(config: QuantizeConfig) -> str:
     return f"{fusion}{ends[0]} -> {ends[1]}, {config.variant}, {work_text(config)}"
 
 
-def alignment(config: QuantizeConfig) -> dict[str, int]:
+def alignment(config: QuantizeConfig) -> QuantizeAlignment:
     """Elements of which address, row stride and group stride of x and of the data are multiples: those that
     a thread moves at once, 16 bytes of x."""
     return {"x": 128 // bits(config.x), "data": 8 if config.x == "f32" else 16}
 
 
-def facts(config: QuantizeConfig) -> dict[str, Any]:
+def facts(config: QuantizeConfig) -> QuantizeFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     return {
         "smem_bytes": shared_bytes(config),
         "threads": threads(config),
-        "block": list(block(config.format)),
+        "block": block(config.format),
         "k_multiple": K_MULTIPLE,
         "alignment": alignment(config),
     }

@@ -6,7 +6,7 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.configurations.rule import OURS, of_module, rule
-from tilewright.configurations.shared import shared_memory
+from tilewright.configurations.shared_rules import shared_memory
 from tilewright.families.quantize.config import QuantizeConfig, block
 from tilewright.families.quantize.memory import shared_bytes
 from tilewright.families.quantize.problem import inputs

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory, OwnPdl
-
-Arch = Literal["sm_90a"]
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory, OwnPdl, PipelineFacts
 
 K = 64  # elements of 16 bits in the 128 bytes of a row of a box
 
@@ -17,10 +15,13 @@ K = 64  # elements of 16 bits in the 128 bytes of a row of a box
 class ReducedConfig:
     """Everything that is decided when a `reduced_gemm` kernel is compiled."""
 
-    arch: Annotated[Arch, "architecture the kernel is compiled for"]
+    arch: Annotated[Literal["sm_90a"], "architecture the kernel is compiled for"]
     a: Annotated[Literal["bf16", "f16"], "type of A and B, and of D and C unless they are f32"]
     tile: Annotated[Tile, "tile of one thread block, MxNx64 elements"]
     pdl: OwnPdl = True
+
+
+CONFIG, FACTS = ReducedConfig, PipelineFacts
 
 
 def memory(config: ReducedConfig) -> Memory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import WGMMA
-from tilewright.configurations.shared import named, spelt
+from tilewright.configurations.shared import PipelineFacts, named, spelt
 from tilewright.families.reduced_gemm import rules
 from tilewright.families.reduced_gemm.config import ReducedConfig, memory
 
@@ -25,7 +25,7 @@ def summary(config: ReducedConfig) -> str:
     return f"{config.a} x {config.a}, added up over a batch, tile {config.tile}, {memory(config)[0]} stages"
 
 
-def facts(config: ReducedConfig) -> dict[str, Any]:
+def facts(config: ReducedConfig) -> PipelineFacts:
     """Derived numbers that the runtime needs."""
     stages, total = memory(config)
     return {"stages": stages, "smem_bytes": total, "threads": _THREADS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tilewright.configurations.shared import AnyTarget, OwnPdl
+from tilewright.configurations.shared import AnyTarget, OwnPdl, ThreadsFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +14,6 @@ class ScaleColumnsConfig:
 
     arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
     pdl: OwnPdl = True
+
+
+CONFIG, FACTS = ScaleColumnsConfig, ThreadsFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.configurations.shared import named, spelt
+from tilewright.configurations.shared import ThreadsFacts, named, spelt
 from tilewright.families.scale_columns.config import ScaleColumnsConfig
 
 _THREADS = 256  # of scale_columns/kernel.hpp; every generated file asserts it
@@ -20,7 +20,7 @@ def summary(config: ScaleColumnsConfig) -> str:
     return f"f32 scales into columns of floats, or of words of four exponents, {_THREADS} threads"
 
 
-def facts(config: ScaleColumnsConfig) -> dict[str, Any]:
+def facts(config: ScaleColumnsConfig) -> ThreadsFacts:
     """Derived numbers that the runtime needs."""
     return {"threads": _THREADS}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.configurations.shared import named, spelt
+from tilewright.configurations.shared import ThreadsFacts, named, spelt
 from tilewright.families.transpose_fp8.config import TransposeConfig
 
 _THREADS = 256  # of transpose_fp8/kernel.hpp; every generated file asserts it
@@ -20,7 +20,7 @@ def summary(config: TransposeConfig) -> str:
     return f"bytes, tiles of 128x128 through shared memory, {_THREADS} threads"
 
 
-def facts(config: TransposeConfig) -> dict[str, Any]:
+def facts(config: TransposeConfig) -> ThreadsFacts:
     """Derived numbers that the runtime needs."""
     return {"threads": _THREADS}
 
