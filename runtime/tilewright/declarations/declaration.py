@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from tilewright.base.spelling import did_you_mean
+from tilewright.declarations.codes import Codes
 from tilewright.declarations.vocabulary import Words
 from tilewright.formats.types import TMA_BYTES, TYPES, per_byte
 
@@ -152,14 +153,20 @@ class Number:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Code:
-    """An int32 that is the same for all calls of a plan: an enum, a flag."""
+    """An int32 that is the same for all calls of a plan: a word of an enum, a flag."""
 
     name: str
-    what: str
-    of: Callable[[Any], int] | None = None  # its value for a problem; None: the problem's field of this name
+    what: str | Codes  # in words, or the enum of whose words it is one
+    of: Callable[[Any], Any] | None = None  # a number or a word for a problem; None: the field of this name
+
+    @property
+    def text(self) -> str:
+        """What it is, for the header."""
+        return self.what.name if isinstance(self.what, Codes) else self.what
 
     def value(self, problem: Any) -> int:
-        return int(getattr(problem, self.name) if self.of is None else self.of(problem))
+        found = getattr(problem, self.name) if self.of is None else self.of(problem)
+        return self.what[found] if isinstance(self.what, Codes) else int(found)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,7 +212,6 @@ class Interface:
     numbers: tuple[Number, ...] = ()
     codes: tuple[Code, ...] = ()
     types: Combinations | None = None  # None: every operand's type is fixed, or the ops say it
-    enums: str = ""  # C text of the enums of which codes are values
     strides_text: str = "Elements between neighbours along the dimension that is not contiguous."
 
     def __post_init__(self) -> None:
@@ -242,6 +248,11 @@ class Interface:
     def matrices(self) -> dict[str, Matrix]:
         """The matrices by their names in the struct."""
         return {operand.member: operand for operand in self.operands if isinstance(operand, Matrix)}
+
+    @property
+    def enums(self) -> tuple[Codes, ...]:
+        """The enums of which codes are values."""
+        return tuple({code.what: None for code in self.codes if isinstance(code.what, Codes)})
 
     def operand(self, name: str) -> Operand:
         return self.operands[self.names.index(name)]

@@ -35,8 +35,8 @@ def _lines(interface: Interface) -> Iterator[str]:
     if interface.tactic.header:
         yield from (f'#include "{interface.tactic.header}"', "")
     yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
-    if interface.enums:
-        yield from (*interface.enums.strip().splitlines(), "")
+    for enum in interface.enums:
+        yield from (*enum.in_c(), "")
     if not interface.tactic.header:
         yield from (f"// {line}" for line in wrap(interface.tactic.text, _WIDTH - 3))
         yield f"typedef struct {interface.tactic.name} {{"
@@ -62,7 +62,7 @@ def _lines(interface: Interface) -> Iterator[str]:
     for number in interface.numbers:
         yield from _commented(f"float {number.member};", number.what)
     for code in interface.codes:
-        yield from _commented(f"int32_t {code.name};", code.what)
+        yield from _commented(f"int32_t {code.name};", code.text)
     yield ""
     yield f"  {interface.tactic.name} tactic;"
     yield f"}} tilewright_{family}_args;"

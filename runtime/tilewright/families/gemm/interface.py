@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Number, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
 from tilewright.families.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
 from tilewright.families.gemm.vocabulary import WORDS
 
-_ACTIVATIONS = "\n".join(f"  TILEWRIGHT_ACTIVATION_{one.upper()} = {i}," for i, one in enumerate(ACTIVATIONS))
-_ENUMS = f"""
-// What C and the bias are of.
-typedef enum tilewright_addend {{
-  TILEWRIGHT_ADDEND_F32 = 0,
-  TILEWRIGHT_ADDEND_F16 = 1,
-  TILEWRIGHT_ADDEND_BF16 = 2,
-  TILEWRIGHT_ADDEND_S32 = 3,  // of CUTLASS's kernels alone, of which all are D's
-}} tilewright_addend;
-
-// Of a kernel that is compiled for any; one that is compiled with its own does not look.
-typedef enum tilewright_activation {{
-{_ACTIVATIONS}
-}} tilewright_activation;
-"""
+ADDEND = Codes(
+    "tilewright_addend", ADDENDS, text="What C and the bias are of.",
+    notes={"s32": "of CUTLASS's kernels alone, of which all are D's"},
+)  # fmt: skip
+ACTIVATION = Codes(
+    "tilewright_activation", ACTIVATIONS,
+    text="Of a kernel that is compiled for any; one that is compiled with its own does not look.",
+)  # fmt: skip
 
 INTERFACE = Interface(
     words=WORDS,
@@ -65,10 +59,9 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
     ),
     numbers=(Number("alpha", "of the product", of_product=True), Number("beta", "of C")),
     codes=(
-        Code("type_c", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_c)),
-        Code("type_bias", "tilewright_addend", lambda problem: ADDENDS.index(problem.type_of_bias)),
-        Code("activation", "tilewright_activation", lambda problem: ACTIVATIONS.index(problem.activation)),
+        Code("type_c", ADDEND, lambda problem: problem.type_of_c),
+        Code("type_bias", ADDEND, lambda problem: problem.type_of_bias),
+        Code("activation", ACTIVATION),
     ),
-    enums=_ENUMS,
     tactic=MATRIX_TACTIC,
 )  # fmt: skip

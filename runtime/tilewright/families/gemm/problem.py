@@ -18,8 +18,8 @@ OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tf32", "tf32"): ("f32",),
     ("s8", "s8"): ("s32",),
 }
-ADDENDS = ("f32", "f16", "bf16", "s32")  # types of C and the bias, in the order of tilewright_addend
-ACTIVATIONS = ("none", "relu", "gelu", "silu")  # in the order of tilewright_activation
+ADDENDS = ("f32", "f16", "bf16", "s32")  # types of C and the bias; their order is C's
+ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
 GIVEN = "given"  # a kernel's: any of them but none, as a call says
 INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
 

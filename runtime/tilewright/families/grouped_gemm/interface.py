@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
-from tilewright.families.grouped_gemm.problem import GROUPING_CODES, OUTPUTS, OWN_ROWS
+from tilewright.families.grouped_gemm.problem import GROUPINGS, OUTPUTS, OWN_ROWS
 from tilewright.families.grouped_gemm.vocabulary import WORDS
 
 
@@ -27,6 +28,16 @@ def _one_d(problem: Any) -> bool:
     return bool(problem.grouping != "k_sizes")
 
 
+GROUPING = Codes(
+    "tilewright_grouping", GROUPINGS,
+    notes={
+        "none": "a batch: matrices of m rows each, `groups` of them",
+        "row_index": "group_of_row",
+        "ends": "group_ends",
+        "rows_valid": "rows_valid of the m rows that each group has in A and in D",
+        "k_sizes": "group_k: each group has a part of k, and a D",
+    },
+)  # fmt: skip
 INTERFACE = Interface(
     words=WORDS,
     text="""
@@ -38,15 +49,6 @@ g is the group of row m, or of a part of k: then A and B hold [m, k] and [n, k] 
 behind the other, and each group has a D. Operands of 16 bits have no scales. Who says which rows are of
 which group is `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes
 for it.
-""",
-    enums="""
-typedef enum tilewright_grouping {
-  TILEWRIGHT_GROUPING_NONE = 0,        // a batch: matrices of m rows each, `groups` of them
-  TILEWRIGHT_GROUPING_ROW_INDEX = 1,   // group_of_row
-  TILEWRIGHT_GROUPING_ENDS = 2,        // group_ends
-  TILEWRIGHT_GROUPING_ROWS_VALID = 3,  // rows_valid of the m rows that each group has in A and in D
-  TILEWRIGHT_GROUPING_K_SIZES = 4,     // group_k: each group has a part of k, and a D
-} tilewright_grouping;
 """,
     types=Combinations(("a", "b"), OUTPUTS),
     operands=(
@@ -94,7 +96,7 @@ typedef enum tilewright_grouping {
         ),
     ),
     codes=(
-        Code("grouping", "tilewright_grouping", lambda problem: GROUPING_CODES[problem.grouping]),
+        Code("grouping", GROUPING),
         Code("row_alignment", "of group_ends: groups begin at multiples of it"),
         Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are"),
         Code("scales_k_major", "k is the contiguous dimension of 128x128 scales of B"),

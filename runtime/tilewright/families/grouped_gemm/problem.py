@@ -10,9 +10,7 @@ from tilewright.formats.types import bits
 
 BLOCK = 128  # of k, that share a scale
 
-# Values of `tilewright_grouping` (grouped_gemm/args.h).
-GROUPING_CODES = {"none": 0, "row_index": 1, "ends": 2, "rows_valid": 3, "k_sizes": 4}
-GROUPINGS = tuple(GROUPING_CODES)
+GROUPINGS = ("none", "row_index", "ends", "rows_valid", "k_sizes")  # their order is C's
 LAYOUTS = ("tn", "tt", "nt")
 OWN_ROWS = ("none", "rows_valid")
 GROUPED_ROWS = ("row_index", "ends", "rows_valid")  # of which each has the B of its group

@@ -5,12 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Interface, Matrix, Number, Packed, TacticStruct
 from tilewright.declarations.scaled import ScaleFactors
-from tilewright.families.quantize.problem import LAYOUT_CODES
+from tilewright.families.quantize.problem import SCALE_LAYOUTS
 from tilewright.families.quantize.vocabulary import WORDS
 from tilewright.formats.types import TMA_BYTES
 
+LAYOUT = Codes(
+    "tilewright_scale_layout", SCALE_LAYOUTS, prefix="TILEWRIGHT_SCALES",
+    text="Where the scale of row r and column c (of `columns` = ceil(k/block)) lies in its group's scales.",
+    above={
+        "128x4": "Bytes. KT = ceil(columns/4); rows are padded to 128 or 8, columns to 4, with zeros.",
+        "row_major": """
+FP8 in blocks of 128 columns. `ld_scales` is a multiple of 4; rows from m to the next such multiple are
+written with zeros.
+""",
+    },
+    notes={
+        "128x4": "((r/128)*KT + c/4)*512 + (r%32)*16 + ((r%128)/32)*4 + c%4",
+        "8x4": "((r/8)*KT + c/4)*32 + (r%8)*4 + c%4",
+        "linear": "r*columns + c",
+        "row_major": "floats: r*columns + c; with blocks of 128x128, (r/128)*columns + c",
+        "m_major": "floats: c*ld_scales + r",
+        "packed": "bytes of UE8M0: ((c/4)*ld_scales + r)*4 + c%4; columns padded to 4",
+    },
+)  # fmt: skip
 _X = Matrix(
     "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",
     rows="m", columns="k", batch="groups", single=True, type="x", copied=True,
@@ -54,7 +74,7 @@ scales, and writes x.
         numbers=(Number("eps", "of RMSNorm", field="epsilon"),),
         codes=(
             Code("x_parts", "rows of x are so many times k wide; 0 for what the kernel takes", _X.parts),
-            Code("layout", "tilewright_scale_layout", lambda problem: LAYOUT_CODES[problem.layout]),
+            Code("layout", LAYOUT),
             Code(
                 "scale_per_row", "whether there is a global scale for each row",
                 lambda problem: int(problem.global_scale == "row"),
@@ -66,27 +86,10 @@ scales, and writes x.
             text="What tuning chooses: multiprocessors to use (at most the device's), and thread blocks on "
             "each; 0 for as many as there is work.",
         ),
-        enums=_ENUMS,
         strides_text="Elements (not bytes, for FP4 too) between rows, and between groups; of scales in the "
         "layouts M_MAJOR and PACKED, scales or words between columns.",
     )  # fmt: skip
 
-
-_ENUMS = """
-// Where the scale of row r and column c (of `columns` = ceil(k/block)) lies in its group's scales.
-typedef enum tilewright_scale_layout {
-  // Bytes. KT = ceil(columns/4); rows are padded to 128 or 8, columns to 4, with zeros.
-  TILEWRIGHT_SCALES_128X4 = 0,   // ((r/128)*KT + c/4)*512 + (r%32)*16 + ((r%128)/32)*4 + c%4
-  TILEWRIGHT_SCALES_8X4 = 1,     // ((r/8)*KT + c/4)*32 + (r%8)*4 + c%4
-  TILEWRIGHT_SCALES_LINEAR = 2,  // r*columns + c
-
-  // FP8 in blocks of 128 columns. `ld_scales` is a multiple of 4; rows from m to the next such multiple are
-  // written with zeros.
-  TILEWRIGHT_SCALES_ROW_MAJOR = 3,  // floats: r*columns + c; with blocks of 128x128, (r/128)*columns + c
-  TILEWRIGHT_SCALES_M_MAJOR = 4,    // floats: c*ld_scales + r
-  TILEWRIGHT_SCALES_PACKED = 5,     // bytes of UE8M0: ((c/4)*ld_scales + r)*4 + c%4; columns padded to 4
-} tilewright_scale_layout;
-"""
 
 # Operands bear the names of the op's arguments.
 INTERFACE = _interface(

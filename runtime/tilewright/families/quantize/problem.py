@@ -27,8 +27,7 @@ Direction = Literal["quantize", "dequantize"]
 DIRECTIONS = get_args(Direction)
 Fusion = Literal["none", "silu_mul", "rmsnorm"]
 FUSIONS = get_args(Fusion)
-# The values of tilewright_scale_layout (tilewright/quantize/args.h).
-LAYOUT_CODES = {"128x4": 0, "8x4": 1, "linear": 2, "row_major": 3, "m_major": 4, "packed": 5}
+SCALE_LAYOUTS = ("128x4", "8x4", "linear", "row_major", "m_major", "packed")  # their order is C's
 MOST_ALIGNED = 32  # elements: more than this no kernel asks for
 
 

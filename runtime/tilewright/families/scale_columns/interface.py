@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Interface, Matrix, Packed, TacticStruct
 from tilewright.families.scale_columns.problem import GROUPINGS
 from tilewright.families.scale_columns.vocabulary import WORDS
 
+GROUPING = Codes(
+    "tilewright_scale_groups", GROUPINGS, text="What `groups` holds.",
+    notes={
+        "row_ends": "rows behind groups' last ones: those between two count as 0",
+        "k_sizes": "elements of k of each group, whose words begin anew",
+        "k_ends": "the element of k behind each group's last",
+    },
+)  # fmt: skip
 INTERFACE = Interface(
     words=WORDS,
     text="""
@@ -16,15 +25,6 @@ Arguments of a `scale_columns` kernel, in the caller's terms:
 
 for all rows, and 0 for those from m on to a multiple of 4. A float's exponent is UE8M0's byte of a power of
 two; of others the mantissa is lost.
-""",
-    enums="""
-// What `groups` holds.
-typedef enum tilewright_scale_groups {
-  TILEWRIGHT_SCALE_GROUPS_NONE = 0,
-  TILEWRIGHT_SCALE_GROUPS_ROW_ENDS = 1,  // rows behind groups' last ones: those between two count as 0
-  TILEWRIGHT_SCALE_GROUPS_K_SIZES = 2,   // elements of k of each group, whose words begin anew
-  TILEWRIGHT_SCALE_GROUPS_K_ENDS = 3,    // the element of k behind each group's last
-} tilewright_scale_groups;
 """,
     operands=(
         Matrix(
@@ -46,7 +46,7 @@ typedef enum tilewright_scale_groups {
         Code("lines", "of out"),
         Code("packed", "whether a line holds four columns"),
         Code("row_major", "whether columns of scales are contiguous"),
-        Code("grouping", "tilewright_scale_groups", lambda problem: GROUPINGS[problem.grouping]),
+        Code("grouping", GROUPING),
         Code("group_count", "of groups"),
         Code("alignment", "at whose multiples groups begin"),
         Code("block", "elements of k to a column"),

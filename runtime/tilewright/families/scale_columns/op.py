@@ -28,7 +28,7 @@ class _ScaleColumns(Op):
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         scales, groups = values["scales"], values["groups"]
-        for name, legal in (("layout", LAYOUTS), ("grouping", tuple(GROUPINGS))):
+        for name, legal in (("layout", LAYOUTS), ("grouping", GROUPINGS)):
             check_word(name, values[name], legal)
         if not isinstance(scales, torch.Tensor) or scales.dim() < 2:  # the checks say so
             return {}

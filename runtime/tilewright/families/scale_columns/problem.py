@@ -8,8 +8,7 @@ from tilewright import blockwise_scales
 from tilewright.declarations.problem import ProblemBase
 
 LAYOUTS = ("m_major", "packed")
-# Values of `tilewright_scale_groups` (tilewright/scale_columns/args.h).
-GROUPINGS = {"none": 0, "row_ends": 1, "k_sizes": 2, "k_ends": 3}
+GROUPINGS = ("none", "row_ends", "k_sizes", "k_ends")  # their order is C's
 ALONG_K = ("k_sizes", "k_ends")
 
 
