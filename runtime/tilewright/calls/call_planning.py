@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -24,27 +24,32 @@ from tilewright.libraries.library import Launcher
 
 
 def launcher_of_call(
-    op: Callable[..., Any], passed: Sequence[Any], /, *arguments: Any, **options: Any
+    op: Callable[..., Any], passed: Mapping[str, Any], /, *arguments: Any, **options: Any
 ) -> Launcher | None:
     """The launcher of an op's call whose arguments are views of a caller's own tensors.
 
-    It takes the caller's tensors, in the launcher's order, then numbers and None. `passed` says how they lie;
-    a view has the same first element as its tensor. None where the call is more than a launch, where an
-    address is aligned to less than most are, or where a tensor has none (a fake one, say).
+    It takes what the caller passes, and None. `passed` says what that is, by the names of the op's operands
+    and numbers, in the caller's order, operands first; and how tensors lie. A view has the same first element
+    as its tensor. Other operands the call has not, other numbers are always its own. None where the call is
+    more than a launch, where an address is aligned to less than most are, or where a tensor has none (a fake
+    one, say).
     """
-    if needs_dispatcher(*passed):
-        return None
     known, values = bind_arguments(op, arguments, options)
-    made, _, operands = plan_call(known, values)
+    tensors = {one.name: passed[one.name] for one in known.interface.operands if one.name in passed}
+    if needs_dispatcher(*tensors.values()):
+        return None
+    made, complete, operands = plan_call(known, values)
     # The addresses of matrices decide which kernel runs; what is loaded by single elements may lie anywhere.
     lie = {
         one.name: tensor
-        for one, tensor in zip(known.interface.operands, passed, strict=True)
-        if tensor is not None and isinstance(one, Matrix) and one.alignment != tensor.element_size()
+        for one in known.interface.operands
+        if (tensor := tensors.get(one.name)) is not None
+        and isinstance(one, Matrix)
+        and one.alignment != tensor.element_size()
     }
     if not isinstance(made, DirectPlan) or made.fills or made.recheck is not None or addresses(lie):
         return None
-    return launcher_of_plan(made, operands, passed)
+    return launcher_of_plan(made, operands, passed, {name: complete[name] for name in known.numbers})
 
 
 def bind_arguments(
@@ -90,10 +95,13 @@ def plan_call(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
 
 
 def launcher_of_plan(
-    plan: DirectPlan, operands: Operands, passed: Sequence[torch.Tensor | None] | None = None
+    plan: DirectPlan,
+    operands: Operands,
+    passed: Mapping[str, Any] | None = None,
+    numbers: Mapping[str, float] | None = None,
 ) -> Launcher:
     """What launches a plan on its GPU, with a workspace where it needs one; see `Launch.launcher`."""
-    bound = launch = plan.bound.launcher(operands, passed)
+    bound = launch = plan.bound.launcher(operands, passed, numbers)
     if plan.workspace_bytes:
         make = plan.workspace
         launch = lambda *call: bound(*call[:-1], make())  # noqa: E731

@@ -17,7 +17,6 @@ from torch.compiler import is_dynamo_compiling
 
 from tilewright import context as contexts
 from tilewright.calls import call_planning
-from tilewright.calls.publish import published
 from tilewright.libraries.launcher_cache import CachedLaunchers
 from tilewright.libraries.library import Launcher
 
@@ -34,7 +33,7 @@ def launch(key: tuple[Any, ...], call: tuple[Any, ...], wants_gradients: bool) -
     Args:
         key: the function's name; then all that decides about the launch but how tensors lie and their
             elements' types; then the shapes of two operands, so that few launchers share a key.
-        call: the launcher's operands, as the caller has them, and its numbers.
+        call: operands, then numbers, in the order of the names with which a launcher was kept.
         wants_gradients: whether an operand does. Ops refuse that while gradients are recorded, and dual
             tensors, for which they look in a level of forward-mode AD.
     """
@@ -54,13 +53,20 @@ def launch(key: tuple[Any, ...], call: tuple[Any, ...], wants_gradients: bool) -
 
 
 def keep(
-    key: tuple[Any, ...], call: tuple[Any, ...], op: Callable[..., Any], /, *given: Any, **options: Any
+    key: tuple[Any, ...],
+    call: tuple[Any, ...],
+    names: tuple[str, ...],
+    op: Callable[..., Any],
+    /,
+    *given: Any,
+    **options: Any,
 ) -> None:
     """Keeps a launcher for `call`, which `op` has carried out with `given` and `options`: views of `call`'s
-    tensors that have the same first elements. Keeps none where the call is more than a launch, or where an
-    address is aligned to less than most are."""
-    operands = call[: len(published[op].interface.names)]
-    keep_launcher(key, lambda: call_planning.launcher_of_call(op, operands, *given, **options))
+    tensors that have the same first elements. `names`: of the op's operands and numbers, those that `call`
+    holds. Keeps none where the call is more than a launch, or where an address is aligned to less than most
+    are."""
+    passed = dict(zip(names, call, strict=True))
+    keep_launcher(key, lambda: call_planning.launcher_of_call(op, passed, *given, **options))
 
 
 def keep_launcher(key: tuple[Any, ...], make: Callable[[], Launcher | None]) -> None:

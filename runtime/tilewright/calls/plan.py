@@ -103,13 +103,13 @@ class Launch:
     def launcher(
         self,
         operands: Sequence[torch.Tensor | None],
-        passed: Sequence[torch.Tensor | None] | None = None,
+        passed: Mapping[str, Any] | None = None,
+        numbers: Mapping[str, float] | None = None,
     ) -> Launcher:
-        """What launches for operands that lie as these do. `passed`: what calls pass, where `operands` are
-        views of it, with the same first element."""
+        """What launches for operands that lie as these do. `passed` and `numbers`: as for `launchable`."""
         made = launchable(
             self.interface, self.problem, self.tactic, self.sm_count,
-            tensors=operands, alignments=self.alignments, passed=passed,
+            tensors=operands, alignments=self.alignments, passed=passed, numbers=numbers,
         )  # fmt: skip
         return self.library.launcher(self.tactic.kernel, made)
 

@@ -11,7 +11,6 @@ from torch.compiler import is_dynamo_compiling
 
 from tilewright.calls import call_planning, fast_path
 from tilewright.calls.guards import check_dtype, check_strided, dims, dtypes
-from tilewright.calls.publish import published
 from tilewright.contractions.equations import Layout, View, lower
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.families.gemm.op import gemm
@@ -149,18 +148,12 @@ def _launcher(
     where an operand is copied, or the call is more than a launch."""
     if found.copies:
         return None
-    more = [None] * (len(published[found.op].interface.names) - len(passed))  # operands that no einsum has
     a, b, c, out = passed
-    left, right = (b, a) if found.swapped else (a, b)
-    launch = call_planning.launcher_of_call(
-        found.op, (left, right, c, out, *more), found.left, found.right, out=found.out,
-        c=None if c is None else found.c, alpha=alpha, beta=beta,
+    left, right = ("b", "a") if found.swapped else ("a", "b")
+    return call_planning.launcher_of_call(
+        found.op, {left: a, right: b, "c": c, "out": out, "alpha": alpha, "beta": beta},
+        found.left, found.right, out=found.out, c=None if c is None else found.c, alpha=alpha, beta=beta,
     )  # fmt: skip
-    if launch is None:
-        return None
-    if found.swapped:
-        return lambda a, b, c, out, alpha, beta, space: launch(b, a, c, out, *more, alpha, beta, space)
-    return lambda a, b, c, out, alpha, beta, space: launch(a, b, c, out, *more, alpha, beta, space)
 
 
 def _layout(tensor: torch.Tensor) -> Layout:

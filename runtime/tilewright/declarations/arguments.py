@@ -75,18 +75,29 @@ def launchable(
     *,
     tensors: Sequence[torch.Tensor | None],
     alignments: Mapping[str, int],
-    passed: Sequence[torch.Tensor | None] | None = None,
+    passed: Mapping[str, Any] | None = None,
+    numbers: Mapping[str, float] | None = None,
 ) -> Launchable:
     """The arguments of a launcher for operands with the layouts of `tensors`, in the interface's order.
 
     `alignments`: the bytes that a kernel requires of an operand's address, if it requires more than the
-    declaration. `passed`: the tensors that calls pass, if `tensors` are views of them with the same first
-    element.
+    declaration. `passed`: the operands and then the numbers that calls pass, by name and in their order, if
+    that is not the interface's; `tensors` are views of its tensors with the same first element. A call has no
+    other operands; other numbers have the values in `numbers`.
     """
     filled = _packed(interface, problem, tactic, sm_count)
     kind = struct(interface)
-    operands = []
-    for operand, tensor, as_passed in zip(interface.operands, tensors, passed or tensors, strict=True):
+    members = {number.name: number.member for number in interface.numbers}
+    of_problem = dict(zip(interface.names, tensors, strict=True))
+    passed = {**of_problem, **members} if passed is None else passed
+    if unknown := [name for name in passed if name not in of_problem and name not in members]:
+        raise ValueError(f"{interface.family} takes no {', '.join(unknown)}")
+    order = [name for name in passed if name in of_problem]
+    if left_out := [name for name, one in of_problem.items() if one is not None and name not in order]:
+        raise ValueError(f"calls pass no {', '.join(left_out)}, which this one has")
+    operands: list[tuple[int, ...]] = []
+    for name in order:
+        operand, tensor, as_passed = interface.operand(name), of_problem[name], passed[name]
         if tensor is None:
             operands.append(())
             continue
@@ -96,13 +107,14 @@ def launchable(
             setattr(filled, operand.strides()[0], _leading(tensor))
         offset = getattr(kind, operand.member).offset
         alignment = max(operand.alignment, alignments.get(operand.name, 1))
-        twin = _twin(interface, operand, tensors)
-        assert as_passed is not None
+        twin = _twin(operand, of_problem, order)
         operands.append(
             (offset, alignment, int(operand.written), twin, *_layout(operand, as_passed, problem))
         )
-    numbers = tuple(getattr(kind, number.member).offset for number in interface.numbers)
-    return Launchable(bytes(filled), tuple(operands), numbers)
+    for name in members.keys() - passed.keys():
+        setattr(filled, members[name], (numbers or {})[name])
+    offsets = tuple(getattr(kind, members[name]).offset for name in passed if name in members)
+    return Launchable(bytes(filled), tuple(operands), offsets)
 
 
 def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> ctypes.Structure:
@@ -151,13 +163,13 @@ def _leading(tensor: torch.Tensor) -> int:
     return int(tensor.stride(-1)) if tensor.shape[-1] > 1 else blockwise_scales.leading(tensor.shape[-2])
 
 
-def _twin(interface: Interface, operand: Operand, tensors: Sequence[torch.Tensor | None]) -> int:
+def _twin(operand: Operand, tensors: Mapping[str, torch.Tensor | None], order: Sequence[str]) -> int:
     """The index of the operand whose tensor this one may share, if both have one layout; -1 if there is
     none."""
-    if not operand.twin:
+    if operand.twin not in order:
         return -1
-    index = interface.names.index(operand.twin)
-    own, twin = tensors[interface.names.index(operand.name)], tensors[index]
+    index = order.index(operand.twin)
+    own, twin = tensors[operand.name], tensors[operand.twin]
     return index if own is not None and layout_of(own) == layout_of(twin) else -1
 
 

@@ -107,6 +107,39 @@ def test_computes(library: Library) -> None:
     torch.testing.assert_close(d, (2 * a.double() @ b.double()).bfloat16())
 
 
+def test_a_caller_says_by_name_what_its_calls_pass(library: Library) -> None:
+    """In another order than the declaration's; an operand that is left out is absent, a number has its
+    value."""
+    a, b, d = operands()
+    c = torch.ones_like(d)
+    lie = [{"a": a, "b": b, "c": c, "out": d}.get(name) for name in INTERFACE.names]
+    made = launchable(
+        INTERFACE, PROBLEM, WHOLE, 132, tensors=lie, alignments={},
+        passed={"out": d, "c": d, "b": b, "a": a, "beta": 0.0}, numbers={"alpha": 2.0, "beta": 7.0},
+    )  # fmt: skip
+    launch = library.launcher(WHOLE.kernel, made)
+    d.fill_(1.0)
+    assert launch(d, d, b, a, 3.0, None) == 0  # c may be d: the twin is found by name, too
+    torch.testing.assert_close(d, (2 * a.double() @ b.double() + 3.0).bfloat16())
+    assert launch(d, d[:, :23], b, a, 3.0, None) == -201  # the second that is passed
+    assert launch(a, d, b, d, 3.0, None) == -200
+    with pytest.raises(TypeError, match="takes 6 arguments, not 7"):
+        launch(d, d, b, a, 2.0, 3.0, None)
+
+
+@pytest.mark.parametrize(
+    ("passed", "message"),
+    [("a b out", "calls pass no c, which this one has"), ("a b c out result", "gemm takes no result")],
+)
+def test_names_that_do_not_go_with_a_call(passed: str, message: str) -> None:
+    a, b, d = operands()
+    tensors = {"a": a, "b": b, "c": d.clone(), "out": d, "result": d}
+    lie = [tensors.get(name) for name in INTERFACE.names]
+    named = {name: tensors[name] for name in passed.split()}
+    with pytest.raises(ValueError, match=message):
+        launchable(INTERFACE, PROBLEM, WHOLE, 132, tensors=lie, alignments={}, passed=named)
+
+
 def test_arguments_that_are_no_tensors(library: Library) -> None:
     a, b, d = operands()
     launch = plain(library)

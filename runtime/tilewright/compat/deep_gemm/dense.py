@@ -11,6 +11,8 @@ from tilewright.calls import fast_path
 
 Optional: TypeAlias = torch.Tensor | None
 
+_CALL = ("a", "b", "c", "out", "beta")
+
 
 def bf16_gemm_nt(
     a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "nk"
@@ -18,11 +20,11 @@ def bf16_gemm_nt(
     """d [m, n] = a [m, k] b [n, k]^T + c, of bfloat16; d and c bfloat16 or float32, c may be d."""
     beta = 0.0 if c is None else 1.0
     key = ("bf16_gemm_nt", type(a), a.shape, type(b), b.shape, beta)
-    call = (a, b, c, d, None, None, None, None, None, 1.0, beta)
+    call = (a, b, c, d, beta)
     wants = a.requires_grad or b.requires_grad or d.requires_grad or (c is not None and c.requires_grad)
     if not fast_path.launch(key, call, wants):
         tilewright.gemm(a, b.mT, out=d, c=c, beta=beta)
-        fast_path.keep(key, call, tilewright.gemm, a, b.mT, out=d, c=c, beta=beta)
+        fast_path.keep(key, call, _CALL, tilewright.gemm, a, b.mT, out=d, c=c, beta=beta)
 
 
 def bf16_gemm_nn(

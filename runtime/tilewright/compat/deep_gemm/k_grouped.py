@@ -17,6 +17,8 @@ from tilewright.errors import ArgumentError
 STAGE = 64  # elements of k that a kernel of 16 bits multiplies together
 BLOCK = 128  # that share a scale
 
+_CALL = ("a", "b", "scale_a", "scale_b", "c", "out", "group_k")
+
 
 def k_grouped_fp8_gemm_nt_contiguous(
     a: Pair,
@@ -49,7 +51,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
         grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
     (x, of_x), (y, of_y) = a, b
     key = ("k_grouped", type(x), x.shape, type(y), y.shape, recipe)
-    call = (x, y, of_x, of_y, c, d, None, None, None, grouped_layout)
+    call = (x, y, of_x, of_y, c, d, grouped_layout)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
@@ -60,7 +62,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
     given = _matrix("a", x, m, k), _matrix("b", y, n, k).mT, grouped_layout, *scales
     tilewright.grouped_gemm_k(*given, out=d, c=c)
     if lie_ready((of_x, of_y), scales):
-        fast_path.keep(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
+        fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *given, out=d, c=c)
 
 
 def k_grouped_fp8_gemm_tn_contiguous(
@@ -102,12 +104,12 @@ def k_grouped_bf16_gemm_tn_contiguous(
     in_stages = not ks_cpu or not any(k % STAGE for k in ks_cpu)
     if in_stages and d.dtype == torch.float32 and not any(x.shape[1] % 8 or x.stride(0) % 8 for x in (a, b)):
         key = ("k_grouped", type(a), a.shape, type(b), b.shape)
-        call = (a, b, None, None, c, d, None, None, None, grouped_layout)
+        call = (a, b, None, None, c, d, grouped_layout)
         wants = a.requires_grad or b.requires_grad or d.requires_grad
         if not fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
             given = a.mT, b, grouped_layout
             tilewright.grouped_gemm_k(*given, out=d, c=c)
-            fast_path.keep(key, call, tilewright.grouped_gemm_k, *given, out=d, c=c)
+            fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *given, out=d, c=c)
         return
     if not ks_cpu:
         raise ArgumentError("ks_cpu", "each group's k is wanted on the host")

@@ -14,6 +14,9 @@ from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous
 
 Recipes = tuple[Recipe | None, Recipe | None, Recipe | None]
 
+_MASKED = ("a", "b", "scale_a", "scale_b", "out", "rows_valid")
+_CONTIGUOUS = ("a", "b", "scale_a", "scale_b", "out", "group_of_row", "group_ends")
+
 
 def m_grouped_fp8_fp4_gemm_nt_contiguous(
     a: Pair,
@@ -82,7 +85,7 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     """
     (x, of_x), (y, of_y) = a, b
     key = ("masked", type(x), x.shape, type(y), y.shape, expected_m, recipe, recipe_a, recipe_b)
-    call = (x, y, of_x, of_y, None, d, None, None, masked_m, None)
+    call = (x, y, of_x, of_y, d, masked_m)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants):
         return
@@ -90,7 +93,8 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     given = x, y.mT, masked_m, of_rows(of_x), of_weights(of_y, of_b)
     tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
     if lie_ready((of_x, of_y), given[3:]):
-        fast_path.keep(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
+        op = tilewright.grouped_gemm_masked
+        fast_path.keep(key, call, _MASKED, op, *given, expected_m=expected_m, out=d)
 
 
 m_grouped_fp8_gemm_nt_contiguous = m_grouped_fp8_fp4_gemm_nt_contiguous
@@ -139,11 +143,12 @@ def m_grouped_bf16_gemm_nt_masked(
 ) -> None:
     """As `m_grouped_fp8_fp4_gemm_nt_masked`, of bfloat16."""
     key = ("masked", type(a), a.shape, type(b), b.shape, expected_m)
-    call = (a, b, None, None, None, d, None, None, masked_m, None)
+    call = (a, b, None, None, d, masked_m)
     if not fast_path.launch(key, call, a.requires_grad or b.requires_grad or d.requires_grad):
         given = a, b.mT, masked_m
         tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
-        fast_path.keep(key, call, tilewright.grouped_gemm_masked, *given, expected_m=expected_m, out=d)
+        op = tilewright.grouped_gemm_masked
+        fast_path.keep(key, call, _MASKED, op, *given, expected_m=expected_m, out=d)
 
 
 bf16_m_grouped_gemm_nt_masked = m_grouped_bf16_gemm_nt_masked
@@ -164,7 +169,7 @@ def _contiguous(
     alignment = get_mk_alignment_for_contiguous_layout()
     key = ("contiguous", type(x), x.shape, type(y), y.shape, alignment, zero, recipes)
     by_row, by_end = (None, layout) if ends else (layout, None)
-    call = (x, y, of_x, of_y, None, d, by_row, by_end, None, None)
+    call = (x, y, of_x, of_y, d, by_row, by_end)
     wants = x.requires_grad or y.requires_grad or d.requires_grad
     if of_x is not None and of_y is not None:
         wants = wants or of_x.requires_grad or of_y.requires_grad
@@ -177,7 +182,8 @@ def _contiguous(
     groups |= {"zero_padding": zero, "out": d}
     tilewright.grouped_gemm_contiguous(x, y.mT, *scales, **groups)
     if lie_ready((of_x, of_y), scales):
-        fast_path.keep(key, call, tilewright.grouped_gemm_contiguous, x, y.mT, *scales, **groups)
+        op = tilewright.grouped_gemm_contiguous
+        fast_path.keep(key, call, _CONTIGUOUS, op, x, y.mT, *scales, **groups)
 
 
 def _k_major(b: torch.Tensor) -> torch.Tensor:

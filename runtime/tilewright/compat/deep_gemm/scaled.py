@@ -15,6 +15,8 @@ from tilewright.errors import ArgumentError
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
+_CALL = ("a", "b", "scale_a", "scale_b", "c", "out")
+
 
 def fp8_fp4_gemm_nt(
     a: Pair,
@@ -34,7 +36,7 @@ def fp8_fp4_gemm_nt(
     """
     (x, of_x), (y, of_y) = a, b
     key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b)
-    call = (x, y, of_x, of_y, c, d, None, None, None, None)
+    call = (x, y, of_x, of_y, c, d)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
@@ -43,7 +45,7 @@ def fp8_fp4_gemm_nt(
     rows, weights = of_rows(of_x), of_weights(of_y, of_b)
     tilewright.scaled_gemm(left, right.mT, rows, weights, out=d, c=c)
     if lie_ready((x, y, of_x, of_y), (left, right, rows, weights)):
-        fast_path.keep(key, call, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
+        fast_path.keep(key, call, _CALL, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
 
 
 def fp8_fp4_gemm_nn(
