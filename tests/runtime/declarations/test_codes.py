@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
+from tilewright.base import paths
 from tilewright.declarations import catalog, tactics
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Interface
 from tilewright.declarations.headers import path_of
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
 
-INCLUDE = Path(__file__).parents[2] / "runtime/include/tilewright"
+INCLUDE = paths.include_dir() / "tilewright"
 
 
 def enum(text: str, name: str) -> dict[str, int]:
