@@ -1,8 +1,9 @@
-// Products that are added up over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
+// Products that are summed over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
 //
-// D is small and what is read is long: the k tiles of all matrices, one after the other, are cut into parts, one for
-// each CTA of a tile. CTAs of a cluster share loads by multicast. A part's sums go to the workspace as the threads hold
-// them; a second kernel adds the parts up in their order, so that the same bits come out every time.
+// D is small and the operands are long. The k tiles of all matrices, one after the other, are divided into parts, one
+// for each CTA of a tile. CTAs of a cluster share loads by multicast. A CTA stores the sums of its part to the
+// workspace, as its threads hold them. A second kernel adds the parts up in their order, so that the bits are the same
+// every time.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@
 
 namespace tilewright::reduced_gemm {
 
-// What is asked for first lies in front (sm90/product_params.hpp).
+// Fields that are read first come first (sm90/product_params.hpp).
 struct Params {
   sm90::ClusterShape cluster;
-  int blocks, blocks_down;        // of D, of as many tiles as a cluster has; of a column of D
+  int blocks, blocks_down;        // in D, and in a column of D; a block has one tile for each CTA of a cluster
   int tiles_down;                 // of a column of D, in whole blocks
   int k_tiles;                    // of a matrix
   int each, more;                 // k tiles of a part, and how many of the first parts have one more
@@ -67,6 +68,7 @@ struct Kernel {
     sm90::run_product<Kernel>(params, memory);
   }
 
+  // Prologue.
   static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kConsumers);
   }
@@ -76,6 +78,7 @@ struct Kernel {
     sm90::prefetch_map(&params.b);
   }
 
+  // Load: the producer's warps, of which one loads.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
@@ -100,6 +103,7 @@ struct Kernel {
     }
   }
 
+  // Multiply: a consumer warpgroup. Its epilogue stores the sums to the workspace.
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
     sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(), place.sharers(params.cluster),
@@ -116,8 +120,8 @@ struct Kernel {
   }
 
  private:
-  // What a CTA computes: some k tiles of one tile. The parts of one k lie side by side in the grid: their tiles share
-  // rows of A and B in L2.
+  // What a CTA computes: some k tiles of one tile. CTAs with the same k tiles lie side by side in the grid, so that
+  // their tiles share rows of A and B in L2.
   struct Part {
     int number, first, tiles, tile_row, tile_column;
 
@@ -132,8 +136,8 @@ struct Kernel {
   };
 };
 
-// Adds the parts up. Eight warps of a thread block take a share of the parts each, of the same 32 float4s, because a
-// thread that read all of them would wait for memory as often.
+// Adds the parts up. Eight warps of a thread block add up some of the parts each, for the same 32 float4s: one thread
+// that loaded all parts would wait for memory once for each.
 template <class Kernel>
 struct Combine {
   static constexpr int kWarps = 8, kThreads = kWarps * 32;
@@ -175,7 +179,7 @@ struct Combine {
     sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
   }
 
-  // The four accumulators of a thread of the first kernel: two neighbours of a row, and those 8 rows below.
+  // Stores four accumulators of a thread of the first kernel: two neighbours of a row, and the two 8 rows below.
   static __device__ __forceinline__ void store(CombineParams const& params, int index, float4 const& sum) {
     int const tile = index / TileSums::kCount, within = index % TileSums::kCount;
     int const number = within / TileSums::kThreads, thread = within % TileSums::kThreads;
@@ -190,15 +194,15 @@ struct Combine {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (params.f32) {
-        store_one<sm90::F32>(params, row + i / 2 * 8, column + i % 2, values[i]);
+        store_element<sm90::F32>(params, row + i / 2 * 8, column + i % 2, values[i]);
       } else {
-        store_one<typename Kernel::Element>(params, row + i / 2 * 8, column + i % 2, values[i]);
+        store_element<typename Kernel::Element>(params, row + i / 2 * 8, column + i % 2, values[i]);
       }
     }
   }
 
   template <class Element>
-  static __device__ __forceinline__ void store_one(CombineParams const& params, int row, int column, float value) {
+  static __device__ __forceinline__ void store_element(CombineParams const& params, int row, int column, float value) {
     if (row < params.m && column < params.n) {
       value *= params.alpha;
       if (params.c != nullptr) {
