@@ -10,7 +10,7 @@
 
 namespace tilewright::gemm::stream {
 
-// What a launch checks and sets up.
+// How a kernel is launched.
 template <class Traits>
 struct Maker {
   using Args = tilewright_gemm_args;
