@@ -10,12 +10,12 @@ from pathlib import Path
 from tilewright.base import writing
 from tilewright_generator import manifest
 from tilewright_generator.errors import UsageError
-from tilewright_generator.plan import Action, Change, ModulePlan, Plan
+from tilewright_generator.plan import Action, Change, FilePlan, ModulePlan
 
 _TEMPORARY = re.compile(r"\.tilewright-\d+")  # what is written before it is moved into place
 
 
-def apply(plan: Plan) -> None:
+def apply(plan: FilePlan) -> None:
     """Do every action. Each file is replaced whole or not at all.
 
     A module's manifest is written twice: before its files, with what they are and what they become, and after

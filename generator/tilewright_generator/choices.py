@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tilewright.base.spelling import did_you_mean, nearest, quoted, text
 from tilewright.configurations.family import Family
 from tilewright_generator import families, nodes
-from tilewright_generator.errors import Position, Problems
+from tilewright_generator.errors import Faults, Position
 from tilewright_generator.fields import Field, InvalidValueError, fields_of, show
 from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced_key
 
@@ -20,15 +20,15 @@ class Value(NamedTuple):
 
 
 Choices = dict[str, tuple[Value, ...]]
-"""What a group gives for each field; with several values they multiply out."""
+"""The values that a group gives for each field. The product of the fields' values makes the combinations."""
 
 
 class Reader:
     """Reads fields of one family."""
 
-    def __init__(self, family: Family, problems: Problems) -> None:
+    def __init__(self, family: Family, faults: Faults) -> None:
         self._family = family
-        self._problems = problems
+        self._faults = faults
         self._fields = fields_of(family)
         # By field and node, whose id no other gets while it stands here.
         self._read: dict[tuple[str, int], tuple[nodes.Node, tuple[Value, ...]]] = {}
@@ -47,7 +47,7 @@ class Reader:
 
     def _unknown(self, name: str, position: Position, known: list[str]) -> str:
         """Report a key that is none; the one that is meant, or ''."""
-        if not self._problems.add(position, lambda: self._no_field(name, known)):
+        if not self._faults.add(position, lambda: self._no_field(name, known)):
             return ""
         return unspaced_key(name, known) or nearest(name, known) or ""
 
@@ -72,9 +72,9 @@ class Reader:
     def _read_values(self, field: Field, node: nodes.Node) -> tuple[Value, ...]:
         items = as_list(node)
         if not items:
-            self._problems.add(node.position, f"{field.name}: the list is empty")
+            self._faults.add(node.position, f"{field.name}: the list is empty")
         if field.shape and (shapes := split_shapes(node)):
-            self._problems.add(node.position, lambda: no_list(field, shapes))
+            self._faults.add(node.position, lambda: no_list(field, shapes))
             return ()
         values: dict[Any, Value] = {}
         for item in items:
@@ -85,28 +85,28 @@ class Reader:
             if first is not value:
                 at = first.position.line if first.position else 0
                 twice = f"{field.name}: {text(value.value)} stands here twice; it is on line {at} too"
-                self._problems.add(item.position, twice)
+                self._faults.add(item.position, twice)
         return tuple(values.values()) if len(values) == len(items) else ()
 
     def _value(self, field: Field, node: nodes.Node) -> Value | None:
         if isinstance(node, nodes.Unreadable):
             return None
         if not isinstance(node, nodes.Scalar) or node.value is None:
-            self._problems.add(node.position, f"{field.name}: write a value, not {described(node)}")
+            self._faults.add(node.position, f"{field.name}: write a value, not {described(node)}")
             return None
         try:
             return Value(field.parse(node.value), node.position)
         except InvalidValueError as error:
             fault, value = error, node.value
-            self._problems.add(node.position, lambda: f"{fault}{self._elsewhere(field, value)}")
+            self._faults.add(node.position, lambda: f"{fault}{self._elsewhere(field, value)}")
             return None
 
     def _elsewhere(self, field: Field, value: object) -> str:
         """Which other families take the value, if it is a word."""
         if not isinstance(value, str):
             return ""
-        others = (name for name in families.names() if name != self._family.name)
-        return _had_by([name for name in others if _takes(families.get(name), field.name, value)])
+        other_families = (name for name in families.names() if name != self._family.name)
+        return _had_by([name for name in other_families if _takes(families.get(name), field.name, value)])
 
 
 def _had_by(others: list[str]) -> str:
@@ -116,7 +116,7 @@ def _had_by(others: list[str]) -> str:
 
 
 def described(node: nodes.Node) -> str:
-    """What stands there, in a few words."""
+    """The value there, described in a few words."""
     if isinstance(node, nodes.Scalar):
         return "nothing" if node.value in (None, "") else show(node.value)
     return "a list" if isinstance(node, nodes.Sequence) else "a mapping"

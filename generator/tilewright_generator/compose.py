@@ -11,7 +11,7 @@ import yaml
 
 from tilewright.base import reading
 from tilewright.base.spelling import did_you_mean, listed, quoted
-from tilewright_generator.errors import Message, Position, Problems
+from tilewright_generator.errors import Faults, Message, Position
 from tilewright_generator.limits import MOST_VALUES
 from tilewright_generator.nodes import Entry, Mapping, Node, Scalar, Sequence, Unreadable
 from tilewright_generator.scalars import Trap, resolve
@@ -30,7 +30,7 @@ class ExcessError(Exception):
 
 
 class _Anchor(NamedTuple):
-    """What an anchor names."""
+    """The node that an anchor names."""
 
     position: Position
     node: Node | None
@@ -70,12 +70,12 @@ class Composer:
                 root = self._node(next(self._events))
         return root
 
-    def report(self, problems: Problems) -> None:
+    def report(self, faults: Faults) -> None:
         """Hand over what is wrong with the document."""
         for position, message in self._faults:
-            problems.add(position, message)
+            faults.add(position, message)
         for name, position in self._undefined:
-            problems.add(position, partial(self._not_defined, name))
+            faults.add(position, partial(self._not_defined, name))
 
     def _node(self, event: Any) -> Node:
         """The value that begins with `event`; an alias gives the very node that its anchor gave."""
@@ -110,7 +110,7 @@ class Composer:
         return Unreadable(position)
 
     def _not_defined(self, name: str) -> str:
-        """What is wrong with an alias that no anchor above it defines."""
+        """The message about an alias that no anchor above it defines."""
         fault = f"YAML: found undefined alias {quoted(name)}"
         if name in self._anchors:
             return f"{fault}; its anchor stands below, on line {self._anchors[name].position.line}"

@@ -1,4 +1,4 @@
-"""What a family's configurations hold and what its rules demand, in words and as JSON."""
+"""Describes a family's configurations and rules, in words and as JSON."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def family_json(family: Family) -> dict[str, Any]:
 
 
 def rule_lines(family: Family, rule: Rule) -> Iterator[str]:
-    """What the rule demands, what that rests on, and where it stands."""
+    """The rule's demand, its source, and its place in the code."""
     yield f"{rule.name}: a rule of {family.name}"
     yield from wrapped(rule.statement, "  ")
     yield f"  limit: {rule.limit.whose}"

@@ -1,4 +1,4 @@
-"""What can go wrong, each kind with the exit code that the command line answers with.
+"""Errors, each kind with the exit code of the command line.
 
 0 fine, 1 drift or a failed check, 2 usage or a wrong spec, 3 an internal error.
 """
@@ -14,7 +14,7 @@ from tilewright.base import plugins
 from tilewright_generator.limits import MOST_FAULTS
 
 Message = str | Callable[[], str]
-"""What is wrong. A suggestion takes time, so a function works out a message only where it is printed."""
+"""A message, or a function that makes it: a suggestion takes time, so it is made only if it is printed."""
 
 
 class TilewrightError(click.ClickException):
@@ -64,7 +64,7 @@ class Position(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
-class Problem(NamedTuple):
+class Fault(NamedTuple):
     """One fault of a spec and where it is."""
 
     position: Position
@@ -75,44 +75,44 @@ class Problem(NamedTuple):
 
 
 class SpecError(UsageError):
-    """Every fault found in the specs, in the order in which a reader meets them."""
+    """All faults of the specs, in the order in which a reader meets them."""
 
-    def __init__(self, problems: Iterable[Problem], more: int = 0) -> None:
-        """`more` faults were found beside these."""
-        self.problems = sorted(set(problems))
+    def __init__(self, faults: Iterable[Fault], more: int = 0) -> None:
+        """`more`: the number of faults that are not kept."""
+        self.faults = sorted(set(faults))
         self.consequence = ""
-        """What a command that writes adds to their number."""
+        """The text that a command that writes adds to the number of faults."""
         self.more = more
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__("\n".join(map(str, self.faults)))
 
     def show(self, file: object = None) -> None:
-        """Print each problem on a line that editors can jump to, then their number."""
-        count = len(self.problems) + self.more
+        """Prints each fault on a line that editors can jump to, then their number."""
+        count = len(self.faults) + self.more
         click.echo(self.message, err=True)
         if self.more:
             click.echo(f"... and {self.more:,} more", err=True)
-        click.echo(f"{count:,} problem{'' if count == 1 else 's'}{self.consequence}.", err=True)
+        click.echo(f"{count:,} fault{'' if count == 1 else 's'}{self.consequence}.", err=True)
 
 
-class Problems:
-    """Collects what is wrong with the specs, so that a person sees all of it at once.
+class Faults:
+    """Collects the faults of the specs, so that a person sees all of them at once.
 
-    The first `MOST_FAULTS` of each file are kept, and the others counted.
+    The first `MOST_FAULTS` of each file are kept, and the rest counted.
     """
 
     def __init__(self) -> None:
-        self._found: dict[str, set[Problem]] = {}
+        self._faults: dict[str, set[Fault]] = {}
         self._added: dict[str, int] = {}
         self._more = 0
 
     def add(self, position: Position, message: Message) -> bool:
-        """Note a fault and carry on. Answers whether it is kept."""
-        found = self._found.setdefault(position.file, set())
+        """Adds a fault. Returns whether it is kept."""
+        of_file = self._faults.setdefault(position.file, set())
         added = self._added[position.file] = self._added.get(position.file, 0) + 1
-        # An alias repeats its faults: those are told once, and not compared for ever.
-        kept = len(found) < MOST_FAULTS and added <= 3 * MOST_FAULTS
+        # An alias repeats its faults. They are kept once, and the number of comparisons is limited.
+        kept = len(of_file) < MOST_FAULTS and added <= 3 * MOST_FAULTS
         if kept:
-            found.add(Problem(position, message if isinstance(message, str) else message()))
+            of_file.add(Fault(position, message if isinstance(message, str) else message()))
         else:
             self._more += 1
         return kept
@@ -121,6 +121,6 @@ class Problems:
         return sum(self._added.values())
 
     def raise_if_any(self) -> None:
-        """Raise one `SpecError` that tells of every fault noted so far."""
-        if self._found:
-            raise SpecError((problem for found in self._found.values() for problem in found), self._more)
+        """Raises one `SpecError` with all faults so far."""
+        if self._faults:
+            raise SpecError((problem for faults in self._faults.values() for problem in faults), self._more)

@@ -51,14 +51,14 @@ def _lock(folder: Path, waiting: Callable[[], None]) -> int | None:
             writing.check(path)
             return None
         try:
-            known = _wait(descriptor, waiting)
-            if known and _is_the_file(descriptor, path):
+            owner = _wait(descriptor, waiting)
+            if owner and _is_the_file(descriptor, path):
                 return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
-        if not known:
+        if not owner:
             path.unlink(missing_ok=True)
             return None
         # The one who had it has removed it: another may hold a new one by now.

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tilewright.base.spelling import text
-from tilewright_generator.errors import Position, Problems
+from tilewright_generator.errors import Faults, Position
 from tilewright_generator.limits import MOST_EXCLUDE_TESTS, MOST_KERNELS
 from tilewright_generator.plurals import counted
 from tilewright_generator.rules import Verdict, verdicts
@@ -43,7 +43,7 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """All that a spec's groups multiply out to, in the spec's order."""
+    """The whole expansion of a spec's groups, in the spec's order."""
 
     spec: Spec
     kernels: tuple[Kernel, ...]
@@ -58,7 +58,7 @@ class Expansion:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def expand(spec: Spec, problems: Problems) -> Expansion:
+def expand(spec: Spec, faults: Faults) -> Expansion:
     """Multiply every group out.
 
     Faults: a group that is too large (it is not multiplied out), an illegal explicit configuration, a group
@@ -71,14 +71,14 @@ def expand(spec: Spec, problems: Problems) -> Expansion:
     total = tests = 0
     for group in spec.groups:
         if size(group) > spec.max_combinations:
-            _too_large(spec, group, problems)
+            _too_large(spec, group, faults)
             continue
         total += size(group)
         tests += size(group) * len(group.excludes)
         if total > MOST_KERNELS or tests > MOST_EXCLUDE_TESTS:
-            problems.add(group.position, _too_many(total, tests))
+            faults.add(group.position, _too_many(total, tests))
             break
-        made, lost, left_out = len(kernels), len(rejected), len(excluded)
+        made_count, lost, left_out = len(kernels), len(rejected), len(excluded)
         for config, exclude in _candidates(spec, group):
             if exclude is not None:
                 excluded.append(Excluded(config, exclude, group))
@@ -86,17 +86,17 @@ def expand(spec: Spec, problems: Problems) -> Expansion:
                 rejected.append(Rejected(config, against[0], group))
             else:
                 kernels.append(Kernel(spec.family.kernel_name(config), config, group))
-        if made == len(kernels):
-            _nothing_left(spec, group, rejected[lost:], problems)
+        if made_count == len(kernels):
+            _nothing_left(spec, group, rejected[lost:], faults)
         else:
-            values.note(group, kernels[made:], rejected[lost:])
-        _stale(group, excluded[left_out:], problems)
-    values.report(problems)
+            values.note(group, kernels[made_count:], rejected[lost:])
+        _stale(group, excluded[left_out:], faults)
+    values.report(faults)
     return Expansion(spec, tuple(kernels), tuple(excluded), tuple(rejected))
 
 
 def _too_many(combinations: int, tests: int) -> str:
-    """What is wrong with a spec whose groups are together beyond a limit."""
+    """The message about a spec whose groups exceed a limit together."""
     if combinations > MOST_KERNELS:
         return (
             f"with this group the spec multiplies out to {combinations:,} combinations, more than "
@@ -121,11 +121,14 @@ def _candidates(spec: Spec, group: Group) -> Iterator[tuple[Any, Exclude | None]
     ]
     config_type = spec.family.config
     for values in product(*([choice.value for choice in choices] for choices in group.choices.values())):
-        excluded = next((e for e, where in tests if all(values[i] in wanted for i, wanted in where)), None)
+        excluded = next(
+            (e for e, where in tests if all(values[i] in excluded_values for i, excluded_values in where)),
+            None,
+        )
         yield config_type(*values), excluded
 
 
-def _too_large(spec: Spec, group: Group, problems: Problems) -> None:
+def _too_large(spec: Spec, group: Group, faults: Faults) -> None:
     number = size(group)
     factors = " x ".join(
         f"{len(choices)} of {name}" for name, choices in group.choices.items() if len(choices) > 1
@@ -133,38 +136,38 @@ def _too_large(spec: Spec, group: Group, problems: Problems) -> None:
     most = f"{spec.max_combinations:,}"
     if spec.max_combinations != MAX_COMBINATIONS:
         most = f"the {most} that this spec allows"
-    problems.add(
+    faults.add(
         group.position,
         f"this group multiplies out to {number:,} combinations ({factors}), more than {most}; split it, or "
         f"say `max_combinations: {number}` at the top of the spec",
     )
 
 
-def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], problems: Problems) -> None:
+def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], faults: Faults) -> None:
     if size(group) == 1 and rejected:  # an explicit configuration: say all that is wrong with it
         for verdict in verdicts(spec.family, rejected[0].config):
             position, where = _blamed(spec, group, verdict)
-            problems.add(position, f"this configuration is not legal: {verdict}{where}")
+            faults.add(position, f"this configuration is not legal: {verdict}{where}")
         return
     excluded = size(group) - len(rejected)
     parts = [_by_rule(rejected)] if rejected else []
     parts += [f"its excludes take {excluded}"] if excluded else []
     example = f"; for example {rejected[0].verdict.why}" if rejected else ""
-    problems.add(
+    faults.add(
         group.position,
         f"nothing is left of this group's {counted(size(group), 'combination')}: {', '.join(parts)}{example}",
     )
 
 
 def _blamed(spec: Spec, group: Group, verdict: Verdict) -> tuple[Position, str]:
-    """Where the value stands for which a rule rejects a group of one, if the group gives it itself; else
-    where the group does, and in words where the value does."""
+    """The position of the value for which a rule rejects a group of one combination, if the group itself
+    gives the value; else the group's position, and the value's position in words."""
     fields = next(rule.fields for rule in spec.family.rules if rule.name == verdict.rule)
-    given = [(name, group.choices[name][0].position) for name in fields]
-    for name, position in given:
+    choices = [(name, group.choices[name][0].position) for name in fields]
+    for name, position in choices:
         if name in group.own and position is not None:
             return position, ""
-    for name, position in given:
+    for name, position in choices:
         if position is not None:
             return group.position, f"; {name} is given on line {position.line}"
     return group.position, ""
@@ -172,8 +175,8 @@ def _blamed(spec: Spec, group: Group, verdict: Verdict) -> tuple[Position, str]:
 
 def _by_rule(rejected: list[Rejected]) -> str:
     counts: dict[str, int] = {}
-    for each in rejected:
-        counts[each.verdict.rule] = counts.get(each.verdict.rule, 0) + 1
+    for rejection in rejected:
+        counts[rejection.verdict.rule] = counts.get(rejection.verdict.rule, 0) + 1
     return ", ".join(f"{rule} rejects {count:,}" for rule, count in counts.items())
 
 
@@ -189,24 +192,24 @@ class _Values:
         self._lost: dict[tuple[str, Position], tuple[Any, list[Rejected]]] = {}
 
     def note(self, group: Group, kernels: list[Kernel], rejected: list[Rejected]) -> None:
-        """What became of the values of a group of which something is left."""
+        """The use of each value of a group of which some combinations are left."""
         for name, choices in group.choices.items():
-            made = {getattr(kernel.config, name) for kernel in kernels} if len(choices) > 1 else None
-            lost = _by_value(name, rejected) if made is not None and len(made) < len(choices) else {}
+            used = {getattr(kernel.config, name) for kernel in kernels} if len(choices) > 1 else None
+            lost = _by_value(name, rejected) if used is not None and len(used) < len(choices) else {}
             for value, position in choices:
                 if position is None:
                     continue
-                if made is None or value in made:
+                if used is None or value in used:
                     self._alive.add((name, position))
                 elif value in lost:
                     self._lost.setdefault((name, position), (value, []))[1].extend(lost[value])
 
-    def report(self, problems: Problems) -> None:
+    def report(self, faults: Faults) -> None:
         """Each value that rules took out everywhere is a fault, where it stands. One of which excludes took
         all is not: they say so, and why."""
         for (name, position), (value, rejected) in self._lost.items():
             if (name, position) not in self._alive:
-                problems.add(position, partial(_makes_none, name, value, rejected))
+                faults.add(position, partial(_makes_none, name, value, rejected))
 
 
 def _makes_none(name: str, value: Any, rejected: list[Rejected]) -> str:
@@ -217,16 +220,14 @@ def _makes_none(name: str, value: Any, rejected: list[Rejected]) -> str:
 
 def _by_value(name: str, rejected: list[Rejected]) -> dict[Any, list[Rejected]]:
     """The rejected combinations by their value of a field."""
-    found: dict[Any, list[Rejected]] = {}
-    for each in rejected:
-        found.setdefault(getattr(each.config, name), []).append(each)
-    return found
+    groups: dict[Any, list[Rejected]] = {}
+    for rejection in rejected:
+        groups.setdefault(getattr(rejection.config, name), []).append(rejection)
+    return groups
 
 
-def _stale(group: Group, excluded: list[Excluded], problems: Problems) -> None:
-    used = {id(each.exclude) for each in excluded}
+def _stale(group: Group, excluded: list[Excluded], faults: Faults) -> None:
+    used = {id(exclusion.exclude) for exclusion in excluded}
     for exclude in group.excludes:
         if id(exclude) not in used:
-            problems.add(
-                exclude.position, "exclude: it matches nothing that is not excluded before; remove it"
-            )
+            faults.add(exclude.position, "exclude: it matches nothing that is not excluded before; remove it")

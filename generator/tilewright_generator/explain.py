@@ -42,7 +42,7 @@ class Candidate:
         return self.group is not None and self.exclude is None and not self.verdicts
 
     def origin(self, field: str) -> Position | None:
-        """Where the spec gives the field's value; None for the family's own default."""
+        """The position of the field's value in the spec; None for the family's default."""
         value = getattr(self.config, field)
         choices = self.group.choices[field] if self.group else ()
         return next((choice.position for choice in choices if choice.value == value), None)
@@ -72,9 +72,12 @@ def named(name: str, expansions: Sequence[Expansion]) -> Candidate:
         for candidate in candidates(expansion):
             if not candidate.made and candidate.name == name:
                 return candidate
-    kernels = [kernel.name for each in expansions for kernel in each.kernels]
-    known = [*families.names(), *(rule.name for one in families.names() for rule in families.get(one).rules)]
-    hint = _field_of(name) or catalog.of_op(name) or did_you_mean(name, known) or did_you_mean(name, kernels)
+    kernels = [kernel.name for expansion in expansions for kernel in expansion.kernels]
+    names = [
+        *families.names(),
+        *(rule.name for family in families.names() for rule in families.get(family).rules),
+    ]
+    hint = _field_of(name) or catalog.of_op(name) or did_you_mean(name, names) or did_you_mean(name, kernels)
     hint = hint or _beginning_alike(name, kernels)
     raise UsageError(f"no family, no rule and no kernel of a spec is called {name!r}{hint}")
 
@@ -94,7 +97,7 @@ def _beginning_alike(name: str, kernels: Sequence[str]) -> str:
 
 def _field_of(name: str) -> str:
     """Whose field it is, if it is one."""
-    having = [one for one in families.names() if name in fields_of(families.get(one))]
+    having = [family for family in families.names() if name in fields_of(families.get(family))]
     return f"; it is a field of {', '.join(having)} (`tilewright explain {having[0]}`)" if having else ""
 
 
@@ -113,12 +116,12 @@ def combination(family: Family, wanted: Mapping[str, Any], spec: Spec | None = N
     Raises `UsageError` if fields remain without a value.
     """
     shared = _single(spec.shared) if spec else {}
-    given = {**shared, **wanted}
+    values = {**shared, **wanted}
     fields = fields_of(family)
-    missing = [name for name, field in fields.items() if field.required and name not in given]
+    missing = [name for name, field in fields.items() if field.required and name not in values]
     if missing:
         raise UsageError(f"give {', '.join(f'{name}=...' for name in missing)} too")
-    config = family.config(**given)
+    config = family.config(**values)
     return Candidate(family, config, spec, verdicts=tuple(verdicts(family, config)))
 
 
@@ -134,19 +137,19 @@ def made_of(config: Any, expansions: Iterable[Expansion]) -> Candidate | None:
 def parse_terms(family: Family, terms: Iterable[str]) -> dict[str, Any]:
     """Values of `field=value` words; `UsageError` for a field or value that the family has not."""
     fields = fields_of(family)
-    wanted: dict[str, Any] = {}
+    conditions: dict[str, Any] = {}
     for term in terms:
         name, _, value = term.partition("=")
         if name not in fields:
             hint = did_you_mean(name, fields) or f"; there are: {', '.join(fields)}"
             raise UsageError(f"{term}: {family.name} has no field {name!r}{hint}")
-        if name in wanted:
+        if name in conditions:
             raise UsageError(f"{term}: {name} is given twice")
         try:
-            wanted[name] = fields[name].parse_text(value)
+            conditions[name] = fields[name].parse_text(value)
         except InvalidValueError as error:
             raise UsageError(str(error)) from None
-    return wanted
+    return conditions
 
 
 def _single(choices: Choices) -> dict[str, Any]:

@@ -36,9 +36,9 @@ def get(name: str) -> Family:
     if name in _registered:
         return _registered[name]
     if name not in _installed():
-        known = names()
-        hint = did_you_mean(name, known) if len(known) > 1 else ""
-        raise UsageError(f"no family {quoted(name)} (there are: {', '.join(known)}){hint}")
+        listed = names()
+        hint = did_you_mean(name, listed) if len(listed) > 1 else ""
+        raise UsageError(f"no family {quoted(name)} (there are: {', '.join(listed)}){hint}")
     return _declared(name)
 
 
@@ -52,7 +52,7 @@ def _declared(name: str) -> Family:
     if missing:
         raise mistake(name, f"the family {name!r} has no function {', '.join(missing)}")
     declared = catalog.configuration_of(name)
-    if lacking := [one for one in ("CONFIG", "FACTS") if one not in vars(declared)]:
+    if lacking := [field for field in ("CONFIG", "FACTS") if field not in vars(declared)]:
         raise mistake(name, f"the family {name!r} has no {', '.join(lacking)}")
     return Family(name, declared.CONFIG, getattr(kernel, "RULES", ()), **functions)
 

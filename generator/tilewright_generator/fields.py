@@ -67,7 +67,7 @@ class Field:
 
     @property
     def values(self) -> str:
-        """What it takes, in a few words: `true|false`, `auto|2..8`, `e.g. 128x256x64`."""
+        """Its legal values in a few words: `true|false`, `auto|2..8`, `e.g. 128x256x64`."""
         return "|".join(_in_words(kind.json_schema()) for kind in self.kinds)
 
     def json_schema(self) -> dict[str, Any]:
@@ -76,21 +76,21 @@ class Field:
         return {"anyOf": members} if len(members) > 1 else members[0]
 
     def _complaint(self, given: object) -> str:
-        """What is wrong with a scalar that is none of its values, in one sentence."""
+        """The message about a scalar that is none of its values, in one sentence."""
         if slip := self._slip(given):
             return f"{self.name}: {show(given)} {slip}"
         shapes = [kind.wanted(given) for kind in self.kinds if isinstance(kind, value_kinds.Shape)]
         if shapes:
             return f"{self.name}: {shapes[0]}"
         choices = [word for kind in self.kinds for word in kind.words()]
-        wanted = [said for kind in self.kinds if (said := kind.wanted(given))]
+        complaints = [complaint for kind in self.kinds if (complaint := kind.wanted(given))]
         if choices:
-            wanted.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
+            complaints.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
         hint = did_you_mean(str(given), choices) if len(choices) > 1 else ""
-        return f"{self.name}: {show(given)} should be {' or '.join(wanted)}{hint}"
+        return f"{self.name}: {show(given)} should be {' or '.join(complaints)}{hint}"
 
     def _slip(self, given: object) -> str:
-        """What is wrong with how `given` is written, where that alone is wrong."""
+        """The message about the spelling of `given`, if only the spelling is wrong."""
         if not isinstance(given, str):
             alike = None if given is None else text(given)
             return f'is not text: quote it, "{alike}"' if alike is not None and self.takes(alike) else ""

@@ -8,65 +8,68 @@ from pathlib import Path
 from tilewright.base import writing
 from tilewright.libraries.filters import Filter
 from tilewright_generator import load, module, names, spec
-from tilewright_generator.errors import Position, Problem, Problems, SpecError, UsageError
+from tilewright_generator.errors import Fault, Faults, Position, SpecError, UsageError
 from tilewright_generator.expand import Expansion, expand
 from tilewright_generator.fields import fields_of
-from tilewright_generator.plan import Plan, Scope, plan
+from tilewright_generator.plan import FilePlan, Scope, plan
 from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer
 
 
 def read(project: Project, paths: Iterable[Path]) -> tuple[Expansion, ...]:
     """Load, check and expand specs; one `SpecError` holds every fault of all of them."""
-    problems = Problems()
+    faults = Faults()
     expansions: dict[str, Expansion] = {}
     for path in paths:
         label = project.label(path)
-        parsed = _parse(path, label, problems)
+        parsed = _parse(path, label, faults)
         if parsed is None:
             continue
         twin = expansions.get(parsed.module)
         if twin is not None:
-            problems.add(Position(label, 1, 1), f"{twin.spec.path} makes the module {parsed.module} already")
-        expansions[parsed.module] = expand(parsed, problems)
-    names.check(expansions.values(), problems)
-    problems.raise_if_any()
+            faults.add(Position(label, 1, 1), f"{twin.spec.path} makes the module {parsed.module} already")
+        expansions[parsed.module] = expand(parsed, faults)
+    names.check(expansions.values(), faults)
+    faults.raise_if_any()
     return tuple(expansions.values())
 
 
-def read_sound(project: Project, paths: Iterable[Path]) -> tuple[tuple[Expansion, ...], list[Problem]]:
-    """As `read`, of the specs in which there is no fault; and the faults of the others.
+def read_sound(project: Project, paths: Iterable[Path]) -> tuple[tuple[Expansion, ...], list[Fault]]:
+    """Reads the specs like `read`. Returns the expansions of specs without faults, and the faults of the
+    others.
 
     Raises SpecError where there is a fault in each.
     """
     sound: list[Expansion] = []
-    faults: list[Problem] = []
+    faults: list[Fault] = []
     for path in paths:
         try:
             sound += read(project, [path])
         except SpecError as error:
-            faults += error.problems
+            faults += error.faults
     if not sound:
         raise SpecError(faults)
     return tuple(sound), faults
 
 
-def _parse(path: Path, label: str, problems: Problems) -> spec.Spec | None:
+def _parse(path: Path, label: str, faults: Faults) -> spec.Spec | None:
     try:
-        return spec.parse(load.load(path, label, problems), label, problems)
+        return spec.parse(load.load(path, label, faults), label, faults)
     except UsageError as error:  # it cannot be read: the others' faults are told all the same
-        problems.add(Position(label, 1, 1), error.message)
+        faults.add(Position(label, 1, 1), error.message)
         return None
 
 
 def parse_filter(terms: Sequence[str], expansions: Iterable[Expansion]) -> Filter:
     """`--filter`, whose fields are those of the specs' families."""
-    return Filter.parse(terms, (name for each in expansions for name in fields_of(each.spec.family)))
+    return Filter.parse(
+        terms, (name for expansion in expansions for name in fields_of(expansion.spec.family))
+    )
 
 
 def make_plan(
     project: Project, expansions: Sequence[Expansion], only: Filter, everything: bool, force: bool = False
-) -> Plan:
+) -> FilePlan:
     """Render every module and compare it with the output directory, which may be no link."""
     writing.check(project.out, project.root)
     renderer = Renderer(project)

@@ -30,21 +30,21 @@ _LINE = re.compile(r"([0-9a-f]{64})  (templates/.+|[\w-][\w.-]*)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest lists."""
+    """The content of a manifest."""
 
     files: Hashes = field(default_factory=dict)
-    """By their names in the module's folder."""
+    """Digests by the files' names in the module's folder."""
     templates: Hashes = field(default_factory=dict)
-    """By their names in the folder of templates."""
+    """Digests by the templates' names in the folder of templates."""
     conflicted: bool = False
     """Whether a merge left a conflict in it."""
 
 
 def loads(text: str) -> Manifest:
-    """What a manifest's text lists. Raises ValueError where a line is none of a manifest's."""
+    """The content of a manifest's text. Raises ValueError if a line is not a manifest's."""
     files: dict[str, list[str]] = {}
     templates: dict[str, list[str]] = {}
-    conflicted = known = False
+    conflicted = is_known = False
     *lines, cut_off = text.split("\n")
     if cut_off:
         raise ValueError(f"its last line {cut_off[:100]!r} is cut off")
@@ -59,10 +59,10 @@ def loads(text: str) -> Manifest:
         elif conflicts.MARK.match(line):
             conflicted = True
         elif line == _FORMAT:
-            known = True
+            is_known = True
         elif line != _TITLE:
             raise ValueError(f"the line {line[:100]!r} is not of a manifest of format 1")
-    if not known:
+    if not is_known:
         raise ValueError("it does not name its format")
     return Manifest(_frozen(files), _frozen(templates), conflicted)
 
@@ -82,7 +82,7 @@ def single(digests: dict[str, str]) -> Hashes:
 
 
 def joined(one: Hashes, other: Hashes) -> Hashes:
-    """What either lists."""
+    """The entries that either manifest lists."""
     return one | {name: digests | one.get(name, frozenset()) for name, digests in other.items()}
 
 

@@ -1,4 +1,4 @@
-"""All files of one module, as text, from its expansion."""
+"""Renders all files of one module, as text, from its expansion."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class File(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What a spec makes."""
+    """The module that a spec makes."""
 
     name: str
     templates: dict[str, str]
     """SHA-256 of each template that the files are made from, by its name."""
     files: Iterator[File]
-    """Its kernels by name, then the files that list them all; one at a time, so that a module of 20,000
-    kernels is never held as text."""
+    """Its files: the kernels by name, then the files that list them all. They are made one at a time, so
+    that a module of 20,000 kernels is never held as text."""
 
 
 class _Rendered(NamedTuple):
@@ -53,7 +53,9 @@ def render(expansion: Expansion, renderer: Renderer, only: Filter) -> Module:
     family = expansion.spec.family
     names = {family.template(kernel.config) for kernel in expansion.kernels} | {family.table_template}
     # Once, before workers share them.
-    sources = {name: digest for each in sorted(names) for name, digest in renderer.prepare(each).items()}
+    sources = {
+        name: digest for template in sorted(names) for name, digest in renderer.prepare(template).items()
+    }
     return Module(expansion.spec.module, sources, _files(expansion, renderer, only))
 
 

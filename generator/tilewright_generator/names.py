@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from functools import partial
 
 from tilewright.base.spelling import text
-from tilewright_generator.errors import Problems, mistake
+from tilewright_generator.errors import Faults, mistake
 from tilewright_generator.expand import Expansion, Kernel
 
 # A file name of 255 bytes with room for suffixes. Lower case alone: some file systems fold case.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,199}")
 
 
-def check(expansions: Iterable[Expansion], problems: Problems) -> None:
+def check(expansions: Iterable[Expansion], faults: Faults) -> None:
     """Report names made twice, once for each pair of groups that does it."""
     first: dict[str, Kernel] = {}
     repeats: dict[tuple[int, int], list[tuple[Kernel, Kernel]]] = {}
@@ -29,14 +29,14 @@ def check(expansions: Iterable[Expansion], problems: Problems) -> None:
                 repeats.setdefault((id(earlier.group), id(kernel.group)), []).append((earlier, kernel))
     for pairs in repeats.values():
         earlier, kernel = pairs[0]
-        problems.add(kernel.group.position, partial(_repeated, earlier, kernel, len(pairs)))
+        faults.add(kernel.group.position, partial(_repeated, earlier, kernel, len(pairs)))
 
 
 def _repeated(earlier: Kernel, kernel: Kernel, count: int) -> str:
-    there = f"the group at {earlier.group.position}" if earlier.group is not kernel.group else "this group"
+    place = f"the group at {earlier.group.position}" if earlier.group is not kernel.group else "this group"
     more = f" and {count - 1} more" if count > 1 else ""
-    message = f"makes {kernel.name}{more} again; {there} makes it already"
-    ours, theirs = (dataclasses.asdict(each.config) for each in (kernel, earlier))
+    message = f"makes {kernel.name}{more} again; {place} makes it already"
+    ours, theirs = (dataclasses.asdict(own.config) for own in (kernel, earlier))
     different = [
         f"{name} {text(theirs[name])} / {text(ours[name])}" for name in ours if ours[name] != theirs[name]
     ]

@@ -1,4 +1,4 @@
-"""What a spec's YAML is read into: plain values that remember their line and column."""
+"""The nodes of a spec's YAML: plain values that remember their line and column."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _CONFLICT = "it holds the conflict of a merge"
 
 
 class Change(str, Enum):
-    """What a plan does to a file."""
+    """The change of a file in a plan."""
 
     ADD = "+"
     CHANGE = "~"
@@ -41,10 +41,10 @@ class Action(NamedTuple):
 
     change: Change
     name: str
-    """In the module's folder."""
+    """The file's name in the module's folder."""
     data: bytes = b""
     why: str = ""
-    """What is wrong with the file, where that is neither the specs' doing nor the templates'."""
+    """The file's fault, if neither the specs nor the templates cause it."""
 
 
 class Kept(NamedTuple):
@@ -53,12 +53,12 @@ class Kept(NamedTuple):
     path: str
     why: Why
     data: bytes | None = None
-    """What the specs make of it, if they make it."""
+    """The file's new content, if the specs make it."""
 
 
 @dataclass(slots=True)
 class ModulePlan:
-    """All that would happen to one module's folder."""
+    """The planned changes of one module's folder."""
 
     name: str
     """Empty for the files beside the modules' folders."""
@@ -77,8 +77,8 @@ class ModulePlan:
 
 
 @dataclass(slots=True)
-class Plan:
-    """All that would happen to the output directory `folder`."""
+class FilePlan:
+    """The planned changes of the output directory `folder`."""
 
     folder: Path
     modules: list[ModulePlan] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Plan:
 
     def actions(self) -> list[tuple[str, Action]]:
         """Every action, with its file's path below the output directory."""
-        return [(module.path(each.name), each) for module in self.modules for each in module.actions]
+        return [(module.path(action.name), action) for module in self.modules for action in module.actions]
 
 
 class Scope(NamedTuple):
@@ -100,13 +100,13 @@ class Scope(NamedTuple):
     """Whether files that were edited by hand, or are not listed, are replaced and removed too."""
 
 
-def plan(modules: Iterable[Module], folder: Path, scope: Scope) -> Plan:
+def plan(modules: Iterable[Module], folder: Path, scope: Scope) -> FilePlan:
     """Compare the modules with `folder`.
 
     Raises `UsageError` where a module's name is that of something else than a folder, such as a link to one:
     what is behind it may be anybody's.
     """
-    found = Plan(folder)
+    file_plan = FilePlan(folder)
     beside = scan(folder)
     for module in modules:
         kind = beside.pop(module.name, Kind.FOLDER)
@@ -115,23 +115,23 @@ def plan(modules: Iterable[Module], folder: Path, scope: Scope) -> Plan:
                 f"{folder / module.name} is {kind.value}; tilewright writes the module {module.name} into a "
                 "folder of this name: move away what is there, or give another --out"
             )
-        planner = _Planner(found, module.name, Tree(folder / module.name), scope, module.templates)
+        planner = _Planner(file_plan, module.name, Tree(folder / module.name), scope, module.templates)
         for file in module.files:
             planner.compare(file)
         planner.finish()
     if scope.everything:
         loose = {name: kind for name, kind in beside.items() if kind is not Kind.FOLDER}
         for name in sorted(beside.keys() - loose.keys()):
-            _Planner(found, name, Tree(folder / name), scope, None).finish()
-        _Planner(found, "", Tree(folder, loose), scope, None).finish()
-    return found
+            _Planner(file_plan, name, Tree(folder / name), scope, None).finish()
+        _Planner(file_plan, "", Tree(folder, loose), scope, None).finish()
+    return file_plan
 
 
 class _Planner:
     """Compares one module with its folder, and adds what it finds to a plan."""
 
     def __init__(
-        self, plan: Plan, name: str, disk: Tree, scope: Scope, templates: dict[str, str] | None
+        self, plan: FilePlan, name: str, disk: Tree, scope: Scope, templates: dict[str, str] | None
     ) -> None:
         """`templates` is None where no spec makes the module."""
         self._plan = plan
@@ -154,7 +154,7 @@ class _Planner:
             self._nothing_in_the_way(manifest.NAME, *Kind)
             return Manifest()
         try:
-            found = manifest.loads(data.decode())
+            listed = manifest.loads(data.decode())
         except ValueError as error:
             if self._scope.force or not strict:
                 return Manifest()
@@ -164,7 +164,7 @@ class _Planner:
             ) from None
         self._expected.add(manifest.NAME)
         self._manifest = data
-        return found
+        return listed
 
     def compare(self, file: File) -> None:
         """Plan what makes `file` so on disk."""
@@ -173,16 +173,16 @@ class _Planner:
             self._stay_listed(file.name)
         elif self._disk.kind(file.name) is None:
             self._write(Change.ADD, file)
-        elif (found := self._disk.read(file.name)) == file.data:
+        elif (content := self._disk.read(file.name)) == file.data:
             self._module.unchanged += 1
             self._after[file.name] = frozenset((file.sha256,))
-        elif (why := self._replaceable(file.name, found)) is not None:
+        elif (why := self._replaceable(file.name, content)) is not None:
             self._write(Change.CHANGE, file, why)
         elif self._scope.force:
             self._write(Change.CHANGE, file)
         else:
             listed = file.name in self._before.files
-            unlisted = Why.UNLISTED if _headed(found) else Why.FOREIGN
+            unlisted = Why.UNLISTED if _headed(content) else Why.FOREIGN
             self._keep(file.name, Why.EDITED if listed else unlisted, file.data)
 
     def finish(self) -> None:
@@ -202,24 +202,24 @@ class _Planner:
         listed = name in self._before.files
         if listed and not self._scope.prune:
             return
-        found = self._disk.read(name) if self._disk.kind(name) is Kind.FILE else None
-        ours = listed or _headed(found)
-        if self._scope.prune and ((ours and self._scope.force) or self._replaceable(name, found) is not None):
+        data = self._disk.read(name) if self._disk.kind(name) is Kind.FILE else None
+        ours = listed or _headed(data)
+        if self._scope.prune and ((ours and self._scope.force) or self._replaceable(name, data) is not None):
             self._module.actions.append(Action(Change.REMOVE, name))
         else:
             self._keep(name, Why.EDITED if listed else Why.UNLISTED if ours else Why.UNKNOWN)
 
-    def _replaceable(self, name: str, found: bytes | None) -> str | None:
-        """What is to be said of replacing a file unasked; None where that takes `force`."""
-        if found is None or self._disk.kind(name) is not Kind.FILE:
+    def _replaceable(self, name: str, data: bytes | None) -> str | None:
+        """The note about replacing a file that nobody asked to replace; None if that takes `force`."""
+        if data is None or self._disk.kind(name) is not Kind.FILE:
             return None
         listed = self._before.files.get(name, frozenset())
-        digest = sha256(found).hexdigest()
+        digest = sha256(data).hexdigest()
         if digest in listed:
             why = ""
-        elif (listed or _headed(found)) and conflicts.marked(found):
+        elif (listed or _headed(data)) and conflicts.marked(data):
             why = _CONFLICT
-        elif self._before.conflicted and len(listed) > 1 and _headed(found):
+        elif self._before.conflicted and len(listed) > 1 and _headed(data):
             why = "git merged it from two branches, in which it differs"
         else:
             return None
@@ -248,7 +248,9 @@ class _Planner:
     def _plan_manifest(self) -> None:
         """Plan the manifest itself, which says what the other files have become; and its journal."""
         before, templates = self._before, self._templates
-        differing = (name for name, found in templates.items() if before.templates.get(name, found) != found)
+        differing = (
+            name for name, digest in templates.items() if before.templates.get(name, digest) != digest
+        )
         self._module.other_templates = tuple(sorted(differing))
         if not self._scope.prune and before.templates:  # what the filter leaves is still made from these
             templates = before.templates

@@ -1,4 +1,4 @@
-"""Where a project's specs, templates and generated files are."""
+"""The places of a project's specs, templates and generated files."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class Project:
     @classmethod
     def find(cls, root: str | Path | None = None, out: str | Path | None = None) -> Project:
         """The project at `root`, else the nearest one around the working directory."""
-        found = Path(root).absolute() if root is not None else _nearest(Path.cwd())
-        if not found.is_dir():
+        directory = Path(root).absolute() if root is not None else _nearest(Path.cwd())
+        if not directory.is_dir():
             raise UsageError(f"--root {root}: no such directory")
-        return cls(found, Path(out).absolute() if out is not None else found / "generated")
+        return cls(directory, Path(out).absolute() if out is not None else directory / "generated")
 
     @classmethod
     def seen(cls, root: str | Path | None = None) -> Project:
-        """As `find`, for commands that change nothing: outside of any project, what comes with tilewright."""
+        """Finds the project for a command that changes nothing: outside of any project, the files that
+        come with tilewright."""
         from tilewright.base import paths  # noqa: PLC0415 (generating needs no runtime)
 
         try:
@@ -49,31 +50,30 @@ class Project:
 
     @property
     def templates(self) -> list[Path]:
-        """Where templates are looked for: the project's own first, then those that come with tilewright, and
-        with families from outside."""
+        """The folders of templates: first the project's, then tilewright's, then those of plugin families."""
         return [self.root / "templates", *_installed()]
 
     def owns(self, template: Path) -> bool:
         """Whether a template is the project's own, and not one that is installed."""
-        found = template.resolve()
-        return not any(found.is_relative_to(folder.resolve()) for folder in _installed())
+        target = template.resolve()
+        return not any(target.is_relative_to(folder.resolve()) for folder in _installed())
 
     @property
     def schemas(self) -> Path:
-        """Where the JSON Schemas for editors stand."""
+        """The folder of the JSON Schemas for editors."""
         return self.root / "specs" / "schema"
 
     def specs(self) -> list[Path]:
         """Every spec of the project, by name."""
-        found = sorted((self.root / "specs").glob("*.yaml"))
-        if not found:
+        specs = sorted((self.root / "specs").glob("*.yaml"))
+        if not specs:
             raise UsageError(f"{self.root / 'specs'} holds no *.yaml; write a spec or name one")
-        return found
+        return specs
 
     def ignored_specs(self) -> list[Path]:
-        """What looks like a spec beside the specs and is none: `specs/*.yml`, and all in sub-folders."""
-        found = (path for path in (self.root / "specs").rglob("*") if path.suffix in (".yaml", ".yml"))
-        return sorted(path for path in found if path.suffix == ".yml" or path.parent != self.root / "specs")
+        """Files that look like specs and are not read: `specs/*.yml`, and all in sub-folders."""
+        files = (path for path in (self.root / "specs").rglob("*") if path.suffix in (".yaml", ".yml"))
+        return sorted(path for path in files if path.suffix == ".yml" or path.parent != self.root / "specs")
 
     def spec(self, given: Path) -> Path:
         """The spec at this path, or of the module of this name."""
@@ -98,12 +98,12 @@ class Project:
         A spec outside the project is called by its file name alone.
         """
         try:
-            found, root = path.resolve(), self.root.resolve()
+            resolved, root = path.resolve(), self.root.resolve()
             if path.is_symlink() and not path.exists():  # it is the link that is to be mended
-                found = path.parent.resolve() / path.name
+                resolved = path.parent.resolve() / path.name
         except (OSError, RuntimeError) as error:  # a link that leads to itself
             raise UsageError(f"cannot read the spec {path}: {error}") from None
-        label = found.relative_to(root).as_posix() if found.is_relative_to(root) else found.name
+        label = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else resolved.name
         if not label.isprintable():  # it stands in every generated file, where a line break ends a comment
             raise UsageError(f"the path of the spec {label!r} holds a line break or the like; rename it")
         return label
@@ -118,7 +118,7 @@ def _text(path: Path) -> str:
 
 
 def of_family(word: str, modules: Sequence[str]) -> str:
-    """What a message says of a word that is no module, but the family of some."""
+    """The end of a message about a word that is no module, but the family of some modules."""
     return f"; {word} is a family, of {', '.join(modules)}" if modules else ""
 
 

@@ -59,11 +59,11 @@ class Renderer:
     def prepare(self, template: str) -> dict[str, str]:
         """Compile the template now. Answers the SHA-256 of its text, and of all that it includes, by name."""
         if template not in self._digests:
-            found: dict[str, str] = {}
+            sources: dict[str, str] = {}
             waiting = [template]
             while waiting:
                 name = waiting.pop()
-                if name in found:
+                if name in sources:
                     continue
                 try:
                     source = self._source(name)
@@ -74,9 +74,9 @@ class Renderer:
                     raise InternalError(f"no template {name} in any of {folders}") from error
                 except UnreadableFileError as error:
                     raise UsageError(f"cannot read the template {name}: {error.message}") from error
-                found[name] = sha256(source.encode()).hexdigest()
+                sources[name] = sha256(source.encode()).hexdigest()
                 waiting += self._included(name)
-            self._digests[template] = found
+            self._digests[template] = sources
         return self._digests[template]
 
     def render(self, template: str, variables: dict[str, Any]) -> str:
@@ -118,9 +118,9 @@ class Renderer:
 
     def _included(self, name: str) -> list[str]:
         referenced = self._environment.included[name]
-        if not all(other and other.isprintable() for other in referenced):
+        if not all(name and name.isprintable() for name in referenced):
             raise self._fault(name, f"{self._paths[name]}: a template names what it includes in quotes")
-        return [other for other in referenced if other is not None]
+        return [name for name in referenced if name is not None]
 
     def _fault(self, template: str, message: str) -> TilewrightError:
         return (UsageError if self._project.owns(Path(self._paths[template])) else InternalError)(message)

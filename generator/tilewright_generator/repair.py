@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tilewright_generator.compose import UNREADABLE, Composer, ExcessError
-from tilewright_generator.errors import Position, Problems
+from tilewright_generator.errors import Faults, Position
 from tilewright_generator.limits import (
     MOST_BROKEN_LINES,
     MOST_EXPLAINED_BYTES,
@@ -29,16 +29,16 @@ _UNSPACED = re.compile(r" *(?:- +)*(?P<key>[A-Za-z_]\w*:)(?=[^\s:/])")
 _OPENED = ("while parsing a flow", "while scanning a quoted", "while scanning a simple key")
 
 
-def compose(lines: list[str], label: str, problems: Problems, tabbed: set[int]) -> Node | None:
+def compose(lines: list[str], label: str, faults: Faults, tabbed: set[int]) -> Node | None:
     """The document of a spec's lines, in which broken ones are replaced; None where there is none.
 
     `tabbed`: lines with a fault that has been reported, so that no other is.
     """
-    return _Repair(lines, label, problems, tabbed).compose()
+    return _Repair(lines, label, faults, tabbed).compose()
 
 
 def dashes(line: str) -> str:
-    """What a line begins with: its indentation, and the dashes of its items."""
+    """The beginning of a line: its indentation, and the dashes of its items."""
     match = _DASHES.match(line)
     return match[0] if match else ""
 
@@ -46,10 +46,10 @@ def dashes(line: str) -> str:
 class _Repair:
     """A spec's lines, and how much of them has been parsed."""
 
-    def __init__(self, lines: list[str], label: str, problems: Problems, reported: set[int]) -> None:
+    def __init__(self, lines: list[str], label: str, faults: Faults, reported: set[int]) -> None:
         self._lines = lines
         self._label = label
-        self._problems = problems
+        self._faults = faults
         self._reported = reported
         self._broken: set[int] = set()
         self._mended = 0
@@ -64,7 +64,7 @@ class _Repair:
                     return self._parse("\n".join(self._lines) + "\n", _FAST)
                 return self._attempt()
             except ExcessError as error:
-                self._problems.add(error.position, error.message)
+                self._faults.add(error.position, error.message)
                 return None
             except yaml.MarkedYAMLError as error:
                 if not self._mend(error) or self._open > MOST_OPEN_BRACKETS:
@@ -90,7 +90,7 @@ class _Repair:
     def _parse(self, text: str, loader: Any) -> Node | None:
         composer = Composer(self._label, self._broken)
         node = composer.document(yaml.parse(text, Loader=loader))
-        composer.report(self._problems)
+        composer.report(self._faults)
         return node
 
     def _mend(self, error: yaml.MarkedYAMLError) -> bool:
@@ -100,7 +100,7 @@ class _Repair:
         line = min(mark.line, len(self._lines) - 1) if mark else 0
         self._mended += 1
         if self._mended > MOST_BROKEN_LINES or self._parsed > MOST_PARSED_BYTES:
-            self._problems.add(
+            self._faults.add(
                 Position(self._label, line + 1, 1),
                 "YAML is broken in this line too; what follows is not read: mend the lines above first",
             )
@@ -108,12 +108,12 @@ class _Repair:
         if line not in self._reported and (unspaced := self._unspaced(line, error)):
             at, match = unspaced
             message = f"a space is missing after '{match['key']}'"
-            self._problems.add(Position(self._label, at + 1, match.start("key") + 1), message)
+            self._faults.add(Position(self._label, at + 1, match.start("key") + 1), message)
             self._lines[at] = f"{match[0]} {self._lines[at][match.end() :]}"
             return True
         if line not in self._reported:
             column = mark.column + 1 if mark else 1
-            self._problems.add(Position(self._label, line + 1, column), _explain(error))
+            self._faults.add(Position(self._label, line + 1, column), _explain(error))
         elif not self._lines[line]:
             return False
         self._open += sum(map(self._lines[line].count, "]}"))  # at most so many more: they close none now
@@ -123,7 +123,8 @@ class _Repair:
         return True
 
     def _unspaced(self, line: int, error: yaml.MarkedYAMLError) -> tuple[int, re.Match[str]] | None:
-        """Where `key:value`, which is one word to YAML, makes the fault: here, or in the line before."""
+        """The position of a `key:value` that causes the fault, because YAML reads it as one word: in this
+        line, or in the line before."""
         runs_on = (error.problem or "").startswith("mapping values") and line > 0
         for at in (line, line - 1) if runs_on else (line,):
             if match := _UNSPACED.match(self._lines[at]):

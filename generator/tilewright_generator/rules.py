@@ -29,25 +29,25 @@ class Verdict(NamedTuple):
 
 def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Verdict]:
     """The rules that reject the candidate (`first`: only the first), in the family's order."""
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     rule: Rule | None = None
     try:
         for rule in _rules_where(family, tuple([of(candidate) for of in _conditions(family)])):
             reason = rule.check(candidate)
             if reason is not None and not rule.said_better(candidate):
-                found.append(Verdict(rule.name, reason, rule.limit.whose))
+                verdicts.append(Verdict(rule.name, reason, rule.limit.whose))
                 if first:
                     break
     except Exception as error:
         which = f"the rule {rule.name}" if rule else "the `of` of a rule"
         message = f"{which} of {family.name} fails on {candidate}: {error!r}"
         raise mistake(family.name, message) from error
-    return found
+    return verdicts
 
 
 @cache
 def _conditions(family: Family) -> tuple[Callable[[Any], bool], ...]:
-    """What rules ask of a candidate before they are about it; several rules ask the same."""
+    """The preconditions of rules: whether a rule applies to a candidate. Several rules share one."""
     return tuple(dict.fromkeys(rule.of for rule in family.rules))
 
 

@@ -38,7 +38,7 @@ _COUNTED, _JOINED = "counted loop", "joined text"  # filters that no template ca
 
 
 class Spent:
-    """What one rendering has run and made so far."""
+    """The steps and the output of one rendering so far."""
 
     def __init__(self, items: int) -> None:
         """`items`: how many kernels a table has."""
@@ -87,7 +87,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.spent = Spent(0)
         self._sizes: dict[str | None, int] = {}
         self.included: dict[str | None, list[str | None]] = {}
-        """By template, the names of those that it includes; None for one that is no constant."""
+        """The names that each template includes; None for a name that is no constant."""
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
@@ -251,4 +251,4 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "trim": _made(str.strip),
     "upper": _made(str.upper),
 }
-"""What a template may do with a value."""
+"""The operations that a template may apply to a value."""

@@ -1,4 +1,5 @@
-"""What an unquoted word of YAML means here: the core of YAML 1.2, and a refusal of what readers disagree on.
+"""The values of unquoted words of YAML: the core of YAML 1.2, and a refusal of words on which readers
+disagree.
 
 YAML 1.1 reads `no` as false, `1:30` as 90, `010` as 8 and `2024-01-02` as a date; YAML 1.2 reads none of
 them so. A spec says what it means, so each of these is a fault and the message says how to write it.
@@ -60,8 +61,8 @@ def resolve(text: str) -> str | int | float | bool | Trap | None:
         return int(text)
     for pattern, advice in _TRAPS:
         if pattern.fullmatch(text):
-            given = quoted(text)
-            return Trap(f"{given} unquoted is a trap: {advice}; quote it ({given}) if text is meant")
+            spelt = quoted(text)
+            return Trap(f"{spelt} unquoted is a trap: {advice}; quote it ({spelt}) if text is meant")
     if _FLOAT.fullmatch(text):
         return float(text)
     return text

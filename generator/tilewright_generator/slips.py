@@ -32,7 +32,7 @@ def split_shapes(node: nodes.Node) -> list[str]:
 
 
 def no_list(field: Field, shapes: list[str]) -> str:
-    """What to write instead of shapes that are given as lists of numbers."""
+    """The spelling of a shape that is written as a list of numbers."""
     try:
         for shape in shapes:
             field.parse(shape)

@@ -13,13 +13,13 @@ from tilewright.base.spelling import cut, did_you_mean, listed, quoted, text
 from tilewright.configurations.family import Family
 from tilewright_generator import families, nodes, requires
 from tilewright_generator.choices import Choices, Reader, Value, as_list, described
-from tilewright_generator.errors import Position, Problems, UsageError
+from tilewright_generator.errors import Faults, Position, UsageError
 from tilewright_generator.fields import fields_of
 from tilewright_generator.limits import MOST_FRAGMENTS, MOST_KERNELS, MOST_VALUES
 from tilewright_generator.slips import unspaced
 
 MAX_COMBINATIONS = 10_000
-"""What a group may multiply out to where its spec says nothing else: a slip beyond it is told at once."""
+"""The most combinations of a group, unless its spec sets another number. It reports a slip at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,53 +61,53 @@ _SPEC_KEYS = ("family", "description", requires.KEY, "max_combinations", "defaul
 _GROUP_KEYS = ("use", "exclude")
 
 
-def parse(document: nodes.Node, path: str, problems: Problems) -> Spec | None:
-    """Check the YAML of the spec called `path`. Faults go to `problems`; what has one is left out."""
+def parse(document: nodes.Node, path: str, faults: Faults) -> Spec | None:
+    """Check the YAML of the spec called `path`. Faults go to `faults`; what has one is left out."""
     start = Position(path, 1, 1)
     if isinstance(document, nodes.Unreadable):
         return None
     if not isinstance(document, nodes.Mapping):
-        problems.add(document.position, "a spec is a mapping: family, defaults and configs")
+        faults.add(document.position, "a spec is a mapping: family, defaults and configs")
         return None
-    if not requires.met(document, problems):
+    if not requires.met(document, faults):
         return None
     module = PurePosixPath(path).stem
     if not _MODULE.fullmatch(module):
-        problems.add(start, f"the file name makes the module {module!r}; use a-z, 0-9 and _ only")
-    family = _family(document, problems)
-    return _Parser(family, problems).spec(document, path, module) if family else None
+        faults.add(start, f"the file name makes the module {module!r}; use a-z, 0-9 and _ only")
+    family = _family(document, faults)
+    return _Parser(family, faults).spec(document, path, module) if family else None
 
 
-def _family(document: nodes.Mapping, problems: Problems) -> Family | None:
+def _family(document: nodes.Mapping, faults: Faults) -> Family | None:
     entry = document.entries.get("family")
     if entry is None:
-        problems.add(document.position, f"'family' is missing; there are: {', '.join(families.names())}")
+        faults.add(document.position, f"'family' is missing; there are: {', '.join(families.names())}")
         return None
-    name = _string(entry.value, "family", problems)
+    name = _string(entry.value, "family", faults)
     try:
         return families.get(name) if name is not None else None
     except UsageError as error:
-        problems.add(entry.value.position, error.message)
+        faults.add(entry.value.position, error.message)
         return None
 
 
-def _string(node: nodes.Node, what: str, problems: Problems) -> str | None:
+def _string(node: nodes.Node, what: str, faults: Faults) -> str | None:
     """The text of `node`, or None with the fault reported."""
     if isinstance(node, nodes.Scalar) and isinstance(node.value, str) and node.value.strip():
         return node.value
     if not isinstance(node, nodes.Unreadable):
-        problems.add(node.position, f"{what}: write text, not {described(node)}")
+        faults.add(node.position, f"{what}: write text, not {described(node)}")
     return None
 
 
 class _Parser:
     """Checks the parts of one spec against its family."""
 
-    def __init__(self, family: Family, problems: Problems) -> None:
+    def __init__(self, family: Family, faults: Faults) -> None:
         self._family = family
-        self._problems = problems
+        self._faults = faults
         self._fields = fields_of(family)
-        self._reader = Reader(family, problems)
+        self._reader = Reader(family, faults)
         self._fragments: dict[str, Choices] = {}
         self._idle: dict[str, Position] = {}
         self._uses = 0
@@ -116,23 +116,23 @@ class _Parser:
         """The whole spec, without the groups that have faults."""
         entries = document.entries
         note = entries.get("description")
-        description = _string(note.value, "description", self._problems) if note else None
+        description = _string(note.value, "description", self._faults) if note else None
         shared = self._reader.read(document, _SPEC_KEYS)
         self._fragments = dict(self._read_fragments(entries.get("defaults")))
         groups = tuple(self._groups(document, entries.get("configs"), shared))
         for name, position in self._idle.items():
-            self._problems.add(position, f"defaults: no group uses {name!r}; remove it")
+            self._faults.add(position, f"defaults: no group uses {name!r}; remove it")
         most = self._max_combinations(entries.get("max_combinations"))
         return Spec(path, module, self._family, (description or "").strip(), shared, groups, most)
 
     def _max_combinations(self, entry: nodes.Entry | None) -> int:
         if entry is None or isinstance(entry.value, nodes.Unreadable):
             return MAX_COMBINATIONS
-        given = entry.value.value if isinstance(entry.value, nodes.Scalar) else None
-        if type(given) is int and given > 0:
-            return given
-        wanted = f"max_combinations: write a whole number above 0, not {described(entry.value)}"
-        self._problems.add(entry.value.position, wanted)
+        limit = entry.value.value if isinstance(entry.value, nodes.Scalar) else None
+        if type(limit) is int and limit > 0:
+            return limit
+        complaint = f"max_combinations: write a whole number above 0, not {described(entry.value)}"
+        self._faults.add(entry.value.position, complaint)
         return MAX_COMBINATIONS
 
     def _read_fragments(self, entry: nodes.Entry | None) -> Iterator[tuple[str, Choices]]:
@@ -141,7 +141,7 @@ class _Parser:
         fragments = self._mapping(entry.value, "defaults")
         if len(fragments) > MOST_FRAGMENTS:
             message = f"defaults: {len(fragments):,} fragments, more than {MOST_FRAGMENTS:,}"
-            self._problems.add(entry.value.position, message)
+            self._faults.add(entry.value.position, message)
             return
         for name, fragment in fragments.items():
             self._idle[name] = fragment.position
@@ -156,13 +156,13 @@ class _Parser:
             return node.entries
         if not isinstance(node, nodes.Unreadable):
             hint = unspaced(str(node.value), self._fields) if isinstance(node, nodes.Scalar) else ""
-            self._problems.add(node.position, f"{what}: write a mapping, not {described(node)}{hint}")
+            self._faults.add(node.position, f"{what}: write a mapping, not {described(node)}{hint}")
         return {}
 
     def _groups(self, document: nodes.Mapping, entry: nodes.Entry | None, shared: Choices) -> Iterator[Group]:
         if entry is None:
             self._idle.clear()
-            self._problems.add(document.position, "'configs' is missing: the list of configuration groups")
+            self._faults.add(document.position, "'configs' is missing: the list of configuration groups")
             return
         if not isinstance(entry.value, nodes.Sequence) or not entry.value.items:
             self._idle.clear()
@@ -172,51 +172,51 @@ class _Parser:
             self._idle.clear()
             number = len(entry.value.items)
             message = f"configs: {number:,} groups, more than {MOST_KERNELS:,}; split them into several specs"
-            self._problems.add(entry.value.position, message)
+            self._faults.add(entry.value.position, message)
             return
         for node in entry.value.items:
-            before = len(self._problems)
+            before = len(self._faults)
             group = self._group(node, shared)
-            if group and len(self._problems) == before:
+            if group and len(self._faults) == before:
                 yield group
 
     def _no_groups(self, node: nodes.Node) -> None:
         if isinstance(node, nodes.Sequence):
-            self._problems.add(node.position, "configs: the list is empty")
+            self._faults.add(node.position, "configs: the list is empty")
         elif not isinstance(node, nodes.Unreadable):
-            wanted = f"configs: write a list of groups ('- tile: ...'), not {described(node)}"
-            self._problems.add(node.position, wanted)
+            complaint = f"configs: write a list of groups ('- tile: ...'), not {described(node)}"
+            self._faults.add(node.position, complaint)
 
     def _group(self, node: nodes.Node, shared: Choices) -> Group | None:
         entries = self._mapping(node, "a group of configs")
         if not isinstance(node, nodes.Mapping):
             self._idle.clear()  # who knows what it would use
             return None
-        given = dict(shared)
+        chosen = dict(shared)
         if "use" in entries:
             for fragment in self._used(entries["use"].value):
-                given |= fragment
-        given |= self._reader.read(node, _GROUP_KEYS)
-        choices = self._complete(given, node)
+                chosen |= fragment
+        chosen |= self._reader.read(node, _GROUP_KEYS)
+        choices = self._complete(chosen, node)
         excludes = entries.get("exclude")
-        found = tuple(self._excludes(excludes.value, choices)) if excludes else ()
+        excluded = tuple(self._excludes(excludes.value, choices)) if excludes else ()
         own = frozenset(name for name, entry in entries.items() if entry.position >= node.position)
-        return Group(node.position, choices, found, own & choices.keys()) if choices else None
+        return Group(node.position, choices, excluded, own & choices.keys()) if choices else None
 
     def _used(self, node: nodes.Node) -> Iterator[Choices]:
         for item in as_list(node):
-            name = _string(item, "use", self._problems)
+            name = _string(item, "use", self._faults)
             if name in self._fragments:
                 self._idle.pop(name, None)
                 self._uses += 1 + len(self._fragments[name])
                 if self._uses > MOST_VALUES:
-                    self._problems.add(item.position, f"use: more than {MOST_VALUES:,} values up to here")
+                    self._faults.add(item.position, f"use: more than {MOST_VALUES:,} values up to here")
                     return
                 yield self._fragments[name]
                 continue
             self._idle.clear()  # it may mean any of them
             if name is not None:
-                self._problems.add(item.position, partial(self._no_fragment, name))
+                self._faults.add(item.position, partial(self._no_fragment, name))
 
     def _no_fragment(self, name: str) -> str:
         hint = did_you_mean(name, self._fragments) if len(self._fragments) > 1 else ""
@@ -227,9 +227,10 @@ class _Parser:
         missing = [f.name for f in self._fields.values() if f.required and f.name not in given]
         if missing and not node.broken:
             fields = ", ".join(f"{name} ({self._fields[name].values})" for name in missing)
-            one = len(missing) == 1
-            self._problems.add(
-                node.position, f"the field{'' if one else 's'} {fields} {'is' if one else 'are'} missing"
+            single = len(missing) == 1
+            self._faults.add(
+                node.position,
+                f"the field{'' if single else 's'} {fields} {'is' if single else 'are'} missing",
             )
         own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
         return {} if missing or not all(own.values()) else own
@@ -240,14 +241,12 @@ class _Parser:
             entries = self._mapping(item, "exclude")
             if not isinstance(item, nodes.Mapping):
                 continue
-            reason = (
-                _string(entries["reason"].value, "reason", self._problems) if "reason" in entries else None
-            )
+            reason = _string(entries["reason"].value, "reason", self._faults) if "reason" in entries else None
             if "reason" not in entries:
-                self._problems.add(item.position, "exclude: the 'reason' is missing")
+                self._faults.add(item.position, "exclude: the 'reason' is missing")
             where = self._reader.read(item, ("reason",))
             if not where:
-                self._problems.add(item.position, "exclude: say which values of which fields")
+                self._faults.add(item.position, "exclude: say which values of which fields")
             for name, values in where.items() if choices else ():
                 if name not in offered:
                     offered[name] = {text(choice.value) for choice in choices[name]}
@@ -261,9 +260,9 @@ class _Parser:
     def _offered(self, name: str, values: tuple[Value, ...], offered: set[str]) -> None:
         """An exclude may only name what its group offers; else it has gone stale or has a slip."""
         for value in values:
-            given = text(value.value)
-            if given not in offered and value.position:
-                self._problems.add(value.position, partial(_not_offered, name, given, offered))
+            spelt = text(value.value)
+            if spelt not in offered and value.position:
+                self._faults.add(value.position, partial(_not_offered, name, spelt, offered))
 
 
 def _not_offered(name: str, given: str, offered: set[str]) -> str:

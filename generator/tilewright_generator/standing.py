@@ -1,4 +1,4 @@
-"""What there is of each kernel: built here, tuned for a GPU; by committed records, compiled, run, hammered.
+"""The state of each kernel: built here, tuned for a GPU; by committed records, compiled, run, hammered.
 
 Reads a few files a module and none a kernel, but for the sources of kernels that have a record. Needs neither
 a GPU, nor torch, nor anything that was built.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What there is of a kernel; what was made of another source counts as stale, or not at all."""
+    """The state of a kernel. Results of another source count as stale, or not at all."""
 
     built: bool = False
     tuned: int | None = None
@@ -40,32 +40,32 @@ class Standing:
 def standings(
     project: Project, modules: Iterable[str], device: DeviceProperties | None
 ) -> dict[str, Standing]:
-    """By the names of the modules' kernels, as far as they are generated. Tuned is meant for `device`."""
+    """The states by the names of the modules' generated kernels. Tuned means tuned for `device`."""
     from tilewright.context import Context  # noqa: PLC0415 (other commands need no runtime)
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     context = Context(Registry(project.out))
-    wanted = set(modules)
-    tables = [table for module, table in context.registry.tables.items() if module in wanted]
+    names = set(modules)
+    tables = [table for module, table in context.registry.tables.items() if module in names]
     tuned = _tuned(context, {table.family for table in tables}, device) if device else None
     records = Records(project)
-    found: dict[str, Standing] = {}
+    by_kernel: dict[str, Standing] = {}
     for table in tables:
         built, words = _built(table), records.words(table)
         for name in table:
             wins = None if tuned is None else tuned[name]
-            found[name] = Standing(name in built, wins, *words.get(name, (NEVER, NEVER, NEVER)))
-    return found
+            by_kernel[name] = Standing(name in built, wins, *words.get(name, (NEVER, NEVER, NEVER)))
+    return by_kernel
 
 
 def _built(table: Table) -> set[str]:
     from tilewright.compile.library import libraries  # noqa: PLC0415
 
-    found: set[str] = set()
+    built: set[str] = set()
     for library in libraries(table.module):
-        new = library.kernels.keys() - found
-        found |= {name for name in new if name in table and library.holds(table[name])}
-    return found
+        new = library.kernels.keys() - built
+        built |= {name for name in new if name in table and library.holds(table[name])}
+    return built
 
 
 def _tuned(context: Context, families: Iterable[str], device: DeviceProperties) -> Counter[str]:

@@ -35,7 +35,7 @@ RECORDED = ("compiled", "run", "hammered")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one kernel has had, and of which source."""
+    """The results of one kernel, and whether they belong to its source."""
 
     name: str
     target: str
@@ -43,12 +43,12 @@ class Verdict:
     run: str
     hammered: str = NEVER
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """Its row of the compile record, if it has one."""
+    """The kernel's row of the compile record, if it has one."""
     spills: str = ""
     """Why it may spill registers, where its table allows it."""
     check: Mapping[str, Any] = field(default_factory=dict)
-    """Its row of the GPU records, with the GPU's name: of its source, else of another; of these one that
-    failed, else the newest."""
+    """The kernel's row of the GPU records, with the GPU's name: a row of its source, else of another
+    source; among these a failed one, else the newest."""
     hammer: Mapping[str, Any] = field(default_factory=dict)
     """The hammer's runs and how many had wrong bits, chosen alike."""
 
@@ -67,7 +67,7 @@ def tables(project: Project) -> list[Table]:
 
 
 class Records:
-    """What the committed records of a project say of its kernels."""
+    """The committed records of a project about its kernels."""
 
     def __init__(self, project: Project) -> None:
         from tilewright.compile import records  # noqa: PLC0415
@@ -79,29 +79,29 @@ class Records:
     def verdicts(self, table: Table) -> list[Verdict]:
         """One for each kernel of the table, by name. Raises DriftError where a source is missing."""
         rows = self._rows(table)
-        found = []
+        verdicts = []
         for name in sorted(table):
             try:
-                found.append(self._verdict(table, name, rows.get(name, {})))
+                verdicts.append(self._verdict(table, name, rows.get(name, {})))
             except OSError as error:
                 source = table.source(table[name])
                 raise DriftError(f"{source}: {error.strerror}; `tilewright generate` writes it") from None
-        return found
+        return verdicts
 
     def words(self, table: Table) -> dict[str, tuple[str, str, str]]:
         """Whether kernels were compiled, run and hammered, of those alone that have a record: only their
         sources are read, and one that is missing makes its records stale."""
         rows = self._rows(table)
-        found = {}
+        words = {}
         recorded = (rows, self._runs.passed, self._runs.hammered)
         for name in (name for name in table if any(name in several for several in recorded)):
             try:
                 verdict = self._verdict(table, name, rows.get(name, {}))
-                found[name] = verdict.compiled, verdict.run, verdict.hammered
+                words[name] = verdict.compiled, verdict.run, verdict.hammered
             except (OSError, UnreadableFileError):
                 compiled, run, hammered = (STALE if name in several else NEVER for several in recorded)
-                found[name] = compiled, run, hammered
-        return found
+                words[name] = compiled, run, hammered
+        return words
 
     def _rows(self, table: Table) -> dict[str, Any]:
         from tilewright.compile import records  # noqa: PLC0415
@@ -131,30 +131,34 @@ Modules = Sequence[tuple[str, Sequence[Verdict]]]  # by their names, the verdict
 
 
 def verdicts(project: Project) -> Modules:
-    """Of all modules of a project. Raises DriftError where a source is missing."""
+    """The verdicts of all modules of a project. Raises DriftError if a source is missing."""
     records = Records(project)
     return [(table.module, records.verdicts(table)) for table in tables(project)]
 
 
 def faults(project: Project, modules: Modules, *, release: bool = False) -> list[str]:
-    """What the records must not say: that a kernel's run failed, and that more rows are stale, but for what
-    benchmarks/results/stale.json allows; nothing of that is allowed at a release."""
-    found = [verdict for _, several in modules for verdict in several]
+    """The faults of the records: kernels whose run failed, and more stale rows than
+    benchmarks/results/stale.json allows. A release allows none."""
+    verdicts = [verdict for _, several in modules for verdict in several]
     allowed = _allowed(project, release)
-    known = allowed.get("failed", {})
-    failed = [verdict.name for verdict in found if verdict.run == FAILED]
-    said = [f"{name}: its last run on a GPU failed" for name in failed if name not in known]
-    said += [f"{name}: stale.json lists it as failed, and it is not" for name in known if name not in failed]
-    said += [
+    allowed_failures = allowed.get("failed", {})
+    failed = [verdict.name for verdict in verdicts if verdict.run == FAILED]
+    messages = [f"{name}: its last run on a GPU failed" for name in failed if name not in allowed_failures]
+    messages += [
+        f"{name}: stale.json lists it as failed, and it is not"
+        for name in allowed_failures
+        if name not in failed
+    ]
+    messages += [
         "{name}: {wrong} of {runs} runs of the hammer had wrong bits".format_map(verdict.hammer)
-        for verdict in found
+        for verdict in verdicts
         if verdict.hammered == FAILED
     ]
     for what in RECORDED:
-        stale = sum(getattr(verdict, what) == STALE for verdict in found)
+        stale = sum(getattr(verdict, what) == STALE for verdict in verdicts)
         if what in allowed and stale > allowed[what]:
-            said.append(f"{stale} rows of what was {what} are stale, and {allowed[what]} may be")
-    return said
+            messages.append(f"{stale} rows of what was {what} are stale, and {allowed[what]} may be")
+    return messages
 
 
 def _allowed(project: Project, release: bool) -> dict[str, Any]:

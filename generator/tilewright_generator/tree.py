@@ -1,4 +1,4 @@
-"""What stands in a folder. No link is followed, but to read the file that it leads to."""
+"""The files of a folder. Links are followed only to read the file that they lead to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright_generator.errors import UsageError
 
 
 class Kind(Enum):
-    """What stands under a name."""
+    """The kind of thing that has a name."""
 
     FILE = "a file"
     FOLDER = "a folder"
@@ -22,14 +22,14 @@ class Kind(Enum):
 
 
 class Tree:
-    """All that is below a folder and not hidden, as it was when this was made."""
+    """All files below a folder that are not hidden, at the time when the tree is made."""
 
     def __init__(self, folder: Path, kinds: Mapping[str, Kind] | None = None) -> None:
         self.folder = folder
         self._kinds: Mapping[str, Kind] = dict(_below(folder)) if kinds is None else kinds
 
     def kind(self, name: str) -> Kind | None:
-        """What `name` is, a path from the folder; None where there is none."""
+        """The kind of `name`, a path from the folder; None if it does not exist."""
         return self._kinds.get(name)
 
     def names(self) -> list[str]:
@@ -51,7 +51,7 @@ class Tree:
 
 
 def scan(folder: Path) -> dict[str, Kind]:
-    """What is in `folder` itself and not hidden, by its name; nothing where there is no such folder."""
+    """The entries of `folder` itself that are not hidden, by name; none if the folder does not exist."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name: _kind(entry) for entry in entries if not entry.name.startswith(".")}

@@ -86,8 +86,8 @@ def __getattr__(name: str) -> Any:
         home = _ops().get(name)
     if home is None:
         here = sys.modules[__name__]
-        said = f"module {__name__!r} has no attribute {name!r}{_ops_of(name)}"
-        raise AttributeError(said, name=name, obj=here)
+        message = f"module {__name__!r} has no attribute {name!r}{_ops_of(name)}"
+        raise AttributeError(message, name=name, obj=here)
     try:
         module = importlib.import_module(home)
         value = module if name in _MODULES else getattr(module, name)

@@ -52,8 +52,8 @@ def allocate(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device) 
 def lies_m_major(scales: torch.Tensor) -> bool:
     """Whether a tensor [..., m, columns] has the strides of an m_major one."""
     *batch, rows, columns = scales.shape
-    wanted = _strides(batch, columns, leading(rows))
-    pairs = zip(scales.shape, scales.stride(), wanted, strict=True)
+    strides = _strides(batch, columns, leading(rows))
+    pairs = zip(scales.shape, scales.stride(), strides, strict=True)
     return scales.numel() == 0 or all(extent == 1 or stride == want for extent, stride, want in pairs)
 
 
@@ -66,12 +66,13 @@ def with_padding(scales: torch.Tensor, argument: str = "scales") -> torch.Tensor
     *batch, rows, columns = scales.shape
     ld = leading(rows)
     held = scales.untyped_storage().nbytes() // scales.element_size() - scales.storage_offset()
-    wanted = prod(batch) * columns * ld
+    required = prod(batch) * columns * ld
     strides = _strides(batch, columns, ld)
-    if scales.numel() and (not lies_m_major(scales) or held < wanted):
+    if scales.numel() and (not lies_m_major(scales) or held < required):
         raise ArgumentError(
             argument,
-            f"strides {scales.stride()} and memory for {held} scales, wanted strides {strides} and {wanted}: "
+            f"strides {scales.stride()} and memory for {held} scales, expected strides {strides} and "
+            f"{required}: "
             f"columns that begin at multiples of {ROW_MULTIPLE} rows",
         )
     return scales.as_strided((*batch, columns, ld), (*strides[:-2], ld, 1))
@@ -79,9 +80,9 @@ def with_padding(scales: torch.Tensor, argument: str = "scales") -> torch.Tensor
 
 def m_major(scales: torch.Tensor) -> torch.Tensor:
     """A copy of scales [..., m, columns] that lies m_major, its padding 0."""
-    made = allocate(scales.shape, dtype=scales.dtype, device=scales.device)
-    with_padding(made).zero_()
-    return made.copy_(scales)
+    allocated = allocate(scales.shape, dtype=scales.dtype, device=scales.device)
+    with_padding(allocated).zero_()
+    return allocated.copy_(scales)
 
 
 def pack(codes: torch.Tensor) -> torch.Tensor:
@@ -89,7 +90,7 @@ def pack(codes: torch.Tensor) -> torch.Tensor:
     import torch  # noqa: PLC0415
 
     if codes.element_size() != 1:
-        raise ArgumentTypeError("codes", f"{codes.dtype}, wanted a dtype of one byte")
+        raise ArgumentTypeError("codes", f"{codes.dtype}, expected a dtype of one byte")
     *batch, rows, columns = codes.shape
     wide = torch.zeros(
         (*batch, rows, words(columns) * SCALES_PER_WORD), dtype=torch.uint8, device=codes.device
@@ -105,7 +106,8 @@ def unpack(packed: torch.Tensor, columns: int) -> torch.Tensor:
     if packed.dtype != torch.int32 or packed.shape[-1] != words(columns):
         raise ArgumentError(
             "packed",
-            f"{packed.dtype} {tuple(packed.shape)}, wanted int32 [..., m, {words(columns)}]: {columns} bytes",
+            f"{packed.dtype} {tuple(packed.shape)}, expected int32 [..., m, {words(columns)}]: "
+            f"{columns} bytes",
         )
     # A contiguous tensor keeps odd strides of extents of 1, with which torch makes no view of another type.
     row_major = packed.clone(memory_format=torch.contiguous_format)

@@ -1,7 +1,7 @@
-"""What an op works with: a registry, the GPUs, the plans it has made.
+"""The context of ops: a registry, the GPUs, and the plans of calls.
 
-One context is in use by the whole process. Tests, and tools on machines without a GPU, put their own
-in its place, with a registry of their own or with a GPU that is described instead of found.
+The whole process uses one context. Tests, and tools on machines without a GPU, replace it by one with another
+registry, or with a GPU that is described instead of found.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from tilewright.selection.tuned import Tuned
     from tilewright.selection.tuned_files import Entry
 
-MAX_PLANS = 16384  # of some 3 KB; a serving engine whose m is any number has thousands
-MAX_CHOICES = 16384  # of some 1 KB
-MAX_REFUSED = 3  # kernels that one call compiles in vain, at a minute each
+MAX_PLANS = 16384  # each of about 3 KB; a serving engine with any number of tokens has thousands
+MAX_CHOICES = 16384  # each of about 1 KB
+MAX_REFUSED = 3  # failed compilations in one call, each of about a minute
 
 
 class Remembered(Protocol):
-    """A plan, or the launchers of a short key. Whoever finds it sets `used`."""
+    """A plan, or the launchers of a short key. A lookup sets `used`."""
 
     used: bool
 
 
 class Plans(dict[Any, Any]):
-    """Plans of all ops by key, which begins with the op's name; `launchers`: by a shorter key
-    (`kernels.launcher_cache`)."""
+    """The plans of all ops by key, which begins with the op's name, and launchers by a shorter key
+    (`libraries.launcher_cache`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,27 +52,27 @@ class Plans(dict[Any, Any]):
 
 
 class Context:
-    """`described`: take every tensor, wherever it lies, as one on this GPU."""
+    """The context of ops. `described`: the GPU that every tensor counts as lying on, wherever it lies."""
 
     def __init__(self, registry: Registry | None = None, described: DeviceProperties | None = None) -> None:
         self.registry = Registry() if registry is None else registry
         self.described = described
         self.plans = Plans()
         self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
-        """Called with a problem before a call's tactic is chosen: it may add to what is tuned."""
+        """Called with a problem before a call's tactic is chosen. It may add tuned entries."""
         self._tuned: dict[tuple[str, DeviceProperties], tuple[int, Tuned | None]] = {}
-        self._own: dict[tuple[str, DeviceProperties], list[Entry]] = {}  # tuned by this process
+        self._own: dict[tuple[str, DeviceProperties], list[Entry]] = {}  # entries that this process has tuned
         self._choices: dict[Any, Choice] = {}
-        self._chosen_at = -1  # the registry's count of changes
+        self._chosen_at = -1  # the registry's count of changes at the choices
         self._lock = fork_safe_lock()
 
     def select(
         self, family: Family[Any], problem: Any, device: DeviceProperties, tactic: Tactic | None = None
     ) -> Choice:
-        """The tactic for a problem, as `choose` says; what no caller demands is remembered.
+        """The tactic for a problem, as `choose` says. A choice is remembered unless the caller demands it.
 
-        What has been chosen is forgotten with what is tuned, and where what is built changes. Raises as
-        `choose` does, and UnsupportedDeviceError.
+        Choices are forgotten when tuned entries are forgotten, and when the set of built kernels changes.
+        Raises as `choose` does, and UnsupportedDeviceError.
         """
         if tactic is not None:
             records = self.registry.route(family.name, device)
@@ -86,22 +86,22 @@ class Context:
             choice = choose(family, self.registry, records, problem, device, tuned=tuned)
             if len(choices) >= MAX_CHOICES:
                 choices.clear()
-            choices[key] = choice  # in vain where all was forgotten meanwhile
+            choices[key] = choice  # without effect if choices were forgotten meanwhile
         return choice
 
     def load(
         self, family: Family[Any], problem: Any, device: DeviceProperties, tactic: Tactic | None = None
     ) -> tuple[Choice, Library]:
-        """The tactic for a problem, and the library of its kernel, which is built now if need be.
+        """The tactic for a problem, and the library of its kernel, which is built now if necessary.
 
-        A kernel that does not compile is passed over, unless the caller demands it: the next choice is
-        another. Raises as `select` and `Registry.library` do; UncompilableError where none is left, or where
-        too many in a row do not compile: then it is not their sources that are at fault.
+        A kernel that does not compile is passed over and another one chosen, unless the caller demands it.
+        Raises as `select` and `Registry.library` do, and UncompilableError if no kernel is left, or if
+        `MAX_REFUSED` kernels do not compile, because then their sources are not the cause.
         """
         refused: dict[str, UncompilableError] = {}
         while True:
             choice = self.select(family, problem, device, tactic)
-            if choice.record.name in refused:  # no other is left
+            if choice.record.name in refused:  # no other kernel is left
                 raise next(iter(refused.values()))
             try:
                 return choice, self.registry.library(choice.record)
@@ -111,22 +111,22 @@ class Context:
                     raise next(iter(refused.values())) from None
 
     def tuned(self, family: Family[Any], device: DeviceProperties) -> Tuned | None:
-        """What is tuned of a family for a GPU, read once (and again where what is built has changed); None
-        where there is no file of it."""
-        known, key, changes = self._tuned, (family.name, device), self.registry.changes
-        found = known.get(key)
-        if found is None or found[0] != changes:
+        """The tuned entries of a family for a GPU, read once, and again after the set of built kernels has
+        changed; None if there is no such file or entry."""
+        cache, key, changes = self._tuned, (family.name, device), self.registry.changes
+        cached = cache.get(key)
+        if cached is None or cached[0] != changes:
             tuned, own = None, self._own.get(key, [])
             if own or paths.tuned_files(self.registry.generated, device.name, family.name):
                 from tilewright.selection.tuned import Tuned  # noqa: PLC0415 (most processes have no such file)
 
                 tuned = Tuned(family, self.registry, device)
                 tuned.prefer(own)
-            found = known[key] = (changes, tuned)
-        return found[1]
+            cached = cache[key] = (changes, tuned)
+        return cached[1]
 
     def add_tuned(self, family: Family[Any], device: DeviceProperties, entry: Entry) -> None:
-        """Puts an entry before those of files, for this process; plans that are remembered stay."""
+        """Adds an entry that counts before those of files, for this process. Remembered plans stay."""
         self._own.setdefault((family.name, device), []).append(entry)
         self.forget_tuned()
 
@@ -138,30 +138,31 @@ class Context:
         return device.read(index) if self.described is None else self.described
 
     def launchers(self, key: Any, plan: Any = None) -> CachedLaunchers:
-        """The launchers that are kept under a short key; those of a new key begin with none, and `plan`."""
-        found = self.plans.launchers.get(key)
-        if found is None:
-            found = CachedLaunchers(plan)
-            self._keep(self.plans.launchers, key, found)
-        return found
+        """The launchers that are kept under a short key. A new key has no launchers yet, and `plan`."""
+        launchers = self.plans.launchers.get(key)
+        if launchers is None:
+            launchers = CachedLaunchers(plan)
+            self._keep(self.plans.launchers, key, launchers)
+        return launchers
 
     def remember(self, key: Any, plan: Remembered) -> None:
         """Keeps a plan."""
         self._keep(self.plans, key, plan)
 
-    def _keep(self, kept: dict[Any, Any], key: Any, one: Remembered) -> None:
-        """Adds to a cache; where it is full, the oldest that were not used of late give way.
+    def _keep(self, kept: dict[Any, Any], key: Any, remembered: Remembered) -> None:
+        """Adds an entry to a cache. If the cache is full, the oldest entry that was not used lately is
+        removed.
 
-        A hit only sets a flag; what has it is passed over once (the clock algorithm).
+        A hit only sets a flag. An entry with the flag is passed over once (the clock algorithm).
         """
         with self._lock:
             while len(kept) >= MAX_PLANS:
                 oldest = next(iter(kept))
-                found = kept.pop(oldest)
-                if found.used:
-                    found.used = False
-                    kept[oldest] = found
-            kept[key] = one
+                entry = kept.pop(oldest)
+                if entry.used:
+                    entry.used = False
+                    kept[oldest] = entry
+            kept[key] = remembered
 
 
 class _State:
@@ -183,7 +184,7 @@ def current() -> Context:
 
 @contextmanager
 def use(context: Context) -> Iterator[Context]:
-    """Puts `context` in the place of the current one, for every thread, until the block ends."""
+    """Replaces the current context by `context`, for every thread, until the block ends."""
     previous, _state.current = _state.current, context
     try:
         yield context

@@ -49,12 +49,12 @@ def unshuffle_rows(matrix: torch.Tensor) -> torch.Tensor:
 def check_rows(argument: str, rows: int) -> None:
     """Raises ArgumentError, which names `argument`, where so many rows cannot be shuffled."""
     if rows % ROWS:
-        raise ArgumentError(argument, f"{rows} rows, wanted a multiple of {ROWS} to shuffle")
+        raise ArgumentError(argument, f"{rows} rows, expected a multiple of {ROWS} to shuffle")
 
 
 def _transposed(matrix: torch.Tensor, outer: int) -> torch.Tensor:
     if matrix.ndim < 2:
-        raise ArgumentError("matrix", f"shape {tuple(matrix.shape)}, wanted [..., m, k]")
+        raise ArgumentError("matrix", f"shape {tuple(matrix.shape)}, expected [..., m, k]")
     *batch, rows, width = matrix.shape
     check_rows("matrix", rows)
     parts = matrix.reshape(*batch, rows // ROWS, outer, ROWS // outer, width)

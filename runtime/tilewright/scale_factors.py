@@ -57,7 +57,7 @@ LAYOUTS: tuple[LayoutName, ...] = get_args(LayoutName)
 def columns(k: int, block: int) -> int:
     """Scales of a row of `k` elements: ceil(k/block). A last, partial block has a scale of its own."""
     if _whole("block", block) == 0:
-        raise ArgumentError("block", "0 elements share a scale, wanted 1 or more")
+        raise ArgumentError("block", "0 elements share a scale, expected 1 or more")
     return -(-_whole("k", k) // block)
 
 
@@ -111,7 +111,7 @@ def index(
         _within("row", row, height)
         start = _whole("batch", batch) * height * width
     elif batch:
-        raise ArgumentError("rows", "not given, wanted the rows of a matrix: batches are that far apart")
+        raise ArgumentError("rows", "not given, expected the rows of a matrix: batches are that far apart")
     _within("column", column, width)
     tiles = _whole("row", row) // tile.rows * (width // tile.columns) + column // tile.columns
     inner, outer = row % tile.inner, row % tile.rows // tile.inner
@@ -129,7 +129,7 @@ def swizzle(scales: torch.Tensor, layout: LayoutName = "128x4") -> torch.Tensor:
     """
     tile = _tile(layout)
     if scales.ndim < 2:
-        raise ArgumentError("scales", f"shape {tuple(scales.shape)}, wanted [..., rows, columns]")
+        raise ArgumentError("scales", f"shape {tuple(scales.shape)}, expected [..., rows, columns]")
     rows, width = scales.shape[-2:]
     batch = tuple(scales.shape[:-2])
     padded = (_round_up(rows, tile.rows), _round_up(width, tile.columns))
@@ -175,35 +175,35 @@ def check_shape(
         ArgumentError: names `argument`, the shape given and the one wanted.
     """
     padded = padded_shape(rows, k, block, layout)
-    given = tuple(shape)
-    if given[-2:] == padded:
-        return given[:-2]
-    if given[-1:] == (math.prod(padded),):
-        return given[:-1]
+    actual = tuple(shape)
+    if actual[-2:] == padded:
+        return actual[:-2]
+    if actual[-1:] == (math.prod(padded),):
+        return actual[:-1]
     raise ArgumentError(
         argument,
-        f"shape {given}, wanted [..., {padded[0]}, {padded[1]}] or [..., {math.prod(padded)}]: "
+        f"shape {actual}, expected [..., {padded[0]}, {padded[1]}] or [..., {math.prod(padded)}]: "
         f"{rows} x {columns(k, block)} scales, padded as layout {layout} is",
     )
 
 
 def _tile(layout: str) -> _Tile:
     if layout not in _TILES:
-        raise ArgumentError("layout", f"{layout!r}, wanted one of {', '.join(map(repr, LAYOUTS))}")
+        raise ArgumentError("layout", f"{layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
     return _TILES[layout]
 
 
 def _whole(argument: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ArgumentTypeError(argument, f"{type(value).__name__}, wanted an integer")
+        raise ArgumentTypeError(argument, f"{type(value).__name__}, expected an integer")
     if value < 0:
-        raise ArgumentError(argument, f"{value}, wanted 0 or more")
+        raise ArgumentError(argument, f"{value}, expected 0 or more")
     return value
 
 
 def _within(argument: str, value: int, limit: int) -> None:
     if _whole(argument, value) >= limit:
-        raise ArgumentError(argument, f"{value}, wanted less than {limit} (padding included)")
+        raise ArgumentError(argument, f"{value}, expected less than {limit} (padding included)")
 
 
 def _round_up(value: int, multiple: int) -> int:

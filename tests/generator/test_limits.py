@@ -16,24 +16,24 @@ import yaml
 from command_line import Command
 
 from tilewright_generator import compose, expand, limits, load, repair, spec
-from tilewright_generator.errors import Position, Problem, Problems, SpecError
+from tilewright_generator.errors import Fault, Faults, Position, SpecError
 from tilewright_generator.scalars import Trap, resolve
 
 HEAD = "family: tiny\narch: sm_90a\ndtype: bf16\n"
 
 
-def faults(text: str) -> tuple[list[Problem], int]:
+def faults(text: str) -> tuple[list[Fault], int]:
     """What is wrong with the YAML, and how much more."""
-    problems = Problems()
-    load.loads(text.encode(), "s.yaml", problems)
-    return raised(problems)
+    faults = Faults()
+    load.loads(text.encode(), "s.yaml", faults)
+    return raised(faults)
 
 
-def raised(problems: Problems) -> tuple[list[Problem], int]:
+def raised(faults: Faults) -> tuple[list[Fault], int]:
     try:
-        problems.raise_if_any()
+        faults.raise_if_any()
     except SpecError as error:
-        return error.problems, error.more
+        return error.faults, error.more
     return [], 0
 
 
@@ -141,10 +141,10 @@ def test_sixty_thousand_groups_are_within_the_limits() -> None:
     group = ", ".join(f"field{n}: w" for n in range(8))
     values = 1 + 11 + 60_000 * (1 + 9 + 1 + 11 + 10)
     assert values < limits.MOST_VALUES
-    problems = Problems()
+    faults = Faults()
     small = f"x: &base {{{base}}}\nconfigs:\n" + f"  - {{<<: *base, {group}}}\n" * 600
-    load.loads(small.encode(), "s.yaml", problems)
-    assert len(problems) == 0
+    load.loads(small.encode(), "s.yaml", faults)
+    assert len(faults) == 0
     assert limits.MOST_KERNELS > 60_000
 
 
@@ -157,7 +157,7 @@ def test_faults_beyond_the_limit_are_counted(project: Path, tilewright: Command)
     lines = found.err.splitlines()
     assert len(lines) == limits.MOST_FAULTS + 3
     assert "other.yaml:4:10: configs: write a list of groups" in lines[0]
-    assert lines[-2:] == ["... and 800 more", "1,001 problems."]
+    assert lines[-2:] == ["... and 800 more", "1,001 faults."]
 
 
 @pytest.mark.parametrize(
@@ -203,11 +203,11 @@ def test_a_fault_that_aliases_repeat_is_told_once(project: Path, tilewright: Com
 
 
 def test_one_message_is_worked_out_per_fault_that_is_kept() -> None:
-    problems, message = Problems(), Counted(lambda: "x")
-    kept = [problems.add(Position("s.yaml", line, 1), message) for line in range(1000)]
+    faults, message = Faults(), Counted(lambda: "x")
+    kept = [faults.add(Position("s.yaml", line, 1), message) for line in range(1000)]
     assert (sum(kept), message.calls) == (limits.MOST_FAULTS, limits.MOST_FAULTS)
-    found, more = raised(problems)
-    assert (len(found), more, len(problems)) == (limits.MOST_FAULTS, 800, 1000)
+    found, more = raised(faults)
+    assert (len(found), more, len(faults)) == (limits.MOST_FAULTS, 800, 1000)
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilewright_generator import load, nodes
-from tilewright_generator.errors import Problem, Problems, SpecError, UsageError
+from tilewright_generator.errors import Fault, Faults, SpecError, UsageError
 from tilewright_generator.scalars import resolve
 
 
-def read(text: str | bytes) -> tuple[nodes.Node, list[Problem]]:
-    problems = Problems()
-    node = load.loads(text.encode() if isinstance(text, str) else text, "s.yaml", problems)
+def read(text: str | bytes) -> tuple[nodes.Node, list[Fault]]:
+    faults = Faults()
+    node = load.loads(text.encode() if isinstance(text, str) else text, "s.yaml", faults)
     try:
-        problems.raise_if_any()
+        faults.raise_if_any()
     except SpecError as error:
-        return node, error.problems
+        return node, error.faults
     return node, []
 
 
@@ -55,8 +55,8 @@ documents = st.dictionaries(
 def test_what_yaml_writes_is_read_back(document: dict[str, Any], flow: bool) -> None:
     text = yaml.safe_dump(document, allow_unicode=True, default_flow_style=flow, sort_keys=False)
     assume(yaml.safe_load(text) == document)  # PyYAML does not read all that it writes: U+0085
-    node, problems = read(text)
-    assert problems == []
+    node, faults = read(text)
+    assert faults == []
     assert plain(node) == document
 
 
@@ -77,8 +77,8 @@ def test_quoted_words_are_text() -> None:
 
 
 def test_anchors_and_merge_keys() -> None:
-    node, problems = read("a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\nc: {q: 4, <<: [{q: 5, r: 6}, *x]}\n")
-    assert problems == []
+    node, faults = read("a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\nc: {q: 4, <<: [{q: 5, r: 6}, *x]}\n")
+    assert faults == []
     assert plain(node) == {"a": {"p": 1, "q": 2}, "b": {"q": 3, "p": 1}, "c": {"q": 4, "r": 6, "p": 1}}
 
 
@@ -123,15 +123,15 @@ def test_faults_have_a_line_and_a_column(text: str, fault: str) -> None:
 
 def test_a_tab_does_not_move_what_it_indents() -> None:
     text = "a:\n  - b:\n\t- c\n\t- d\n    e: 1\n\tf: 2\n"
-    node, problems = read(text)
-    assert [problem.position.line for problem in problems] == [3, 4, 6]
+    node, faults = read(text)
+    assert [problem.position.line for problem in faults] == [3, 4, 6]
     assert plain(node) == {"a": [{"b": ["c", "d"], "e": 1, "f": 2}]}
 
 
 def test_a_text_is_not_taken_for_a_broken_line() -> None:
     """Broken lines are replaced with a private-use character, which may also stand in a spec."""
-    node, problems = read("a: \ue000\nb: \ue000x\nc: d: e\n")
-    assert [problem.position.line for problem in problems] == [3]
+    node, faults = read("a: \ue000\nb: \ue000x\nc: d: e\n")
+    assert [problem.position.line for problem in faults] == [3]
     assert isinstance(node, nodes.Mapping)
     assert plain(node.entries["a"].value) == "\ue000"
     assert isinstance(node.entries["c"].value, nodes.Unreadable)
@@ -147,8 +147,8 @@ def test_a_byte_order_mark_is_no_fault() -> None:
 
 def test_every_fault_is_reported_and_the_rest_still_read() -> None:
     text = "a: [1, 2\nb: yes\nc: {x: 1\nd: 5\nd: 6\ne: b: c\nf: good\n"
-    node, problems = read(text)
-    assert [(problem.position.line, problem.position.column) for problem in problems] == [
+    node, faults = read(text)
+    assert [(problem.position.line, problem.position.column) for problem in faults] == [
         (1, 4),
         (2, 4),
         (3, 4),
@@ -162,8 +162,8 @@ def test_every_fault_is_reported_and_the_rest_still_read() -> None:
 
 def test_a_broken_line_in_a_list_leaves_its_neighbours() -> None:
     text = "configs:\n  - tile: [1x2x3, 4x5\n    use: big\n  - tile: 9x9x9\n"
-    node, problems = read(text)
-    assert [str(problem.position) for problem in problems] == ["s.yaml:2:11"]
+    node, faults = read(text)
+    assert [str(problem.position) for problem in faults] == ["s.yaml:2:11"]
     assert isinstance(node, nodes.Mapping)
     groups = node.entries["configs"].value
     assert isinstance(groups, nodes.Sequence)
@@ -208,4 +208,4 @@ def test_a_spec_that_is_no_file(tmp_path: Path) -> None:
         ("link", "no such file"),
     ):
         with pytest.raises(UsageError, match=rf"cannot read the spec .*{name}\.yaml: {said}"):
-            load.load(tmp_path / f"{name}.yaml", "s.yaml", Problems())
+            load.load(tmp_path / f"{name}.yaml", "s.yaml", Faults())

@@ -55,8 +55,8 @@ def test_a_spec_that_is_a_link_to_nothing(project: Path, tilewright: Command) ->
 def test_only_what_writes_says_that_nothing_was_written(project: Path, tilewright: Command) -> None:
     (project / "specs" / "small.yaml").write_text("family: tiny\n")
     for command in ("check", "list"):
-        assert tilewright(command).err.splitlines()[-1] == "1 problem."
-    assert tilewright("generate").err.splitlines()[-1] == "1 problem; nothing was written."
+        assert tilewright(command).err.splitlines()[-1] == "1 fault."
+    assert tilewright("generate").err.splitlines()[-1] == "1 fault; nothing was written."
 
 
 def test_help_after_another_command(project: Path, tilewright: Command) -> None:

@@ -42,7 +42,7 @@ def test_a_release_before_the_one_that_is_asked_for_reads_no_further(
         assert found.code == 2
         assert found.err.splitlines() == [
             f"specs/small.yaml:1:11: this spec needs tilewright >=0.10, and this is {version}",
-            "1 problem; nothing was written." if command == "generate" else "1 problem.",
+            "1 fault; nothing was written." if command == "generate" else "1 fault.",
         ]
     assert not (project / "generated").exists()
 

@@ -11,7 +11,7 @@ from tilewright.configurations.rule import OURS, rule
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.declarations import catalog
 from tilewright_generator import load, names, spec
-from tilewright_generator.errors import InternalError, Problem, Problems, SpecError
+from tilewright_generator.errors import Fault, Faults, InternalError, SpecError
 from tilewright_generator.expand import Expansion, Kernel, expand
 
 ROWS = "256 rows > 128 (limit: the hardware's)"
@@ -19,22 +19,22 @@ AREA = "65536 elements > 32768 (limit: ours)"
 HEAD = "family: tiny\narch: sm_90a\ndtype: bf16\n"
 
 
-def read(text: str) -> tuple[Expansion | None, list[Problem]]:
-    problems = Problems()
-    parsed = spec.parse(load.loads(text.encode(), "specs/s.yaml", problems), "specs/s.yaml", problems)
-    expansion = expand(parsed, problems) if parsed else None
+def read(text: str) -> tuple[Expansion | None, list[Fault]]:
+    faults = Faults()
+    parsed = spec.parse(load.loads(text.encode(), "specs/s.yaml", faults), "specs/s.yaml", faults)
+    expansion = expand(parsed, faults) if parsed else None
     if expansion:
-        names.check([expansion], problems)
+        names.check([expansion], faults)
     try:
-        problems.raise_if_any()
+        faults.raise_if_any()
     except SpecError as error:
-        return expansion, error.problems
+        return expansion, error.faults
     return expansion, []
 
 
 def kernels(text: str) -> tuple[Kernel, ...]:
-    expansion, problems = read(text)
-    assert problems == []
+    expansion, faults = read(text)
+    assert faults == []
     assert expansion is not None
     return expansion.kernels
 
@@ -93,11 +93,11 @@ def test_anchors_and_merge_keys_share_groups() -> None:
 
 
 def test_a_product_leaves_out_what_rules_reject_and_counts_it() -> None:
-    expansion, problems = read(
+    expansion, faults = read(
         HEAD + "configs:\n  - tile: [64x64x64, 256x64x64, 256x512x64]\n"
         "    dtype: [bf16, e4m3]\n    fast: [true, false]\n"
     )
-    assert problems == []
+    assert faults == []
     assert expansion is not None
     assert len(expansion.kernels) == 8
     assert expansion.rejections() == {"rows": 4}
@@ -128,8 +128,8 @@ def test_excludes_take_combinations_out_with_a_reason() -> None:
         "      - {tile: 64x64x64, fast: true, reason: too slow}\n"
         "      - {tile: [128x64x64], fast: [true], reason: too fast}\n"
     )
-    expansion, problems = read(text)
-    assert problems == []
+    expansion, faults = read(text)
+    assert faults == []
     assert expansion is not None
     assert [kernel.config.fast for kernel in expansion.kernels] == [False, False]
     assert [each.exclude.reason for each in expansion.excluded] == ["too slow", "too fast"]
@@ -284,10 +284,10 @@ def test_different_configurations_of_one_name_say_in_what_they_differ() -> None:
 
 
 def test_a_module_is_named_like_an_identifier() -> None:
-    problems = Problems()
-    spec.parse(load.loads(b"family: tiny\n", "specs/My-Spec.yaml", problems), "specs/My-Spec.yaml", problems)
+    faults = Faults()
+    spec.parse(load.loads(b"family: tiny\n", "specs/My-Spec.yaml", faults), "specs/My-Spec.yaml", faults)
     with pytest.raises(SpecError, match="makes the module 'My-Spec'; use a-z, 0-9 and _ only"):
-        problems.raise_if_any()
+        faults.raise_if_any()
 
 
 def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,9 +296,9 @@ def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.Monkey
         raise ZeroDivisionError
 
     parsed = spec.parse(
-        load.loads((HEAD + "configs:\n  - tile: 64x64x64\n").encode(), "s.yaml", Problems()),
+        load.loads((HEAD + "configs:\n  - tile: 64x64x64\n").encode(), "s.yaml", Faults()),
         "s.yaml",
-        Problems(),
+        Faults(),
     )
     assert parsed is not None
     family = tiny_family.FAMILY.__class__(
@@ -306,7 +306,7 @@ def test_a_rule_that_fails_is_our_fault_not_the_users(monkeypatch: pytest.Monkey
     )
     spoilt = spec.Spec(parsed.path, parsed.module, family, "", parsed.shared, parsed.groups)
     with pytest.raises(InternalError, match="the rule broken of tiny fails"):
-        expand(spoilt, Problems())
+        expand(spoilt, Faults())
 
 
 def test_a_rule_states_itself_in_its_first_paragraph() -> None:
@@ -321,12 +321,12 @@ def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast:
     """Every combination is a kernel or is accounted for."""
     tiles = ", ".join(f"{m}x{n}x64" for m in rows for n in columns)
     flags = ", ".join(str(flag).lower() for flag in fast)
-    expansion, problems = read(HEAD + f"configs:\n  - tile: [{tiles}]\n    fast: [{flags}]\n")
+    expansion, faults = read(HEAD + f"configs:\n  - tile: [{tiles}]\n    fast: [{flags}]\n")
     assert expansion is not None
     total = len(rows) * len(columns) * len(fast)
     assert len(expansion.kernels) + len(expansion.rejected) == total
     alive = {tile for tile in tiles.split(", ") if tile in {str(k.config.tile) for k in expansion.kernels}}
-    assert bool(problems) == (len(alive) < len(rows) * len(columns))
+    assert bool(faults) == (len(alive) < len(rows) * len(columns))
     assert all(
         tiny_family.rows(k.config) is None and tiny_family.area(k.config) is None for k in expansion.kernels
     )

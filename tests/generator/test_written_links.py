@@ -22,7 +22,7 @@ from tilewright.selection.tuned_header import Header
 from tilewright_generator.apply import apply
 from tilewright_generator.cli.output_files import OutputFile
 from tilewright_generator.exclusive import LOCK
-from tilewright_generator.plan import Action, Change, ModulePlan, Plan
+from tilewright_generator.plan import Action, Change, FilePlan, ModulePlan
 
 HEADER = Header(H200.name, "9.0", 132, "580.1", "13.0", "4.2.0")
 SAID = "a symbolic link, and nothing is written through links"
@@ -152,7 +152,7 @@ def test_what_apply_writes_goes_through_no_link(tmp_path: Path, outside: Path) -
     (generated / "small").mkdir(parents=True)
     (generated / f".tilewright-{os.getpid()}").symlink_to(outside / "file")
     (generated / "small/a.cu").symlink_to(outside / "file")
-    apply(Plan(generated, [ModulePlan("small", [Action(Change.ADD, "a.cu", b"new")])]))
+    apply(FilePlan(generated, [ModulePlan("small", [Action(Change.ADD, "a.cu", b"new")])]))
     assert (generated / "small/a.cu").read_bytes() == b"new"
     assert not (generated / "small/a.cu").is_symlink()
     assert untouched(outside)

@@ -11,5 +11,5 @@ json_option = click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
 
 
 def print_json(answer: object) -> None:
-    """What `--json` prints: indented, paths as text."""
+    """Prints an answer of `--json`: indented, paths as text."""
     click.echo(json.dumps(answer, indent=1, default=str))

@@ -106,11 +106,11 @@ class _Settings:
     root: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """For a record."""
+        """The settings for a record."""
         return {name: value for name, value in asdict(self).items() if name != "words"} | {**self.words}
 
     def check(self, outputs: _Outputs) -> None:
-        """What needs to be known before anything is measured for minutes."""
+        """Checks the options before measuring for minutes."""
         if self.build and self.built_only:
             raise UsageError("--build and --built-only exclude each other")
         if self.device is not None and not self.dry_run:
@@ -125,7 +125,7 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _Outputs:
-    """Where the answer goes, besides the table."""
+    """Where the answer goes, beside the table."""
 
     csv: OutputFile | None
     results: OutputFile | None
@@ -149,7 +149,7 @@ def _compare(settings: _Settings, outputs: _Outputs) -> int:
     registry = Registry(tables_folder(settings.root))
     name, pair = groups.read(registry, catalog.names(), settings.family, settings.first, settings.second)
     pair = groups.labelled(pair, settings.labels)
-    found = problems.make(name, settings.words, sizes.chosen(settings.sizes, settings.given))
+    compared = problems.make(name, settings.words, sizes.chosen(settings.sizes, settings.given))
     lacking = running.missing()
     if lacking and not settings.dry_run:
         raise CannotCompareError(
@@ -158,25 +158,27 @@ def _compare(settings: _Settings, outputs: _Outputs) -> int:
     with context.use(Context(registry)) as current:
         device = _device(current, settings, lacking)
         family = family_of(name)
-        a, b = (stand(group, family, found[0], device, registry) for group in pair)
+        a, b = (stand(group, family, compared[0], device, registry) for group in pair)
         if settings.dry_run:
-            _show_plan(list(dry_run.text(family, found, (a, b), device)), found, (a, b), outputs)
+            _show_plan(list(dry_run.text(family, compared, (a, b), device)), compared, (a, b), outputs)
             return 0
         assert device is not None
         a, b = groups.ready(
-            (a, b), family, found[0], device=device, registry=registry, build=settings.build,
+            (a, b), family, compared[0], device=device, registry=registry, build=settings.build,
             built_only=settings.built_only,
         )  # fmt: skip
-        return _Run(settings, family, (a, b), device, outputs).measure(found)
+        return _Run(settings, family, (a, b), device, outputs).measure(compared)
 
 
 def _show_plan(
     lines: list[str], problems: list[Any], standings: tuple[Standing, Standing], outputs: _Outputs
 ) -> None:
-    """What a dry run says."""
+    """Prints the answer of a dry run."""
     if outputs.as_json:
-        sides = {key: groups.as_json(one) for key, one in zip("ab", standings, strict=True)}
-        answers.print_json({"dry_run": True, "groups": sides, "problems": [asdict(one) for one in problems]})
+        sides = {key: groups.as_json(standing) for key, standing in zip("ab", standings, strict=True)}
+        answers.print_json(
+            {"dry_run": True, "groups": sides, "problems": [asdict(problem) for problem in problems]}
+        )
     else:
         click.echo("\n".join(lines))
 
@@ -217,20 +219,20 @@ class _Run:
         head = measuring.environment(self.device)
         meter = measuring.on_gpu(self.family.name, self.device, self.settings.iters, self.settings.seed)
         options = comparing.Options(self.settings.prune, self.settings.rearrange)
-        made: list[Comparison] = []
+        comparisons: list[Comparison] = []
         try:
             with trying.no_compiling():
-                for one in comparing.compare(
+                for comparison in comparing.compare(
                     self.family, problems, self.standings, device=self.device, meter=meter, options=options
                 ):
-                    made.append(one)
-                    _progress(one, len(made), len(problems))
+                    comparisons.append(comparison)
+                    _progress(comparison, len(comparisons), len(problems))
         finally:
-            if made:
-                self._report(made, head)
-        sides = [side for one in made for side in (one.a, one.b)]
+            if comparisons:
+                self._report(comparisons, head)
+        sides = [side for comparison in comparisons for side in (comparison.a, comparison.b)]
         wrong = any(timing.wrong for side in sides for timing in side.timings)
-        return 1 if wrong or all(one.speedup is None for one in made) else 0
+        return 1 if wrong or all(comparison.speedup is None for comparison in comparisons) else 0
 
     def _report(self, made: list[Comparison], head: dict[str, Any]) -> None:
         from tilewright.tools.benchmarking import report  # noqa: PLC0415
@@ -243,7 +245,9 @@ class _Run:
         if self.outputs.csv is not None:
             self.outputs.csv.write(report.as_csv(made, self.labels))
         head = {**head, "settings": self.settings.as_json(), "family": self.family.name}
-        head["groups"] = {key: groups.as_json(one) for key, one in zip("ab", self.standings, strict=True)}
+        head["groups"] = {
+            key: groups.as_json(standing) for key, standing in zip("ab", self.standings, strict=True)
+        }
         document = report.as_json(made, self.labels, head, tactics)
         if self.outputs.results is not None:
             self.outputs.results.write(json.dumps(document, indent=1) + "\n")

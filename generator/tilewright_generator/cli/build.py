@@ -151,10 +151,10 @@ def _compile_on_ray(
     engine = ray_engine.connect(address, gpus=0)
     done = 0
     try:
-        for one in compile_shards(engine, tables, select, toolchain=toolchain, **options):
-            for name in one.kernels:
+        for answer in compile_shards(engine, tables, select, toolchain=toolchain, **options):
+            for name in answer.kernels:
                 done += 1
-                status = one.failure or one.statuses.get(name, "no answer")
+                status = answer.failure or answer.statuses.get(name, "no answer")
                 note(f"[{done}] Ray: {status} {name}")
     finally:
         engine.close()
@@ -163,19 +163,21 @@ def _compile_on_ray(
 def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:
     from tilewright.declarations.table import Table, find_tables  # noqa: PLC0415
 
-    found = {path.parent.name: path for path in find_tables(generated)}
-    if not found:
+    tables = {path.parent.name: path for path in find_tables(generated)}
+    if not tables:
         raise UsageError(f"{generated} holds no module; run `tilewright generate`")
     for module in modules:
-        if module not in found:
-            own = [name for name, path in found.items() if Table.read(path).family == module]
-            hint = of_family(module, own) or did_you_mean(module, found) or f"; there are: {', '.join(found)}"
+        if module not in tables:
+            own = [name for name, path in tables.items() if Table.read(path).family == module]
+            hint = (
+                of_family(module, own) or did_you_mean(module, tables) or f"; there are: {', '.join(tables)}"
+            )
             raise UsageError(f"no module {module!r} in {generated}{hint}")
-    return [Table.read(found[module]) for module in (modules or found)]
+    return [Table.read(tables[module]) for module in (modules or tables)]
 
 
 def _selection(tables: Sequence[Table], modules: Sequence[str], terms: Sequence[str]) -> Select:
-    """What `build` is asked for: kernels by their names, those that match, or, with neither, all."""
+    """The kernels that `build` is asked for: by their names, by filters, or, without either, all."""
     names = _selected(tables, terms)
     if names is None:
         return (lambda _: True) if modules else None
@@ -210,7 +212,7 @@ def _selected(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] |
 
 
 def _made(root: Path | None, modules: Sequence[str], terms: Sequence[str]) -> str:
-    """What to run first, where the project's specs make what is asked for and no table lists it."""
+    """The command to run first, if the project's specs make the kernels but no table lists them."""
     from tilewright.errors import ArgumentError  # noqa: PLC0415
 
     try:

@@ -45,30 +45,30 @@ def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None
 
     store = Store(cache)
     sizes = store.sizes()
-    found = eviction.debris(store, paths.include_dir(), older_than * _DAY)
+    debris = eviction.debris(store, paths.include_dir(), older_than * _DAY)
     removes = prune and not dry_run
     if removes:
-        eviction.remove(store, found)
+        eviction.remove(store, debris)
     if as_json:
-        debris = [each._asdict() for each in found]
-        answers.print_json({"cache": store.root, "bytes": sizes, "removed": removes, "not_needed": debris})
+        entries = [entry._asdict() for entry in debris]
+        answers.print_json({"cache": store.root, "bytes": sizes, "removed": removes, "not_needed": entries})
         return
-    for line in _lines(store.root, sizes, found, each_one=prune and dry_run, removed=removes):
+    for line in _lines(store.root, sizes, debris, each_one=prune and dry_run, removed=removes):
         click.echo(line)
 
 
 def _lines(
-    root: Path, sizes: Mapping[str, int], found: Sequence[Debris], *, each_one: bool, removed: bool
+    root: Path, sizes: Mapping[str, int], debris: Sequence[Debris], *, each_one: bool, removed: bool
 ) -> Iterator[str]:
     yield str(root)
     for name, size in (*sizes.items(), ("total", sum(sizes.values()))):
         yield f"  {name:10}  {size / _MIB:10.1f} MiB"
     if each_one:
-        for each in found:
-            yield f"  {each.bytes / _MIB:10.1f} MiB  {each.path.relative_to(root)}: {each.why}"
+        for entry in debris:
+            yield f"  {entry.bytes / _MIB:10.1f} MiB  {entry.path.relative_to(root)}: {entry.why}"
     elif not removed:
-        for why, count in Counter(each.why for each in found).items():
+        for why, count in Counter(item.why for item in debris).items():
             yield f"  not needed: {count} x {why}"
-    total = sum(each.bytes for each in found) / _MIB
-    said = "removed" if removed else "can be removed (--prune)"
-    yield f"{counted(len(found), 'item')} of {total:.1f} MiB {said}"
+    total = sum(item.bytes for item in debris) / _MIB
+    text = "removed" if removed else "can be removed (--prune)"
+    yield f"{counted(len(debris), 'item')} of {total:.1f} MiB {text}"

@@ -11,7 +11,7 @@ import click
 from tilewright_generator import __version__, generation
 from tilewright_generator.cli import answers, common, report, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, verbose
-from tilewright_generator.plan import Change, Plan, Why
+from tilewright_generator.plan import Change, FilePlan, Why
 from tilewright_generator.plurals import are, counted
 from tilewright_generator.project import Project
 
@@ -49,10 +49,16 @@ def command(
     drift = [*_drift(plan)]
     if as_json:
         listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
-        others = {module.name: module.other_templates for module in plan.modules if module.other_templates}
-        left_out = {each.spec.module: len(each.rejected) for each in inputs.expansions if each.rejected}
-        tuned = [] if drift else [one.as_json() for one in tuned_defaults.read(inputs.project)]
-        answer = {"drift": listed, "other_templates": others, "left_out": left_out, "tuned": tuned}
+        other_templates = {
+            module.name: module.other_templates for module in plan.modules if module.other_templates
+        }
+        left_out = {
+            expansion.spec.module: len(expansion.rejected)
+            for expansion in inputs.expansions
+            if expansion.rejected
+        }
+        tuned = [] if drift else [defaults.as_json() for defaults in tuned_defaults.read(inputs.project)]
+        answer = {"drift": listed, "other_templates": other_templates, "left_out": left_out, "tuned": tuned}
         answers.print_json(answer)
         return 1 if drift else 0
     for line in report.left_out(inputs.expansions):
@@ -62,21 +68,21 @@ def command(
     for word, path, why in drift:
         click.echo(f"{click.style(f'{word:8}', fg='red')} {report.shown(plan.folder / path)}: {why}")
     if not drift:
-        kernels = sum(len(each.kernels) for each in inputs.expansions)
+        kernels = sum(len(expansion.kernels) for expansion in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
         comment(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
-        for line in (line for one in tuned_defaults.read(inputs.project) for line in one.notes(verbose())):
+        for line in (line for note in tuned_defaults.read(inputs.project) for line in note.notes(verbose())):
             comment(line)
         return 0
     for line in _made_by_others(plan, inputs.project):
         click.echo(line, err=True)
-    given = _repeat(specs, root, out, filters)
-    for line in _mend(plan, given):
+    repeat = _repeat(specs, root, out, filters)
+    for line in _mend(plan, repeat):
         click.echo(line, err=True)
     return 1
 
 
-def _drift(plan: Plan) -> Iterator[tuple[str, str, str]]:
+def _drift(plan: FilePlan) -> Iterator[tuple[str, str, str]]:
     for path, action in plan.actions():
         word, why = _WORDS[action.change]
         yield word, path, action.why or why
@@ -84,19 +90,20 @@ def _drift(plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield ("extra" if kept.data is None else "changed"), kept.path, kept.why.value
 
 
-def _made_by_others(plan: Plan, project: Project) -> Iterator[str]:
-    """Where templates are not those that made the files: whose they are, and so who has changed."""
+def _made_by_others(plan: FilePlan, project: Project) -> Iterator[str]:
+    """Messages about modules whose files were made from other templates: who owns these, and so who has
+    changed them."""
     for module in plan.modules:
         for name in module.other_templates:
             own = project.root / "templates" / name
             if own.is_file():
                 yield f"{module.name}: {project.label(own)} has changed since the files were made from it"
             else:
-                made = f"{module.name}: another version of tilewright made the files"
-                yield f"{made}; this is {__version__}, whose template {name} is another"
+                text = f"{module.name}: another version of tilewright made the files"
+                yield f"{text}; this is {__version__}, whose template {name} is another"
 
 
-def _mend(plan: Plan, given: str) -> Iterator[str]:
+def _mend(plan: FilePlan, given: str) -> Iterator[str]:
     edited = [kept for kept in plan.kept if kept.why not in (Why.UNKNOWN, Why.UNLISTED)]
     unlisted = [kept for kept in plan.kept if kept.why is Why.UNLISTED]
     unknown = [kept for kept in plan.kept if kept.why is Why.UNKNOWN]

@@ -1,4 +1,4 @@
-"""What the commands share: their options, and reading the specs."""
+"""Common parts of the commands: their options, and reading the specs."""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
 
     context = context_of(None if root is None else str(root))
     findings = doctor.diagnose(context, DESCRIBED[device] if device else None)
-    counts = {level: sum(each.level == level for each in findings) for level in doctor.LEVELS}
+    counts = {level: sum(finding.level == level for finding in findings) for level in doctor.LEVELS}
     if as_json:
-        answers.print_json({"counts": counts, "findings": [each._asdict() for each in findings]})
+        answers.print_json({"counts": counts, "findings": [finding._asdict() for finding in findings]})
     else:
-        _show([each for each in findings if each.level != doctor.OK or not quiet()])
+        _show([finding for finding in findings if finding.level != doctor.OK or not quiet()])
         worse = ", ".join(counted(counts[level], level) for level in ("warning", "problem"))
         comment(f"{counts['ok']} fine, {worse}")
     return 1 if counts[doctor.PROBLEM] else 0

@@ -69,8 +69,8 @@ def command(
         which tactic computes it, and why; for another GPU: --device b200
     """
     if not what:
-        known = ", ".join(families.names())
-        raise UsageError(f"of what? A kernel's name, FIELD=VALUE..., a rule, or a family: {known}")
+        listed = ", ".join(families.names())
+        raise UsageError(f"of what? A kernel's name, FIELD=VALUE..., a rule, or a family: {listed}")
     if problem:
         if specs:
             raise UsageError("--spec says nothing of a problem: it is computed by kernels that are generated")
@@ -81,9 +81,9 @@ def command(
     words = [_kernel(word) for word in what if _is_name(word)]
     terms = [word for word in what if not _is_name(word)]
     if words and _is_problem(words[0], terms):
-        given = " ".join(what)
+        asked = " ".join(what)
         raise UsageError(
-            f"{given}: these are words of a problem; `tilewright explain --problem {given}` says what "
+            f"{asked}: these are words of a problem; `tilewright explain --problem {asked}` says what "
             "computes it"
         )
     if len(words) > 1 or (words and terms and words[0] not in families.names()):
@@ -91,15 +91,15 @@ def command(
     if not terms and _describe(words[0], as_json):
         return
     if terms and words:
-        found = [_of_family(words[0], terms, root, specs)]
+        candidates = [_of_family(words[0], terms, root, specs)]
     elif terms:
-        found = _in_specs(terms, _read(root, specs))
+        candidates = _in_specs(terms, _read(root, specs))
     else:
-        found = [named(words[0], _read(root, specs))]
+        candidates = [named(words[0], _read(root, specs))]
     if as_json:
-        answers.print_json([_as_json(candidate) for candidate in found])
+        answers.print_json([_as_json(candidate) for candidate in candidates])
         return
-    for line in _whole(found[0]) if len(found) == 1 else _many(found):
+    for line in _whole(candidates[0]) if len(candidates) == 1 else _many(candidates):
         click.echo(line)
 
 
@@ -150,8 +150,8 @@ def _read(root: Path | None, specs: tuple[Path, ...]) -> tuple[Expansion, ...]:
 def _of_family(name: str, terms: list[str], root: Path | None, specs: tuple[Path, ...]) -> Candidate:
     """The combination as the specs make it, else as it would be made."""
     family = families.get(name)
-    found = combination(family, parse_terms(family, terms))
-    return made_of(found.config, _read(root, specs)) or found
+    answer = combination(family, parse_terms(family, terms))
+    return made_of(answer.config, _read(root, specs)) or answer
 
 
 def _in_specs(terms: list[str], expansions: Sequence[Expansion]) -> list[Candidate]:
@@ -160,41 +160,43 @@ def _in_specs(terms: list[str], expansions: Sequence[Expansion]) -> list[Candida
     Terms that mean nothing to a spec's family are about other specs; they are an error if they mean nothing
     to any.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     first: tuple[Spec, dict[str, Any]] | None = None
     errors: list[UsageError] = []
     for expansion in expansions:
         spec = expansion.spec
         try:
-            wanted = parse_terms(spec.family, terms)
+            conditions = parse_terms(spec.family, terms)
         except UsageError as error:
             errors.append(error)
             continue
-        first = first or (spec, wanted)
-        found += matching(expansion, wanted)
-    if found:
-        return found
+        first = first or (spec, conditions)
+        candidates += matching(expansion, conditions)
+    if candidates:
+        return candidates
     if first is None:
         raise errors[0]
-    spec, wanted = first
-    return [combination(spec.family, wanted, spec)]
+    spec, conditions = first
+    return [combination(spec.family, conditions, spec)]
 
 
 def _many(found: list[Candidate]) -> Iterator[str]:
     """Counts, and a few examples of each kind."""
-    made = [each for each in found if each.made]
-    excluded = [each for each in found if each.exclude]
-    rejected = [each for each in found if not each.made and not each.exclude]
+    made_kernels = [candidate for candidate in found if candidate.made]
+    excluded = [candidate for candidate in found if candidate.exclude]
+    rejected = [candidate for candidate in found if not candidate.made and not candidate.exclude]
     yield (
-        f"{counted(len(found), 'combination')}: {counted(len(made), 'kernel')}, "
+        f"{counted(len(found), 'combination')}: {counted(len(made_kernels), 'kernel')}, "
         f"{len(excluded):,} excluded by the spec, {len(rejected):,} rejected by rules"
     )
-    for title, kind in (("kernels", made), ("excluded", excluded), ("rejected", rejected)):
+    for title, kind in (("kernels", made_kernels), ("excluded", excluded), ("rejected", rejected)):
         if kind:
             yield f"{title}:"
-        for each in kind[:_SHOWN]:
-            yield from wrapped(f"{each.name}  ({each.group.position if each.group else ''})", "  ", "      ")
-            for line in _against(each):
+        for candidate in kind[:_SHOWN]:
+            yield from wrapped(
+                f"{candidate.name}  ({candidate.group.position if candidate.group else ''})", "  ", "      "
+            )
+            for line in _against(candidate):
                 yield from wrapped(line, "      ", "          ")
         if len(kind) > _SHOWN:
             yield f"  ... and {len(kind) - _SHOWN:,} more (--json lists all)"
@@ -208,7 +210,7 @@ def _against(candidate: Candidate) -> Iterator[str]:
 
 
 def _whole(candidate: Candidate) -> Iterator[str]:
-    """All about one combination."""
+    """The whole answer about one combination."""
     family, config = candidate.family, candidate.config
     yield candidate.name
     yield from _fate(candidate)
@@ -233,7 +235,7 @@ def _weighed(candidate: Candidate) -> set[str]:
 
 
 def _origin(candidate: Candidate, field: Field) -> str:
-    """Where the field's value comes from."""
+    """The origin of the field's value."""
     if position := candidate.origin(field.name):
         return str(position)
     default = not field.required and getattr(candidate.config, field.name) == field.default

@@ -1,5 +1,5 @@
-"""What the command line says of an error, and the exit code: 2 where a file, a family or the environment is
-at fault, 3 where tilewright is."""
+"""The message and exit code of an error: 2 if a file, a family or the environment is at fault, 3 if
+tilewright is."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tilewright_generator.cli import answers, common, report, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, note, quiet
 from tilewright_generator.errors import SpecError
 from tilewright_generator.exclusive import exclusive
-from tilewright_generator.plan import Change, Plan, Why
+from tilewright_generator.plan import Change, FilePlan, Why
 from tilewright_generator.plurals import are, counted
 from tilewright_generator.project import Project
 
@@ -74,12 +74,12 @@ def command(
     return 1 if _in_the_way(plan) else 0
 
 
-def _print_tuned(project: Project, plan: Plan) -> None:
+def _print_tuned(project: Project, plan: FilePlan) -> None:
     """How many problems of the tuned defaults have not seen what was added."""
     sources = (path for path, action in plan.actions() if action.change is Change.ADD)
     added = {Path(path).stem for path in sources if path.endswith(".cu")}
-    for one in tuned_defaults.read(project):
-        for line in one.of(added).lines():
+    for defaults in tuned_defaults.read(project):
+        for line in defaults.of(added).lines():
             click.echo(line)
 
 
@@ -87,12 +87,12 @@ def _say_waiting(folder: Path) -> None:
     note(f"waiting for another `tilewright generate` that writes {report.shown(folder)}")
 
 
-def _in_the_way(plan: Plan) -> list[str]:
+def _in_the_way(plan: FilePlan) -> list[str]:
     return [kept.path for kept in plan.kept if kept.why is not Why.UNKNOWN]
 
 
-def _print(plan: Plan, inputs: common.Inputs, *, diff: bool, asked: bool) -> None:
-    """What is planned; with -q only if that is what was `asked` for."""
+def _print(plan: FilePlan, inputs: common.Inputs, *, diff: bool, asked: bool) -> None:
+    """Prints the plan; with -q only if it was `asked` for."""
     for line in () if quiet() else report.left_out(inputs.expansions, named=True):
         click.echo(line)
     for line in report.diffs(plan) if diff else ():
@@ -106,6 +106,6 @@ def _print(plan: Plan, inputs: common.Inputs, *, diff: bool, asked: bool) -> Non
     if _in_the_way(plan):
         click.echo("`tilewright generate --force` replaces or removes what stands in the way.", err=True)
     elif not plan.actions():
-        kernels = sum(len(each.kernels) for each in inputs.expansions)
+        kernels = sum(len(expansion.kernels) for expansion in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
         comment(f"nothing to do: {counted(kernels, 'kernel')} in {modules} {are(kernels)} as the specs say")

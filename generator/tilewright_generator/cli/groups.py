@@ -29,9 +29,9 @@ def read(
         raise UsageError("A and B are filters of at least one term; '*' takes every kernel")
     if terms[0] == (REST,):
         raise UsageError("`rest` is what A leaves out, so only B can be it")
-    found = {name: registry.kernels(name) for name in ([family] if family else families)}
-    name = _only_family(found, terms[0])
-    records = found[name]
+    kernels = {name: registry.kernels(name) for name in ([family] if family else families)}
+    name = _only_family(kernels, terms[0])
+    records = kernels[name]
     a = _taken(terms[0], records)
     if terms[1] == (REST,):
         names = {record.name for record in a}
@@ -45,7 +45,7 @@ def read(
 
 
 def of_family(family: str, registry: Registry) -> Group:
-    """All of its kernels."""
+    """The group of all kernels of a family."""
     from tilewright.tools.benchmarking.groups import Group  # noqa: PLC0415
 
     return Group(family, (family,), tuple(registry.kernels(family)))
@@ -83,7 +83,9 @@ def ready(
     missing = [record for standing in standings for record in standing.missing]
     if missing and build:
         groups.build(missing, registry)
-        standings = [groups.stand(one.group, family, problem, device, registry) for one in standings]
+        standings = [
+            groups.stand(standing.group, family, problem, device, registry) for standing in standings
+        ]
     problem_with_builds = groups.not_built(standings, registry)
     if problem_with_builds is None:
         return list(standings)

@@ -69,17 +69,17 @@ def command(
     gpu = _device(device)
     if tuned and gpu is None:
         raise UsageError("--tuned: there is no GPU here; --device names one")
-    there = standings(inputs.project, [each.spec.module for each in inputs.expansions], gpu)
+    standing_of = standings(inputs.project, [expansion.spec.module for expansion in inputs.expansions], gpu)
     nothing = Standing(tuned=None if gpu is None else 0)  # of a kernel that is not generated
-    found: list[tuple[Expansion, list[Row]]] = []
+    listed: list[tuple[Expansion, list[Row]]] = []
     for expansion in inputs.expansions:
         kernels = (kernel for kernel in expansion.kernels if selects(inputs.only, kernel))
-        rows = [Row(kernel, there.get(kernel.name, nothing)) for kernel in kernels]
-        found.append((expansion, [row for row in rows if _wanted(row.standing, built, tuned, verified)]))
+        rows = [Row(kernel, standing_of.get(kernel.name, nothing)) for kernel in kernels]
+        listed.append((expansion, [row for row in rows if _wanted(row.standing, built, tuned, verified)]))
     if as_json:
-        answers.print_json([_json(expansion, row) for expansion, rows in found for row in rows])
+        answers.print_json([_json(expansion, row) for expansion, rows in listed for row in rows])
         return
-    lines = [line for expansion, rows in found if rows for line in _module(expansion, rows, long)]
+    lines = [line for expansion, rows in listed if rows for line in _module(expansion, rows, long)]
     legend = [] if quiet() else _legend(gpu, long)
     click.echo("\n".join([*lines, *legend]) if lines else "no kernel is so")
 
@@ -113,15 +113,15 @@ def _module(expansion: Expansion, rows: list[Row], long: bool) -> Iterator[str]:
     yield from table(cells)
 
 
-def _counts(found: Sequence[Standing]) -> str:
+def _counts(rows: Sequence[Standing]) -> str:
     counts = {
-        "built": sum(each.built for each in found),
-        "tuned": sum(bool(each.tuned) for each in found),
-        "compiled": sum(each.compiled == CURRENT for each in found),
-        "run": sum(each.run == CURRENT for each in found),
-        "hammered": sum(each.hammered == CURRENT for each in found),
-        "stale": sum(STALE in (each.compiled, each.run, each.hammered) for each in found),
-        "failed": sum(FAILED in (each.run, each.hammered) for each in found),
+        "built": sum(standing.built for standing in rows),
+        "tuned": sum(bool(standing.tuned) for standing in rows),
+        "compiled": sum(standing.compiled == CURRENT for standing in rows),
+        "run": sum(standing.run == CURRENT for standing in rows),
+        "hammered": sum(standing.hammered == CURRENT for standing in rows),
+        "stale": sum(STALE in (standing.compiled, standing.run, standing.hammered) for standing in rows),
+        "failed": sum(FAILED in (standing.run, standing.hammered) for standing in rows),
     }
     return "".join(f", {count} {word}" for word, count in counts.items() if count)
 

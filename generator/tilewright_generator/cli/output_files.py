@@ -29,7 +29,7 @@ class OutputFile(NamedTuple):
 
     path: Path
     mark: Pattern[bytes]
-    """What the beginning of every file of this kind holds."""
+    """A pattern that matches the beginning of every file of this kind."""
     force: bool = False
     option: str = ""
     """The option that names it."""

@@ -22,6 +22,6 @@ def explain_problem(words: Sequence[str], device: str | None, root: Path | None,
         family, problem = problems.of_words(words)
     gpu = devices.DESCRIBED[device] if device else devices.present() or devices.H200
     context = running.context_of(None if root is None else str(root))
-    found = explain(context, family_of(family), problem, gpu)
-    for line in [json.dumps(found.as_json(), indent=1)] if as_json else found.lines():
+    explanation = explain(context, family_of(family), problem, gpu)
+    for line in [json.dumps(explanation.as_json(), indent=1)] if as_json else explanation.lines():
         click.echo(line)

@@ -18,7 +18,7 @@ _PREFIX = "word_"  # of the parameters of words, which no other option of a comm
 def options_of(words: Words[Any]) -> list[click.Option]:
     """One family's: its extents, and all its words."""
     declared = [
-        *(_extent(one, one.help, required=one.default is None) for one in words.extents),
+        *(_extent(extent, extent.help, required=extent.default is None) for extent in words.extents),
         _types(words.types.help, words.types.option),
         *(_word(word, word.help) for word in words.others),
     ]
@@ -26,7 +26,7 @@ def options_of(words: Words[Any]) -> list[click.Option]:
 
 
 def problem_options(default: str) -> Callable[[Command], Command]:
-    """Those of every family, and sizes; `default` says what is taken without sizes."""
+    """The options of every family, and sizes; `default` describes the sizes that are used without options."""
     declared = [*_of_all_families(), *_sizes(default)]
 
     def add(command: Command) -> Command:
@@ -53,30 +53,32 @@ def family_option(default: str) -> Callable[[Command], Command]:
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """Takes the words that are given out of a command's options: by name, as `Words.make` takes them."""
     taken = {name: options.pop(name) for name in [*options] if name.startswith(_PREFIX)}
-    return {name.removeprefix(_PREFIX): one for name, one in taken.items() if one is not None}
+    return {name.removeprefix(_PREFIX): value for name, value in taken.items() if value is not None}
 
 
 def _of_all_families() -> list[_Declared]:
     """One option for each word, whichever families have it; the help says what it means to each."""
     extents: dict[str, Extent] = {}
-    others: dict[str, Word] = {}
+    words_by_name: dict[str, Word] = {}
     for words in map(catalog.words_of, catalog.names()):
-        extents |= {one.name: one for one in words.extents if one.default is not None}
-        others |= {one.name: one for one in words.others}
+        extents |= {extent.name: extent for extent in words.extents if extent.default is not None}
+        words_by_name |= {word.name: word for word in words.others}
     return [
         _types(_by_family(lambda words: words.types.help)),
-        *(_word(one, _by_family(_help_on(one.name))) for one in others.values()),
-        *(_extent(one, _by_family(_help_on(one.name))) for one in extents.values()),
+        *(_word(word, _by_family(_help_on(word.name))) for word in words_by_name.values()),
+        *(_extent(extent, _by_family(_help_on(extent.name))) for extent in extents.values()),
     ]
 
 
 def _help_on(name: str) -> Callable[[Words[Any]], str]:
-    """What a family says of an extent or a word; nothing where it has none of that name."""
-    return lambda words: next((one.help for one in (*words.extents, *words.others) if one.name == name), "")
+    """The help of a family for an extent or a word; "" if the family has none of that name."""
+    return lambda words: next(
+        (word.help for word in (*words.extents, *words.others) if word.name == name), ""
+    )
 
 
 def _by_family(said: Callable[[Words[Any]], str]) -> str:
-    """What families say, each after its name; those that say the same are named together."""
+    """The texts of families, each after the family's name. Families with the same text are named together."""
     groups: dict[str, list[str]] = {}
     for words in map(catalog.words_of, catalog.names()):
         if text := said(words):

@@ -15,7 +15,7 @@ from tilewright.base import reading
 from tilewright.errors import UnreadableFileError
 from tilewright_generator import manifest
 from tilewright_generator.expand import Expansion
-from tilewright_generator.plan import Action, Change, Plan
+from tilewright_generator.plan import Action, Change, FilePlan
 from tilewright_generator.plurals import counted
 
 _SHOWN = 100  # actions of a module that are printed; --json has all
@@ -24,42 +24,45 @@ _COLOURS = {Change.ADD: "green", Change.CHANGE: "yellow", Change.REMOVE: "red"}
 
 
 def left_out(expansions: Iterable[Expansion], *, named: bool = False) -> Iterator[str]:
-    """For each spec that names combinations of which no kernel is made: how many, and for which rules.
+    """For each spec with combinations of which no kernel is made: their number, and the rules that reject
+    them. `named`: also the name and the reason of each rejected combination.
 
     `named`: also what each that a rule rejects would be called, and the reason.
     """
-    for each in expansions:
-        rules = [f"{rule} {count:,}" for rule, count in each.rejections().items()]
-        if each.excluded:
-            rules.append(f"excludes of the spec {len(each.excluded):,}")
+    for expansion in expansions:
+        rules = [f"{rule} {count:,}" for rule, count in expansion.rejections().items()]
+        if expansion.excluded:
+            rules.append(f"excludes of the spec {len(expansion.excluded):,}")
         if rules:
-            number = counted(len(each.rejected) + len(each.excluded), "combination")
-            yield f"{each.spec.path}: {number} left out: {', '.join(rules)}"
+            number = counted(len(expansion.rejected) + len(expansion.excluded), "combination")
+            yield f"{expansion.spec.path}: {number} left out: {', '.join(rules)}"
         if named:
-            name = each.spec.family.kernel_name
-            yield from (f"  {name(one.config)}: {one.verdict}" for one in each.rejected[:_NAMED])
-            if len(each.rejected) > _NAMED:
-                yield f"  ... and {len(each.rejected) - _NAMED:,} more (--json lists all)"
+            name = expansion.spec.family.kernel_name
+            yield from (
+                f"  {name(rejected.config)}: {rejected.verdict}" for rejected in expansion.rejected[:_NAMED]
+            )
+            if len(expansion.rejected) > _NAMED:
+                yield f"  ... and {len(expansion.rejected) - _NAMED:,} more (--json lists all)"
 
 
-def actions(plan: Plan) -> Iterator[str]:
+def actions(plan: FilePlan) -> Iterator[str]:
     """The plan, module by module, with counts and what each would compile."""
     for module in sorted(plan.modules, key=attrgetter("name")):
-        found = module.actions
-        if not found:
+        changes = module.actions
+        if not changes:
             continue
         yield f"{module.name or plan.folder.name}:"
-        for action in found[:_SHOWN]:
+        for action in changes[:_SHOWN]:
             line = f"{action.change.value} {module.path(action.name)}"
             why = f": {action.why}" if action.why else ""
             yield f"  {click.style(line, fg=_COLOURS[action.change])}{why}"
-        if len(found) > _SHOWN:
-            yield f"  ... and {len(found) - _SHOWN:,} more (--json lists all)"
-        counts = Counter(action.change for action in found)
+        if len(changes) > _SHOWN:
+            yield f"  ... and {len(changes) - _SHOWN:,} more (--json lists all)"
+        counts = Counter(action.change for action in changes)
         yield (
             f"  {counts[Change.ADD]:,} to add, {counts[Change.CHANGE]:,} to change, "
             f"{counts[Change.REMOVE]:,} to remove, {module.unchanged:,} unchanged; "
-            f"{counted(units(found), 'unit')} to compile"
+            f"{counted(units(changes), 'unit')} to compile"
         )
 
 
@@ -74,7 +77,7 @@ def units(found: Iterable[Action]) -> int:
     return sum(action.name.endswith(".cu") and action.change is not Change.REMOVE for action in found)
 
 
-def diffs(plan: Plan) -> Iterator[str]:
+def diffs(plan: FilePlan) -> Iterator[str]:
     """Unified diffs from what is on disk to what the specs say; manifests follow from the other files."""
     for path, action in plan.actions():
         if action.name != manifest.NAME:
@@ -96,22 +99,25 @@ def _diff(folder: Path, path: str, data: bytes) -> Iterator[str]:
         yield click.style(line, fg=colour) if colour else line
 
 
-def as_json(plan: Plan, expansions: Iterable[Expansion]) -> dict[str, Any]:
+def as_json(plan: FilePlan, expansions: Iterable[Expansion]) -> dict[str, Any]:
     """The plan for machines."""
     kinds = {Change.ADD: "add", Change.CHANGE: "change", Change.REMOVE: "remove"}
     planned = {module.name: module for module in plan.modules}
     modules: dict[str, dict[str, Any]] = {}
-    for each in expansions:
-        own = planned[each.spec.module]
-        modules[each.spec.module] = {
-            "spec": each.spec.path,
-            "kernels": len(each.kernels),
-            "excluded": len(each.excluded),
-            "rejected": each.rejections(),
+    for expansion in expansions:
+        own = planned[expansion.spec.module]
+        modules[expansion.spec.module] = {
+            "spec": expansion.spec.path,
+            "kernels": len(expansion.kernels),
+            "excluded": len(expansion.excluded),
+            "rejected": expansion.rejections(),
             "left_out": [
-                {"name": each.spec.family.kernel_name(one.config), "position": str(one.group.position)}
-                | one.verdict._asdict()
-                for one in each.rejected
+                {
+                    "name": expansion.spec.family.kernel_name(rejected.config),
+                    "position": str(rejected.group.position),
+                }
+                | rejected.verdict._asdict()
+                for rejected in expansion.rejected
             ],
             "unchanged": own.unchanged,
             "units": units(own.actions),

@@ -39,8 +39,8 @@ class _Families(click.Group):
         except click.NoSuchOption as error:
             words = catalog.words_of(catalog.default_name())
             example = " ".join(f"{words.option(name)} {value}" for name, value in words.example.items())
-            known = f"{ctx.command_path} {words.family} {example}"
-            ctx.fail(f"{error.option_name} before a family; for example: {known}")
+            command = f"{ctx.command_path} {words.family} {example}"
+            ctx.fail(f"{error.option_name} before a family; for example: {command}")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -61,9 +61,9 @@ def _command_of(family: str) -> click.Command:
     words = catalog.words_of(family)
 
     def run(**options: Any) -> int:
-        given = problem_options.given(options)
+        values = problem_options.given(options)
         with running.usage_errors(words.option):
-            problem = words.make({}, given)
+            problem = words.make({}, values)
         return running.run(family, problem, **options)
 
     return click.Command(

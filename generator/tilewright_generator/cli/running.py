@@ -1,4 +1,4 @@
-"""What `tilewright run` does for every family: a run checked and timed beside a peer."""
+"""The common part of `tilewright run` for all families: a run, checked and timed beside a peer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def usage_errors(option: Callable[[str], str] = str) -> Iterator[None]:
-    """What is wrong with an option's word, as a command line says it: `--dtype fp3: ...`; `option` answers
-    the option of an argument."""
+    """The message about an option's word: `--dtype fp3: ...`; `option` returns the option of an argument."""
     from tilewright.errors import ArgumentError  # noqa: PLC0415
 
     try:
@@ -53,11 +52,11 @@ def run(
     lacking = missing()
     with context.use(context_of(root)) as current:
         if lacking:
-            found = explain(current, family_of(family), problem, H200, tactic)
+            explanation = explain(current, family_of(family), problem, H200, tactic)
             if as_json:
-                answers.print_json({"ran": False, "reason": lacking, **found.as_json()})
+                answers.print_json({"ran": False, "reason": lacking, **explanation.as_json()})
             else:
-                click.echo("\n".join((f"Nothing was run: {lacking}.", *found.lines())))
+                click.echo("\n".join((f"Nothing was run: {lacking}.", *explanation.lines())))
             return 1
         result = _measure(current, family, problem, tactic, iters)
     if as_json:
@@ -68,7 +67,7 @@ def run(
 
 
 def missing() -> str | None:
-    """What there is not that a run needs; None where all is there."""
+    """The thing that a run needs and that is missing; None if nothing is missing."""
     try:
         import torch  # noqa: PLC0415
     except ImportError:
@@ -77,7 +76,8 @@ def missing() -> str | None:
 
 
 def context_of(root: str | None) -> Context:
-    """With the kernels of the project, as `generate` and `build` see them; outside of one, with our own."""
+    """A context with the project's kernels, as `generate` and `build` see them; outside of a project, with
+    the kernels of tilewright."""
     from tilewright.context import Context  # noqa: PLC0415
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
@@ -138,5 +138,5 @@ def _text(problem: Any, result: dict[str, Any]) -> str:
 
 
 def _rate(problem: Any, seconds: float) -> str:
-    """Of what multiplies."""
+    """The rate of a problem that multiplies."""
     return f"  {problem.flops / seconds * 1e-12:8.1f} TFLOP/s" if hasattr(problem, "flops") else ""

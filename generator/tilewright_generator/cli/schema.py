@@ -27,19 +27,19 @@ def command(
     *, names: tuple[str, ...], root: Path | None, check: bool, to_stdout: bool, force: bool, as_json: bool
 ) -> int:
     """Write each family's JSON Schema to specs/schema/, for editors (default: all families)."""
-    found = [families.get(name) for name in names or families.names()]
+    chosen = [families.get(name) for name in names or families.names()]
     if to_stdout and as_json:
-        answers.print_json({family.name: json.loads(schema.dumps(family)) for family in found})
+        answers.print_json({family.name: json.loads(schema.dumps(family)) for family in chosen})
         return 0
     if to_stdout:
-        for family in found:
+        for family in chosen:
             click.echo(schema.dumps(family), nl=False)
         return 0
     project = Project.find(root)
     folder = project.schemas
     stale: list[Path] = []
     outputs: list[tuple[OutputFile, str]] = []
-    for family in found:
+    for family in chosen:
         path, text = folder / schema.file_name(family), schema.dumps(family)
         writing.check(path, project.root)
         with suppress(FileNotFoundError):
@@ -57,8 +57,8 @@ def command(
         mend = "is not as it should be; mend it with: tilewright schema"
         click.echo(f"{path} {mend}" if check else f"wrote {path}")
     if as_json:
-        answers.print_json({"stale" if check else "written": stale, "schemas": len(found)})
+        answers.print_json({"stale" if check else "written": stale, "schemas": len(chosen)})
     elif not stale:
-        as_it_should = "is as it should be" if len(found) == 1 else "are as they should be"
-        click.echo(f"nothing to do: {counted(len(found), 'schema')} {as_it_should}")
+        as_it_should = "is as it should be" if len(chosen) == 1 else "are as they should be"
+        click.echo(f"nothing to do: {counted(len(chosen), 'schema')} {as_it_should}")
     return 1 if check and stale else 0

@@ -107,19 +107,19 @@ def _record(project: Project, report: Path) -> Iterator[str]:
     """Keeps what the report says of each module, and says so."""
     from tilewright.compile import records  # noqa: PLC0415 (`--help` needs none of this)
 
-    found = records.read_report(report)
-    release, pinned = found["toolchain"]["cutlass"], status.cutlass_version(project)
+    content = records.read_report(report)
+    release, pinned = content["toolchain"]["cutlass"], status.cutlass_version(project)
     keys = records.SourceKeys(status.include(project), release)
     for table in status.tables(project):
-        others = records.of_another_release(found, table, pinned)
-        if others:
+        other_rows = records.of_another_release(content, table, pinned)
+        if other_rows:
             yield (
-                f"{table.module}: {counted(len(others), 'kernel')} not recorded: compiled with CUTLASS "
+                f"{table.module}: {counted(len(other_rows), 'kernel')} not recorded: compiled with CUTLASS "
                 f"{release}, and the project is pinned to {pinned}"
             )
-        rows = records.compile_rows(found, table, keys, leave=others)
+        rows = records.compile_rows(content, table, keys, leave=other_rows)
         if rows:
             path = project.root / status.COMPILED / f"{table.module}.json"
             writing.check(path, project.root)
-            records.merge(path, {"toolchain": found["toolchain"]}, rows, table)
+            records.merge(path, {"toolchain": content["toolchain"]}, rows, table)
             yield (f"{path}: {counted(len(rows), 'kernel')} recorded")

@@ -1,4 +1,5 @@
-"""What `generate` and `check` say of the project's tuned defaults: which kernels they have not seen."""
+"""The messages of `generate` and `check` about the project's tuned defaults: which kernels they have not
+seen."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class Defaults:
         """The same, where only these kernels may be unseen."""
         unseen: Counter[tuple[str, ...]] = Counter()
         for those, count in self.unseen.items():
-            if found := tuple(one for one in those if one in kernels):
-                unseen[found] += count
+            if kept := tuple(tactic for tactic in those if tactic in kernels):
+                unseen[kept] += count
         return replace(self, unseen=unseen)
 
     def as_json(self) -> dict[str, Any]:
@@ -37,7 +38,7 @@ class Defaults:
         return asdict(self) | {"path": str(report.shown(self.path)), "unseen": unseen}
 
     def lines(self) -> Iterator[str]:
-        """For people; none where every problem has seen every kernel."""
+        """The message for people; none if every problem has seen every kernel."""
         if self.unseen:
             newest, kernels = self._least_seen()
             yield f"{self._unseen_text()}:"
@@ -48,8 +49,9 @@ class Defaults:
         yield from self._lost_lines()
 
     def notes(self, verbose: bool) -> Iterator[str]:
-        """What `check` says: which tuned problems lack their kernels and, if `verbose`, how many have not
-        seen every kernel. That is no fault: what is tuned stays in force.
+        """The messages of `check`: the number of tuned problems whose kernels are missing and, if
+        `verbose`, of those that have not seen every kernel. These are no faults: the tuned entries stay in
+        force.
         """
         if self.unseen and verbose:
             yield f"{self._unseen_text()}; `tilewright tune --only-new` tries them"
@@ -65,7 +67,7 @@ class Defaults:
             return
         lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
         yield f"{report.shown(self.path)}: {counted(len(self.lost), 'problem')} {lack}:"
-        for tactic, why in (one.split(" ", 1) for one in self.lost[:_NAMED]):
+        for tactic, why in (lost.split(" ", 1) for lost in self.lost[:_NAMED]):
             yield f"  {tactic}"
             yield f"    {why}"
         if len(self.lost) > _NAMED:
@@ -81,26 +83,27 @@ class Defaults:
 
 
 def read(project: Project) -> Sequence[Defaults]:
-    """Those of each GPU and family, beside the kernels that are generated.
+    """The tuned defaults of each GPU and family, checked against the generated kernels. A damaged file, or
+    one of another format, is skipped, as in selection, which reports it.
 
     A file that is damaged, or of another format, is passed over, as selection does, which says so.
     """
     from tilewright.base import paths  # noqa: PLC0415 (only where something is tuned)
     from tilewright.errors import TunedFileError  # noqa: PLC0415
 
-    found: list[Defaults] = []
+    defaults: list[Defaults] = []
     files = sorted(paths.shipped_dir(project.out).glob("*/*.json"))
     if not files:
-        return found
+        return defaults
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     registry = Registry(project.out)
     for path in files:
         try:
-            found.append(_review(path, registry))
+            defaults.append(_review(path, registry))
         except TunedFileError:
             continue
-    return found
+    return defaults
 
 
 def _review(path: Path, registry: Any) -> Defaults:
@@ -110,6 +113,6 @@ def _review(path: Path, registry: Any) -> Defaults:
     file = tuned_files.read(path)
     family = tuned_files.family_of(path, file)
     reviewed = review(file, family, registry)
-    unseen = Counter(one.kernels for one in reviewed.unseen)
-    lost = tuple(f"{one.tactic} ({one.reason})" for one in reviewed.dropped)
+    unseen = Counter(entry.kernels for entry in reviewed.unseen)
+    lost = tuple(f"{entry.tactic} ({entry.reason})" for entry in reviewed.dropped)
     return Defaults(path, family.name, unseen, lost)

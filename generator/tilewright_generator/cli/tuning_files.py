@@ -1,4 +1,4 @@
-"""What `tilewright tune` does with tuned files where nothing is measured: --merge and --report."""
+"""The parts of `tilewright tune` that measure nothing: --merge and --report."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def draw(
 
 
 def told(answer: Mapping[str, Any]) -> str:
-    """What `draw` answers, for people."""
+    """The answer of `draw` for people."""
     parts = (
         f"{counted(part['problems'], 'problem')} of {part['family']} ({', '.join(map(str, part['files']))})"
         for part in answer["drawn"]
@@ -83,8 +83,8 @@ def _in_force(registry: Registry, gpu: str, family: Family[Any] | None) -> list[
     from tilewright.base import paths  # noqa: PLC0415
 
     names = catalog.names() if family is None else (family.name,)
-    found = [path for name in names for path, _ in paths.tuned_files(registry.generated, gpu, name)]
-    if not found:
+    files = [path for name in names for path, _ in paths.tuned_files(registry.generated, gpu, name)]
+    if not files:
         of_family = "" if family is None else f" of {family.name}"
         raise UsageError(f"there is no tuned file{of_family} for {gpu}; name a FILE")
-    return found
+    return files

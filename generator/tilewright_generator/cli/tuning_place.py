@@ -1,4 +1,4 @@
-"""Where `tilewright tune` measures: this machine's GPUs, or those of a Ray cluster."""
+"""The GPUs of `tilewright tune`: those of this machine, or those of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class Place:
-    """Where it is measured: GPUs of one kind, and an engine over them."""
+    """The place of measuring: GPUs of one kind, and an engine over them."""
 
     engine: Engine
     device: DeviceProperties
@@ -74,15 +74,17 @@ def _gpus(named: str | None, current: Context) -> tuple[list[int], DevicePropert
 
     count = torch.cuda.device_count()
     try:
-        chosen = list(range(count)) if named is None else [int(one) for one in named.split(",")]
+        chosen = list(range(count)) if named is None else [int(index) for index in named.split(",")]
     except ValueError:
         raise UsageError(f"--gpus {named}: numbers with commas between them are wanted, as 0,1") from None
     if not chosen or not set(chosen) <= set(range(count)) or len(set(chosen)) < len(chosen):
         raise UsageError(f"--gpus {named}: there are the GPUs 0 to {count - 1}")
     first = current.device(chosen[0])
-    other = [one for one in chosen if current.device(one) != first]
-    if other and named is not None:
-        raise UsageError(f"--gpus {named}: {other[0]} is {current.device(other[0]).name}, not {first.name}")
-    for one in other:
-        note(f"GPU {one} is left out: it is {current.device(one).name}, not {first.name}")
-    return [one for one in chosen if one not in other], first
+    different = [index for index in chosen if current.device(index) != first]
+    if different and named is not None:
+        raise UsageError(
+            f"--gpus {named}: {different[0]} is {current.device(different[0]).name}, not {first.name}"
+        )
+    for index in different:
+        note(f"GPU {index} is left out: it is {current.device(index).name}, not {first.name}")
+    return [index for index in chosen if index not in different], first

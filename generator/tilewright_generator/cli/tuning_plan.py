@@ -1,4 +1,4 @@
-"""What `tilewright tune --dry-run` says: what there would be to tune, and whether it could begin."""
+"""The dry run of `tilewright tune`: the problems that it would tune, and whether it could begin."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a run would begin with; `path` is where its results would go."""
+class TuningPlan:
+    """The beginning of a run; `path` is where its results would go."""
 
     family: Family[Any]
     registry: Registry
@@ -35,7 +35,7 @@ class Plan:
     built_only: bool
 
     def lines(self, problems: Sequence[Any]) -> Iterator[str]:
-        """For people: a summary, then the problems."""
+        """The lines for people: a summary, then the problems."""
         from tilewright.tools.benchmarking import dry_run, groups  # noqa: PLC0415 (`--help` needs no runtime)
 
         if not problems:
@@ -58,7 +58,7 @@ class Plan:
             yield f"  {word}: {fit}, {left}"
 
     def as_json(self, problems: Sequence[Any]) -> dict[str, Any]:
-        """For machines: each problem with its tactics, and why a real run would refuse, if it would."""
+        """The plan for JSON: each problem with its tactics, and the reason if a real run would refuse."""
         from tilewright.tools.benchmarking import groups  # noqa: PLC0415
 
         answer: dict[str, Any] = {
@@ -94,23 +94,25 @@ class Plan:
 
         yield f"  results would go to {self.path}"
         try:
-            found = tuning.Known(self.path, self.family, self.registry)
+            entries = tuning.Known(self.path, self.family, self.registry)
         except ForeignTunedFileError as error:
             yield f"  a real run would refuse: {error.message}"
             return
         except TunedFileError as error:
             yield f"  a real run would set that file aside: {error.message}"
             return
-        known, unseen = len(found.standing(problems)), len(found.unseen(problems))
-        more = "" if not known else ", and --again tunes them anew" if self.again else "; --again tunes them"
+        standing, unseen = len(entries.standing(problems)), len(entries.unseen(problems))
+        more = (
+            "" if not standing else ", and --again tunes them anew" if self.again else "; --again tunes them"
+        )
         if unseen and self.incumbents:
             more = ", beside which kernels are timed that it has not seen"
         elif unseen:
             more += f", --only-new the kernels that {unseen:,} of them have not seen"
-        yield f"  {known:,} of them {'has' if known == 1 else 'have'} an entry there{more}"
+        yield f"  {standing:,} of them {'has' if standing == 1 else 'have'} an entry there{more}"
 
     def _obstacles(self, standing: Standing, problem: Any) -> Iterator[str]:
-        """What is to be done about kernels that are not built."""
+        """The advice about kernels that are not built."""
         error = self._refusal(standing, problem)
         if error is not None:
             first, *rest = str(error).splitlines()

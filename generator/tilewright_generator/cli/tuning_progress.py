@@ -30,12 +30,12 @@ class Lines:
     def result(self, result: Result) -> None:
         self._done += 1
         if result.tactic is None:
-            said = f"no result: {_one_line(result.reason or '')}"
+            text = f"no result: {_one_line(result.reason or '')}"
         else:
-            said = f"{(result.seconds or 0) * 1e6:.2f} us {result.tactic}{_ahead(result)}{_beside(result)}"
+            text = f"{(result.seconds or 0) * 1e6:.2f} us {result.tactic}{_ahead(result)}{_beside(result)}"
         failed = f", {len(result.failures)} failed" if result.failures else ""
         timed = f"{result.legal} tactics fit, {result.tried} timed with variants{failed}"
-        self._told(f"[{self._done}/{self._total}] {result.problem}: {said} ({timed}, {result.elapsed:.1f} s)")
+        self._told(f"[{self._done}/{self._total}] {result.problem}: {text} ({timed}, {result.elapsed:.1f} s)")
         for failure in result.failures:
             what = "WRONG" if failure.wrong else "failed"
             self.message(f"  {what}: {failure.tactic}: {_one_line(failure.failure or '')}")
@@ -98,7 +98,7 @@ class Terminal(Lines):
 
 
 def progress_for(total: int, stream: TextIO | None = None) -> Lines:
-    """What suits the stream (default: stderr)."""
+    """The progress display that suits the stream (default: stderr)."""
     if verbosity.quiet():
         return Silent(total, sys.stderr)
     stream = sys.stderr if stream is None else stream
@@ -112,7 +112,7 @@ def _ahead(result: Result) -> str:
 
 
 def _beside(result: Result) -> str:
-    """What another library takes."""
+    """The time of another library, as text."""
     return (
         ""
         if result.peer is None or not result.seconds

@@ -1,4 +1,4 @@
-"""What `tilewright tune` does: problems are planned or tuned, files merged or drawn, results told."""
+"""Runs `tilewright tune`: plans or tunes problems, merges or draws files, reports results."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ class Tune:
                 problems = self._problems()
                 if settings.dry_run:
                     return self._plan(current, problems)
-                code, drawn = self._tune(current, problems)
-                files = [drawn]
+                code, target = self._tune(current, problems)
+                files = [target]
             if settings.report:
-                found = tuning_files.draw(settings, files, only, registry, self._described())
-                self._answer |= found
-                self._say(tuning_files.told(found))
+                drawn = tuning_files.draw(settings, files, only, registry, self._described())
+                self._answer |= drawn
+                self._say(tuning_files.told(drawn))
             if settings.as_json:
                 answers.print_json(self._answer)
             return code
 
     def _say(self, text: str) -> None:
-        """For people: --json prints an answer of its own."""
+        """Prints a line for people; --json prints an answer of its own."""
         if not self.settings.as_json:
             click.echo(text)
 
     def _problems(self) -> list[Any] | None:
-        """Those that are named; None where sizes are not: all that are tuned."""
+        """The problems that the options name; None without sizes, which means all tuned problems."""
         from tilewright.tools.benchmarking import problems, sizes  # noqa: PLC0415
 
         settings = self.settings
@@ -78,31 +78,31 @@ class Tune:
             )
 
     def _plan(self, current: Context, problems: Sequence[Any] | None) -> int:
-        """What would be tuned, on the GPU that is here or described."""
+        """Plans the tuning, on the present GPU or a described one."""
         from tilewright.architectures.device import H200  # noqa: PLC0415
 
         settings, device = self.settings, self._described() or H200
         path = self._file(device.name, self.family.name)
         incumbents = self._incumbents(path, current, problems)
-        plan = tuning_plan.Plan(
+        plan = tuning_plan.TuningPlan(
             self.family, current.registry, device, path, settings.options(), incumbents,
             again=settings.again, build=settings.build, built_only=settings.built_only,
         )  # fmt: skip
-        wanted = list(incumbents) if settings.only_new else problems or []
-        for line in () if settings.as_json else plan.lines(wanted):
+        chosen = list(incumbents) if settings.only_new else problems or []
+        for line in () if settings.as_json else plan.lines(chosen):
             self._say(line)
         if settings.as_json:
-            answers.print_json(plan.as_json(wanted))
+            answers.print_json(plan.as_json(chosen))
         return 0
 
     def _incumbents(self, path: Path, current: Context, problems: Sequence[Any] | None) -> dict[Any, Entry]:
-        """With --only-new: the entries, of these problems or all, that have not seen every kernel."""
+        """With --only-new: the entries of these problems, or of all, that have not seen every kernel."""
         from tilewright.tools.tuning.tuning import Known  # noqa: PLC0415
 
         if not self.settings.only_new:
             return {}
-        known = Known(path, self.family, current.registry)
-        return {one.entry.problem: one.entry for one in known.unseen(problems)}
+        entries = Known(path, self.family, current.registry)
+        return {unseen.entry.problem: unseen.entry for unseen in entries.unseen(problems)}
 
     def _described(self) -> DeviceProperties | None:
         """The GPU that --device names, else the one that is here."""
@@ -128,17 +128,17 @@ class Tune:
         with place.closing():
             path = self._file(place.device.name, self.family.name)
             incumbents = self._incumbents(path, current, problems)
-            wanted = list(incumbents) if self.settings.only_new else problems or []
-            self._make_ready(current, wanted, place.device)
+            chosen = list(incumbents) if self.settings.only_new else problems or []
+            self._make_ready(current, chosen, place.device)
             results: list[Result] = []
-            if wanted:
+            if chosen:
                 book = self._book(path, current, place)
-                wanted = wanted if incumbents else self._not_known(path, current, wanted)
-                results = self._measure(current, wanted, incumbents, book, place)
-            if not wanted:
+                chosen = chosen if incumbents else self._not_known(path, current, chosen)
+                results = self._measure(current, chosen, incumbents, book, place)
+            if not chosen:
                 self._say("nothing is left to tune")
-        wrong = any(failure.wrong for one in results for failure in one.failures)
-        return (1 if wrong or any(one.tactic is None for one in results) else 0), path
+        wrong = any(failure.wrong for result in results for failure in result.failures)
+        return (1 if wrong or any(result.tactic is None for result in results) else 0), path
 
     def _not_known(self, path: Path, current: Context, problems: list[Any]) -> list[Any]:
         """The problems without those that the file has an entry of, which are told."""
@@ -146,13 +146,13 @@ class Tune:
 
         if self.settings.again:
             return problems
-        found = Known(path, self.family, current.registry)
-        known, unseen = found.standing(problems), found.unseen(problems)
-        if known:
-            have = "has" if len(known) == 1 else "have"
+        entries = Known(path, self.family, current.registry)
+        standing, unseen = entries.standing(problems), entries.unseen(problems)
+        if standing:
+            have = "has" if len(standing) == 1 else "have"
             more = f", --only-new the kernels that {len(unseen):,} of them have not seen" if unseen else ""
-            note(f"{counted(len(known), 'problem')} {have} an entry in {path}; --again tunes them{more}")
-        return [one for one in problems if one not in known]
+            note(f"{counted(len(standing), 'problem')} {have} an entry in {path}; --again tunes them{more}")
+        return [problem for problem in problems if problem not in standing]
 
     def _place(self, current: Context) -> Place:
         settings = self.settings
@@ -166,7 +166,7 @@ class Tune:
 
         registry, settings = current.registry, self.settings
         everything = groups.of_family(self.family.name, registry)
-        for problem in {one.kind: one for one in problems}.values():
+        for problem in {problem.kind: problem for problem in problems}.values():
             standing = stand(everything, self.family, problem, device, registry)
             groups.ready(
                 [standing], self.family, problem, device=device, registry=registry, build=settings.build,
@@ -202,12 +202,12 @@ class Tune:
         progress.message(f"tuning {counted(len(problems), 'problem')} on {place}, into {book.path}")
         progress.begin()
         try:
-            for one in tune_problems(
+            for result in tune_problems(
                 problems, place.engine, site, book=book, options=self.settings.options(),
                 incumbents=incumbents,
             ):  # fmt: skip
-                results.append(one)
-                progress.result(one)
+                results.append(result)
+                progress.result(result)
         finally:
             progress.end()
             self._summarise(results, book.path)
@@ -215,15 +215,19 @@ class Tune:
         return results
 
     def _summarise(self, results: Sequence[Result], path: Path) -> None:
-        found = [one for one in results if one.seconds]
-        gains = [one.model_seconds / one.seconds for one in found if one.model_seconds and one.seconds]
-        seconds = sum(one.elapsed for one in results)
-        text = f"{counted(len(found), 'problem')} tuned in {seconds:.1f} s of a GPU, written to {path}"
+        successes = [result for result in results if result.seconds]
+        gains = [
+            result.model_seconds / result.seconds
+            for result in successes
+            if result.model_seconds and result.seconds
+        ]
+        seconds = sum(result.elapsed for result in results)
+        text = f"{counted(len(successes), 'problem')} tuned in {seconds:.1f} s of a GPU, written to {path}"
         if gains:
             mean = math.exp(math.fsum(map(math.log, gains)) / len(gains))
             text += f"; geomean {mean:.3f} times as fast as the cost model's first"
-        if len(found) < len(results):
-            text += f"; {len(results) - len(found)} without a result"
+        if len(successes) < len(results):
+            text += f"; {len(results) - len(successes)} without a result"
         self._say(text)
 
     def _note_results(self, results: Sequence[Result], place: Place) -> None:
@@ -234,7 +238,10 @@ class Tune:
         if settings.results is None and not settings.as_json:
             return
         head = environment(place.device) | {"family": self.family.name, "where": str(place)}
-        self._answer = head | {"settings": settings.to_json(), "results": [one.as_json() for one in results]}
+        self._answer = head | {
+            "settings": settings.to_json(),
+            "results": [result.as_json() for result in results],
+        }
         if settings.results is not None:
             (output,) = (file for file in settings.outputs() if file.path == settings.results)
             output.write(json.dumps(self._answer, indent=1, default=str) + "\n")

@@ -1,4 +1,4 @@
-"""What `tilewright tune` is asked: its options, and which of them go together."""
+"""The settings of `tilewright tune`: its options, and which of them go together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Settings:
     root: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """For a record."""
+        """The settings for a record."""
         return {name: value for name, value in asdict(self).items() if name != "words"} | {**self.words}
 
     @property
@@ -56,7 +56,7 @@ class Settings:
         return bool(self.sizes or self.given or self.only_new)
 
     def check(self, files: Sequence[Path]) -> None:
-        """What needs to be known before anything is measured for minutes."""
+        """Checks the options before measuring for minutes."""
         for first, second in (
             ("build", "built_only"), ("keep", "exhaustive"), ("seconds", "exhaustive"), ("on_ray", "gpus"),
             ("again", "only_new"),

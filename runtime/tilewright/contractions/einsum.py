@@ -1,4 +1,4 @@
-"""Products of two tensors, written as `torch.einsum` writes them: each is one product of views."""
+"""Products of two tensors in the notation of `torch.einsum`, each computed as one product of views."""
 
 from __future__ import annotations
 
@@ -72,23 +72,26 @@ def einsum(
             if fast_path.launch(key, (a, b, added, out, alpha, beta), wants):
                 return out
         except AttributeError:
-            key = None  # what is no tensor is refused below
-    found = lowered_call(equation, a, b, out=out, c=c, out_dtype=out_dtype)
+            key = None  # an argument that is no tensor is refused below
+    lowered = lowered_call(equation, a, b, out=out, c=c, out_dtype=out_dtype)
     try:
-        made: torch.Tensor = found.op(
-            found.left, found.right, out=found.out, out_dtype=out_dtype, c=found.c, alpha=alpha, beta=beta
-        )
+        result: torch.Tensor = lowered.op(
+            lowered.left, lowered.right, out=lowered.out, out_dtype=out_dtype, c=lowered.c, alpha=alpha,
+            beta=beta,
+        )  # fmt: skip
     except ArgumentError as error:
-        if found.swapped:
+        if lowered.swapped:
             _rename(error)
         raise
     if key is not None:
-        fast_path.keep_launcher(key, lambda: _launcher(found, (a, b, added, out), alpha, beta))
-    return out if out is not None else found.made if found.made is not None else made.view(found.shape)
+        fast_path.keep_launcher(key, lambda: _launcher(lowered, (a, b, added, out), alpha, beta))
+    if out is not None:
+        return out
+    return lowered.result if lowered.result is not None else result.view(lowered.shape)
 
 
 def _rename(error: ArgumentError) -> None:
-    """Says einsum's name of an operand of a product whose operands have changed places."""
+    """Replaces the operand's name in an error by einsum's, if the operands are swapped."""
     named = {"a": "b", "b": "a"}.get(error.argument)
     if named is not None:
         reason = error.message.removeprefix(f"{error.argument}: ")
@@ -97,17 +100,17 @@ def _rename(error: ArgumentError) -> None:
 
 
 class LoweredCall(NamedTuple):
-    """The call of an op that an einsum becomes."""
+    """The call of the op that computes an einsum."""
 
     op: Callable[..., torch.Tensor]  # gemm, or reduced_gemm
     left: torch.Tensor
     right: torch.Tensor
-    out: torch.Tensor | None  # a view of the einsum's `out`, or of `made`
+    out: torch.Tensor | None  # a view of the einsum's `out`, or of `result`
     c: torch.Tensor | None
     swapped: bool  # left is b
-    copies: bool  # an operand is copied for it
-    made: torch.Tensor | None  # the einsum's result, where the caller brings none and the op makes none
-    shape: tuple[int, ...]  # of the einsum's result
+    copies: bool  # whether an operand is copied
+    result: torch.Tensor | None  # the einsum's result, if neither the caller nor the op makes it
+    shape: tuple[int, ...]  # the shape of the einsum's result
 
 
 def lowered_call(
@@ -121,38 +124,39 @@ def lowered_call(
 ) -> LoweredCall:
     """The call, with its arguments, that computes an einsum. Raises ArgumentError."""
     if not isinstance(equation, str):
-        raise ArgumentTypeError("equation", f"it is a {type(equation).__name__}; a str is wanted")
-    for name, given in (("a", a), ("b", b), ("out", out), ("c", c)):
-        if given is not None or name in ("a", "b"):
-            check_strided(name, given)
-    find = lower.__wrapped__ if fast_path.traced() else lower  # symbols for extents have no hash
+        raise ArgumentTypeError("equation", f"expected a str, got {type(equation).__name__}")
+    for name, tensor in (("a", a), ("b", b), ("out", out), ("c", c)):
+        if tensor is not None or name in ("a", "b"):
+            check_strided(name, tensor)
+    find = lower.__wrapped__ if fast_path.traced() else lower  # symbolic extents have no hash
     both_16_bit = a.dtype == b.dtype and a.dtype in (torch.bfloat16, torch.float16)
     written = (None if out is None else _layout(out), None if c is None else _layout(c))
     way = find(equation, (_layout(a), _layout(b)), written, both_16_bit)
     left, right = (b, a) if way.swapped else (a, b)
     left, right = _viewed(left, way.left, "ab"[way.swapped]), _viewed(right, way.right, "ba"[way.swapped])
-    made = None
+    result = None
     if out is None and way.out is not None:
-        out = made = torch.empty(way.shape, dtype=_type_of_result(a, b, out_dtype), device=a.device)
+        out = result = torch.empty(way.shape, dtype=_type_of_result(a, b, out_dtype), device=a.device)
     to = None if out is None or way.out is None else _viewed(out, way.out, "out")
     added = None if c is None or way.c is None else _viewed(c, way.c, "c")
     copies = way.left.layout is None or way.right.layout is None
     op = reduced_gemm if way.reduced else gemm
-    return LoweredCall(op, left, right, to, added, way.swapped, copies, made, way.shape)
+    return LoweredCall(op, left, right, to, added, way.swapped, copies, result, way.shape)
 
 
 def _launcher(
-    found: LoweredCall, passed: tuple[torch.Tensor | None, ...], alpha: float, beta: float
+    lowered: LoweredCall, passed: tuple[torch.Tensor | None, ...], alpha: float, beta: float
 ) -> Launcher | None:
-    """A launcher that takes an einsum's own a, b, c and out, laid out as `passed`, then alpha and beta. None
-    where an operand is copied, or the call is more than a launch."""
-    if found.copies:
+    """A launcher that takes an einsum's own a, b, c and out, with the layouts of `passed`, then alpha and
+    beta. None if an operand is copied, or if the call is more than a launch."""
+    if lowered.copies:
         return None
     a, b, c, out = passed
-    left, right = ("b", "a") if found.swapped else ("a", "b")
+    left, right = ("b", "a") if lowered.swapped else ("a", "b")
     return call_planning.launcher_of_call(
-        found.op, {left: a, right: b, "c": c, "out": out, "alpha": alpha, "beta": beta},
-        found.left, found.right, out=found.out, c=None if c is None else found.c, alpha=alpha, beta=beta,
+        lowered.op, {left: a, right: b, "c": c, "out": out, "alpha": alpha, "beta": beta},
+        lowered.left, lowered.right, out=lowered.out, c=None if c is None else lowered.c, alpha=alpha,
+        beta=beta,
     )  # fmt: skip
 
 
@@ -161,22 +165,23 @@ def _layout(tensor: torch.Tensor) -> Layout:
 
 
 def _viewed(tensor: torch.Tensor, view: View, name: str) -> torch.Tensor:
-    """A tensor as the product takes it; `name` is the argument's."""
+    """The view of a tensor that the product takes; `name` is the argument's."""
     if view.layout is not None and not fast_path.traced():
         return tensor.as_strided(*view.layout)  # in one step
     if view.layout is None:
         log.warning("einsum: copies %s %s, whose strides are %s", name, dims(tensor.shape), tensor.stride())
-    # A program that is exported is run with tensors of other strides, too: as_strided would take these for
-    # theirs. What is written is never copied.
+    # An exported program also runs with tensors of other strides, for which as_strided would be wrong. A
+    # tensor that is written is never copied.
     ordered = tensor.permute(view.order)
-    found = ordered.view(view.shape) if name == "out" else ordered.reshape(view.shape)
-    return found.mT if view.transposed else found
+    merged = ordered.view(view.shape) if name == "out" else ordered.reshape(view.shape)
+    return merged.mT if view.transposed else merged
 
 
 def _type_of_result(a: torch.Tensor, b: torch.Tensor, asked: torch.dtype | None) -> torch.dtype:
-    """The type of a result that is made here, as `gemm` chooses it; any, for operands that `gemm` refuses.
+    """The type of a result that is made here, as `gemm` chooses it; any type for operands that `gemm`
+    refuses.
 
-    Raises ArgumentTypeError where `asked` is none that such a product has.
+    Raises ArgumentTypeError if `asked` is not a type of such a product.
     """
     of_each = {tuple(map(dtype_of, types)): tuple(map(dtype_of, d)) for types, d in OUTPUTS.items()}
     legal = of_each.get((a.dtype, b.dtype), (a.dtype,))
@@ -184,5 +189,5 @@ def _type_of_result(a: torch.Tensor, b: torch.Tensor, asked: torch.dtype | None)
         return legal[0]
     check_dtype("out_dtype", asked)
     if (a.dtype, b.dtype) in of_each and asked not in legal:
-        raise ArgumentTypeError("out_dtype", f"it is {asked}; one of {dtypes(legal)} is wanted")
+        raise ArgumentTypeError("out_dtype", f"expected one of {dtypes(legal)}, got {asked}")
     return asked if asked in legal else legal[0]

@@ -34,11 +34,11 @@ class Contraction:
 
 
 def contraction(equation: str) -> Contraction:
-    """Raises ArgumentError where an equation is no product of two tensors."""
+    """The letters of an equation. Raises ArgumentError if it is no product of two tensors."""
     operands, arrow, out = equation.replace(" ", "").partition("->")
     a, comma, b = operands.partition(",")
     if not (arrow and comma) or not all(term.isalpha() for term in (a, b, out) if term):
-        raise _wrong(equation, "'ab,bc->ac', two tensors and their product, is wanted")
+        raise _wrong(equation, "expected two tensors and their product, such as 'ab,bc->ac'")
     for term in (a, b, out):
         if len(set(term)) != len(term):
             raise _wrong(equation, f"{term!r} has a letter twice, which no matrix has")
@@ -63,15 +63,16 @@ def contraction(equation: str) -> Contraction:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor as the product takes it: permuted, and the letters of each group merged to one extent.
+    """The view of a tensor that the product takes: permuted, with the letters of each group merged to one
+    extent.
 
-    `layout`: that view's; None where letters of a group are not adjacent in memory, so that the tensor has to
-    be copied.
+    `layout`: the layout of the view; None if the letters of a group are not adjacent in memory, so that the
+    tensor must be copied.
     """
 
-    order: tuple[int, ...]  # of the tensor's dimensions
+    order: tuple[int, ...]  # the permutation of the tensor's dimensions
     shape: tuple[int, ...]  # an extent for each group
-    transposed: bool = False  # of the last two dimensions, after that
+    transposed: bool = False  # whether the last two dimensions are swapped after the permutation
     layout: Layout | None = None
 
 
@@ -80,11 +81,11 @@ class Lowering:
     """How an equation is computed for tensors of given layouts."""
 
     swapped: bool  # left is b
-    reduced: bool  # products of a batch are added up, by an op that does so
+    reduced: bool  # the products of a batch are added up, by `reduced_gemm`
     left: View
     right: View
-    shape: tuple[int, ...]  # of the einsum's result
-    out: View | None  # of the tensor that is written; None: the op makes its result
+    shape: tuple[int, ...]  # the shape of the einsum's result
+    out: View | None  # the view of the tensor that is written; None: the op makes its result
     c: View | None
 
 
@@ -95,31 +96,31 @@ def lower(
     written: tuple[Layout | None, Layout | None],
     both_16_bit: bool,
 ) -> Lowering:
-    """Lowers an equation for the layouts of a and b (`read`), and of out and c where they are given
-    (`written`). `both_16_bit`: whether a and b have the same 16-bit type, as products that are added up want.
+    """Lowers an equation for the layouts of a and b (`read`), and of out and c if the caller passes them
+    (`written`). `both_16_bit`: whether a and b have the same 16-bit type, as `reduced_gemm` requires.
 
-    Raises ArgumentError where the equation is no product, or extents or strides do not fit it.
+    Raises ArgumentError if the equation is no product, or if extents or strides do not fit it.
     """
     terms, (a, b) = contraction(equation), read
     extents = _extents(equation, terms, a, b)
     shape = tuple(extents[letter] for letter in terms.out)
     groups = (terms.batch, terms.rows, terms.columns)
     views: list[View | None] = []
-    for name, given in zip(("out", "c"), written, strict=True):
-        if given is not None and tuple(given[0]) != shape:
-            raise ArgumentError(name, f"its shape is {dims(given[0])}; {dims(shape)} is wanted: {equation}")
-        view = None if given is None else _view(terms.out, groups, given)
-        if given is not None and view is not None and view.layout is None:
+    for name, layout in zip(("out", "c"), written, strict=True):
+        if layout is not None and tuple(layout[0]) != shape:
+            raise ArgumentError(name, f"its shape is {dims(layout[0])}; expected {dims(shape)}: {equation}")
+        view = None if layout is None else _view(terms.out, groups, layout)
+        if layout is not None and view is not None and view.layout is None:
             together = " and ".join(group for group in groups if len(group) > 1)
-            message = f"its strides are {given[1]}; {together} are wanted to follow one another in memory"
+            message = f"its strides are {layout[1]}; expected {together} to be adjacent in memory"
             raise ArgumentError(name, message)
         views.append(view)
     if written[0] is None and "".join(groups) != terms.out:
-        views[0] = made = _view(terms.out, groups, (shape, _contiguous_strides(shape)))
-        if made.layout is None:
-            apart = next(one for one in groups if len(one) > 1 and one not in terms.out)
-            reason = f"{apart!r} are one extent, whose letters are wanted side by side in the product"
-            raise _wrong(equation, f"{reason}: write '->{''.join(groups)}', and permute what comes of it")
+        views[0] = result = _view(terms.out, groups, (shape, _contiguous_strides(shape)))
+        if result.layout is None:
+            apart = next(group for group in groups if len(group) > 1 and group not in terms.out)
+            reason = f"expected the letters {apart!r}, which are one extent, side by side in the product"
+            raise _wrong(equation, f"{reason}: write '->{''.join(groups)}', and permute the result")
     left, right = (b, a) if terms.swapped else (a, b)
     batches = _reduced_batches(terms, left, right) if both_16_bit else None
     operands = batches or (
@@ -131,10 +132,10 @@ def lower(
 
 def _extents(equation: str, terms: Contraction, a: Layout, b: Layout) -> dict[str, int]:
     extents: dict[str, int] = {}
-    given = (terms.right, terms.left) if terms.swapped else (terms.left, terms.right)
-    for name, term, (shape, _) in zip("ab", given, (a, b), strict=True):
+    own_terms = (terms.right, terms.left) if terms.swapped else (terms.left, terms.right)
+    for name, term, (shape, _) in zip("ab", own_terms, (a, b), strict=True):
         if len(shape) != len(term):
-            raise ArgumentError(name, f"its shape is {dims(shape)}; {term!r} is wanted: {equation}")
+            raise ArgumentError(name, f"its shape is {dims(shape)}; expected {term!r}: {equation}")
         for letter, extent in zip(term, shape, strict=True):
             if extents.setdefault(letter, extent) != extent:
                 raise ArgumentError(name, f"{letter!r} is {extent} and a's is {extents[letter]}: {equation}")
@@ -144,28 +145,28 @@ def _extents(equation: str, terms: Contraction, a: Layout, b: Layout) -> dict[st
 def _view(term: str, groups: tuple[str, ...], layout: Layout) -> View:
     """The view of a tensor with an extent for each group of letters (without a batch, a matrix)."""
     kept = groups if groups[0] else groups[1:]
-    found, apart = [], False
+    lines, apart = [], False
     for group in kept:
         extent, step = 1, 1
         for letter in reversed(group):
-            own, stride = (each[term.index(letter)] for each in layout)
+            own, stride = (numbers[term.index(letter)] for numbers in layout)
             if extent == 1:
                 extent, step = own, stride
                 continue
-            # Where there is no element, strides say nothing.
+            # The strides of a tensor without elements are arbitrary.
             if own != 1 and stride != extent * step and 0 not in [layout[0][term.index(x)] for x in group]:
                 apart = True
             extent *= own
-        found.append((extent, step))
+        lines.append((extent, step))
     order = tuple(term.index(letter) for group in kept for letter in group)
-    merged, steps = tuple(extent for extent, _ in found), tuple(step for _, step in found)
+    merged, steps = tuple(extent for extent, _ in lines), tuple(step for _, step in lines)
     return View(order, merged, layout=None if apart else (merged, steps))
 
 
 def _reduced_batches(terms: Contraction, left: Layout, right: Layout) -> tuple[View, View] | None:
-    """The operands as batches whose products are added up: where the letters of the sum cannot be one extent,
-    the first of them count a batch and the others are k, which has to be contiguous. None where one product
-    does, or where TMA cannot read the operands so."""
+    """The operands as batches whose products are added up. If the letters of the sum cannot be one extent,
+    the first of them become a batch and the others k, which must be contiguous. None if one product is
+    enough, or if TMA cannot read the operands as batches."""
     for cut in range(len(terms.summed)) if not terms.batch else ():
         outer, inner = terms.summed[:cut], terms.summed[cut:]
         a = _view(terms.left, (outer, terms.rows, inner), left)
@@ -173,7 +174,7 @@ def _reduced_batches(terms: Contraction, left: Layout, right: Layout) -> tuple[V
         if a.layout is None or b.layout is None:
             continue
         if not outer:
-            return None  # one product does
+            return None  # one product is enough
         (batch, n, k), (of_batch, of_n, of_k) = b.layout
         transposed = replace(b, transposed=True, layout=((batch, k, n), (of_batch, of_k, of_n)))
         return (a, transposed) if _readable(a.layout) and _readable(b.layout) else None
@@ -181,11 +182,11 @@ def _reduced_batches(terms: Contraction, left: Layout, right: Layout) -> tuple[V
 
 
 def _readable(batch: Layout) -> bool:
-    """Whether TMA can load rows of [batch, rows, k] of 16-bit elements. A k of 1 does not come here: it is
-    one extent with the batch."""
+    """Whether TMA can load the rows of 16-bit elements [batch, rows, k]. A k of 1 does not occur: it is one
+    extent with the batch."""
     unit = TMA_BYTES // 2
-    *others, inner = batch[1]
-    return inner == 1 and not any(step % unit for step in others)
+    *outer, inner = batch[1]
+    return inner == 1 and not any(step % unit for step in outer)
 
 
 def _contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

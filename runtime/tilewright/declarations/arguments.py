@@ -93,7 +93,7 @@ def launchable(
     if unknown := [name for name in passed if name not in of_problem and name not in members]:
         raise ValueError(f"{interface.family} takes no {', '.join(unknown)}")
     order = [name for name in passed if name in of_problem]
-    if left_out := [name for name, one in of_problem.items() if one is not None and name not in order]:
+    if left_out := [name for name, tensor in of_problem.items() if tensor is not None and name not in order]:
         raise ValueError(f"calls pass no {', '.join(left_out)}, which this one has")
     operands: list[tuple[int, ...]] = []
     for name in order:

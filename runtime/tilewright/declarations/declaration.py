@@ -165,8 +165,8 @@ class Code:
         return self.what.name if isinstance(self.what, Codes) else self.what
 
     def value(self, problem: Any) -> int:
-        found = getattr(problem, self.name) if self.of is None else self.of(problem)
-        return self.what[found] if isinstance(self.what, Codes) else int(found)
+        value = getattr(problem, self.name) if self.of is None else self.of(problem)
+        return self.what[value] if isinstance(self.what, Codes) else int(value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

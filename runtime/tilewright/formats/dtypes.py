@@ -9,8 +9,8 @@ from tilewright.formats.types import TYPES
 
 def dtype_of(name: str) -> torch.dtype:
     """The type of tensors of elements of a type of `types.TYPES`."""
-    found: torch.dtype = getattr(torch, TYPES[name].torch)
-    return found
+    dtype: torch.dtype = getattr(torch, TYPES[name].torch)
+    return dtype
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

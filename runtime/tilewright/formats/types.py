@@ -36,16 +36,16 @@ TYPES = {
 
 
 TMA_BYTES = 16
-"""Of which TMA wants addresses, leading dimensions and batch strides to be multiples."""
+"""The alignment in bytes that TMA requires of addresses, leading dimensions and batch strides."""
 
 
 def bits(name: str) -> int:
-    """Of one element."""
+    """The bits of one element."""
     return TYPES[name].bits
 
 
 def bytes_of(name: str) -> int:
-    """Of one element of a type that has whole bytes."""
+    """The bytes of one element of a type that has whole bytes."""
     return bits(name) // 8
 
 

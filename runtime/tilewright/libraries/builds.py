@@ -1,4 +1,4 @@
-"""Builds that calls need: whether a kernel may be built now, what speaks against it, and the build itself."""
+"""Builds that calls need: whether a kernel may be built now, the obstacles, and the build itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def jit_allowed() -> bool:
 
 @functools.cache
 def headers_release(path: str | None) -> str | None:
-    """The release of the CUTLASS headers of a build where CUTLASS_PATH is `path`; None without any."""
+    """The release of the CUTLASS headers of a build if CUTLASS_PATH is `path`; None if there are no
+    headers."""
     from tilewright.compile import cutlass  # noqa: PLC0415 (a lookup needs no build)
 
     include = cutlass.find_cutlass(path, [])
@@ -38,8 +39,8 @@ def headers_release(path: str | None) -> str | None:
 
 
 def build_kernel(table: Table, kernel: str) -> None:
-    """Compiles a kernel and links it with what its module has. Raises what a build raises, UncompilableError
-    where the compilers refuse the kernel."""
+    """Compiles a kernel and links it with its module's other built kernels. Raises what a build raises, and
+    UncompilableError if the compilers refuse the kernel."""
     from tilewright.compile import building, progress  # noqa: PLC0415
 
     report = building.build([table], select=[kernel], progress=progress.progress_for())
@@ -52,31 +53,33 @@ class Builds:
     def __init__(self, build: Callable[[Table, str], None] = build_kernel) -> None:
         self._build = build
         self._lock = fork_safe_lock()
-        self._under_way: dict[tuple[int, str], threading.Lock] = {}  # by process: a child builds for itself
-        self._refused: dict[str, str] = {}  # by kernel, why it was refused; "" where it was not
-        self._remembered: dict[str, set[str]] | None = None  # in the cache
+        self._under_way: dict[
+            tuple[int, str], threading.Lock
+        ] = {}  # by process, because a child builds for itself
+        self._refused: dict[str, str] = {}  # by kernel, why it was refused; "" if it was not
+        self._remembered: dict[str, set[str]] | None = None  # keys of refused kernels in the cache
         self._planner: Planner | None = None
 
     def forget(self) -> None:
-        """Looks again, when next asked, for what was refused."""
+        """Forgets refusals; the next question reads them again."""
         with self._lock:
             self._refused.clear()
             self._remembered = self._planner = None
 
     @contextmanager
     def turn(self, kernel: str) -> Iterator[None]:
-        """Held while a kernel is built, so that two threads do not build it twice."""
+        """A lock that is held while a kernel is built, so that two threads do not build it twice."""
         with self._lock:
             lock = self._under_way.setdefault((os.getpid(), kernel), threading.Lock())
         with lock:
             yield
 
     def build(self, table: Table, record: KernelRecord) -> None:
-        """Builds a kernel. Raises UncompilableError where the compilers refuse it, or have."""
+        """Builds a kernel. Raises UncompilableError if the compilers refuse it, or have refused it."""
         if reason := self.refusal(table, record):
             raise UncompilableError(reason, hint=f"`{command(table, record)}` tries it again.")
         log.warning(
-            "compiling %s (seconds, or minutes where CUTLASS is in it; `%s` does it ahead of time)",
+            "compiling %s (seconds, or minutes with CUTLASS; `%s` does it ahead of time)",
             record.name,
             command(table, record),
         )
@@ -87,9 +90,9 @@ class Builds:
             raise
 
     def obstacle(self, table: Table, record: KernelRecord) -> str:
-        """Why a kernel that is not built cannot be built here; "" where nothing is known to be in the way."""
+        """Why a kernel that is not built cannot be built here; "" if no obstacle is known."""
         if record.cutlass:
-            from tilewright.compile.cutlass import satisfies  # noqa: PLC0415 (asked of few kernels)
+            from tilewright.compile.cutlass import satisfies  # noqa: PLC0415 (few kernels need it)
 
             release = headers_release(os.environ.get("CUTLASS_PATH"))
             if release is None or not satisfies(release, record.cutlass):
@@ -97,8 +100,8 @@ class Builds:
         return "it does not compile" if self.refusal(table, record) else ""
 
     def refusal(self, table: Table, record: KernelRecord) -> str:
-        """Why the compilers refused a kernel when it was last tried from this source with this toolchain, by
-        this process or another; "" where they did not."""
+        """Why the compilers refused a kernel in the last attempt with this source and toolchain, in this
+        process or another; "" if they did not."""
         with self._lock:
             if record.name not in self._refused:
                 if reason := self._recall(table, record):
@@ -108,11 +111,11 @@ class Builds:
             return self._refused[record.name]
 
     def _note(self, record: KernelRecord, reason: str) -> None:
-        """Remembers, and says so once."""
+        """Remembers a refusal, and logs it once."""
         with self._lock:
             self._refused[record.name] = reason
         log.warning(
-            "%s does not compile here, and is passed over until its source or the toolchain is another: %s",
+            "%s does not compile here, and is passed over until its source or the toolchain changes: %s",
             record.name, reason,
         )  # fmt: skip
 
@@ -128,15 +131,15 @@ class Builds:
             return ""
         try:
             unit = self._plan(store).unit(table, record)
-        except TilewrightError as error:  # no toolchain, say: a build will say so
+        except TilewrightError as error:  # for instance, no toolchain: a build will say so
             log.debug("%s was refused once, and the key it has now is not known: %s", record.name, error)
             return ""
-        if unit.entry is not None:  # compiled, and perhaps not to what its row demands
+        if unit.entry is not None:  # compiled, but perhaps not as its row demands
             return unit.report().refusal
         return refusals.reason(store, record.name, unit.key) if unit.key in keys else ""
 
     def _plan(self, store: Store) -> Planner:
-        """To find a toolchain takes half a second."""
+        """The planner, made once, because finding a toolchain takes half a second."""
         from tilewright.compile.planning import Planner  # noqa: PLC0415
         from tilewright.compile.toolchain import find_toolchain  # noqa: PLC0415
 
@@ -146,14 +149,14 @@ class Builds:
 
 
 def command(table: Table, record: KernelRecord) -> str:
-    """What builds a kernel ahead of time."""
+    """The command that builds a kernel ahead of time."""
     shipped = " --shipped" if table.folder.parent == paths.shipped_generated_dir() else ""
     return f"tilewright build{shipped} --filter {shlex.quote(record.name)}"
 
 
 def not_built(table: Table, record: KernelRecord, reasons: str) -> NotBuiltError:
-    """Of a kernel that is not built, where it may not be built now; `reasons` is why libraries were passed
-    over, to go at the end of a sentence."""
+    """The error for a kernel that is not built and may not be built now. `reasons`: why libraries were passed
+    over, as the end of a sentence."""
     return NotBuiltError(
         f"{record.name} is not built, or was built from another source, and TILEWRIGHT_JIT=0 "
         f"forbids to build it now{reasons}",

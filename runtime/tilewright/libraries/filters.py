@@ -1,4 +1,4 @@
-"""`--filter`: choosing kernels by name (`gemm_*_coop*`) or by field (`tile=128x*,256x128x64`)."""
+"""`--filter`: chooses kernels by name (`gemm_*_coop*`) or by field (`tile=128x*,256x128x64`)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from re import Pattern, compile
 from tilewright.base.spelling import did_you_mean, listed, text
 from tilewright.errors import ArgumentError
 
-NOT = "~"  # before a term; a shell leaves it alone, also in double quotes, as it does not leave "!"
-SIDES = {"m_tile": 0, "n_tile": 1, "k_tile": 2}  # of `tile`, where a family has one
-_ARCH = compile(r"sm_?(\d+)([af]?)")  # a target, or without its last letter all of the same number
+NOT = "~"  # before a negated term; unlike "!", a shell does not expand it in double quotes
+SIDES = {"m_tile": 0, "n_tile": 1, "k_tile": 2}  # positions in `tile`, if a family has it
+_ARCH = compile(r"sm_?(\d+)([af]?)")  # a target; without its last letter, all targets of the number
 
 Lookup = Callable[[str], object]
-"""A kernel's field by name; KeyError or AttributeError where its family has not the field."""
+"""A kernel's field by name; KeyError or AttributeError if its family does not have the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """One condition. `field` is empty where it is one on the name."""
+    """One condition. `field` is empty if the condition is on the name."""
 
     field: str
     pattern: Pattern[str]
     negated: bool
 
     def holds(self, name: str, value: Lookup) -> bool:
-        return self._found(name, value) is not self.negated
+        return self._matches(name, value) is not self.negated
 
-    def _found(self, name: str, value: Lookup) -> bool:
-        """A field that the kernel's family has not is not met: `~field=...` holds there."""
+    def _matches(self, name: str, value: Lookup) -> bool:
+        """Whether the pattern matches. It does not match a field that the family lacks, so `~field=...`
+        holds."""
         try:
             subject = text(_value(value, self.field)) if self.field else name
         except (AttributeError, KeyError):
@@ -40,15 +41,15 @@ class _Term:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Terms that a kernel must all meet. An empty filter takes every kernel."""
+    """Terms, all of which a kernel must meet. Every kernel meets an empty filter."""
 
     terms: tuple[_Term, ...] = ()
 
     @classmethod
     def parse(cls, terms: Iterable[str], known: Iterable[str]) -> Filter:
-        """Read terms: a glob on names, or `field=glob[,glob...]` for a field in `known`; `~` before one turns
-        it round. Where `tile` is known, so are its sides: m_tile, n_tile and k_tile."""
-        found, fields = [], set(known)
+        """Reads terms: a glob on names, or `field=glob[,glob...]` for a field in `known`; `~` before a term
+        negates it. If `tile` is known, so are its sides: m_tile, n_tile and k_tile."""
+        conditions, fields = [], set(known)
         fields |= set(SIDES) if "tile" in fields else set()
         for term in terms:
             negated, key, globs = _parts(term)
@@ -59,8 +60,8 @@ class Filter:
             if key and key not in fields:
                 hint = did_you_mean(key, fields) or f"; there are: {', '.join(sorted(fields))}"
                 raise ArgumentError(f"--filter {term}", f"no field {key!r}{hint}")
-            found.append(_Term(key, _any_of(key, globs), negated))
-        return cls(tuple(found))
+            conditions.append(_Term(key, _any_of(key, globs), negated))
+        return cls(tuple(conditions))
 
     def __bool__(self) -> bool:
         return bool(self.terms)
@@ -71,24 +72,24 @@ class Filter:
 
 
 def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[str], Iterable[object]]) -> str:
-    """What there is instead, for each term that no kernel meets; `values` gives a field's, of all kernels."""
+    """Hints for the terms that no kernel meets. `values` returns the values of a field of all kernels."""
     hints = []
     for term in terms:
         negated, key, globs = _parts(term)
         if negated:
             continue
         if key:
-            there = {text(_side(key, value)) for value in values("tile" if key in SIDES else key)}
-            if not any(map(_any_of(key, globs).fullmatch, there)):
-                meant = did_you_mean(globs, there) if globs.isidentifier() else ""
-                hints.append(f"; {key} is one of: {listed(_sorted(there))}{meant}")
+            values_of_field = {text(_side(key, value)) for value in values("tile" if key in SIDES else key)}
+            if not any(map(_any_of(key, globs).fullmatch, values_of_field)):
+                meant = did_you_mean(globs, values_of_field) if globs.isidentifier() else ""
+                hints.append(f"; {key} is one of: {listed(_sorted(values_of_field))}{meant}")
         elif not set(term) & set("*?[,") and term not in names and any(term in name for name in names):
             hints.append(f"; did you mean '*{term}*'?")
     return "".join(hints)
 
 
 def _parts(term: str) -> tuple[bool, str, str]:
-    """Whether a term is turned round, its field (empty for a name) and its globs."""
+    """Whether a term is negated, its field (empty for a name) and its globs."""
     bare = term.removeprefix(NOT)
     key, equals, globs = bare.partition("=")
     return (bare != term, key, globs) if equals else (bare != term, "", bare)
@@ -99,7 +100,7 @@ def _value(value: Lookup, field: str) -> object:
 
 
 def _side(field: str, value: object) -> object:
-    """Of a tile (a tuple, or a table's list) the side that the field names; of another field its value."""
+    """The side of a tile (a tuple, or a table's list) that the field names; for other fields, the value."""
     return value[SIDES[field]] if field in SIDES and isinstance(value, (tuple, list)) else value
 
 
@@ -112,8 +113,8 @@ def _any_of(field: str, globs: str) -> Pattern[str]:
 
 
 def _pattern(field: str, glob: str) -> str:
-    """A regular expression. A target is also known without its underscore, and without its last letter: by
-    `sm103` are meant sm_103a, sm_103f and sm_103."""
+    """A regular expression for a glob. A target may lack its underscore and its last letter: `sm103` means
+    sm_103a, sm_103f and sm_103."""
     target = _ARCH.fullmatch(glob) if field == "arch" else None
     if target is None:
         return translate(glob)

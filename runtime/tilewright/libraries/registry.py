@@ -1,4 +1,4 @@
-"""All that is known of kernels: what the tables list, what is built of it, what runs on which GPU."""
+"""The registry of kernels: which kernels the tables list, are built, and run on a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("tilewright")
 
 
 def _close(word: str, known: Iterable[str], most: int) -> list[str]:
-    """What may have been meant."""
+    """The known words that a misspelt word may mean."""
     from difflib import get_close_matches  # noqa: PLC0415 (a millisecond, and most words are right)
 
     return get_close_matches(word, known, most)
@@ -40,18 +40,18 @@ MOST_NAME = 200  # characters of a name in a message
 
 
 class BuiltLibrary(Protocol):
-    """What the registry needs of `tilewright.compile.library.LibraryRecord`."""
+    """The part of `tilewright.compile.library.LibraryRecord` that the registry needs."""
 
     @property
     def path(self) -> Path: ...
 
     @property
     def toolchain(self) -> Mapping[str, str]:
-        """What it was built with: releases of "nvcc", "host" and "cutlass"."""
+        """The toolchain that built it: releases of "nvcc", "host" and "cutlass"."""
         ...
 
     def holds(self, record: KernelRecord) -> bool:
-        """Whether the kernel is inside, made of the source that the record knows."""
+        """Whether it holds the kernel, compiled from the source that the record names."""
         ...
 
 
@@ -64,8 +64,8 @@ def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
 class Registry:
     """The kernels of every module below `generated` (default: the installed ones).
 
-    Tables and the list of built libraries are read when first asked for; `refresh` reads the latter
-    again. Safe under threads; while one builds a kernel, the others get what is built.
+    Tables and the list of built libraries are read when they are first asked for; `refresh` reads the list
+    again. The registry is thread-safe. While one thread builds a kernel, other threads get the built ones.
     """
 
     def __init__(
@@ -82,10 +82,12 @@ class Registry:
         self._tables: dict[str, Table] | None = None
         self._home: dict[str, Table] = {}
         self._runnable: dict[tuple[str, Capability], Rows] = {}
-        self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, those that may load
-        self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, as far as asked
-        self.changes = 0  # counts changes of what is built: who has chosen kernels before one chooses again
-        self._unloadable: dict[str, dict[Path, str]] = {}  # by module: why
+        self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, without those that do not load
+        self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, for kernels asked for
+        self.changes = (
+            0  # changes of the set of built kernels, after each of which callers choose kernels again
+        )
+        self._unloadable: dict[str, dict[Path, str]] = {}  # the reasons, by module
 
     @property
     def generated(self) -> Path:
@@ -109,7 +111,7 @@ class Registry:
             return self._tables
 
     def table_of(self, kernel: str) -> Table:
-        """The table that lists a kernel. Raises NoKernelError, with what may have been meant."""
+        """The table that lists a kernel. Raises NoKernelError, with similar names."""
         tables = self.tables
         if kernel not in self._home:
             close = _close(kernel[:MOST_NAME], self._home, 3)
@@ -125,7 +127,7 @@ class Registry:
     def kernels(self, family: str) -> list[KernelRecord]:
         """Every kernel of a family, in the order of modules and tables.
 
-        Raises TableError where there is no module at all, NoKernelError for a family that there is not.
+        Raises TableError if no module exists, NoKernelError if no such family exists.
         """
         return [table[name] for table, names in self._listed(family) for name in names]
 
@@ -136,24 +138,25 @@ class Registry:
             return [(table, [name for name in table if self._home[name] is table]) for table in of_family]
 
     def _check(self, family: str) -> None:
-        """Raises where nothing can be said of a family's kernels, so that this is not taken for "none"."""
+        """Raises if a family's kernels are not known, so that this is not taken for a family without
+        kernels."""
         if not self.tables:
             inner = self._generated / "generated"
             meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
             what = "holds no module" if self._generated.is_dir() else "is no folder"
             raise TableError(f"{self._generated} {what}: there is no <module>/table.json in it", hint=meant)
         families = {table.family for table in self.tables.values()}
-        known = families if family in families else families.union(catalog.names())
-        if family not in known:
-            close = _close(family, known, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(known))}."
+        names = families if family in families else families.union(catalog.names())
+        if family not in names:
+            close = _close(family, names, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(names))}."
             raise NoKernelError(f"there is no family named {family}", hint=hint)
 
     def route(self, family: str, device: DeviceProperties) -> Rows:
         """The kernels of a family that run on a GPU.
 
-        Raises UnsupportedDeviceError, before anything is launched, where there is none: what the GPU
-        is, what there is, which spec to extend and which command to run.
+        Raises UnsupportedDeviceError, before anything is launched, if there is none. The message names the
+        GPU, the targets of existing kernels, the spec to extend and the command to run.
         """
         runnable = self.runnable(family, device.capability)
         if not runnable:
@@ -185,34 +188,34 @@ class Registry:
         )
         targets = catalog.targets_of(family)
         families = sorted({table.family for table in self.tables.values()})
-        others = [one for one in families if self.runnable(one, device.capability)]
+        runnable = [name for name in families if self.runnable(name, device.capability)]
         return UnsupportedDeviceError(
             f"no {family} kernel runs on {device.name}, {routing.describe(device.capability)}; "
             f"there are kernels for: {listed or 'nothing'}",
-            hint=routing.advice(family, targets, device.capability, list(specs), others),
+            hint=routing.advice(family, targets, device.capability, list(specs), runnable),
         )
 
     def is_built(self, record: KernelRecord) -> bool:
-        """Whether a library holds the kernel, made of the source that the table names."""
+        """Whether a library holds the kernel, compiled from the source that the table names."""
         return self._holder(record.name) is not None
 
     def toolchains(self, family: str, capability: Capability) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """What the newest library of each module was built with, and how many of the module's kernels run on
-        GPUs of the capability."""
+        """For each module, the number of its kernels that run on GPUs of the capability, and the toolchain of
+        its newest library."""
         for table, names in self.runnable(family, capability).listed:
             for newest in self._listed_libraries(table.module)[:1] if names else ():
                 yield len(names), newest.toolchain
 
     def obstacle(self, record: KernelRecord) -> str:
-        """Why a kernel that is not built cannot be built here (the compilers have refused it, or there are no
-        CUTLASS headers that are new enough); "" where nothing is known to be in the way."""
+        """Why a kernel that is not built cannot be built here: the compilers have refused it, or no CUTLASS
+        headers are new enough. "" if no obstacle is known."""
         return self._builds.obstacle(self.table_of(record.name), record)
 
     def buildable(self, record: KernelRecord) -> bool:
         return not self.obstacle(record)
 
     def refresh(self) -> None:
-        """Forgets which libraries there are, which of them did not load, and what did not compile."""
+        """Forgets the list of libraries, those that did not load, and the kernels that did not compile."""
         self._builds.forget()
         self._forget_libraries()
 
@@ -224,14 +227,14 @@ class Registry:
             self.changes += 1
 
     def _holder(self, kernel: str) -> BuiltLibrary | None:
-        """The first library that holds a kernel as the table has it."""
+        """The first library that holds a kernel with the source that the table names."""
         try:
             return self._holders[kernel]
         except KeyError:
             table = self.table_of(kernel)
         with self._lock:
-            known = self._listed_libraries(table.module)
-            holder = next((one for one in known if one.holds(table[kernel])), None)
+            libraries = self._listed_libraries(table.module)
+            holder = next((library for library in libraries if library.holds(table[kernel])), None)
             self._holders[kernel] = holder
             return holder
 
@@ -239,39 +242,39 @@ class Registry:
         with self._lock:
             if module not in self._libraries:
                 broken = self._unloadable.get(module, {})
-                found = self._find_libraries(module)
-                self._libraries[module] = [one for one in found if one.path not in broken]
+                libraries = self._find_libraries(module)
+                self._libraries[module] = [library for library in libraries if library.path not in broken]
             return self._libraries[module]
 
     def library(self, record: KernelRecord) -> Library:
-        """The loaded library that holds a kernel, which is built now if need be and allowed.
+        """The loaded library that holds a kernel. The kernel is built now if it is not built and may be.
 
-        Raises NotBuiltError where it is not allowed (TILEWRIGHT_JIT=0), and what a build raises:
-        UncompilableError where the compilers refuse the kernel, or have.
+        Raises NotBuiltError if building is forbidden (TILEWRIGHT_JIT=0), and what a build raises:
+        UncompilableError if the compilers refuse the kernel, or have refused it.
         """
         table = self.table_of(record.name)
-        found = self._load(table, record)
-        if found is not None:
-            return found
+        library = self._load(table, record)
+        if library is not None:
+            return library
         if not jit_allowed():
             raise self.not_built(record)
-        with self._builds.turn(record.name):  # others wait for this kernel alone
-            found = self._load(table, record)
-            if found is None:
+        with self._builds.turn(record.name):  # other threads wait only for this kernel
+            library = self._load(table, record)
+            if library is None:
                 try:
                     self._builds.build(table, record)
                 finally:
                     self._forget_libraries()
-                found = self._load(table, record)
-        if found is None:
+                library = self._load(table, record)
+        if library is None:
             raise TilewrightError(
                 f"{record.name} was built, and no library of {table.module} holds it"
                 f"{self._reasons(table.module)}"
             )
-        return found
+        return library
 
     def _load(self, table: Table, record: KernelRecord) -> Library | None:
-        """The first library that holds the kernel and loads: a broken one must not hide the others."""
+        """The first library that holds the kernel and loads. A broken library must not hide the others."""
         with self._lock:
             while (holder := self._holder(record.name)) is not None:
                 try:
@@ -290,11 +293,11 @@ class Registry:
             return None
 
     def not_built(self, record: KernelRecord) -> NotBuiltError:
-        """What `library` raises of a kernel that is not built, where it may not be built now."""
+        """The error of `library` for a kernel that is not built and may not be built now."""
         table = self.table_of(record.name)
         return not_built(table, record, self._reasons(table.module))
 
     def _reasons(self, module: str) -> str:
-        """Why libraries of a module were passed over, to go at the end of a message."""
+        """Why libraries of a module were passed over, as the end of a message."""
         with self._lock:
             return "".join(f"; {why}" for why in self._unloadable.get(module, {}).values())

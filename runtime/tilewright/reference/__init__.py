@@ -1,7 +1,7 @@
-"""Block-scaled arithmetic in plain torch: what kernels are checked against, on any device.
+"""Block-scaled arithmetic in plain torch, on any device: the reference for checks of kernels.
 
-Quantising follows the definition operation by operation in IEEE FP32 (`quantization`); everything read
-back, products included, is float64. Nothing here is fast. Needs torch.
+Quantising follows the definition operation by operation in IEEE FP32 (`quantization`). Dequantised values and
+products are float64. Nothing here is fast. Needs torch.
 """
 
 from __future__ import annotations

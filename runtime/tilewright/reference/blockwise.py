@@ -34,7 +34,8 @@ LEAST_AMAX = 1e-4
 
 
 def default_layout(block: tuple[int, int], scale_type: str) -> LayoutName:
-    """As DeepGEMM reads them: packed UE8M0; float32 m_major of rows, row_major of squares."""
+    """The layout that DeepGEMM reads: packed for UE8M0; for float32, m_major for rows and row_major for
+    squares."""
     if scale_type == "ue8m0":
         return "packed"
     return "m_major" if block == (1, BLOCK) else "row_major"
@@ -68,7 +69,7 @@ def quantize_fp8_blockwise(
         return _columns(x, rows_valid)
     value = codes.as_float32("x", x)
     if value.ndim < 2:
-        raise ArgumentError("x", f"shape {tuple(x.shape)}, wanted [..., m, k]")
+        raise ArgumentError("x", f"shape {tuple(x.shape)}, expected [..., m, k]")
     rows, k = value.shape[-2:]
     valid = None if rows_valid is None else valid_rows(rows_valid, rows)
     if valid is not None:
@@ -99,7 +100,7 @@ def quantize_fp8_blockwise(
 
 
 def _columns(x: torch.Tensor, rows_valid: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Blocks of 128x1: those of 1x128 of the transposed matrix."""
+    """Quantises in blocks of 128x1: the blocks of 1x128 of the transposed matrix."""
     if rows_valid is not None:
         x = torch.where(valid_rows(rows_valid, x.shape[-2])[..., None], x.float(), 0.0)
     data, scales = quantize_fp8_blockwise(x.mT, (1, BLOCK), "float32", "row_major")
@@ -130,34 +131,35 @@ def dequantize_fp8_blockwise(
     else:
         check(block, "float32", None)
         scale = scales.double()
-    wanted = (*batch, -(-rows // height), columns)
-    if tuple(scale.shape) != wanted:
-        raise ArgumentError("scales", f"shape {tuple(scales.shape)}, wanted {wanted}")
-    each = _each_row(scale, height, rows).repeat_interleave(width, dim=-1)[..., :k]
-    return (codes.decode_e4m3(data) * each).to(dtype)
+    expected = (*batch, -(-rows // height), columns)
+    if tuple(scale.shape) != expected:
+        raise ArgumentError("scales", f"shape {tuple(scales.shape)}, expected {expected}")
+    scale_of_element = _each_row(scale, height, rows).repeat_interleave(width, dim=-1)[..., :k]
+    return (codes.decode_e4m3(data) * scale_of_element).to(dtype)
 
 
 def check(block: tuple[int, int], scale_type: str, layout: str | None) -> LayoutName:
-    """The layout of the scales. Raises ArgumentError for what does not go together."""
+    """The layout of the scales. Raises ArgumentError for values that do not go together."""
     if block not in BLOCKS:
-        raise ArgumentError("block", f"{block}, wanted (1, {BLOCK}), ({BLOCK}, 1) or ({BLOCK}, {BLOCK})")
+        raise ArgumentError("block", f"{block}, expected (1, {BLOCK}), ({BLOCK}, 1) or ({BLOCK}, {BLOCK})")
     if scale_type not in ("float32", "ue8m0"):
-        raise ArgumentError("scale_type", f"{scale_type!r}, wanted 'float32' or 'ue8m0'")
+        raise ArgumentError("scale_type", f"{scale_type!r}, expected 'float32' or 'ue8m0'")
     if block == (BLOCK, 1) and scale_type != "float32":
-        raise ArgumentError("scale_type", f"{scale_type!r}, wanted 'float32' for blocks of {BLOCK}x1")
+        raise ArgumentError("scale_type", f"{scale_type!r}, expected 'float32' for blocks of {BLOCK}x1")
     default = default_layout(block, scale_type)
     floats_of_rows = scale_type == "float32" and block == (1, BLOCK)
-    known: tuple[LayoutName, ...] = ("m_major", "row_major") if floats_of_rows else (default,)
-    if layout is not None and layout not in known:
-        names = " or ".join(map(repr, known))
+    legal: tuple[LayoutName, ...] = ("m_major", "row_major") if floats_of_rows else (default,)
+    if layout is not None and layout not in legal:
+        names = " or ".join(map(repr, legal))
         raise ArgumentError(
-            "scale_layout", f"{layout!r}, wanted {names} for {scale_type} scales of {block[0]}x{block[1]}"
+            "scale_layout", f"{layout!r}, expected {names} for {scale_type} scales of {block[0]}x{block[1]}"
         )
-    return default if layout is None else next(name for name in known if name == layout)
+    return default if layout is None else next(name for name in legal if name == layout)
 
 
 def _over_rows(per_row: torch.Tensor, height: int) -> torch.Tensor:
-    """The largest of each `height` rows of [..., m, columns]; the last may be fewer. NaN if one is."""
+    """The maximum of each `height` rows of [..., m, columns]; the last may be fewer. NaN if a value is
+    NaN."""
     if height == 1:
         return per_row
     *batch, rows, columns = per_row.shape

@@ -28,14 +28,14 @@ def as_float32(argument: str, x: torch.Tensor) -> torch.Tensor:
     """`x` in float32, exactly. Raises ArgumentTypeError, which names `argument`, for other dtypes."""
     if x.dtype not in _INPUTS:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in _INPUTS)
-        raise ArgumentTypeError(argument, f"{x.dtype}, wanted one of {names}")
+        raise ArgumentTypeError(argument, f"{x.dtype}, expected one of {names}")
     return x.to(torch.float32)
 
 
 def bytes_of(argument: str, data: torch.Tensor) -> torch.Tensor:
     """A tensor of any 1-byte dtype as uint8 (a view)."""
     if data.element_size() != 1:
-        raise ArgumentTypeError(argument, f"{data.dtype}, wanted a dtype of one byte")
+        raise ArgumentTypeError(argument, f"{data.dtype}, expected a dtype of one byte")
     return data.view(torch.uint8)
 
 
@@ -81,7 +81,7 @@ def unpack_e2m1(data: torch.Tensor, k: int | None = None) -> torch.Tensor:
         return codes
     if -(-k // 2) != pairs.shape[-1]:
         raise ArgumentError(
-            "k", f"{k}, wanted {2 * pairs.shape[-1]} or one less: rows of {pairs.shape[-1]} B"
+            "k", f"{k}, expected {2 * pairs.shape[-1]} or one less: rows of {pairs.shape[-1]} B"
         )
     return codes[..., :k]
 
@@ -117,7 +117,7 @@ def encode_ue8m0(x: torch.Tensor) -> torch.Tensor:
     """
     value = as_float32("x", x)
     if bool((value < 0).any()):
-        raise ArgumentError("x", "a negative value, wanted 0 or more: UE8M0 has no sign")
+        raise ArgumentError("x", "a negative value, expected 0 or more: UE8M0 has no sign")
     bits = value.abs().view(torch.int32)
     exponent, mantissa = bits >> 23, bits & 0x7FFFFF
     # 2^-127, half of the smallest normal number, is a subnormal: mantissa 0x400000.

@@ -1,7 +1,7 @@
-"""How far a kernel's D is from the exact one, in numbers that a wrong result cannot satisfy.
+"""Measures how far a kernel's D is from the exact one, with bounds that a wrong result cannot satisfy.
 
-A cosine does not see a wrong alpha, norms do not see one wrong element, and elements alone pass a bias that
-is within each one's tolerance: all three are measured.
+A cosine does not show a wrong alpha, norms do not show one wrong element, and errors of elements do not show
+a bias within each element's tolerance. So all three are measured.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from tilewright.errors import ArgumentError
 from tilewright.reference.formats import Format, find_format
 from tilewright.reference.quantization import blocks_of
 
-# Of sum |a||b|: enough for 32-bit sums up to k = 8192 whatever the signs; see `accumulation_slack`.
+# The error relative to sum |a||b|: enough for 32-bit sums up to k = 8192 with any signs; see
+# `accumulation_slack`.
 ACCUMULATION_SLACK = 2.0**-14
 NORM_TOLERANCE = 0.01
 _E4M3_HALF_SUBNORMAL = 2.0**-10
 _UE8M0_MIN = 2.0**-127
 
 
-def difference(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """1 - 2 sum(x y) / sum(x^2 + y^2), in float64: 0 of equal tensors, half the square of a small relative
-    error. DeepGEMM's measure."""
-    x, y = found.double(), wanted.double()
+def difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """DeepGEMM's measure 1 - 2 sum(x y) / sum(x^2 + y^2), in float64: 0 for equal tensors, half the square of
+    a small relative error."""
+    x, y = actual.double(), expected.double()
     energy = float((x.square() + y.square()).sum())
     return 1 - 2 * float((x * y).sum()) / energy if energy else 0.0
 
@@ -37,9 +38,9 @@ class Comparison:
     cosine: float  # of the angle between the two, as vectors; 1 where both are 0
     norm_ratio: float  # of D's norm to the exact one; 1 where both are 0
     worst: float  # largest error of an element in units of its bound; infinite for a NaN out of place
-    where: tuple[int, ...]  # that element's index; empty where D is
-    found: float
-    wanted: float
+    where: tuple[int, ...]  # the index of that element; empty if D is empty
+    found: float  # D's value there
+    wanted: float  # the exact value there
 
     def passes(self, cosine: float = 0.999, norm: float = NORM_TOLERANCE) -> bool:
         """Whether every element is within its bound, the cosine at least and the norm off by at most that."""
@@ -53,7 +54,7 @@ class Comparison:
 
 
 def accumulation_slack(k: int, depth: int = 16) -> float:
-    """Error of a 32-bit sum of k products, relative to sum |a||b|, whatever their signs.
+    """The error of a 32-bit sum of k products with any signs, relative to sum |a||b|.
 
     An MMA adds `depth` products to the sum so far and truncates to 24 bits: less than 2^-23 of the partial
     sum is lost each time. Partial sums are on average at most half of sum |a||b|, unless data have a trend
@@ -81,7 +82,7 @@ def error_bounds(
     size = exact.double().abs() + sums
     if isinstance(dtype, torch.dtype):
         if dtype not in (torch.bfloat16, torch.float16, torch.float32):
-            raise ArgumentError("dtype", f"{dtype}, wanted bfloat16, float16, float32 or a format")
+            raise ArgumentError("dtype", f"{dtype}, expected bfloat16, float16, float32 or a format")
         info = torch.finfo(dtype)
         return sums + size * (info.eps / 2) + info.smallest_normal * (info.eps / 2)
     kind = find_format(dtype, "dtype")
@@ -115,42 +116,42 @@ def compare(
     Raises:
         ArgumentError: shapes differ, or `dtype` is no type of D.
     """
-    for name, other in (("exact", exact), ("magnitude", magnitude)):
-        if other.shape != d.shape:
-            raise ArgumentError(name, f"shape {tuple(other.shape)}, wanted {tuple(d.shape)} as of d")
+    for name, tensor in (("exact", exact), ("magnitude", magnitude)):
+        if tensor.shape != d.shape:
+            raise ArgumentError(name, f"shape {tuple(tensor.shape)}, expected {tuple(d.shape)} as of d")
     kind = d.dtype if dtype is None else dtype
     bounds = error_bounds(exact, magnitude, kind, slack=slack, global_scale=global_scale)
-    found, wanted = d.double().flatten(), exact.double().flatten()
-    if found.numel() == 0:
+    actual, expected = d.double().flatten(), exact.double().flatten()
+    if actual.numel() == 0:
         return Comparison(1.0, 1.0, 0.0, (), math.nan, math.nan)
-    error = _relative_errors(found, wanted, bounds.flatten(), kind)
+    error = _relative_errors(actual, expected, bounds.flatten(), kind)
     at = int(error.argmax())
-    finite = found.isfinite() & wanted.isfinite()
-    cosine, ratio = _direction_and_length(found[finite], wanted[finite])
+    finite = actual.isfinite() & expected.isfinite()
+    cosine, ratio = _direction_and_length(actual[finite], expected[finite])
     where = tuple(int(i) for i in torch.unravel_index(torch.tensor(at), d.shape))
-    return Comparison(cosine, ratio, float(error[at]), where, float(found[at]), float(wanted[at]))
+    return Comparison(cosine, ratio, float(error[at]), where, float(actual[at]), float(expected[at]))
 
 
 def _relative_errors(
-    found: torch.Tensor, wanted: torch.Tensor, bounds: torch.Tensor, kind: torch.dtype | str | Format
+    actual: torch.Tensor, expected: torch.Tensor, bounds: torch.Tensor, kind: torch.dtype | str | Format
 ) -> torch.Tensor:
-    error = (found - wanted).abs() / bounds
+    error = (actual - expected).abs() / bounds
     error = torch.where(error.isnan() | bounds.isnan() | bounds.isinf(), torch.inf, error)
-    met = (found == wanted) | (found.isnan() & wanted.isnan())
+    met = (actual == expected) | (actual.isnan() & expected.isnan())
     if isinstance(kind, torch.dtype):
         # `bounds` holds the rounding to `kind`: what may exceed the largest finite value may become infinite.
-        overflows = wanted.abs() + bounds > torch.finfo(kind).max
-        met |= found.isinf() & overflows & (found.sign() == wanted.sign())
+        overflows = expected.abs() + bounds > torch.finfo(kind).max
+        met |= actual.isinf() & overflows & (actual.sign() == expected.sign())
     return torch.where(met, 0.0, error)
 
 
-def _direction_and_length(found: torch.Tensor, wanted: torch.Tensor) -> tuple[float, float]:
+def _direction_and_length(actual: torch.Tensor, expected: torch.Tensor) -> tuple[float, float]:
     """Cosine and norm ratio; each vector is scaled by its largest element, so that no square overflows."""
-    largest = [float(vector.abs().amax()) if vector.numel() else 0.0 for vector in (found, wanted)]
+    largest = [float(vector.abs().amax()) if vector.numel() else 0.0 for vector in (actual, expected)]
     if 0.0 in largest:
         same = largest[0] == largest[1]
         return float(same), 1.0 if same else (math.inf if largest[0] else 0.0)
-    first, second = found / largest[0], wanted / largest[1]
+    first, second = actual / largest[0], expected / largest[1]
     norms = float(first.norm()), float(second.norm())
     cosine = float(first @ second) / (norms[0] * norms[1])
     return cosine, norms[0] / norms[1] * (largest[0] / largest[1])

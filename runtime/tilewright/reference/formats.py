@@ -31,16 +31,16 @@ class Format:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of data as `quantize` returns them: bytes for FP4, else the element's own dtype."""
+        """The dtype of data that `quantize` returns: bytes for FP4, else the element's own dtype."""
         return {"e2m1": torch.uint8, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}[self.element]
 
     @property
     def scale_dtype(self) -> torch.dtype:
-        """Of scales as `quantize` returns them."""
+        """The dtype of scales that `quantize` returns."""
         return {"e4m3": torch.float8_e4m3fn, "ue8m0": torch.float8_e8m0fnu}[self.scale]
 
     def width(self, k: int) -> int:
-        """Columns of the data of a row of `k` elements: bytes. Half a byte is left over by an odd FP4 row."""
+        """The bytes of the data of a row of `k` elements. In FP4 an odd row leaves half a byte unused."""
         return -(-k * self.bits // 8)
 
 
@@ -60,5 +60,5 @@ def find_format(format: str | Format, argument: str = "format") -> Format:
     if isinstance(format, Format):
         return format
     if format not in FORMATS:
-        raise ArgumentError(argument, f"{format!r}, wanted one of {', '.join(FORMATS)}")
+        raise ArgumentError(argument, f"{format!r}, expected one of {', '.join(FORMATS)}")
     return FORMATS[format]

@@ -1,4 +1,4 @@
-"""What quantising kernels may do to their input first, in float64, rounded to FP32 once.
+"""Operations that quantising kernels may apply to their input first, in float64, rounded to FP32 once.
 
 A kernel computes in FP32 from the input on and quantises the FP32 result: nothing is rounded to the input's
 type in between. Its exponentials, reciprocal square roots and sums differ from these by a few units in the
@@ -20,7 +20,7 @@ def silu_mul(x: torch.Tensor) -> torch.Tensor:
         ArgumentError: the last extent is odd.
     """
     if x.shape[-1] % 2:
-        raise ArgumentError("x", f"shape {tuple(x.shape)}, wanted an even last extent: two halves")
+        raise ArgumentError("x", f"shape {tuple(x.shape)}, expected an even last extent: two halves")
     gate, up = as_float32("x", x).double().chunk(2, dim=-1)
     return (gate / (1 + torch.exp(-gate)) * up).float()
 
@@ -32,7 +32,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.
         ArgumentError: `weight` is not [k].
     """
     if tuple(weight.shape) != tuple(x.shape[-1:]):
-        raise ArgumentError("weight", f"shape {tuple(weight.shape)}, wanted {tuple(x.shape[-1:])}")
+        raise ArgumentError("weight", f"shape {tuple(weight.shape)}, expected {tuple(x.shape[-1:])}")
     value = as_float32("x", x).double()
     mean = value.square().mean(dim=-1, keepdim=True)
     return (value * torch.rsqrt(mean + eps) * as_float32("weight", weight).double()).float()

@@ -68,7 +68,7 @@ def magnitude(
     k: int | None = None,
     layout: LayoutName = "128x4",
 ) -> torch.Tensor:
-    """|alpha| * |A * SFA| |B * SFB|^T + |beta * C|: what the errors of `product`'s sums are relative to."""
+    """|alpha| * |A * SFA| |B * SFB|^T + |beta * C|: the scale of the errors of `product`'s sums."""
     left, right = _operands(
         Stored(a, a_scales, find_format(format_a, "format_a"), k, layout, "a", "a_scales"),
         _second(b, b_scales, format_b or format_a, k, layout),
@@ -81,10 +81,10 @@ def _operands(a: Stored, b: Stored) -> tuple[torch.Tensor, torch.Tensor]:
     """A [..., m, k] and B [..., k, n] in float64, scaled."""
     left, right = a.values(), b.values().mT
     if left.shape[-1] != right.shape[-2]:
-        raise ArgumentError("b", f"k is {right.shape[-2]}, wanted {left.shape[-1]} as of a")
+        raise ArgumentError("b", f"k is {right.shape[-2]}, expected {left.shape[-1]} as of a")
     if right.ndim > 2 and left.shape[:-2] != right.shape[:-2]:
-        given, wanted = tuple(right.shape[:-2]), tuple(left.shape[:-2])
-        raise ArgumentError("b", f"batch {given}, wanted none or {wanted} as of a")
+        actual, expected = tuple(right.shape[:-2]), tuple(left.shape[:-2])
+        raise ArgumentError("b", f"batch {actual}, expected none or {expected} as of a")
     return left, right
 
 
@@ -92,7 +92,7 @@ def _second(
     b: torch.Tensor, scales: torch.Tensor, format: str | Format, k: int | None, layout: LayoutName
 ) -> Stored:
     if b.ndim < 2:
-        raise ArgumentError("b", f"shape {tuple(b.shape)}, wanted [..., bytes of k, n]")
+        raise ArgumentError("b", f"shape {tuple(b.shape)}, expected [..., bytes of k, n]")
     return Stored(b.mT, scales, find_format(format, "format_b"), k, layout, "b", "b_scales")
 
 
@@ -103,7 +103,7 @@ def _finish(
     if beta == 0:
         return result
     if c is None:
-        raise ArgumentError("c", f"None, wanted a tensor: beta is {beta}")
+        raise ArgumentError("c", f"None, expected a tensor: beta is {beta}")
     return result + beta * c.double()
 
 
@@ -113,5 +113,5 @@ def _factor_of_c(beta: Factor | None, c: torch.Tensor | None) -> float:
 
 def _number(argument: str, value: Factor) -> float:
     if isinstance(value, torch.Tensor) and value.numel() != 1:
-        raise ArgumentError(argument, f"shape {tuple(value.shape)}, wanted one number")
+        raise ArgumentError(argument, f"shape {tuple(value.shape)}, expected one number")
     return float(value)

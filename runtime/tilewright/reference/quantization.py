@@ -75,7 +75,7 @@ def quantize(
     kind = find_format(format)
     value = codes.as_float32("x", x)
     if value.ndim < 2:
-        raise ArgumentError("x", f"shape {tuple(x.shape)}, wanted [..., m, k]")
+        raise ArgumentError("x", f"shape {tuple(x.shape)}, expected [..., m, k]")
     k = value.shape[-1]
     if rows_valid is not None:
         value = torch.where(valid_rows(rows_valid, value.shape[-2])[..., None], value, 0.0)
@@ -118,7 +118,7 @@ def dequantize(
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A quantised matrix in memory, with the names that a caller knows its tensors by."""
+    """A quantised matrix in memory, with the caller's names of its tensors."""
 
     data: torch.Tensor  # [..., rows, bytes of k]
     scales: torch.Tensor
@@ -132,7 +132,7 @@ class Stored:
         """Element * scale in float64, [..., rows, k]: exact."""
         raw = codes.bytes_of(self.data_name, self.data)
         if raw.ndim < 2:
-            raise ArgumentError(self.data_name, f"shape {tuple(raw.shape)}, wanted [..., rows, bytes of k]")
+            raise ArgumentError(self.data_name, f"shape {tuple(raw.shape)}, expected [..., rows, bytes of k]")
         k = self._elements(raw.shape[-1])
         if self.format.element == "e2m1":
             elements = codes.decode_e2m1(codes.unpack_e2m1(raw, k))
@@ -144,17 +144,17 @@ class Stored:
     def _elements(self, width: int) -> int:
         k = width * 8 // self.format.bits if self.k is None else self.k
         if self.format.width(k) != width:
-            wanted = f"wanted what a row of {width} B of {self.format.name} holds ({self.data_name})"
-            raise ArgumentError("k", f"{k}, {wanted}")
+            expected = f"the elements of a row of {width} B of {self.format.name} ({self.data_name})"
+            raise ArgumentError("k", f"{k}, expected {expected}")
         return k
 
     def _scales(self, shape: tuple[int, ...], k: int) -> torch.Tensor:
         carried = codes.bytes_of(self.scales_name, self.scales)
         *batch, rows = shape
         block, name = self.format.block, self.scales_name
-        given = check_shape(name, carried.shape, rows=rows, k=k, block=block, layout=self.layout)
-        if given != tuple(batch):
-            raise ArgumentError(name, f"batch {given}, wanted {tuple(batch)} as of {self.data_name}")
+        actual = check_shape(name, carried.shape, rows=rows, k=k, block=block, layout=self.layout)
+        if actual != tuple(batch):
+            raise ArgumentError(name, f"batch {actual}, expected {tuple(batch)} as of {self.data_name}")
         return _DECODE[self.format.scale](unswizzle(carried, rows, k, block, self.layout))
 
 
@@ -167,7 +167,8 @@ def blocks_of(value: torch.Tensor, block: int) -> torch.Tensor:
 
 
 def valid_rows(rows_valid: torch.Tensor, rows: int) -> torch.Tensor:
-    """Which of each matrix's rows are below its number in `rows_valid` [...]: bool [..., rows]."""
+    """Whether each row of each matrix is below the matrix's number in `rows_valid` [...]: bool [...,
+    rows]."""
     return torch.arange(rows, device=rows_valid.device) < rows_valid[..., None]
 
 
@@ -186,16 +187,17 @@ def _scales(
     return scale, torch.where(amax == 0, 0.0, factor)
 
 
-def _global_scale(given: float | torch.Tensor | None, kind: Format, like: torch.Tensor) -> torch.Tensor:
-    """Float32 on the device of `like` [..., m, columns], so shaped that it broadcasts over that."""
-    if given is None:
+def _global_scale(value: float | torch.Tensor | None, kind: Format, like: torch.Tensor) -> torch.Tensor:
+    """The global scale in float32 on the device of `like` [..., m, columns], in a shape that broadcasts to
+    it."""
+    if value is None:
         return torch.ones((), device=like.device)
     if kind.scale != "e4m3":
-        raise ArgumentError("global_scale", f"given, wanted None: {kind.name} has none")
-    scale = torch.as_tensor(given, dtype=torch.float32).to(like.device)
+        raise ArgumentError("global_scale", f"given, expected None: {kind.name} has none")
+    scale = torch.as_tensor(value, dtype=torch.float32).to(like.device)
     if scale.numel() == 1:
         return scale.reshape(())
     if tuple(scale.shape) != tuple(like.shape[:-1]):
         rows = tuple(like.shape[:-1])
-        raise ArgumentError("global_scale", f"shape {tuple(scale.shape)}, wanted one number or {rows}")
+        raise ArgumentError("global_scale", f"shape {tuple(scale.shape)}, expected one number or {rows}")
     return scale[..., None]

@@ -44,13 +44,13 @@ class Trees:
         total, waiting = 0, [(root, sum(lanes)) for root in self._roots]
         while waiting:
             node, rows_here = waiting.pop()
-            while (other := no[node]) >= 0:
+            while (alternative := no[node]) >= 0:
                 first = rows_here & yes[codes[node]]
                 if not first:
-                    node = other
+                    node = alternative
                     continue
                 if first != rows_here:
-                    waiting.append((other, rows_here ^ first))
+                    waiting.append((alternative, rows_here ^ first))
                     rows_here = first
                 node -= 1
             total += rows_here * codes[node]

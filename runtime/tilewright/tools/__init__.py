@@ -1,1 +1,1 @@
-"""What serving never imports: tuning, benchmarking, measuring, doctor, listings."""
+"""Tools that serving does not import: tuning, benchmarking, measuring, doctor, listings."""

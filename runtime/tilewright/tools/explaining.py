@@ -1,4 +1,5 @@
-"""What would compute a problem on a GPU, and why: for people, and as JSON. Needs no torch and no GPU."""
+"""Explains which tactic computes a problem on a GPU, and why: for people, and as JSON. Needs no torch and
+no GPU."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Explanation:
     messages: list[str]  # of tuned files: what was refused or dropped
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """The whole explanation for JSON."""
         return {
             "problem": asdict(self.problem),
             "copied": self.copied and {"problem": asdict(self.copied[0]), "arguments": self.copied[1]},
@@ -74,7 +75,7 @@ class Explanation:
         }
 
     def lines(self) -> Iterator[str]:
-        """For people: the first candidates alone."""
+        """The text for people, with the first candidates only."""
         choice = self.choice
         yield str(self.problem)
         if self.copied:
@@ -110,7 +111,8 @@ def explain(
     device: DeviceProperties,
     tactic: Tactic | None = None,
 ) -> Explanation:
-    """What would run in `context` for the problem; `tactic` overrules the selection.
+    """Explains the selection in `context` for the problem; `tactic` overrules it. Raises what a selection
+    raises: ArgumentError, NoKernelError, UnsupportedDeviceError.
 
     Raises what a selection raises: ArgumentError, NoKernelError, UnsupportedDeviceError.
     """
@@ -126,22 +128,28 @@ def explain(
         choice = context.select(family, problem, device)
     records = registry.route(family.name, device)
     tuned = context.tuned(family, device)
-    found = tuned.entry(problem) if tuned else None
+    entry = tuned.entry(problem) if tuned else None
 
     def row(of: Tactic, built: bool, estimate: Estimate | None) -> Row:
-        return Row(of, built, estimate, found.seconds if found and found.tactic == of else None)
+        return Row(of, built, estimate, entry.seconds if entry and entry.tactic == of else None)
 
     fitting = family.fitting(records, problem)
     ranked = family.weigh(fitting, problem, device)
-    rows = [row(one.tactic, registry.is_built(one.record), one.estimate) for one in ranked]
-    unknown = [one for one in fitting if family.estimator(one, problem, device) is None]
-    rows += [row(t, registry.is_built(one), None) for one in unknown for t in family.candidates(one, problem)]
-    for extra in filter(None, (choice.tactic, found and found.tactic)):
-        if all(extra != one.tactic for one in rows):  # with a raster order, say, that tuning tries
+    rows = [
+        row(candidate.tactic, registry.is_built(candidate.record), candidate.estimate) for candidate in ranked
+    ]
+    unknown = [record for record in fitting if family.estimator(record, problem, device) is None]
+    rows += [
+        row(t, registry.is_built(record), None)
+        for record in unknown
+        for t in family.candidates(record, problem)
+    ]
+    for extra in filter(None, (choice.tactic, entry and entry.tactic)):
+        if all(extra != line.tactic for line in rows):  # with a raster order, say, that tuning tries
             record = registry.record(extra.kernel)
             model = family.model(record, problem, device)
             added = row(extra, registry.is_built(record), model and model(extra))
-            rows.insert(sum(_seconds(one) <= _seconds(added) for one in rows), added)
+            rows.insert(sum(_seconds(line) <= _seconds(added) for line in rows), added)
     built = registry.is_built(choice.record)
     return Explanation(
         problem=asked,
@@ -171,9 +179,9 @@ def _raises(registry: Registry, record: KernelRecord) -> str | None:
 def _copied(
     context: Context, family: Family[Any], problem: Any, device: DeviceProperties, error: NoKernelError
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """What the op computes instead of a problem that no kernel takes, and the arguments that it copies
-    (`out`: writes elsewhere first), as its `Op.place` says; None where it copies nothing.
-    Where that is not known, or the op refuses to copy, `error` says so."""
+    """The problem that the op computes instead of one that no kernel takes, and the arguments that it
+    copies (for `out`, it writes elsewhere first), by its `Op.place`; None if it copies nothing. If that is
+    not known, or the op refuses to copy, `error` says so."""
     try:
         catalog.part(family.name, "op")
         from tilewright.calls.placement import Arguments  # noqa: PLC0415 (it needs torch)

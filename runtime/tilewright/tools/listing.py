@@ -29,7 +29,7 @@ class Kernels(Sequence["KernelRecord"]):
 
     @property
     def names(self) -> list[str]:
-        """What tactics, tuned files and `tilewright build --filter` call them."""
+        """The names of the kernels in tactics, in tuned files and in `tilewright build --filter`."""
         return [record.name for record in self._records]
 
     def __len__(self) -> int:
@@ -87,20 +87,22 @@ def kernels(family: str, **filters: object) -> Kernels:
         hint = catalog.meant(str(family), present) or f"; there are: {', '.join(present)}"
         raise ArgumentError("family", f"there are no kernels of {family}{hint}")
     records = registry.kernels(family)
-    known = {"arch", *SIDES, *(name for record in records for name in record.config)}
-    for name in filters.keys() - {*known, "name"}:
-        hint = did_you_mean(name, known) or f"; there are: name, {', '.join(sorted(known))}"
+    legal = {"arch", *SIDES, *(name for record in records for name in record.config)}
+    for name in filters.keys() - {*legal, "name"}:
+        hint = did_you_mean(name, legal) or f"; there are: name, {', '.join(sorted(legal))}"
         raise ArgumentError(name, f"is no field of {family}'s kernels{hint}")
     terms = [str(value) if name == "name" else f"{name}={text(value)}" for name, value in filters.items()]
-    only = Filter.parse(terms, known)
-    found = [record for record in records if only.matches(record.name, _fields(record).__getitem__)]
-    if found:
-        return Kernels(family, found)
+    only = Filter.parse(terms, legal)
+    chosen = [record for record in records if only.matches(record.name, _fields(record).__getitem__)]
+    if chosen:
+        return Kernels(family, chosen)
     fields = [_fields(record) for record in records]
     why = why_nothing(
-        terms, [record.name for record in records], lambda name: [one[name] for one in fields if name in one]
+        terms,
+        [record.name for record in records],
+        lambda name: [values[name] for values in fields if name in values],
     )
-    return Kernels(family, found, why)
+    return Kernels(family, chosen, why)
 
 
 def _fields(record: KernelRecord) -> dict[str, object]:

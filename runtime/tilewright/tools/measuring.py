@@ -57,8 +57,12 @@ class Operands(SimpleNamespace):
 
     def elsewhere(self) -> Any:
         """The same call on copies of its tensors. Single numbers are shared."""
-        given = ((name, getattr(self, name)) for name in self._names)
-        large = {name: one for name, one in given if isinstance(one, torch.Tensor) and one.numel() > 1}
+        operands = ((name, getattr(self, name)) for name in self._names)
+        large = {
+            name: operand
+            for name, operand in operands
+            if isinstance(operand, torch.Tensor) and operand.numel() > 1
+        }
         return self.changed(**{name: elsewhere(tensor) for name, tensor in large.items()})
 
     def poison(self) -> None:
@@ -70,7 +74,7 @@ class Operands(SimpleNamespace):
 
     def call(self, tactic: Tactic | None = None) -> Any:
         """Runs the op: the tactic, or what is selected."""
-        taken = {one.name: getattr(self, one.name) for one in self._declared.parameters}
+        taken = {parameter.name: getattr(self, parameter.name) for parameter in self._declared.parameters}
         return self.op(**taken | {"tactic": tactic})
 
     def check(self) -> float:
@@ -91,7 +95,7 @@ class Measured(Protocol):
 
 
 def peer_of(of_family: Any, problem: Any) -> Peer | None:
-    """What else computes the problem: None where no other library has such an op."""
+    """A function of another library that computes the problem; None if no other library has such an op."""
     peer: Peer | None = getattr(of_family, "peer", lambda problem: None)(problem)
     return peer
 
@@ -99,7 +103,8 @@ def peer_of(of_family: Any, problem: Any) -> Peer | None:
 def make_operands(
     of_family: Measured, problem: Problem, device: DeviceProperties, seed: int = 0
 ) -> list[Any]:
-    """As many sets as keep L2 cold when they are taken in turn: copies of one, which lie elsewhere."""
+    """Enough sets of operands to keep L2 cold when they are used in turn: copies of one set, at other
+    addresses."""
     first = of_family.make(problem, torch.Generator("cuda").manual_seed(seed))
     count = timing.rotations(problem.bytes, device.l2_bytes)
     return copies(first, min(count, _MOST_BYTES // (problem.bytes + first.more_bytes)))
@@ -127,22 +132,26 @@ def random_matrix(operand: Matrix, problem: Any, generator: torch.Generator) -> 
     type, device = operand.type_of(problem), generator.device
     dtype = dtype_of(type)
     if per_byte(type) > 1:
-        made = torch.randint(256, shape, generator=generator, device=device, dtype=torch.uint8).view(dtype)
+        matrix = torch.randint(256, shape, generator=generator, device=device, dtype=torch.uint8).view(dtype)
     elif dtype.is_floating_point:
-        made = torch.randn(shape, generator=generator, device=device).to(dtype)
+        matrix = torch.randn(shape, generator=generator, device=device).to(dtype)
     else:
-        made = torch.randint(-128, 128, shape, generator=generator, device=device, dtype=dtype)
-    return made if by_rows else made.mT
+        matrix = torch.randint(-128, 128, shape, generator=generator, device=device, dtype=dtype)
+    return matrix if by_rows else matrix.mT
 
 
 def random_matrices(
     interface: Interface, problem: Any, generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
-    """Those that a call of the problem brings to read, by name: a field of the problem that has an operand's
-    name says whether it is there."""
-    declared = [one for one in interface.operands if isinstance(one, Matrix) and not one.written]
-    there = [one for one in declared if one.type and getattr(problem, one.name, True) is not False]
-    return {one.name: random_matrix(one, problem, generator) for one in there}
+    """The matrices that a call of the problem reads, by name. If the problem has a field with an operand's
+    name, the field says whether the call has the operand."""
+    declared = [
+        operand for operand in interface.operands if isinstance(operand, Matrix) and not operand.written
+    ]
+    used = [
+        operand for operand in declared if operand.type and getattr(problem, operand.name, True) is not False
+    ]
+    return {operand.name: random_matrix(operand, problem, generator) for operand in used}
 
 
 def elsewhere(tensor: torch.Tensor) -> torch.Tensor:
@@ -178,7 +187,7 @@ def checked(operands: Operands, tactic: Tactic | None = None) -> float:
 def seconds(operands: Sequence[Operands], tactic: Tactic | None = None, replays: int = 15) -> float:
     """Median seconds of a call of ours, L2 cold. D is checked first."""
     checked(operands[0], tactic)
-    return timing.graph_seconds([lambda x=one: x.call(tactic) for one in operands], replays=replays)  # type: ignore[misc]
+    return timing.graph_seconds([lambda x=operand: x.call(tactic) for operand in operands], replays=replays)  # type: ignore[misc]
 
 
 def peer_seconds(peer: Peer | None, operands: Sequence[Operands], replays: int = 15) -> float | None:
@@ -186,9 +195,9 @@ def peer_seconds(peer: Peer | None, operands: Sequence[Operands], replays: int =
     if peer is None:
         return None
     _, call = peer
-    for one in operands:  # a peer may make operands of its own, ahead of its timing
-        call(one)
-    return timing.graph_seconds([lambda x=one: call(x) for one in operands], replays=replays)  # type: ignore[misc]
+    for operand in operands:  # a peer may make operands of its own, ahead of its timing
+        call(operand)
+    return timing.graph_seconds([lambda x=operand: call(x) for operand in operands], replays=replays)  # type: ignore[misc]
 
 
 def poison(out: torch.Tensor) -> None:

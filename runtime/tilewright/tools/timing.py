@@ -20,19 +20,19 @@ GROUPS = 6
 
 
 def rotations(bytes_per_call: int, l2_bytes: int, *, least: int = 4, most: int = 256) -> int:
-    """How many sets of operands to take in turn, so that a call finds nothing of its own in L2."""
+    """The number of sets of operands to use in turn, so that no operand of a call is in L2."""
     return max(least, min(most, -(-GROUPS * l2_bytes // max(1, bytes_per_call)) + 1))
 
 
 @functools.cache
 def _side_stream(device: int) -> torch.cuda.Stream:
-    """Where everything is captured: each stream that an op runs on has a workspace of its own."""
+    """The stream of all captures: each stream that an op runs on has a workspace of its own."""
     return torch.cuda.Stream(device)
 
 
 @contextlib.contextmanager
 def _no_collecting() -> Iterator[None]:
-    """What Python collects may be something of CUDA's, whose end a capture does not bear."""
+    """Disables garbage collection, which could free an object of CUDA during a capture."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -105,7 +105,7 @@ class Replays:
 
     @property
     def calls(self) -> int:
-        """In one replay."""
+        """The number of calls in one replay."""
         return self._count
 
 

@@ -203,7 +203,7 @@ def test_packing_puts_the_even_index_into_the_low_half(k: int) -> None:
             low, high = row[0::2].tolist(), [*row[1::2].tolist(), 0]
             assert packed.tolist() == [a + 16 * b for a, b in zip(low, high, strict=False)]
         assert torch.equal(reference.unpack_e2m1(data, k), codes)
-    with pytest.raises(ArgumentError, match=f"wanted {2 * ((k + 1) // 2)} or one less"):
+    with pytest.raises(ArgumentError, match=f"expected {2 * ((k + 1) // 2)} or one less"):
         reference.unpack_e2m1(data, k + 2)
 
 
@@ -350,7 +350,7 @@ def test_global_scale() -> None:
     for name in ("mxfp4", "mxfp8"):
         with pytest.raises(ArgumentError, match="global_scale"):
             reference.quantize(x, name, 2.0)
-    with pytest.raises(ArgumentError, match=r"wanted one number or \(2,\)"):
+    with pytest.raises(ArgumentError, match=r"expected one number or \(2,\)"):
         reference.quantize(x, "nvfp4", torch.ones(3))
 
 
@@ -416,7 +416,7 @@ def test_odd_k_counts_its_own_elements() -> None:
     wide = torch.zeros(4, 48)
     wide[:, :37] = x
     assert torch.equal(back, reference.dequantize(*reference.quantize(wide, "nvfp4"), "nvfp4")[:, :37])
-    with pytest.raises(ArgumentError, match="k: 36, wanted"):
+    with pytest.raises(ArgumentError, match="k: 36, expected"):
         reference.dequantize(data, scales, "nvfp4", k=36)
 
 

@@ -54,9 +54,9 @@ def test_letters_of_an_equation_have_kinds(
 @pytest.mark.parametrize(
     ("equation", "reason"),
     [
-        ("mk,kn", "is wanted"),
-        ("mk->km", "is wanted"),
-        ("m1,1n->mn", "is wanted"),
+        ("mk,kn", "expected two tensors"),
+        ("mk->km", "expected two tensors"),
+        ("m1,1n->mn", "expected two tensors"),
         ("mkk,kn->mn", "'mkk' has a letter twice"),
         ("mk,kn->m", "'n' stands in one term alone"),
         ("mk,kn->mnx", "'x' stands in one term alone"),
@@ -119,7 +119,7 @@ def test_nothing_is_copied_of_what_lies_strided(host: Context, caplog: pytest.Lo
 def test_letters_that_stand_apart_in_the_product(all_hosts: Context, equation: str) -> None:
     """They cannot be one extent of what a kernel writes: the error says an equation that can."""
     term_a, term_b, _ = terms(equation)
-    with pytest.raises(ArgumentError, match="are wanted side by side in the product: write '->") as error:
+    with pytest.raises(ArgumentError, match="side by side in the product: write '->") as error:
         tilewright.einsum(equation, operand(term_a, 0), operand(term_b, 1))
     proposed = str(error.value).partition("'->")[2].partition("'")[0]
     found = tilewright.einsum(
@@ -158,7 +158,7 @@ def test_what_is_added_up_over_a_batch_is_not_copied(
 
 def test_an_output_whose_letters_are_apart_is_refused(host: Context) -> None:
     out = torch.empty(2, 7, 24, 40, dtype=torch.bfloat16)[:, :6]
-    with pytest.raises(ArgumentError, match=r"out: its strides are .* gbm are wanted"):
+    with pytest.raises(ArgumentError, match=r"out: its strides are .* expected gbm"):
         tilewright.einsum("gbmk,nk->gbmn", operand("gbmk", 0), operand("nk", 1), out=out)
 
 
@@ -423,7 +423,7 @@ def test_rows_whose_letters_the_product_has_in_another_order(
 @pytest.mark.parametrize("equation", ["mk,nk->mn", "bhr,hdr->bhd"])
 def test_types_that_no_product_has(host: Context, equation: str, out_dtype: Any) -> None:
     a, b = (operand(term, 0) for term in terms(equation)[:2])
-    with pytest.raises(ArgumentError, match=r"out_dtype: it is .*; .* is wanted"):
+    with pytest.raises(ArgumentError, match=r"out_dtype: (it is .*; .* is wanted|expected one of .*, got)"):
         tilewright.einsum(equation, a, b, out_dtype=out_dtype)
 
 

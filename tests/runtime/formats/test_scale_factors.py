@@ -157,7 +157,7 @@ def test_empty_matrices(rows: int, k: int, layout: str) -> None:
 def test_a_buffer_without_its_padding_is_refused_by_name_and_numbers() -> None:
     scales = torch.zeros(31, 16, dtype=torch.uint8)
     with pytest.raises(
-        ArgumentError, match=r"\(31, 16\), wanted \[\.\.\., 128, 16\] or \[\.\.\., 2048\]"
+        ArgumentError, match=r"\(31, 16\), expected \[\.\.\., 128, 16\] or \[\.\.\., 2048\]"
     ) as e:
         scale_factors.unswizzle(scales, 31, 256, 16)
     assert e.value.argument == "swizzled"
@@ -217,5 +217,5 @@ def test_rows_are_shuffled_as_the_formula_says() -> None:
         assert place == row_shuffle.shuffled_row(row)
         assert torch.equal(stored[:, place], matrix[:, row])
     assert torch.equal(row_shuffle.unshuffle_rows(stored), matrix)
-    with pytest.raises(ArgumentError, match="100 rows, wanted a multiple of 32"):
+    with pytest.raises(ArgumentError, match="100 rows, expected a multiple of 32"):
         row_shuffle.shuffle_rows(torch.zeros(100, 3))

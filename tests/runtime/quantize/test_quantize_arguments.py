@@ -56,7 +56,7 @@ VALUES: list[tuple[str, Call]] = [
     ("out_scales: its shape is .128, 4.; 160 elements, as of .40, 4",
      lambda: nvfp4(X, layout="linear", out_scales=SCALES)),
     ("out_scales: its strides", lambda: nvfp4(X, out_scales=SCALES.repeat(1, 2)[:, ::2])),
-    ("shuffle: 40 rows, wanted a multiple of 32", lambda: mxfp4(X, shuffle=True)),
+    ("shuffle: 40 rows, expected a multiple of 32", lambda: mxfp4(X, shuffle=True)),
     ("tactic: 'blocks' is not NAME=VALUE", lambda: nvfp4(X, tactic="host_to_nvfp4_bf16@blocks")),
     ("tactic: blocks is 99", lambda: nvfp4(X, tactic="host_to_nvfp4_bf16@blocks=99")),
     ("block: it is .64, 64", lambda: blockwise(X, (64, 64))),

@@ -225,7 +225,7 @@ def test_a_warm_call_sees_that_scales_have_no_room(hopper: Context) -> None:
     x, data = torch.ones(130, 256, dtype=torch.bfloat16), torch.empty(130, 256, dtype=torch.float8_e4m3fn)
     short = torch.empty_strided((130, 2), (1, 132), dtype=torch.float32)
     for _ in range(2):
-        with pytest.raises(ArgumentError, match=r"out_scales: .* memory for 262 scales, wanted .* 264"):
+        with pytest.raises(ArgumentError, match=r"out_scales: .* memory for 262 scales, expected .* 264"):
             tilewright.quantize_fp8_blockwise(x, out=data, out_scales=short)
         room = blockwise_scales.allocate((130, 2), dtype=torch.float32, device=x.device)
         tilewright.quantize_fp8_blockwise(x, out=data, out_scales=room)

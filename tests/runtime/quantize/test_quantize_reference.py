@@ -197,11 +197,11 @@ def test_packed_scales_hold_four_bytes_the_first_lowest(shape: tuple[int, ...]) 
 def test_scales_without_their_padding_are_refused() -> None:
     with pytest.raises(ArgumentError, match="memory for"):
         blockwise_scales.with_padding(torch.empty_strided((5, 3), (1, 8)))
-    with pytest.raises(ArgumentError, match="wanted strides"):
+    with pytest.raises(ArgumentError, match="expected strides"):
         blockwise_scales.with_padding(torch.empty(5, 3))
     with pytest.raises(ArgumentTypeError, match="one byte"):
         blockwise_scales.pack(torch.zeros(2, 2))
-    with pytest.raises(ArgumentError, match="wanted int32"):
+    with pytest.raises(ArgumentError, match="expected int32"):
         blockwise_scales.unpack(torch.zeros(2, 2, dtype=torch.int32), 9)
 
 

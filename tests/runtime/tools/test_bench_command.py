@@ -101,7 +101,7 @@ def test_a_dry_run_needs_no_torch() -> None:
         (["*", "rest", "--family", "gemm"], "leaves none for `rest`"),
         ([*ULTRA, "--sizes", "tiny"], "tiny is none of small, medium, large, all"),
         ([*ULTRA, "-s", "1x"], "'1x' is not MxNxK"),
-        ([*ULTRA, "--dtype", "bf16"], "bf16: one or two of nvfp4"),
+        ([*ULTRA, "--dtype", "bf16"], "bf16: expected one or two of nvfp4"),
         ([*ULTRA, "--labels", "a", "a"], "both are 'a'"),
         ([*ULTRA, "--build", "--built-only"], "exclude each other"),
         ([*ULTRA, "--device", "b300"], "describes a GPU for --dry-run"),

@@ -114,7 +114,7 @@ def test_sizes_with_extents_that_a_family_lacks_or_misses(tmp_path: Path, text: 
     path = tmp_path / "sizes.yaml"
     path.write_text(text)
     size_text = {"gemm": "MxNxK", "quantize": "MxK"}[family]
-    with pytest.raises(ArgumentError, match=f"--size: .*: {size_text} is wanted for {family}"):
+    with pytest.raises(ArgumentError, match=f"--size: .*: expected {size_text} for {family}"):
         problems.make(family, {}, sizes.read(path))
 
 
@@ -188,8 +188,8 @@ def test_formats_of_block_scaled_problems(given: str, out: str | None, types: tu
             {"types": "mxfp8xmxfp4"},
             "--size: 1x8x15: k 15: expected a multiple of 2",
         ),
-        ("blockscaled_gemm", "1x16", {}, "1x16: MxNxK is wanted"),
-        ("gemm", "1x16", {}, "1x16: MxNxK is wanted"),
+        ("blockscaled_gemm", "1x16", {}, "1x16: expected MxNxK"),
+        ("gemm", "1x16", {}, "1x16: expected MxNxK"),
         ("gemm", "1x8x16", {"x": "bf16"}, "--x: gemm has none; it has --dtype, --out-dtype"),
         ("gemm", "1x8x16", {"layout": "128x4"}, "--layout: 128x4: expected one of tn"),
         ("quantize", "1x16", {"types": "nvfp5"}, "--formats: nvfp5: expected one of nvfp4, mxfp4"),

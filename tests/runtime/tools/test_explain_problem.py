@@ -99,12 +99,12 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["gemmm", *SHAPE],
-            f"begins with gemmm; one of {', '.join(catalog.names())} is wanted; did you mean 'gemm'?",
+            f"begins with gemmm; expected one of {', '.join(catalog.names())}; did you mean 'gemm'?",
         ),
         (["gemm", "bf16", "m=1", "n=8"], "k not given; for example: gemm bf16 m=64 n=4096 k=4096"),
         (["quantize"], "m and k not given; for example: quantize nvfp4 m="),
         (["gemm", "bf16", "8192x28672x8192"], "has 8192x28672x8192; extents have names: m=64 n=4096"),
-        (["scaled_gemm", *SHAPE], "transpose_fp8 is wanted; scaled_gemm is an op of grouped_gemm"),
+        (["scaled_gemm", *SHAPE], "transpose_fp8; scaled_gemm is an op of grouped_gemm"),
         (["gemm", "bf16", "m=0", "n=8", "k=8"], "m 0: expected a number from 1"),
         (["gemm", "bf16", *SHAPE, "m=3"], "m given twice"),
         (["gemm", "bf16", "f16", *SHAPE], "names types twice: bf16 and f16"),

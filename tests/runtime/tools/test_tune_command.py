@@ -375,7 +375,7 @@ def test_reports_that_cannot_be_drawn(
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_TUNED", str(written(tmp_path / "tuned")))
     assert tune("--report", tmp_path / "x.pdf", "--device", "h200") == 2
-    assert "one of .html, .png, .svg is wanted" in capsys.readouterr().err
+    assert "expected one of .html, .png, .svg" in capsys.readouterr().err
     assert tune("--report", tmp_path / "x.html", "--device", "b200") == 2
     assert "there is no tuned file for NVIDIA B200" in capsys.readouterr().err
     assert tune("--report", tmp_path / "x.html", "--device", "b200", "--family", "quantize") == 2

@@ -88,14 +88,14 @@ class _Contest:
 
     def hold(self, standings: tuple[Standing, Standing], meter: Meter) -> Comparison:
         entered = [self._tactics(standing) for standing in standings]
-        tactics = [found for found, _ in entered]
+        tactics = [kept for kept, _ in entered]
         timer = self._timer(meter) if any(tactics) else None
         if isinstance(timer, str):
             return Comparison(self.problem, Side(None, reason=timer), Side(None, reason=timer))
-        finals = [self._finalists(found) for found in tactics] if timer is None else self._run(tactics, timer)
+        finals = [self._finalists(side) for side in tactics] if timer is None else self._run(tactics, timer)
         a, b = (
-            self._side(standing, found, pruned, final)
-            for standing, (found, pruned), final in zip(standings, entered, finals, strict=True)
+            self._side(standing, side, pruned, final)
+            for standing, (side, pruned), final in zip(standings, entered, finals, strict=True)
         )
         return Comparison(self.problem, a, b)
 
@@ -103,7 +103,7 @@ class _Contest:
         """The tactics of a group that are measured, and the number of those pruned."""
         ranked = self.family.rank(standing.built, self.problem, self.device)
         kept = promising(ranked, HOPELESS if self.options.prune else inf)
-        return [one.tactic for one in kept], len(ranked) - len(kept)
+        return [candidate.tactic for candidate in kept], len(ranked) - len(kept)
 
     def _timer(self, meter: Meter) -> Timer | str:
         """The problem's timer, or why there is none: its operands may not fit into memory."""
@@ -118,11 +118,11 @@ class _Contest:
         """Measures everything, and each group's fastest again; answers those."""
         self.trials.measure(itertools.chain(*tactics), timer)
         if self.options.rearrange:
-            for found in tactics:
-                more = [one for best in self._finalists(found) for one in self.family.variants(best)]
-                found += [tactic for tactic in more if tactic not in found]
+            for side in tactics:
+                more = [variant for best in self._finalists(side) for variant in self.family.variants(best)]
+                side += [tactic for tactic in more if tactic not in side]
                 self.trials.measure(more, timer)
-        finals = [self._finalists(found) for found in tactics]
+        finals = [self._finalists(side) for side in tactics]
         turns = [tactic for turn in itertools.zip_longest(*finals) for tactic in turn if tactic]
         self.trials.again(turns, timer)
         return finals

@@ -1,4 +1,4 @@
-"""What a comparison would measure: the problems, and the groups' kernels."""
+"""The dry run of a comparison: the problems and the groups' kernels that it would measure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def text(
     kind, words = kind_and_names(family, problems)
     yield f"{kind}: problems, and how many tactics of each group fit (built or not):"
     for word, problem in zip(words, problems, strict=True):
-        counts = [f"{one.group.label} {_tactics(family, one.of_kind, problem)}" for one in standings]
+        counts = [
+            f"{standing.group.label} {_tactics(family, standing.of_kind, problem)}" for standing in standings
+        ]
         yield f"  {word}: {', '.join(counts)}"
     for standing in standings:
         yield from _group(standing, family, problems[0], device)
@@ -33,7 +35,8 @@ def text(
 
 
 def kind_and_names(family: Family[Any], problems: Sequence[Any]) -> tuple[str, list[str]]:
-    """What all problems are, and the words that tell them apart: of one kind, their extents."""
+    """The common text of all problems, and the texts that tell them apart: for problems of one kind, their
+    extents."""
     kinds = {problem.kind_text for problem in problems}
     if len(kinds) > 1:
         return family.name, [str(problem) for problem in problems]
@@ -57,9 +60,9 @@ def _group(
     if elsewhere:
         yield f"  do not run there: {_counts(elsewhere)}"
     reasons = (family.misfit_kind(record, problem.kind) for record in standing.runnable)
-    other = Counter(reason for reason in reasons if reason is not None)
-    if other:
-        yield f"  compute something else: {_counts(other)}"
+    excluded = Counter(reason for reason in reasons if reason is not None)
+    if excluded:
+        yield f"  compute something else: {_counts(excluded)}"
 
 
 def _counts(found: Counter[str]) -> str:

@@ -1,4 +1,4 @@
-"""What keeps a comparison from being made."""
+"""Errors that prevent a comparison."""
 
 from __future__ import annotations
 

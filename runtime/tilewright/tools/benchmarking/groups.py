@@ -46,7 +46,7 @@ class Standing:
 
     @property
     def missing(self) -> list[KernelRecord]:
-        """What would be measured, were it built."""
+        """The kernels that would be measured if they were built."""
         names = {record.name for record in self.built}
         return [record for record in self.of_kind if record.name not in names]
 
@@ -83,10 +83,10 @@ def check(standing: Standing, family: Family[Any], problem: Any, device: DeviceP
 
 def labels(first: Sequence[str], second: Sequence[str]) -> tuple[str, str]:
     """Names of two groups, from their filters; `a` and `b` where those make no short and different ones."""
-    found = ["_".join(map(_label, terms)) for terms in (first, second)]
+    names = ["_".join(map(_label, terms)) for terms in (first, second)]
     a, b = (
-        label if label and len(label) <= _LONGEST_LABEL else other
-        for label, other in zip(found, "ab", strict=True)
+        label if label and len(label) <= _LONGEST_LABEL else letter
+        for label, letter in zip(names, "ab", strict=True)
     )
     return (a, b) if a != b else ("a", "b")
 
@@ -115,7 +115,7 @@ def check_labels(a: str, b: str) -> tuple[str, str]:
 
 
 def not_built(standings: Iterable[Standing], registry: Registry) -> CannotCompareError | None:
-    """What there is to say where kernels that would be measured are not built; None where all are."""
+    """A message about kernels that would be measured but are not built; None if all are built."""
     standings = list(standings)
     missing = {record.name: record for standing in standings for record in standing.missing}
     if not missing:

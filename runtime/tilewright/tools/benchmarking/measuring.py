@@ -41,7 +41,7 @@ def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Mete
 
 
 def environment(device: DeviceProperties) -> dict[str, Any]:
-    """What numbers depend on: GPU, driver, releases, and when it was."""
+    """The conditions of a measurement: GPU, driver, releases, and time."""
     return {
         "device": device.name,
         "capability": f"{device.capability[0]}.{device.capability[1]}",

@@ -1,4 +1,4 @@
-"""From the words of a command line to a family's problems."""
+"""Makes a family's problems from the words of a command line."""
 
 from __future__ import annotations
 
@@ -38,21 +38,23 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
 
     Raises ArgumentError for what is none of these.
     """
-    family, *others = given
-    known = catalog.names()
-    if family not in known:
-        wanted = f"one of {', '.join(known)} is wanted{catalog.meant(family, known)}"
-        raise ArgumentError("problem", f"begins with {family}; {wanted}")
+    family, *terms = given
+    families = catalog.names()
+    if family not in families:
+        expected = f"expected one of {', '.join(families)}{catalog.meant(family, families)}"
+        raise ArgumentError("problem", f"begins with {family}; {expected}")
     words = catalog.words_of(family)
     example = " ".join(f"{name}={value}" for name, value in words.example.items())
-    types = [word for word in others if "=" not in word]
+    types = [word for word in terms if "=" not in word]
     if number := next((word for word in types if word[:1].isdecimal()), None):
         raise ArgumentError("problem", f"has {number}; extents have names: {example}")
     if len(types) > 1:
         raise ArgumentError("problem", f"names types twice: {' and '.join(types)}")
     read: dict[str, Any] = dict.fromkeys([TYPES], types[0]) if types else {}
-    named = {one.name: one.read for one in words.extents} | {one.name: one.parse for one in words.others}
-    for name, _, value in (word.partition("=") for word in others if "=" in word):
+    named = {word.name: word.read for word in words.extents} | {
+        word.name: word.parse for word in words.others
+    }
+    for name, _, value in (word.partition("=") for word in terms if "=" in word):
         if name not in named:
             there_are = f"there are {', '.join(named)}{did_you_mean(name, named)}"
             raise ArgumentError(name, f"is no part of a problem; {there_are}")

@@ -24,18 +24,23 @@ Labels = tuple[str, str]
 
 
 def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
-    """For people: the columns of the CSV, tactics without what all of their names begin with; where that is
-    wider than `width()`, they stand under their problems."""
-    best = [str(side.best.tactic) for one in comparisons for side in (one.a, one.b) if side.best]
+    """The table for people: the columns of the CSV, with tactics without their names' common beginning. If
+    a row is wider than `width()`, its tactics go below the problem."""
+    best = [
+        str(side.best.tactic)
+        for comparison in comparisons
+        for side in (comparison.a, comparison.b)
+        if side.best
+    ]
     common = _common_start(best)
     extents, rate = _extents(comparisons), RATES[_rate_name(comparisons)]
     head = [*extents, *(f"{label} {what}" for label in labels for what in ("ms", rate, "tactic")), "speed-up"]
     rows = [head]
-    for one in comparisons:
-        row = [str(getattr(one.problem, name)) for name in extents]
-        for side in (one.a, one.b):
-            row += _cells(one, side, common)
-        rows.append([*row, NOTHING if one.speedup is None else f"{one.speedup:.3f}"])
+    for comparison in comparisons:
+        row = [str(getattr(comparison.problem, name)) for name in extents]
+        for side in (comparison.a, comparison.b):
+            row += _cells(comparison, side, common)
+        rows.append([*row, NOTHING if comparison.speedup is None else f"{comparison.speedup:.3f}"])
     tactics = [head.index(f"{label} tactic") for label in labels]
     lines = _aligned(rows, left=set(tactics))
     if max(map(len, lines)) > width():
@@ -53,15 +58,15 @@ def table(comparisons: Sequence[Comparison], labels: Labels) -> str:
 def summary(comparisons: Sequence[Comparison], labels: Labels) -> str:
     """The last line of the table."""
     a, b = labels
-    found = [one.speedup for one in comparisons if one.speedup is not None]
-    if not found:
+    speedups = [comparison.speedup for comparison in comparisons if comparison.speedup is not None]
+    if not speedups:
         return "No problem was measured on both sides."
-    faster = sum(speedup > 1 for speedup in found)
-    without = len(comparisons) - len(found)
+    faster = sum(speedup > 1 for speedup in speedups)
+    without = len(comparisons) - len(speedups)
     more = f"; {without} without a result on both sides" if without else ""
     return (
-        f"Speed-up of {a} over {b} ({b}'s time over {a}'s): geomean {geomean(found):.3f}; "
-        f"{a} is faster on {faster} of {len(found)}{more}"
+        f"Speed-up of {a} over {b} ({b}'s time over {a}'s): geomean {geomean(speedups):.3f}; "
+        f"{a} is faster on {faster} of {len(speedups)}{more}"
     )
 
 
@@ -72,9 +77,9 @@ def geomean(values: Sequence[float]) -> float:
 def notes(comparisons: Sequence[Comparison], labels: Labels, tactics: bool) -> Iterator[str]:
     """Lines about each problem: every tactic, the fastest first, where they are asked for; in any case those
     that failed, and why a side has no result."""
-    for one in comparisons:
+    for comparison in comparisons:
         lines = []
-        for label, side in zip(labels, (one.a, one.b), strict=True):
+        for label, side in zip(labels, (comparison.a, comparison.b), strict=True):
             if side.reason:
                 lines.append(f"  {label}: no result: {_one_line(side.reason)}")
             for timing in sorted(side.timings, key=_fastest_first):
@@ -82,13 +87,13 @@ def notes(comparisons: Sequence[Comparison], labels: Labels, tactics: bool) -> I
                     wrong = "WRONG" if timing.wrong else "failed"
                     lines.append(f"  {label}: {wrong}  {timing.tactic}: {_one_line(timing.failure or '')}")
                 elif tactics:
-                    rate = f"{_rate(one, timing):9.1f} {RATES[_rate_name([one])]}"
+                    rate = f"{_rate(comparison, timing):9.1f} {RATES[_rate_name([comparison])]}"
                     speed = f"{timing.seconds * 1e3:10.4f} ms {rate}"
                     lines.append(f"  {label}: {speed}  {timing.tactic}")
             if tactics and side.pruned:
                 lines.append(f"  {label}: {side.pruned} more tactics were left out by the cost model")
         if lines:
-            yield "x".join(str(getattr(one.problem, name)) for name in _extents([one])) + ":"
+            yield "x".join(str(getattr(comparison.problem, name)) for name in _extents([comparison])) + ":"
             yield from lines
 
 
@@ -105,12 +110,12 @@ def as_csv(comparisons: Sequence[Comparison], labels: Labels) -> str:
     extents, rate = _extents(comparisons), _rate_name(comparisons)
     columns = [f"{label}_{what}" for label in labels for what in ("ms", rate, "tactic")]
     writer.writerow([*extents, *columns, "speedup"])
-    for one in comparisons:
-        cells: list[Any] = [getattr(one.problem, name) for name in extents]
-        for side in (one.a, one.b):
-            best = _best(one, side)
+    for comparison in comparisons:
+        cells: list[Any] = [getattr(comparison.problem, name) for name in extents]
+        for side in (comparison.a, comparison.b):
+            best = _best(comparison, side)
             cells += ["", "", ""] if best is None else [best["ms"], best[rate], best["tactic"]]
-        writer.writerow([*cells, "" if one.speedup is None else round(one.speedup, 4)])
+        writer.writerow([*cells, "" if comparison.speedup is None else round(comparison.speedup, 4)])
     return out.getvalue()
 
 
@@ -118,26 +123,32 @@ def as_json(
     comparisons: Sequence[Comparison], labels: Labels, head: dict[str, Any], tactics: bool
 ) -> dict[str, Any]:
     """The whole record: `head`, then the problems with both sides; their tactics where asked for."""
-    found = [one.speedup for one in comparisons if one.speedup is not None]
+    speedups = [comparison.speedup for comparison in comparisons if comparison.speedup is not None]
     return head | {
         "speedup": f"{labels[1]}'s time over {labels[0]}'s",
-        "geomean": geomean(found) if found else None,
+        "geomean": geomean(speedups) if speedups else None,
         "problems": [
-            {"problem": asdict(one.problem)}
-            | {label: _side(one, side, tactics) for label, side in zip("ab", (one.a, one.b), strict=True)}
-            | {"speedup": one.speedup}
-            for one in comparisons
+            {"problem": asdict(comparison.problem)}
+            | {
+                label: _side(comparison, side, tactics)
+                for label, side in zip("ab", (comparison.a, comparison.b), strict=True)
+            }
+            | {"speedup": comparison.speedup}
+            for comparison in comparisons
         ],
     }
 
 
 def _side(comparison: Comparison, side: Side, tactics: bool) -> dict[str, Any]:
-    failed = [{"tactic": str(one.tactic), "reason": one.failure, "wrong": one.wrong} for one in side.failures]
+    failed = [
+        {"tactic": str(timing.tactic), "reason": timing.failure, "wrong": timing.wrong}
+        for timing in side.failures
+    ]
     answer: dict[str, Any] = {"best": _best(comparison, side), "tried": len(side.timings)}
     answer |= {"pruned": side.pruned, "failed": failed, "reason": side.reason}
     if tactics:
         ranked = sorted(side.timings, key=_fastest_first)
-        answer["tactics"] = [_timing(comparison, one) for one in ranked if one.seconds is not None]
+        answer["tactics"] = [_timing(comparison, timing) for timing in ranked if timing.seconds is not None]
     return answer
 
 
@@ -154,12 +165,12 @@ def _timing(comparison: Comparison, timing: Timing) -> dict[str, Any]:
 
 
 def _extents(comparisons: Sequence[Comparison]) -> list[str]:
-    """Those of m, n and k that the problems have."""
-    return [name for name in "mnk" if all(hasattr(one.problem, name) for one in comparisons)]
+    """The names among m, n and k that all problems have."""
+    return [name for name in "mnk" if all(hasattr(comparison.problem, name) for comparison in comparisons)]
 
 
 def _rate_name(comparisons: Sequence[Comparison]) -> str:
-    return "tflops" if all(hasattr(one.problem, "flops") for one in comparisons) else "gbps"
+    return "tflops" if all(hasattr(comparison.problem, "flops") for comparison in comparisons) else "gbps"
 
 
 def _rate(comparison: Comparison, timing: Timing) -> float:
@@ -182,7 +193,7 @@ def _cells(comparison: Comparison, side: Side, common: str) -> list[str]:
 
 
 def _common_start(names: Sequence[str]) -> str:
-    """What all names begin with, up to an underscore; nothing where there is one name alone."""
+    """The common beginning of all names, up to an underscore; "" if there is only one name."""
     if len(set(names)) < 2:
         return ""
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))

@@ -23,19 +23,25 @@ class Size(NamedTuple):
 
     def __str__(self) -> str:
         if self.names:
-            return ", ".join(f"{name}={one}" for name, one in zip(self.names, self.numbers, strict=True))
+            return ", ".join(
+                f"{name}={number}" for name, number in zip(self.names, self.numbers, strict=True)
+            )
         return "x".join(map(str, self.numbers))
 
     def of(self, words: Words[Any]) -> dict[str, int]:
         """The extents that a family takes of it. Raises ArgumentError where some are missing, or unknown."""
         spellings = (words.size, *words.also_sizes)
-        names = self.names or next((one for one in spellings if len(one) == len(self.numbers)), ())
-        known = {name for one in spellings for name in one} | {one.name for one in words.extents}
-        if not set(words.size) <= set(names) <= known:
-            wanted = f"{words.size_text} is wanted for {words.family}"
-            raise ArgumentError("--size", f"{self}: {wanted}")
-        own = {one.name for one in words.extents}
-        return {name: one for name, one in zip(names, self.numbers, strict=True) if name in own}
+        names = self.names or next(
+            (spelling for spelling in spellings if len(spelling) == len(self.numbers)), ()
+        )
+        legal = {name for spelling in spellings for name in spelling} | {
+            spelling.name for spelling in words.extents
+        }
+        if not set(words.size) <= set(names) <= legal:
+            expected = f"expected {words.size_text} for {words.family}"
+            raise ArgumentError("--size", f"{self}: {expected}")
+        own = {extent.name for extent in words.extents}
+        return {name: number for name, number in zip(names, self.numbers, strict=True) if name in own}
 
 
 def _product(m: int, n: int, k: int) -> Size:
@@ -59,7 +65,7 @@ LISTS["all"] = (*LISTS["small"], *LISTS["medium"], *LISTS["large"])
 _EXTENT = "[1-9][0-9]{0,9}"
 _SIZE = re.compile(f"{_EXTENT}(?:x{_EXTENT}){{1,7}}")
 MOST = 100_000  # sizes of a file: lists in it multiply out
-_WANTED = (
+_EXPECTED = (
     "a list of MxNxK, MxK or {m: ..., n: ..., k: ...} (of the family's extents) with numbers or lists of "
     "them, or a mapping of extents to lists, or one with m (a list), layers (a list of {n: ..., k: ...}) and "
     "squares (a list)"
@@ -72,12 +78,12 @@ def chosen(named: str | None, given: Sequence[str]) -> list[Size]:
 
     With neither, all lists. Raises ArgumentError for what is no size and no list.
     """
-    found = [parse(text) for text in given]
+    sizes = [parse(text) for text in given]
     if named in LISTS:
-        found = [*LISTS[named], *found]
+        sizes = [*LISTS[named], *sizes]
     elif named is not None:
-        found = [*read(Path(named)), *found]
-    return list(dict.fromkeys(found)) or list(LISTS["all"])
+        sizes = [*read(Path(named)), *sizes]
+    return list(dict.fromkeys(sizes)) or list(LISTS["all"])
 
 
 def parse(text: str) -> Size:
@@ -99,20 +105,20 @@ def read(path: Path) -> list[Size]:
     try:
         listed = reading.load_yaml(path)
     except FileNotFoundError:
-        known = ", ".join(LISTS)
-        raise ArgumentError("--sizes", f"{path} is none of {known}, and no file") from None
+        lists = ", ".join(LISTS)
+        raise ArgumentError("--sizes", f"{path} is none of {lists}, and no file") from None
     except UnreadableFileError as error:
         raise ArgumentError("--sizes", error.message) from None
     if isinstance(listed, dict):
         listed = list(_of_mapping(listed, path))
     if not isinstance(listed, list) or not listed:
-        raise ArgumentError("--sizes", f"{path} is not {_WANTED}")
-    found = list(
+        raise ArgumentError("--sizes", f"{path} is not {_EXPECTED}")
+    sizes = list(
         itertools.islice(itertools.chain.from_iterable(_of_item(item, path) for item in listed), MOST + 1)
     )
-    if len(found) > MOST:
+    if len(sizes) > MOST:
         raise ArgumentError("--sizes", f"{path} makes more than {MOST:,} sizes")
-    return found
+    return sizes
 
 
 def _of_mapping(listed: dict[Any, Any], path: Path) -> Iterator[dict[Any, Any]]:
@@ -123,10 +129,10 @@ def _of_mapping(listed: dict[Any, Any], path: Path) -> Iterator[dict[Any, Any]]:
             yield lists
         return
     ms, layers, squares = (listed.get(name) or [] for name in ("m", "layers", "squares"))
-    wanted = all(isinstance(one, list) for one in (ms, layers, squares)) and bool(ms) == bool(layers)
-    if not wanted or not all(isinstance(one, dict) and {"n", "k"} <= set(one) for one in layers):
-        raise ArgumentError("--sizes", f"{path} is not {_WANTED}")
-    yield from ({"m": ms, "n": one["n"], "k": one["k"]} for one in layers)
+    legal = all(isinstance(part, list) for part in (ms, layers, squares)) and bool(ms) == bool(layers)
+    if not legal or not all(isinstance(layer, dict) and {"n", "k"} <= set(layer) for layer in layers):
+        raise ArgumentError("--sizes", f"{path} is not {_EXPECTED}")
+    yield from ({"m": ms, "n": layer["n"], "k": layer["k"]} for layer in layers)
     yield from ({"m": size, "n": size, "k": size} for size in squares)
 
 
@@ -142,7 +148,7 @@ def _of_item(item: Any, path: Path) -> Iterator[Size]:
                 )
             yield _bounded(Size(extents, tuple(item)))
     else:
-        raise ArgumentError("--sizes", f"{path}: {shown(item)} is no size; {_WANTED} is wanted")
+        raise ArgumentError("--sizes", f"{path}: {shown(item)} is no size; expected {_EXPECTED}")
 
 
 def _is_name(name: object) -> bool:

@@ -1,7 +1,8 @@
-"""What `tilewright doctor` finds out: whether kernels can be built and run on a machine, and which would.
+"""The checks of `tilewright doctor`: whether kernels can be built and run on a machine, and which kernels
+would run.
 
-Each check is a function that yields findings. None compiles, writes or launches anything, and each says what
-it can where something is missing: the package alone must do.
+Each check is a function that yields findings. No check compiles, writes or launches anything. If a package, a
+compiler or a GPU is missing, a check yields what it can find out without it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def diagnose(context: Context, device: DeviceProperties | None = None) -> list[F
     quiet = logging.NullHandler()  # what is passed over becomes a finding; it need not reach stderr as well
     logging.getLogger("tilewright").addHandler(quiet)
     try:
-        found = machine.Machine.examine(context, device)
+        examined = machine.Machine.examine(context, device)
         checks = {
             "environment": machine.environment,
             "toolchain": machine.toolchain,
@@ -42,8 +43,8 @@ def diagnose(context: Context, device: DeviceProperties | None = None) -> list[F
         findings = []
         for area, check in checks.items():
             try:
-                for each in check(found):
-                    findings.append(Finding(area, *each))  # one by one: those before an error count
+                for finding in check(examined):
+                    findings.append(Finding(area, *finding))  # one by one: those before an error count
             except TilewrightError as error:
                 findings.append(Finding(area, PROBLEM, error.message, error.hint or ""))
             except OSError as error:  # a folder that may not be read

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""The findings of a check."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ class Finding(NamedTuple):
     mend: str = ""
 
 
-Found = Iterator[tuple[str, str, str]]  # of a check: level, text, what mends it
+Findings = Iterator[tuple[str, str, str]]  # level, text, and the remedy

@@ -17,7 +17,7 @@ from tilewright.declarations import catalog
 from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError
 from tilewright.libraries.builds import jit_allowed
 from tilewright.selection.families import family_of
-from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Found
+from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Findings
 
 if TYPE_CHECKING:
     from tilewright.selection.family import Family
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _FEW_UNITS = 16  # that a disk should have room for
 
 
-def cache(machine: Machine) -> Found:
-    """Where built kernels are, whether more can be put there, and what of it is damaged."""
+def cache(machine: Machine) -> Findings:
+    """Checks the cache: its folder, whether it is writable, and damaged entries."""
     store = Store()
     if not store.root.exists():
         above = next(folder for folder in store.root.parents if folder.exists())
@@ -73,8 +73,8 @@ def _writable(writable: bool) -> tuple[str, str]:
     return level, "Set TILEWRIGHT_CACHE to a folder that can be written."
 
 
-def modules(machine: Machine) -> Found:
-    """What is listed, what is built, and what runs on the GPU."""
+def modules(machine: Machine) -> Findings:
+    """Checks the modules: the kernels that are listed, built, and run on the GPU."""
     registry, device = machine.context.registry, machine.device
     if not registry.tables:
         mend = "Run `tilewright generate` in a project, or set TILEWRIGHT_GENERATED."
@@ -82,7 +82,7 @@ def modules(machine: Machine) -> Found:
     total = 0
     for module, table in registry.tables.items():
         built = sum(registry.is_built(record) for record in table.values())
-        runs = device and sum(routing.runs_on(one.arch, device.capability) for one in table.values())
+        runs = device and sum(routing.runs_on(record.arch, device.capability) for record in table.values())
         total += runs or 0
         here = "" if device is None else f", {runs} run on {device.name}"
         yield OK, f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}", ""
@@ -91,7 +91,7 @@ def modules(machine: Machine) -> Found:
         yield PROBLEM, f"no kernel runs on {device.name}", mend
 
 
-def tuned(machine: Machine) -> Found:
+def tuned(machine: Machine) -> Findings:
     """Tuned files, and why one is not in force."""
     registry, device = machine.context.registry, machine.device
     if device is None:
@@ -99,13 +99,13 @@ def tuned(machine: Machine) -> Found:
         return
     for name, family in _families(machine):
         files = paths.tuned_files(registry.generated, device.name, name)
-        found = machine.context.tuned(family, device) if registry.runnable(name, device.capability) else None
-        if found is None:
+        tuned = machine.context.tuned(family, device) if registry.runnable(name, device.capability) else None
+        if tuned is None:
             yield OK, f"{name}: no tuned file; the cost model chooses", ""
             continue
         names = ", ".join(f"{path}{' (shipped)' * shipped}" for path, shipped in files)
-        yield OK, f"{name}: {len(found.entries)} problems by {names}", ""
-        for message in found.messages:
+        yield OK, f"{name}: {len(tuned.entries)} problems by {names}", ""
+        for message in tuned.messages:
             yield (
                 WARNING,
                 message,
@@ -113,8 +113,8 @@ def tuned(machine: Machine) -> Found:
             )
 
 
-def would_run(machine: Machine) -> Found:
-    """What a call would take, for one problem of each family."""
+def would_run(machine: Machine) -> Findings:
+    """Finds the kernel of a call for one problem of each family."""
     context, device = machine.context, machine.device or H200
     on = "" if machine.device else f" (if an {device.name} were here)"
     for _, family in _families(machine):
@@ -136,7 +136,7 @@ def would_run(machine: Machine) -> Found:
 
 
 def _families(machine: Machine) -> Iterator[tuple[str, Family[Any]]]:
-    """Those that the tables have kernels of."""
+    """The families of which the tables have kernels."""
     listed = {table.family for table in machine.context.registry.tables.values()}
     for name in catalog.names():
         if name in listed:

@@ -17,7 +17,7 @@ from tilewright.base.logs import LEVELS as LOG_LEVELS
 from tilewright.compile.compiler_cache import words_of
 from tilewright.errors import ToolchainError
 from tilewright.libraries.builds import jit_allowed
-from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Found
+from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Findings
 
 if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
@@ -34,7 +34,7 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Machine:
-    """What several checks look at."""
+    """The facts that several checks use."""
 
     context: Context
     device: DeviceProperties | None  # None where there is no GPU, or no torch to ask for it
@@ -48,13 +48,13 @@ class Machine:
 
         described = device is not None
         try:
-            found, lacking = find_toolchain(), None
+            toolchain, lacking = find_toolchain(), None
         except ToolchainError as error:
-            found, lacking = None, error
-        return cls(context, device or devices.present(), described, found, lacking)
+            toolchain, lacking = None, error
+        return cls(context, device or devices.present(), described, toolchain, lacking)
 
 
-def environment(machine: Machine) -> Found:
+def environment(machine: Machine) -> Findings:
     """Variables that are set, and values that cannot be meant."""
     for name in sorted(name for name in os.environ if name.startswith("TILEWRIGHT_") or name in VARIABLES):
         value = os.environ[name]
@@ -93,26 +93,26 @@ def _mend_value(name: str, wrong: str) -> str:
     return f"Unset {name}, or mend its value." if wrong else ""
 
 
-def toolchain(machine: Machine) -> Found:
-    """What compiles, and where it was found."""
+def toolchain(machine: Machine) -> Findings:
+    """Checks the compilers, and names their paths."""
     from tilewright.compile.runner import find_ninja  # noqa: PLC0415
 
-    found = machine.toolchain
-    if found is None:
+    toolchain = machine.toolchain
+    if toolchain is None:
         assert machine.lacking is not None
         yield _unless_prebuilt(machine), machine.lacking.message, machine.lacking.hint or ""
     else:
-        yield OK, f"nvcc {found.release}: {found.nvcc} (from {found.nvcc_origin})", ""
-        yield OK, f"host compiler: {' '.join(found.host)}: {found.host_version.splitlines()[0]}", ""
-        yield OK, f"cuobjdump: {found.cuobjdump}", ""
-        yield from _cutlass(machine, found)
+        yield OK, f"nvcc {toolchain.release}: {toolchain.nvcc} (from {toolchain.nvcc_origin})", ""
+        yield OK, f"host compiler: {' '.join(toolchain.host)}: {toolchain.host_version.splitlines()[0]}", ""
+        yield OK, f"cuobjdump: {toolchain.cuobjdump}", ""
+        yield from _cutlass(machine, toolchain)
     try:
         yield OK, f"ninja: {find_ninja()}", ""
     except ToolchainError as error:
         yield _unless_prebuilt(machine), error.message, error.hint or ""
 
 
-def _cutlass(machine: Machine, found: Toolchain) -> Found:
+def _cutlass(machine: Machine, found: Toolchain) -> Findings:
     from tilewright.compile.cutlass import satisfies  # noqa: PLC0415
 
     yield OK, f"CUTLASS {found.cutlass_version or 'of no known release'}: {found.cutlass}", ""
@@ -137,7 +137,7 @@ def _unless_prebuilt(machine: Machine) -> str:
     return WARNING if here and all(map(registry.is_built, here)) else PROBLEM
 
 
-def packages(machine: Machine) -> Found:
+def packages(machine: Machine) -> Findings:
     """torch, whose tensors the ops take, and TVM-FFI, which loads libraries; neither is imported for this."""
     for name, level, mend in (
         ("apache-tvm-ffi", PROBLEM, "pip install 'apache-tvm-ffi>=0.1.6,<0.2'"),
@@ -149,7 +149,7 @@ def packages(machine: Machine) -> Found:
             yield level, f"{name} is not installed", mend
 
 
-def gpu(machine: Machine) -> Found:
+def gpu(machine: Machine) -> Findings:
     """The GPUs, and whether the driver runs what was compiled."""
     driver, device = devices.driver(), machine.device
     if machine.described:
@@ -161,8 +161,8 @@ def gpu(machine: Machine) -> Found:
         mend = "nvidia-smi says what the driver sees; CUDA_VISIBLE_DEVICES may hide it."
         yield PROBLEM, f"driver {driver}, and torch is not there or finds no GPU", mend
     else:
-        for each in _gpus():
-            text = f"{each.name}, {routing.describe(each.capability)}, {each.sm_count} SMs"
+        for properties in _gpus():
+            text = f"{properties.name}, {routing.describe(properties.capability)}, {properties.sm_count} SMs"
             yield OK, text, ""
     if driver is not None:
         yield from _driver(machine, driver)
@@ -174,7 +174,7 @@ def _gpus() -> list[DeviceProperties]:
     return [devices.read(index) for index in range(torch.cuda.device_count())]
 
 
-def _driver(machine: Machine, driver: str) -> Found:
+def _driver(machine: Machine, driver: str) -> Findings:
     """CUDA's rule of minor-version compatibility: a driver runs what any release of its major compiled.
 
     Libraries hold machine code for their GPU and link the CUDA runtime statically, so nothing is compiled by

@@ -33,7 +33,7 @@ class BuildShard:
 
 
 class Compiled(NamedTuple):
-    """What became of a shard's kernels: statuses by name, or why there are none."""
+    """The results of a shard's kernels: statuses by name, or the reason why there are none."""
 
     kernels: tuple[str, ...]
     statuses: dict[str, str]

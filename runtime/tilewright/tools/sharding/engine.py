@@ -1,8 +1,8 @@
-"""Where shards of work run: in processes of this machine (`Local`), or as tasks of Ray (`ray_engine`).
+"""Engines that run shards of work: in processes of this machine (`Local`), or as tasks of Ray (`ray_engine`).
 
 A function of a shard is a generator at the top of a module, so that another process finds it by its name: it
-gives each answer as soon as there is one. Who submits shards decides what becomes of those that a process
-has not answered when it ends.
+yields each answer as soon as it has it. If a process ends before it has answered all of a shard, the caller
+decides about the rest.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from tilewright.errors import GpuLostError
 
 Say: TypeAlias = Callable[[str], None]
 Function: TypeAlias = Callable[[Any, int, Say], Iterator[Any]]
-"""Of a shard, the place that it runs at (the index of a GPU), and whom to tell what is begun."""
+"""A function of a shard. Its arguments are the shard, the place where it runs (the index of a GPU), and a
+function to call when a piece of work begins."""
 
-PATIENCE_SECONDS = 120.0  # without a word of a process that is at work: a kernel hangs
+PATIENCE_SECONDS = 120.0  # a working process that is silent for longer has a kernel that hangs
 _POLL_SECONDS = 0.5
-_END_SECONDS = 5.0  # for a process to end when it is asked to
+_END_SECONDS = 5.0  # the time for a process to end when it is asked to
 
 
 class Answer(NamedTuple):
@@ -54,7 +55,7 @@ class Engine(Protocol):
     def submit(self, function: Function, shard: Any) -> None: ...
 
     def events(self) -> Iterator[Answer | Ended | None]:
-        """What happens, until nothing is left; None now and then. More may be submitted meanwhile."""
+        """Events until no work is left, and None now and then. More shards may be submitted meanwhile."""
         ...
 
     def close(self) -> None:

@@ -69,7 +69,7 @@ class RayEngine:
         self._under_way: dict[Any, _Task] = {}  # by the generator of what they say
 
     def gpus(self) -> float:
-        """That the cluster has."""
+        """The number of GPUs of the cluster."""
         return float(self._ray.cluster_resources().get("GPU", 0))
 
     def submit(self, function: Function, shard: Any) -> None:
@@ -136,11 +136,11 @@ def _run(function: Function, shard: Any) -> Iterator[tuple[str, Any]]:
     What a function says is said within a step of it, where a generator cannot yield: it runs in a thread,
     which waits until what it says has gone out.
     """
-    said: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+    messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     gone = threading.Semaphore(0)
 
     def tell(kind: str, value: Any) -> None:
-        said.put((kind, value))
+        messages.put((kind, value))
         gone.acquire()
 
     def work() -> None:
@@ -148,14 +148,14 @@ def _run(function: Function, shard: Any) -> Iterator[tuple[str, Any]]:
             for value in function(shard, 0, lambda what: tell("begun", what)):
                 tell("answer", value)
         except BaseException as error:
-            said.put(("error", error))
+            messages.put(("error", error))
         else:
-            said.put(("end", None))
+            messages.put(("end", None))
 
     yield "begun", None  # it has a place: from now on it is at work
     threading.Thread(target=work, daemon=True).start()
     while True:
-        kind, value = said.get()
+        kind, value = messages.get()
         if kind == "end":
             return
         if kind == "error":
@@ -189,7 +189,9 @@ def connect(
 
 
 def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:
-    """What a GPU of the cluster is, and its driver: of a task that asks it. Raises RayMissingError.
+    """A GPU of the cluster and its driver, from a task that runs there. Raises RayMissingError. No shard may
+    be under way in the engine, and none is afterwards, so that the next reader of its events sees only its
+    own shards.
 
     Nothing may be under way in the engine, and nothing is afterwards: whoever takes its events next knows
     only shards of its own.
@@ -197,18 +199,18 @@ def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:
     if not engine.gpus():
         raise RayMissingError("the Ray cluster has no GPU")
     engine.submit(_describe, None)
-    found: tuple[DeviceProperties, str | None] | None = None
+    described: tuple[DeviceProperties, str | None] | None = None
     deadline = time.monotonic() + _GPU_SECONDS
     for event in engine.events():
         if isinstance(event, Answer):
-            found = event.value
-        elif isinstance(event, Ended) and found is None:
+            described = event.value
+        elif isinstance(event, Ended) and described is None:
             raise RayMissingError(f"no GPU of the cluster answers: {event.failure or 'nothing came'}")
         elif time.monotonic() > deadline:
             engine.close()
-    if found is None:
+    if described is None:
         raise RayMissingError(f"no GPU of the cluster was free for {_GPU_SECONDS:.0f} s")
-    return found
+    return described
 
 
 def _describe(shard: None, place: int, say: Any) -> Iterator[tuple[DeviceProperties, str | None]]:

@@ -48,12 +48,12 @@ class GpuClock:
             graph = self._graph(tactic)
             if limit * graph.calls < LONG_SECONDS or limit == float("inf"):
                 graph.replay()
-            found = [graph.seconds(ahead=True)]
-            while found[-1] <= limit and len(found) < QUICK_REPLAYS:
-                if sum(found) * graph.calls > LONG_SECONDS:
+            samples = [graph.seconds(ahead=True)]
+            while samples[-1] <= limit and len(samples) < QUICK_REPLAYS:
+                if sum(samples) * graph.calls > LONG_SECONDS:
                     break
-                found.append(graph.seconds(ahead=True))
-        seconds = min(found)
+                samples.append(graph.seconds(ahead=True))
+        seconds = min(samples)
         self._taken[tactic] = seconds * graph.calls
         if seconds > LONG_CALL_SECONDS and self._least < len(self._operands):
             self._operands = self._operands[: self._least]
@@ -70,8 +70,8 @@ class GpuClock:
         name, call = self._peer
         with refusals(name):
             if None not in self._graphs:
-                for one in self._operands:  # it may make operands of its own, ahead of its timing
-                    call(one)
+                for operand in self._operands:  # it may make operands of its own, ahead of its timing
+                    call(operand)
             return self._sample(None)
 
     def _sample(self, tactic: Tactic | None) -> float:
@@ -87,15 +87,15 @@ class GpuClock:
             measuring.checked(self._operands[0], tactic)
 
     def _graph(self, tactic: Tactic | None) -> Replays:
-        found = self._graphs.get(tactic)
+        replays = self._graphs.get(tactic)
         # Where calls proved to be long, graphs that were made before hold more of them than the others; times
         # of a call are the same but for the replay's own cost, which is little against them.
-        if found is None:
-            calls = [self._call(one, tactic) for one in self._operands]
+        if replays is None:
+            calls = [self._call(operand, tactic) for operand in self._operands]
             pool = None if self._anchor is None else self._anchor.pool
-            found = self._graphs[tactic] = Replays(calls, warm_up=1, pool=pool)
-            self._anchor = self._anchor or found
-        return found
+            replays = self._graphs[tactic] = Replays(calls, warm_up=1, pool=pool)
+            self._anchor = self._anchor or replays
+        return replays
 
     def _call(self, operands: measuring.Operands, tactic: Tactic | None) -> Callable[[], Any]:
         if tactic is not None:

@@ -39,9 +39,9 @@ def merge(
     """
     read = [_read(source, only, registry, target) for source in sources]
     _check_targets(sources, read)
-    for one in read:
-        tuned_files.update(one.target, one.header, one.family, one.entries)
-        yield one.target, len(one.entries), one.messages
+    for source in read:
+        tuned_files.update(source.target, source.header, source.family, source.entries)
+        yield source.target, len(source.entries), source.messages
 
 
 def _read(
@@ -51,20 +51,20 @@ def _read(
     family = tuned_files.family_of(source, file)
     if only is not None and family.name != only.name:
         raise TunedFileError(f"{source} is of {family.name}, not of {only.name}")
-    found = review(file, family, registry)
-    messages = [f"{source}: passed over {counted(found.dropped)}"] if found.dropped else []
-    return _Source(family, file.header, target(file.header.gpu, family.name), found.standing, messages)
+    reviewed = review(file, family, registry)
+    messages = [f"{source}: passed over {counted(reviewed.dropped)}"] if reviewed.dropped else []
+    return _Source(family, file.header, target(file.header.gpu, family.name), reviewed.standing, messages)
 
 
 def _check_targets(sources: Sequence[Path], read: Sequence[_Source]) -> None:
     """Raises what an update of a target would, as the sources before have left it."""
     written: dict[Path, tuple[Path, Header]] = {}
-    for path, one in zip(sources, read, strict=True):
-        if one.target not in written:
-            tuned_files.sections_to_update(one.target, one.header, one.family)
+    for path, source in zip(sources, read, strict=True):
+        if source.target not in written:
+            tuned_files.sections_to_update(source.target, source.header, source.family)
         else:
-            before, header = written[one.target]
-            reason = one.header.conflict(header)
+            before, header = written[source.target]
+            reason = source.header.conflict(header)
             if reason is not None:
                 raise ForeignTunedFileError(f"{before} and {path} are of different machines: {reason}")
-        written[one.target] = (path, one.header)
+        written[source.target] = (path, source.header)

@@ -31,7 +31,7 @@ def picture(title: str, points: Sequence[Point], device: DeviceProperties, form:
         ) from None
     # No date and fixed ids: the same numbers make the same file.
     with rc_context({"svg.hashsalt": "tilewright", "svg.fonttype": "none"}):
-        products = [one for one in points if one.intensity]
+        products = [point for point in points if point.intensity]
         heights = (3, 2) if products else (2,)
         figure = Figure(figsize=(10, 9 if products else 5), layout="constrained")
         FigureCanvasAgg(figure)
@@ -48,23 +48,23 @@ def picture(title: str, points: Sequence[Point], device: DeviceProperties, form:
 
 def _groups(points: Sequence[Point]) -> Iterator[tuple[str, list[Point], dict[str, Any]]]:
     """Points of each kind, with how they look."""
-    for number, kind in enumerate(dict.fromkeys(one.kind for one in points)):
+    for number, kind in enumerate(dict.fromkeys(point.kind for point in points)):
         look = {
             "color": _COLOURS[number % len(_COLOURS)],
             "marker": _MARKERS[number // len(_COLOURS) % len(_MARKERS)],
         }
-        yield kind, [one for one in points if one.kind == kind], look
+        yield kind, [point for point in points if point.kind == kind], look
 
 
 def _draw_rates(axes: Any, points: Sequence[Point], device: DeviceProperties) -> None:
     axes.set(xscale="log", yscale="log", xlabel="FLOP / byte", ylabel="TFLOP/s")
     axes.grid(visible=True, which="both", alpha=0.2)
-    intensities = [one.intensity for one in points if one.intensity]
+    intensities = [point.intensity for point in points if point.intensity]
     low, high = min(intensities) / 1.5, max(intensities) * 1.5
     peaks: dict[float, str] = {}
     for kind, some, look in _groups(points):
-        rates = [(one.flops or 0) / one.seconds * 1e-12 for one in some]
-        axes.scatter([one.intensity for one in some], rates, s=22, alpha=0.8, label=kind, **look)
+        rates = [(point.flops or 0) / point.seconds * 1e-12 for point in some]
+        axes.scatter([point.intensity for point in some], rates, s=22, alpha=0.8, label=kind, **look)
         if some[0].peak:
             peaks.setdefault(some[0].peak, some[0].kind.partition(" ->")[0])
     for peak, kind in peaks.items():
@@ -89,8 +89,8 @@ def _draw_bandwidth(axes: Any, points: Sequence[Point], device: DeviceProperties
     axes.grid(visible=True, which="both", alpha=0.2)
     groups = list(_groups(points))
     for kind, some, look in groups:
-        achieved = [one.bytes / one.seconds * 1e-9 for one in some]
-        axes.scatter([one.bytes for one in some], achieved, s=22, alpha=0.8, label=kind, **look)
+        achieved = [point.bytes / point.seconds * 1e-9 for point in some]
+        axes.scatter([point.bytes for point in some], achieved, s=22, alpha=0.8, label=kind, **look)
     axes.axhline(device.memory_bandwidth * 1e-9, color="#444444", linewidth=1)
     axes.set_ylim(bottom=0)
     if len(groups) > 1:

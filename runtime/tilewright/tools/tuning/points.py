@@ -1,4 +1,4 @@
-"""What a report of tuned files shows: their problems, each beside what the GPU could do."""
+"""The points of a report of tuned files: the problems, each with the GPU's limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Point:
 
     @property
     def roof_seconds(self) -> float:
-        """That the problem takes at least."""
+        """The least bytes that the problem moves."""
         return max(self.bytes / self.bandwidth, self.flops / self.peak if self.flops and self.peak else 0.0)
 
     @property
@@ -52,7 +52,7 @@ class Point:
         return "memory" if self.roof_seconds == self.bytes / self.bandwidth else "math"
 
     def cells(self) -> list[str]:
-        """In the order of `COLUMNS`."""
+        """The texts of the cells, in the order of `COLUMNS`."""
         rate = "-" if self.flops is None else f"{self.flops / self.seconds * 1e-12:.1f}"
         intensity = "-" if self.intensity is None else f"{self.intensity:.1f}"
         return [
@@ -70,8 +70,8 @@ class Point:
 def points(
     read: Sequence[tuned_files.TunedFile], family: Family[Any], device: DeviceProperties
 ) -> Iterator[Point]:
-    """Of a family's files; by kind, then as they stand in the files. Of two entries for one problem
-    the first counts."""
+    """The points of a family's files, by kind, then in the order of the files. If two entries have one
+    problem, the first counts."""
     seen = set()
     for section in (section for file in read for section in file.sections):
         kind = tuned_files.whole_kind(family, section.kind)

@@ -28,7 +28,7 @@ MARK = re.compile(rb"tilewright tune --report|" + re.escape(" | ".join(COLUMNS).
 
 @dataclass(frozen=True)
 class Part:
-    """What a report holds of one family."""
+    """The part of a report about one family."""
 
     family: str
     sources: list[Path]
@@ -85,42 +85,47 @@ def draw(
 
 
 def table_of(target: Path) -> Path | None:
-    """Where the table of an image is written; None for a page, which holds its tables.
+    """The path of the table beside an image; None for a page, which holds its tables. Raises ArgumentError if
+    no report has this suffix.
 
     Raises ArgumentError where no report is of this kind.
     """
     if target.suffix not in FORMATS:
-        raise ArgumentError("--report", f"{target}: one of {', '.join(FORMATS)} is wanted")
+        raise ArgumentError("--report", f"{target}: expected one of {', '.join(FORMATS)}")
     return None if target.suffix == ".html" else target.with_suffix(".md")
 
 
 def markdown(points: Sequence[Point]) -> str:
     """The table."""
-    rows = [COLUMNS, ("---",) * len(COLUMNS), *(one.cells() for one in points)]
+    rows = [COLUMNS, ("---",) * len(COLUMNS), *(point.cells() for point in points)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _device(name: str, device: DeviceProperties | None) -> DeviceProperties:
-    known = [one for one in (device, *DESCRIBED.values()) if one is not None and one.name == name]
-    if not known:
+    devices = [
+        candidate
+        for candidate in (device, *DESCRIBED.values())
+        if candidate is not None and candidate.name == name
+    ]
+    if not devices:
         raise ReportError(
             f"the files are of {name}, whose bandwidth and rates are not known here",
             hint="Draw on a machine that has one.",
         )
-    return known[0]
+    return devices[0]
 
 
 def _parts(
     read: Sequence[tuple[Path, tuned_files.TunedFile]], only: Family[Any] | None, gpu: DeviceProperties
 ) -> Iterator[Part]:
-    """In the order in which the files first name the families."""
+    """The parts of a report, in the order in which the files first name the families."""
     for name in dict.fromkeys(file.family for _, file in read if only is None or file.family == only.name):
         named = [(source, file) for source, file in read if file.family == name]
         family = only or tuned_files.family_of(*named[0])
         header = named[0][1].header
         made_with = f"driver {header.driver}, CUDA {header.cuda}, CUTLASS {header.cutlass}"
-        found = list(points([file for _, file in named], family, gpu))
-        yield Part(name, [source for source, _ in named], found, made_with, gpu)
+        all_points = list(points([file for _, file in named], family, gpu))
+        yield Part(name, [source for source, _ in named], all_points, made_with, gpu)
 
 
 def _page(parts: Sequence[Part]) -> str:
@@ -153,10 +158,10 @@ tr:nth-child(even) {{ background: #f4f4f4; }}
 def _section(part: Part) -> str:
     svg = picture(part.title, part.points, part.gpu, "svg").decode()
     svg = svg[svg.index("<svg") :]
-    head = "".join(f"<th>{html.escape(one)}</th>" for one in COLUMNS)
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in COLUMNS)
     rows = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in one.cells()) + "</tr>"
-        for one in part.points
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in point.cells()) + "</tr>"
+        for point in part.points
     )
     return f"""<section>
 <h1>{html.escape(part.title)}</h1>

@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 def promising(
     ranked: Sequence[Candidate], factor: float, most: int | None = None, least: int = 1
 ) -> list[Candidate]:
-    """Of the model's order, what it puts within `factor` of its first, and so many at most and at least."""
+    """The first candidates of the model's order, within `factor` of the first, limited to the given least
+    and greatest number."""
     limit = factor * ranked[0].estimate.seconds if ranked else 0.0
-    near = sum(one.estimate.seconds <= limit for one in ranked)
+    near = sum(candidate.estimate.seconds <= limit for candidate in ranked)
     return list(ranked[: max(near, least)][:most])
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was found for a problem."""
+    """The result for a problem."""
 
     problem: Any
     tactic: Tactic | None  # the fastest that is right; None where there is none
@@ -57,12 +58,13 @@ class Result:
 
     @property
     def failures(self) -> list[Timing]:
-        return [one for one in self.timings if one.seconds is None]
+        return [timing for timing in self.timings if timing.seconds is None]
 
     def as_json(self) -> dict[str, Any]:
-        """For a record."""
+        """The result for a record."""
         failures = [
-            {"tactic": str(one.tactic), "reason": one.failure, "wrong": one.wrong} for one in self.failures
+            {"tactic": str(timing.tactic), "reason": timing.failure, "wrong": timing.wrong}
+            for timing in self.failures
         ]
         return {
             "problem": asdict(self.problem),
@@ -75,9 +77,9 @@ class Result:
             "legal": self.legal,
             "tried": self.tried,
             "times": {
-                str(one.tactic): round(one.seconds * 1e6, 3)
-                for one in self.timings
-                if one.seconds is not None
+                str(timing.tactic): round(timing.seconds * 1e6, 3)
+                for timing in self.timings
+                if timing.seconds is not None
             },
             "failures": failures,
             "reason": self.reason,
@@ -92,9 +94,9 @@ def weighed(
     """The tactics of kernels that compute the problem: in the model's order, and those of kernels that no
     model knows."""
     ranked = family.weigh(fitting, problem, device)
-    names = {one.record.name for one in ranked}
-    others = (one for one in fitting if one.name not in names)
-    return ranked, [tactic for record in others for tactic in family.candidates(record, problem)]
+    names = {candidate.record.name for candidate in ranked}
+    unranked = (record for record in fitting if record.name not in names)
+    return ranked, [tactic for record in unranked for tactic in family.candidates(record, problem)]
 
 
 def candidates(
@@ -104,13 +106,15 @@ def candidates(
     incumbent: Entry | None = None,
     near: Iterable[Tactic] = (),
 ) -> list[Tactic]:
-    """What is timed of them; what no model knows is, and what is tuned `near`. With an incumbent: that, and
-    what it has not seen."""
-    kept = [one.tactic for one in promising(ranked, options.factor, options.keep, KEEP_LEAST)]
+    """The tactics to time: the promising ones, those that no model knows, and those tuned `near`. With an
+    incumbent: the incumbent, and tactics of kernels that it has not seen."""
+    kept = [candidate.tactic for candidate in promising(ranked, options.factor, options.keep, KEEP_LEAST)]
     tactics = list(dict.fromkeys([*kept[:1], *near, *kept[1:], *unknown]))
     if incumbent is None:
         return tactics
-    unseen = [one for one in tactics if one.kernel not in incumbent.seen and one != incumbent.tactic]
+    unseen = [
+        tactic for tactic in tactics if tactic.kernel not in incumbent.seen and tactic != incumbent.tactic
+    ]
     return [incumbent.tactic, *unseen]
 
 
@@ -137,13 +141,17 @@ def search(
     started = time.monotonic()
     options = Options() if options is None else options
     records = registry.route(family.name, device)
-    fitting = [one for one in family.fitting_kept(registry, records, problem) if registry.is_built(one)]
+    fitting = [
+        record for record in family.fitting_kept(registry, records, problem) if registry.is_built(record)
+    ]
     ranked, unknown = weighed(family, fitting, problem, device)
-    names = {one.name for one in fitting}
-    kept = candidates(ranked, unknown, options, incumbent, [one for one in near if one.kernel in names])
+    names = {record.name for record in fitting}
+    kept = candidates(
+        ranked, unknown, options, incumbent, [tactic for tactic in near if tactic.kernel in names]
+    )
     everything = len(ranked) + len(unknown)
     seen = frozenset(
-        one.name for one in family.of_kind(registry, records, problem.kind) if registry.is_built(one)
+        record.name for record in family.of_kind(registry, records, problem.kind) if registry.is_built(record)
     )
     if incumbent is not None:
         seen |= incumbent.seen
@@ -163,9 +171,9 @@ def search(
     except TilewrightError as error:  # as operands that do not fit into memory
         return Result(problem, None, None, everything, reason=str(error))
     stages = StagedTiming(family, registry.record, clock, options, excluded)
-    one_wave = {one.tactic for one in ranked if one.estimate.waves == 1}
+    one_wave = {candidate.tactic for candidate in ranked if candidate.estimate.waves == 1}
     best = stages.run(kept, one_wave)
-    order = [one.tactic for one in ranked]
+    order = [candidate.tactic for candidate in ranked]
     return Result(
         problem,
         best,
@@ -185,8 +193,8 @@ def search(
 
 
 def _rank(family: Family[Any], order: Sequence[Tactic], best: Tactic | None) -> int | None:
-    """Where the tactic, or the one that it is a variant of, stands in the order."""
+    """The place in the order of the tactic, or of the tactic of which it is a variant."""
     if best is None:
         return None
-    near = (number for number, one in enumerate(order) if one.kernel == best.kernel)
+    near = (number for number, tactic in enumerate(order) if tactic.kernel == best.kernel)
     return next((number for number in near if best in family.variants(order[number])), None)

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """What `tune` has found so far."""
+    """The results of `tune` so far."""
 
     results: list[Result] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
 
 
 Clocks: TypeAlias = "Callable[[str, DeviceProperties], Callable[[Any], Clock]]"
-"""Of a family's name and a GPU: what makes the clock of a problem."""
+"""A function from a family's name and a GPU to a function that makes the clock of a problem."""
 
 
 class _Tuner:
@@ -61,7 +61,7 @@ class _Tuner:
         self._books: dict[Any, tuning.Book] = {}
 
     def meet(self, family: Family[Any], problem: Any, device: DeviceProperties) -> None:
-        """What `Context.tuner` is called with."""
+        """The function for `Context.tuner`."""
         with self._lock:
             key = (family.name, device, problem)
             if key in self._met or not self._can_time(problem, device):
@@ -106,7 +106,8 @@ class _Tuner:
         return self._books[key]
 
     def _search(self, family: Family[Any], problem: Any, device: DeviceProperties) -> Result:
-        """With the op's own calls put aside: what the search calls is nothing to remember."""
+        """Searches with the op's plans put aside, because the calls of the search are not to be
+        remembered."""
         from tilewright.tools.trying import no_compiling  # noqa: PLC0415 (it imports torch)
 
         clocks = self._clocks

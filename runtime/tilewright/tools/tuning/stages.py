@@ -108,7 +108,7 @@ class StagedTiming:
         # The first is timed while the GPU's clocks still rise; its quick time says least.
         semifinalists = dict.fromkeys([*trials.fastest(tactics, SEMIFINALISTS), tactics[0]])
         best = self._play(list(semifinalists), SEMIFINAL_ROUNDS)[:VARIED]
-        varied = self._legal(self._family.variants, [one for one in best if one not in one_wave])
+        varied = self._legal(self._family.variants, [tactic for tactic in best if tactic not in one_wave])
         self._screen(varied)
         ranked = self._play(trials.fastest([*best, *varied], FINALISTS), FINAL_ROUNDS, self._time_peer)
         # Where all finalists are wrong, the next of those that were timed take their place.
@@ -118,18 +118,20 @@ class StagedTiming:
         return None
 
     def _legal(self, others: Callable[[Tactic], Iterable[Tactic]], tactics: Iterable[Tactic]) -> list[Tactic]:
-        """What `others` makes of each tactic, but for what the kernel does not take."""
+        """The variants that `others` makes of each tactic, without those that the kernel does not take."""
         return [
-            other
+            variant
             for tactic in tactics
-            for other in others(tactic)
-            if self._family.misfit_arguments(other, self._record(tactic.kernel)) is None
+            for variant in others(tactic)
+            if self._family.misfit_arguments(variant, self._record(tactic.kernel)) is None
         ]
 
     def _screen(self, tactics: Sequence[Tactic]) -> None:
         """Quick times; what is hopeless against the fastest so far is cut short."""
         trials, deadline = self.trials, time.monotonic() + self._options.seconds
-        best = min((one.seconds for one in trials.timed.values() if one.seconds is not None), default=inf)
+        best = min(
+            (timing.seconds for timing in trials.timed.values() if timing.seconds is not None), default=inf
+        )
         for number, tactic in enumerate(tactics):
             if time.monotonic() > deadline:
                 left = len(tactics) - number
@@ -156,7 +158,8 @@ class StagedTiming:
         return self.trials.fastest(tactics, len(tactics))
 
     def _time_peer(self) -> None:
-        """What it cannot compute, as of extents that it does not take, has no peer."""
+        """Times the peer. There is no time if the peer does not support the problem, for instance its
+        extents."""
         try:
             seconds = self._clock.peer()
         except GpuLostError:

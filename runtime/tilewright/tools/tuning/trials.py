@@ -1,4 +1,4 @@
-"""What tries tactics and keeps their times: for the search of tuning, and for comparisons of groups."""
+"""Trials: tries tactics and keeps their times, for the search of tuning and for comparisons of groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Timing:
 
 
 class Trials:
-    """What is known of the tactics tried on one problem."""
+    """The times of the tactics tried on one problem."""
 
     def __init__(self) -> None:
         self.timed: dict[Tactic, Timing] = {}
@@ -38,10 +38,10 @@ class Trials:
 
     def again(self, tactics: Iterable[Tactic], timer: Timer) -> None:
         """Times these once more: what is known of them is replaced."""
-        wanted = list(dict.fromkeys(tactics))
-        for tactic in wanted:
+        distinct = list(dict.fromkeys(tactics))
+        for tactic in distinct:
             self.timed.pop(tactic, None)
-        self.measure(wanted, timer)
+        self.measure(distinct, timer)
 
     def by_turns(
         self,
@@ -60,15 +60,15 @@ class Trials:
         samples = {tactic: list((earlier or {}).get(tactic, ())) for tactic in tactics}
         for _ in range(rounds):
             begin()
-            for tactic, found in samples.items():
+            for tactic, times in samples.items():
                 if tactic in self.timed and self.timed[tactic].seconds is None:
                     continue
                 self.timed[tactic] = _timing(tactic, timer)
                 if (seconds := self.timed[tactic].seconds) is not None:
-                    found.append(seconds)
-        for tactic, found in samples.items():
+                    times.append(seconds)
+        for tactic, times in samples.items():
             if self.timed[tactic].seconds is not None:
-                self.timed[tactic] = Timing(tactic, statistics.median(found))
+                self.timed[tactic] = Timing(tactic, statistics.median(times))
         return samples
 
     def fail(self, tactic: Tactic, failure: str, *, wrong: bool = False) -> None:
@@ -78,7 +78,7 @@ class Trials:
     def fastest(self, tactics: Iterable[Tactic], count: int) -> list[Tactic]:
         """The fastest of these, the best first."""
         timings = [self.timed[tactic] for tactic in dict.fromkeys(tactics) if tactic in self.timed]
-        ranked = sorted((one for one in timings if one.seconds is not None), key=_order)
+        ranked = sorted((timing for timing in timings if timing.seconds is not None), key=_order)
         return [timing.tactic for timing in ranked[:count]]
 
     def seconds(self, tactic: Tactic) -> float | None:

@@ -63,21 +63,21 @@ class Book:
 
 
 class Known:
-    """What a tuned file says of problems, with the kernels that there are now. Raises what `tuned_files.read`
-    raises; of a file that there is not, it knows nothing."""
+    """The entries of a tuned file, checked against the kernels of today. Raises what `tuned_files.read`
+    raises. If the file does not exist, there are none."""
 
     def __init__(self, path: Path, family: Family[Any], registry: Registry) -> None:
         self._family = family
         try:
-            found = review(tuned_files.read(path), family, registry)
+            reviewed = review(tuned_files.read(path), family, registry)
         except FileNotFoundError:
-            found = Review([], [], [])
-        self._standing = {self._key(one.problem) for one in found.standing}
-        self._unseen = {self._key(one.entry.problem): one for one in found.unseen}
+            reviewed = Review([], [], [])
+        self._standing = {self._key(entry.problem) for entry in reviewed.standing}
+        self._unseen = {self._key(unseen.entry.problem): unseen for unseen in reviewed.unseen}
 
     def standing(self, problems: Iterable[Any]) -> set[Any]:
-        """Those that have an entry whose kernel is still there."""
-        return {one for one in problems if self._key(one) in self._standing}
+        """The problems that have an entry whose kernel still exists."""
+        return {problem for problem in problems if self._key(problem) in self._standing}
 
     def unseen(self, problems: Iterable[Any] | None = None) -> list[Unseen]:
         """Entries, of these problems or all, that have not seen every kernel of their kind."""
@@ -109,7 +109,7 @@ def tune_problems(
     shards = _shards(list(dict.fromkeys(problems)), engine.shard)
     first = Shard((), site, Options() if options is None else options, incumbents=incumbents or {})
     for some in shards:
-        own = {one: first.incumbents[one] for one in some if one in first.incumbents}
+        own = {problem: first.incumbents[problem] for problem in some if problem in first.incumbents}
         engine.submit(workers.tune_shard, replace(first, problems=some, incumbents=own))
     state = _State(engine)
     for event in engine.events():
@@ -120,7 +120,7 @@ def tune_problems(
 
 
 class _State:
-    """What has become of the shards."""
+    """The state of the shards."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -139,7 +139,7 @@ class _State:
                 self._answered.add(value.problem)
                 yield value
         elif isinstance(event, Ended):
-            left = [one for one in event.shard.problems if one not in self._answered]
+            left = [problem for problem in event.shard.problems if problem not in self._answered]
             if left:
                 yield from self._go_on(event, left)
 
@@ -158,7 +158,7 @@ class _State:
             yield Result(broken, None, None, timings=self._broke.get(broken, ()), reason=why)
             left = left[1:]
         for some in _shards(left, self._engine.shard):
-            excluded = {one: self._broke[one] for one in some if one in self._broke}
+            excluded = {problem: self._broke[problem] for problem in some if problem in self._broke}
             again = replace(event.shard, problems=some, excluded=excluded)
             self._engine.submit(workers.tune_shard, again)
 
@@ -174,5 +174,5 @@ def _shards(problems: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
 
 
 def default_folder() -> Path:
-    """Where results go unless another place is named: the first of the user's folders that count."""
+    """The default folder of results: the first of the user's folders that count."""
     return next(iter(paths.tuned_dirs()), paths.cache_dir() / "tuned")

@@ -1,4 +1,4 @@
-"""What of tuning runs in another process: a shard of problems, on one GPU."""
+"""The part of tuning that runs in another process: a shard of problems, on one GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tilewright.tools.tuning.trials import Timing
 
 
 class Site(NamedTuple):
-    """Where problems of a family are tuned, as the process that does it has it."""
+    """The context of tuning problems of a family, as the process that tunes them has it."""
 
     context: Context
     family: Family[Any]
@@ -35,8 +35,8 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class GpuSite:
-    """Opens the site of a GPU, by its index; a process opens it once. Raises UnsupportedDeviceError where
-    that is not `device`: its times would be of something else."""
+    """Opens the site of a GPU by its index; a process opens it once. Raises UnsupportedDeviceError if the GPU
+    is not `device`, because its times would be those of another GPU."""
 
     generated: Path
     family: str
@@ -44,7 +44,7 @@ class GpuSite:
     seed: int = 0
 
     def __call__(self, gpu: int) -> Site:
-        import torch  # noqa: PLC0415 (the parent needs none)
+        import torch  # noqa: PLC0415 (the parent does not need it)
 
         from tilewright.tools.tuning import clock  # noqa: PLC0415
 
@@ -65,9 +65,9 @@ class Shard:
     site: Callable[[int], Site]
     options: Options = field(default_factory=Options)
     excluded: Mapping[Any, tuple[Timing, ...]] = field(default_factory=dict)
-    """By problem: tactics that ended a process, and how."""
+    """The tactics that ended a process, with the cause, by problem."""
     incumbents: Mapping[Any, Entry] = field(default_factory=dict)
-    """By problem: what is tuned for it; only kernels that it has not seen are tried beside it."""
+    """The tuned entries, by problem. Only kernels that an entry has not seen are tried beside it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
         for problem in shard.problems:
             try:
                 incumbent = shard.incumbents.get(problem)
-                found = search(
+                result = search(
                     site.family,
                     site.context.registry,
                     problem,
@@ -100,9 +100,9 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
                     incumbent=incumbent,
                     near=tuned.near(problem) if incumbent is None else (),
                 )
-                if found.tactic is not None and found.seconds is not None:
-                    tuned.prefer([Entry(problem, found.tactic, found.seconds, found.seen)])
-                yield found
+                if result.tactic is not None and result.seconds is not None:
+                    tuned.prefer([Entry(problem, result.tactic, result.seconds, result.seen)])
+                yield result
             except GpuLostError as error:
                 tactic = None if error.under_way is None else Tactic.parse(error.under_way)
                 yield Lost(problem, tactic, error.message)
