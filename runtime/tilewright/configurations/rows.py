@@ -15,8 +15,12 @@ from tilewright.configurations import value_kinds
 
 
 def config_schema(config: type) -> Object:
-    """Of a configuration: every field. A row that an older version wrote may lack those with a default."""
-    values = {name: _schema(hint) for name, hint in _hints(config).items()}
+    """The schema of a configuration: every field but `arch`, which the row's own `arch` says again.
+
+    A row that an older version wrote may lack fields with a default; one of a newer version may have targets
+    that this family does not know, whose kernels no GPU is offered.
+    """
+    values = {name: _schema(hint) for name, hint in _hints(config).items() if name != "arch"}
     optional = {name: values.pop(name) for name in defaults(config)}
     return Object(values, optional, others=Anything())
 

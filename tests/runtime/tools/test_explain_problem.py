@@ -301,7 +301,7 @@ def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -
     others = "blockscaled_gemm, hc_prenorm, mqa_logits, quantize, scale_columns, transpose_fp8"
     assert f"There are kernels of {others} for this GPU." in message
     assert run_cli(["explain", "--problem", "quantize", "m=1", "k=64", "--device", "thor"]) == 2
-    assert "`arch: sm_110f`" in capsys.readouterr().err
+    assert "`arch: sm_110a`" in capsys.readouterr().err
 
 
 def test_why_says_no_word_twice(context: Context) -> None:
