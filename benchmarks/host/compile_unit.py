@@ -26,7 +26,7 @@ from benchmarks.host.compile_trace import summarize
 from benchmarks.lib.machine import Run, describe, record, run
 
 from tilewright.base import paths
-from tilewright.compile.commands import kernel_command, kernel_flags
+from tilewright.compile.nvcc import Nvcc
 from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.declarations.table import KernelRecord, Table, find_tables
 
@@ -66,7 +66,7 @@ def compile_once(
 ) -> Compiled:
     times = folder / "times.csv"
     times.unlink(missing_ok=True)
-    command = kernel_command(toolchain, paths.include_dir(), source, [*flags, "-time", str(times)], ())
+    command = Nvcc().command(toolchain, paths.include_dir(), source, [*flags, "-time", str(times)], ())
     if trace is not None:
         command += ["-fdevice-time-trace", str(trace)]
     whole = run(command, cwd=folder)
@@ -99,8 +99,8 @@ def measure(toolchain: Toolchain, runs: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as temporary:
         for name, peer in UNITS.items():
             source, record_of = find(name)
-            flags = list(kernel_flags(record_of))
-            as_cutlass = kernel_flags(record_of._replace(standard="c++17"))
+            flags = list(Nvcc().flags(record_of))
+            as_cutlass = Nvcc().flags(record_of._replace(standard="c++17"))
             definitions = [f"-DPEER_{key}={value}" for key, value in peer.items()]
             ours: list[Compiled] = []
             theirs: list[Compiled] = []
@@ -121,7 +121,7 @@ def trace(toolchain: Toolchain) -> dict[str, Any]:
     source, traced = find(TRACED)
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "trace.json"
-        compile_once(toolchain, source, list(kernel_flags(traced)), Path(temporary), file.with_suffix(""))
+        compile_once(toolchain, source, list(Nvcc().flags(traced)), Path(temporary), file.with_suffix(""))
         return summarize(file)
 
 

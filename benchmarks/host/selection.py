@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.lib.machine import describe, record, run
 
-from tilewright.compile.commands import made_of
+from tilewright.compile.compilers import made_of
 from tilewright.compile.library import FORMAT
 from tilewright.declarations.table import Table
 

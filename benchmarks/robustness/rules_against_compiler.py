@@ -31,7 +31,7 @@ from benchmarks.lib.machine import describe
 from benchmarks.robustness.rule_samples import ROOT, Candidate, sample
 
 from tilewright.base import paths
-from tilewright.compile.commands import kernel_command, kernel_flags
+from tilewright.compile.nvcc import Nvcc
 from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.declarations.table import KernelRecord
 from tilewright_generator import families
@@ -85,7 +85,7 @@ def flags_of(one: Candidate) -> tuple[str, ...]:
         "config": {},
         "facts": {},
     }
-    return kernel_flags(KernelRecord.parse(row))
+    return Nvcc().flags(KernelRecord.parse(row))
 
 
 def nvcc(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> str:
@@ -94,7 +94,7 @@ def nvcc(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> str:
         source = Path(folder) / f"{unit[0].name}.cu"
         source.write_text("\n".join(one.text for one in unit), encoding="utf-8")
         flags = flags_of(unit[0])
-        command = kernel_command(toolchain, paths.include_dir(), source, flags, ())
+        command = Nvcc().command(toolchain, paths.include_dir(), source, flags, ())
         if front_end:  # code for the linker's optimiser is what the front end makes
             command = [re.sub(r"^(-gencode.*code=)sm_", r"\1lto_", word) for word in command]
             # Where an error is expected the host's pass, which comes first, is likely to find it, and soon.

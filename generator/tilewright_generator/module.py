@@ -96,8 +96,9 @@ def _render(spec: Spec, kernel: Kernel, renderer: Renderer, only: Filter) -> _Re
     family = spec.family
     variables = family.variables(kernel.config) | {"name": kernel.name, "spec": spec.path}
     text = renderer.render(family.template(kernel.config), variables)
-    source = _file(f"{kernel.name}.cu", text, selects(only, kernel))
-    record = table.record(family, kernel, source.sha256)
+    build = family.build(kernel.config)
+    source = _file(table.source_name(family, kernel.name, build), text, selects(only, kernel))
+    record = table.record(family, kernel, build, source.name, source.sha256)
     return _Rendered(source, record)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 from tilewright.base import plugins, reading
 from tilewright.base.schema import Schema
+from tilewright.compile.compilers import COMPILERS
 from tilewright.configurations.family import Family
 from tilewright.declarations import catalog
-from tilewright.declarations.table import row_schema
+from tilewright.declarations.table import DEFAULT_COMPILER, row_schema
 from tilewright.errors import UnreadableFileError
 from tilewright_generator.errors import InternalError, UsageError, mistake
 from tilewright_generator.expand import Kernel
@@ -25,10 +26,18 @@ _RELEASE = re.compile(r"\d+\.\d+(\.\d+)?")
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def record(family: Family, kernel: Kernel, sha256: str) -> str:
+def source_name(family: Family, name: str, build: Mapping[str, Any]) -> str:
+    """The file of a kernel's source in its module's folder; `build` is what the family says of it."""
+    compiler = build.get("compiler", DEFAULT_COMPILER)
+    if compiler not in COMPILERS:
+        message = f"{name}: {compiler!r} is no compiler; there are {', '.join(COMPILERS)}"
+        raise mistake(family.name, message)
+    return f"{name}{COMPILERS[compiler].suffix}"
+
+
+def record(family: Family, kernel: Kernel, build: Mapping[str, Any], source: str, sha256: str) -> str:
     """The kernel's row of table.json, on one line: all that the build and the runtime know of it."""
-    row: dict[str, Any] = {"name": kernel.name, "source": f"{kernel.name}.cu", "sha256": sha256}
-    row |= family.build(kernel.config)
+    row: dict[str, Any] = {"name": kernel.name, "source": source, "sha256": sha256, **build}
     if "cutlass" in row and not _RELEASE.fullmatch(row["cutlass"]):
         message = f"{kernel.name}: {row['cutlass']!r} is not a CUTLASS release such as '4.5'"
         raise mistake(family.name, message)

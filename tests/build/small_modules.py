@@ -104,13 +104,14 @@ class Mini:
         """Adds a kernel whose `workspace_bytes` answers `number`."""
         return self.add_source(name, (HEAD + body + TAIL).format(name=name, number=number), **row)
 
-    def add_source(self, name: str, text: str, **row: Any) -> Mini:
+    def add_source(self, name: str, text: str, suffix: str = ".cu", **row: Any) -> Mini:
         """Adds a kernel, or replaces the one of that name."""
-        (self.folder / f"{name}.cu").write_text(text)
+        source = f"{name}{suffix}"
+        (self.folder / source).write_text(text)
         self.rows = [each for each in self.rows if each["name"] != name]
         sha256 = hashlib.sha256(text.encode()).hexdigest()
         empty = {"arch": "sm_90a", "defines": [], "instructions": [], "config": {}, "facts": {}}
-        self.rows.append({"name": name, "source": f"{name}.cu", "sha256": sha256, **empty, **row})
+        self.rows.append({"name": name, "source": source, "sha256": sha256, **empty, **row})
         return self
 
     def table(self) -> Table:

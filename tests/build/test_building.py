@@ -119,7 +119,7 @@ def test_a_library_holds_what_its_rows_and_headers_make(
     for changed in ({"arch": "sm_100a"}, {"defines": ("X=1",)}, {"sha256": "0" * 64}, {"name": "two"}):
         assert not library.holds(table["one"]._replace(**changed)), changed
     with monkeypatch.context() as patch:
-        patch.setattr("tilewright.compile.commands._KERNEL_FLAGS", ("-O2",))
+        patch.setattr("tilewright.compile.nvcc._KERNEL_FLAGS", ("-O2",))
         assert not library.holds(table["one"])
 
     with monkeypatch.context() as patch:  # a home that machines of both kinds mount

@@ -19,8 +19,8 @@ from tilewright.compile.machine_code import (
     read_descriptor,
     sass_functions,
 )
+from tilewright.compile.nvcc import Nvcc
 from tilewright.compile.report import judge, tensor_families
-from tilewright.compile.unit import first_errors
 from tilewright.declarations.table import KernelRecord
 from tilewright.errors import BuildError
 
@@ -234,9 +234,9 @@ def test_the_first_errors_come_with_their_context() -> None:
     log = "noise\nx.cu(3): error: one\n    context\n      ^\n" + "".join(
         f"x.cu({line}): error: more\n" for line in range(9)
     )
-    found = first_errors(log)
+    found = Nvcc().errors(log)
     assert found[0] == "x.cu(3): error: one\n    context\n      ^"
     assert len(found) == 3
-    assert first_errors("ptxas info : x\nodd\n") == ["odd"]
-    assert first_errors("nvcc fatal   : Unsupported gpu architecture 'compute_99'") != []
-    assert first_errors("") == []
+    assert Nvcc().errors("ptxas info : x\nodd\n") == ["odd"]
+    assert Nvcc().errors("nvcc fatal   : Unsupported gpu architecture 'compute_99'") != []
+    assert Nvcc().errors("") == []

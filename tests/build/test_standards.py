@@ -9,7 +9,7 @@ from small_modules import PLAIN, Mini
 
 from tilewright.base import paths
 from tilewright.compile.building import build
-from tilewright.compile.commands import kernel_flags
+from tilewright.compile.nvcc import Nvcc
 from tilewright.compile.store import Store
 from tilewright.declarations.table import Table
 from tilewright.errors import TableError
@@ -35,8 +35,8 @@ def mini(tmp_path: Path) -> Mini:
 
 def test_what_says_nothing_is_compiled_as_it_always_was(mini: Mini) -> None:
     """These are in the keys of kernels that take hours to compile."""
-    assert kernel_flags(mini.add("usual").table()["usual"]) == USUAL
-    older = kernel_flags(mini.add("older", standard="c++14").table()["older"])
+    assert Nvcc().flags(mini.add("usual").table()["usual"]) == USUAL
+    older = Nvcc().flags(mini.add("older", standard="c++14").table()["older"])
     assert older == ("-std=c++14", "-diag-suppress=2912", *USUAL[1:])
     with pytest.raises(TableError, match="standard"):
         mini.add("odd", standard="c++1z").table()["odd"]

@@ -17,7 +17,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tilewright.base import paths
 from tilewright.compile import records
-from tilewright.compile.commands import OBJECT, kernel_command, kernel_flags
+from tilewright.compile.commands import OBJECT
+from tilewright.compile.nvcc import Nvcc
 from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.declarations.table import KernelRecord, Table
@@ -115,7 +116,7 @@ def griddepcontrol(toolchain: Toolchain, folder: Path, source: str, record: Kern
     """What of ACQBULK and PREEXIT is in the machine code of a source, compiled with a kernel's flags."""
     path = folder / "unit.cu"
     path.write_text(source, encoding="utf-8")
-    command = kernel_command(toolchain, paths.include_dir(), path, kernel_flags(record), ())
+    command = Nvcc().command(toolchain, paths.include_dir(), path, Nvcc().flags(record), ())
     subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     listing = subprocess.run(
         [str(toolchain.cuobjdump), "-sass", OBJECT], cwd=folder, check=True, capture_output=True, text=True

@@ -112,7 +112,7 @@ def _report(planned: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fill_cache(folder: Path, planned: Mapping[str, Any]) -> None:
     from tilewright.compile import marker  # noqa: PLC0415
-    from tilewright.compile.commands import made_of  # noqa: PLC0415
+    from tilewright.compile.compilers import made_of  # noqa: PLC0415
     from tilewright.compile.keys import KEY_FORMAT  # noqa: PLC0415
     from tilewright.compile.library import FORMAT  # noqa: PLC0415
     from tilewright.declarations.table import Table  # noqa: PLC0415

@@ -15,7 +15,7 @@ from tilewright.architectures import device
 from tilewright.architectures.device import H200
 from tilewright.base import paths
 from tilewright.compile import records
-from tilewright.compile.commands import made_of
+from tilewright.compile.compilers import made_of
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem

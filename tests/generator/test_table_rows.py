@@ -19,7 +19,7 @@ def line(**build: Any) -> str:
     config = tiny_family.TinyConfig("sm_90a", "bf16", Tile(64, 64, 64))
     family = replace(tiny_family.FAMILY, build=lambda config: {**tiny_family.build(config), **build})
     kernel = Kernel("one", config, None)  # type: ignore[arg-type] # no part of a row
-    return table.record(family, kernel, "0" * 64)
+    return table.record(family, kernel, family.build(kernel.config), f"{kernel.name}.cu", "0" * 64)
 
 
 def test_the_cutlass_release_is_written_where_one_is_needed() -> None:

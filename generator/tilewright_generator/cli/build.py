@@ -22,7 +22,7 @@ from tilewright_generator.project import Project, of_family
 if TYPE_CHECKING:
     from tilewright.compile.planning import Select
     from tilewright.compile.report import BuildReport
-    from tilewright.compile.toolchain import Toolchain
+    from tilewright.compile.toolchain import HostToolchain
     from tilewright.declarations.table import Table
 
 _TABLE_ROWS = 200  # a longer table is for the report's file
@@ -81,10 +81,10 @@ def command(
     """
     from tilewright.compile.building import build  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.compile.compiler_cache import words_of  # noqa: PLC0415
+    from tilewright.compile.compilers import toolchain_for  # noqa: PLC0415
     from tilewright.compile.progress import Silent, progress_for  # noqa: PLC0415
     from tilewright.compile.report import MARK  # noqa: PLC0415
     from tilewright.compile.store import Store  # noqa: PLC0415
-    from tilewright.compile.toolchain import find_toolchain  # noqa: PLC0415
 
     output = None if report_file is None else OutputFile(report_file, MARK, force, "--report")
     if output is not None:
@@ -96,7 +96,7 @@ def command(
         select = _selection(tables, modules, terms)
     except UsageError as error:
         raise UsageError(error.message + ("" if shipped else _made(root, modules, terms))) from None
-    toolchain, store = find_toolchain(nvcc, cutlass), Store(cache)
+    toolchain, store = toolchain_for(tables, nvcc, cutlass), Store(cache)
     words = None if launcher is None else words_of(launcher, "--launcher")
     if (ray or ray_address) and not dry_run:
         _compile_on_ray(ray_address, tables, select, toolchain, store=store, launcher=words)
@@ -142,7 +142,7 @@ def _generated(root: Path | None, shipped: bool) -> Path:
 
 
 def _compile_on_ray(
-    address: str | None, tables: Sequence[Table], select: Select, toolchain: Toolchain, **options: Any
+    address: str | None, tables: Sequence[Table], select: Select, toolchain: HostToolchain, **options: Any
 ) -> None:
     """Fills the cache. What a task could not compile, the build that follows tries here, and says why."""
     from tilewright.tools.sharding import ray_engine  # noqa: PLC0415 (an optional extra)

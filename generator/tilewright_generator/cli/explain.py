@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from tilewright.base.spelling import table, text, wrapped
+from tilewright.compile.compilers import SUFFIXES
 from tilewright_generator import describe, families, generation
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.problem import explain_problem
@@ -21,6 +22,7 @@ from tilewright_generator.fields import Field, fields_of
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 from tilewright_generator.spec import Spec
+from tilewright_generator.table import source_name
 
 _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
@@ -110,7 +112,8 @@ def _is_name(word: str) -> bool:
 
 def _kernel(word: str) -> str:
     """The kernel's name, where a tactic of it or its source is given."""
-    return word.partition("@")[0].removesuffix(".cu")
+    name = word.partition("@")[0]
+    return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
 
 
 def _is_problem(word: str, terms: Sequence[str]) -> bool:
@@ -247,7 +250,8 @@ def _fate(candidate: Candidate) -> Iterator[str]:
     if not candidate.verdicts:
         yield from wrapped(family.summary(candidate.config), "  ")
     if candidate.made and spec and group:
-        yield from wrapped(f"made by {group.position}, as {spec.module}/{candidate.name}.cu", "  ", "      ")
+        source = source_name(family, candidate.name, family.build(candidate.config))
+        yield from wrapped(f"made by {group.position}, as {spec.module}/{source}", "  ", "      ")
     elif candidate.exclude:
         yield f"  excluded at {candidate.exclude.position}: {candidate.exclude.reason}"
     elif not group and not candidate.verdicts:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tilewright.base import writing
+from tilewright.compile.compilers import SUFFIXES
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import answers, common, report, tuned_defaults
@@ -77,7 +78,7 @@ def command(
 def _print_tuned(project: Project, plan: FilePlan) -> None:
     """How many problems of the tuned defaults have not seen what was added."""
     sources = (path for path, action in plan.actions() if action.change is Change.ADD)
-    added = {Path(path).stem for path in sources if path.endswith(".cu")}
+    added = {Path(path).stem for path in sources if path.endswith(SUFFIXES)}
     for defaults in tuned_defaults.read(project):
         for line in defaults.of(added).lines():
             click.echo(line)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tilewright.base import reading
+from tilewright.compile.compilers import SUFFIXES
 from tilewright.errors import UnreadableFileError
 from tilewright_generator import manifest
 from tilewright_generator.expand import Expansion
@@ -74,7 +75,7 @@ def shown(path: Path) -> Path:
 
 def units(found: Iterable[Action]) -> int:
     """Kernel sources that would be compiled again."""
-    return sum(action.name.endswith(".cu") and action.change is not Change.REMOVE for action in found)
+    return sum(action.name.endswith(SUFFIXES) and action.change is not Change.REMOVE for action in found)
 
 
 def diffs(plan: FilePlan) -> Iterator[str]:

@@ -11,15 +11,16 @@ from pathlib import Path
 from tilewright.base import paths
 from tilewright.compile import commands, refusals
 from tilewright.compile.compiler_cache import default_launcher, start_server
+from tilewright.compile.compilers import COMPILERS, of, toolchain_for
 from tilewright.compile.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
 from tilewright.compile.library import LibraryRecord, libraries, set_aside_damaged
 from tilewright.compile.linking import Part, link
 from tilewright.compile.planning import Module, Planner, Select, Unit
 from tilewright.compile.progress import Progress, Silent
-from tilewright.compile.report import BuildReport, UnitReport, judge
+from tilewright.compile.report import BuildReport, UnitReport
 from tilewright.compile.runner import run_jobs
 from tilewright.compile.store import Entry, Store
-from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.compile.toolchain import HostToolchain
 from tilewright.compile.unit import Job, Outcome
 from tilewright.declarations.table import Table
 from tilewright.errors import BuildError, NotBuiltError
@@ -33,7 +34,7 @@ def build(
     tables: Iterable[Table],
     select: Select = None,
     *,
-    toolchain: Toolchain | None = None,
+    toolchain: HostToolchain | None = None,
     store: Store | None = None,
     include: Path | None = None,
     jobs: int | None = None,
@@ -46,10 +47,10 @@ def build(
     """Compiles the selected kernels that the store lacks, checks them all, and links the modules' libraries.
 
     `select` is a predicate, the names, or None for every kernel. `jobs` overrides the bound by cores and
-    memory. `launcher` (e.g. ["ccache"]; default: TILEWRIGHT_LAUNCHER) is put before nvcc. `strict` fails
-    kernels that spill, have a stack frame, serialise wgmma, race (sass_hazards.py) or contradict their table;
-    a kernel without the instructions its row expects fails always. What failed is in the report and in no
-    library; nothing is raised for it. Damaged libraries are set aside and linked again.
+    memory. `launcher` (e.g. ["ccache"]; default: TILEWRIGHT_LAUNCHER) is put before the compiler. `strict`
+    fails kernels that spill, have a stack frame, serialise wgmma, race (sass_hazards.py) or contradict their
+    table; a kernel without the instructions its row expects fails always. What failed is in the report and in
+    no library; nothing is raised for it. Damaged libraries are set aside and linked again.
     `dry_run` writes nothing.
 
     A kernel that needs newer CUTLASS headers than there are is skipped, and the report says so. Raises
@@ -57,7 +58,8 @@ def build(
     Raises ToolchainError where something is missing and StoreError where the cache cannot be written.
     """
     started = time.monotonic()
-    toolchain = find_toolchain() if toolchain is None else toolchain
+    tables = list(tables)
+    toolchain = toolchain_for(tables) if toolchain is None else toolchain
     store = Store() if store is None else store
     progress = Silent() if progress is None else progress
     if launcher is None:
@@ -67,8 +69,8 @@ def build(
     modules = [Module.plan(table, select, planner) for table in tables]
     _refuse(modules, select)
     missing = longest_first(unit for module in modules for unit in module.units if unit.to_compile)
-    for arch in sorted({unit.record.arch for unit in missing}):
-        toolchain.require(arch)
+    for compiler, arch in sorted({(unit.record.compiler, unit.record.arch) for unit in missing}):
+        COMPILERS[compiler].require(toolchain, arch)
     limit = jobs or _machine_limit(missing)
     if not dry_run:
         for module in modules:
@@ -180,7 +182,7 @@ def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report
                 kernels,
                 store=planner.store,
                 include=planner.include,
-                toolchain=planner.toolchain,
+                toolchain=planner.toolchain_of(module.table),
             )
         )
     except BuildError as error:
@@ -210,6 +212,7 @@ def _linked_before(table: Table, planner: Planner) -> Iterable[tuple[str, Part]]
         unit = planner.unit(table, table[name])
         part = unit.part()
         if part is not None and not any(
-            finding.fatal(False) for finding in judge(unit.record, part.entry.report, unit.cutlass)
+            finding.fatal(False)
+            for finding in of(unit.record).judge(unit.record, part.entry.report, unit.cutlass)
         ):
             yield name, part

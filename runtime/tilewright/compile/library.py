@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilewright.base import paths, reading
 from tilewright.base.schema import Anything, Integer, Map, Object, String, fields
 from tilewright.compile import marker
-from tilewright.compile.commands import made_of
+from tilewright.compile.compilers import made_of
 from tilewright.compile.keys import HeaderSet, digest, files_digest
 from tilewright.declarations.table import KernelRecord
 from tilewright.errors import BuildError, UnreadableFileError

@@ -19,7 +19,7 @@ from tilewright.compile.keys import HeaderSet, digest, file_sha256
 from tilewright.compile.library import FORMAT, LibraryRecord, libraries, read
 from tilewright.compile.store import Entry, Store, says_full
 from tilewright.compile.system import run_bounded, shortened, tvm_ffi_folder
-from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.toolchain import HostToolchain
 from tilewright.errors import BuildError
 
 log = logging.getLogger("tilewright")
@@ -45,7 +45,7 @@ def link(
     *,
     store: Store,
     include: Path,
-    toolchain: Toolchain,
+    toolchain: HostToolchain,
 ) -> LibraryRecord:
     """Links `kernels` (by name) with the module's table object, unless that library is there already.
 
@@ -111,7 +111,7 @@ def _present(target: Path, module: str, include: Path, *, thorough: bool = False
         return None
 
 
-def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: Toolchain) -> None:
+def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: HostToolchain) -> None:
     listing = draft / "objects.rsp"  # 20,000 paths do not fit a command line
     listing.write_text("".join(f'"{path}"\n' for path in objects), encoding="utf-8")
     output = draft / f"{module}.so"
@@ -129,7 +129,7 @@ def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: Toolchai
     raise BuildError(f"{module}: the linker {what}\n{errors}  command: {shell(command)}")
 
 
-def link_command(toolchain: Toolchain, output: Path, listing: Path) -> list[str]:
+def link_command(toolchain: HostToolchain, output: Path, listing: Path) -> list[str]:
     """libtvm_ffi is found by nobody's path: the Python package that loads the library has loaded it."""
     return [
         *toolchain.host,
@@ -139,8 +139,7 @@ def link_command(toolchain: Toolchain, output: Path, listing: Path) -> list[str]
         f"@{listing}",
         "-Wl,--no-undefined",  # but for the table's weak names of kernels that are not built
         "-Wl,-Bsymbolic",  # two libraries of a module in one process: each uses its own kernels
-        f"-L{toolchain.lib}",
-        "-lcudart_static",
+        *toolchain.link_options,
         f"-L{tvm_ffi_folder() / 'lib'}",
         "-ltvm_ffi",
         "-ldl",

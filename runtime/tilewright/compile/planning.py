@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.base import plugins, reading
-from tilewright.compile import commands, shell_text
-from tilewright.compile.cutlass import satisfies
-from tilewright.compile.keys import digest, files_digest, tree_digest
+from tilewright.compile import commands, compilers, shell_text
+from tilewright.compile.compiler import Compiler
+from tilewright.compile.keys import digest, tree_digest
 from tilewright.compile.linking import Part
 from tilewright.compile.records import SourceKeys
-from tilewright.compile.report import Finding, UnitReport, exceptions, judge
+from tilewright.compile.report import Finding, UnitReport
 from tilewright.compile.store import Entry, Store
 from tilewright.compile.system import tvm_ffi_folder
-from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.toolchain import HostToolchain
 from tilewright.compile.unit import Job, Outcome
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.errors import CacheRefusedError, ToolchainError, UnreadableFileError
@@ -50,7 +50,7 @@ class Unit:
         """What to link, if it is compiled."""
         if self.entry is None:
             return None
-        return Part(self.entry, commands.made_of(self.record), self.source_key, self.headers)
+        return Part(self.entry, compilers.made_of(self.record), self.source_key, self.headers)
 
     def settle(self, outcome: Outcome, store: Store, job: Job) -> None:
         self.status = outcome.status
@@ -77,8 +77,9 @@ class Unit:
             report.findings.append(Finding("compile", self.problem))
         elif self.entry is not None:
             report.data = self.entry.report
-            report.findings = judge(self.record, self.entry.report, self.cutlass)
-            report.exceptions = exceptions(self.record, self.entry.report, self.cutlass)
+            compiler = compilers.of(self.record)
+            report.findings = compiler.judge(self.record, self.entry.report, self.cutlass)
+            report.exceptions = compiler.exceptions(self.record, self.entry.report, self.cutlass)
             report.refusal = "\n".join(finding.message for finding in report.fatal(strict=False))
         return report
 
@@ -109,16 +110,16 @@ def selected_records(table: Table, select: Select) -> list[KernelRecord]:
 class Planner:
     """Knows, for one build, everything that decides an object besides its source and flags.
 
-    Raises ToolchainError or CacheRefusedError where a path is none that nvcc may be given (shell_text.py).
+    Raises ToolchainError or CacheRefusedError where a compiler may not be given a path (shell_text.py).
     Without `writes` nothing is written to the store, not even digests that save time.
     """
 
-    def __init__(self, toolchain: Toolchain, store: Store, include: Path, *, writes: bool = True) -> None:
+    def __init__(self, toolchain: HostToolchain, store: Store, include: Path, *, writes: bool = True) -> None:
         _check_paths(toolchain, store, include)
         self.toolchain = toolchain
         self.store = store
         self.include = include
-        self._source_keys = SourceKeys(include, toolchain.cutlass_version)
+        self._source_keys = SourceKeys(include, toolchain.headers_release)
         self._headers = self._source_keys.headers
         if writes:
             self._memory = store.memory
@@ -126,9 +127,7 @@ class Planner:
             store.check()
             self._memory = store.root / "digests"
         self._writes = writes
-        self._cutlass = tree_digest(toolchain.cutlass, self._memory, keep=writes)
-        parts = {path.name: path for path in toolchain.parts}
-        self._compilers = files_digest(parts, self._memory, f"parts of {toolchain.nvcc}", keep=writes)
+        self._inputs_of: dict[str, tuple[str, ...]] = {}  # of a kernel's key, by compiler
 
     def unit(self, table: Table, record: KernelRecord) -> Unit:
         """The unit of a row, with its entry if the store has it whole."""
@@ -140,15 +139,13 @@ class Planner:
             problem = f"{source}: {reason}; `tilewright generate` writes it"
             return Unit(table, record, "", {}, None, problem)
         sha256 = hashlib.sha256(data).hexdigest()
-        headers = self._headers.reached(data)
+        headers, compiler = self._headers.reached(data), compilers.of(record)
         key = digest(
             "kernel",
             sha256,
             self._headers.digest(headers),
-            self._cutlass,
-            self._compilers,
-            self.toolchain.identity,
-            *commands.kernel_flags(record),
+            *self._compiler_inputs(compiler),
+            *compiler.flags(record),
         )
         unit = Unit(table, record, key, self._inputs(source, sha256, headers), None, headers=headers)
         unit.source_key = self._source_keys.of(table, record)
@@ -158,10 +155,10 @@ class Planner:
                 f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"
             )
             return unit
-        unit.problem = _unspeakable(source.resolve(), record)
+        unit.problem = _unspeakable(source.resolve(), record) or _in_other_hands(table, record)
         if unit.problem:
             return unit
-        unit.skipped = self._refusal(record)
+        unit.skipped = compiler.refusal(record, self.toolchain)
         if unit.skipped:
             unit.status = "skipped"
             return unit
@@ -169,19 +166,20 @@ class Planner:
         unit.status = "missing" if unit.entry is None else "cached"
         return unit
 
-    def _refusal(self, record: KernelRecord) -> str:
-        """Why these headers cannot compile a kernel; empty where they can."""
-        release = self.toolchain.cutlass_version
-        if satisfies(release, record.cutlass):
-            return ""
-        return (
-            f"needs CUTLASS {record.cutlass}, the headers at {self.toolchain.cutlass} are "
-            f"{release or 'of no known release'}; pass --cutlass"
-        )
+    def toolchain_of(self, table: Table) -> HostToolchain:
+        """The part of the toolchain that a module is compiled and linked by."""
+        return compilers.of_table(table).toolchain(self.toolchain)
+
+    def _compiler_inputs(self, compiler: Compiler) -> tuple[str, ...]:
+        if compiler.name not in self._inputs_of:
+            toolchain = compiler.toolchain(self.toolchain)
+            self._inputs_of[compiler.name] = compiler.inputs(toolchain, self._memory, keep=self._writes)
+        return self._inputs_of[compiler.name]
 
     def kernel_job(self, unit: Unit, slots: int, launcher: Sequence[str]) -> Job:
         source = unit.table.source(unit.record).resolve()
-        flags = commands.kernel_flags(unit.record)
+        compiler = compilers.of(unit.record)
+        toolchain, flags = compiler.toolchain(self.toolchain), compiler.flags(unit.record)
         return Job(
             name=unit.record.name,
             module=unit.table.module,
@@ -190,12 +188,13 @@ class Planner:
             key=unit.key,
             source=str(source),
             inputs=unit.inputs,
-            roots=self._roots(self.toolchain.cutlass),
-            command=commands.kernel_command(self.toolchain, self.include, source, flags, launcher),
-            cuobjdump=str(self.toolchain.cuobjdump),
+            roots=_roots(toolchain, compiler.header_trees(toolchain)),
+            command=compiler.command(toolchain, self.include, source, flags, launcher),
+            disassembler=compiler.disassembler(toolchain),
             store=str(self.store.root),
             slots=slots,
             quick=not unit.cutlass,
+            compiler=compiler.name,
         )
 
     def table_job(self, table: Table, slots: int) -> Job | None:
@@ -207,13 +206,14 @@ class Planner:
         sha256 = hashlib.sha256(data).hexdigest()
         headers = self._headers.reached(data)
         ffi = tvm_ffi_folder() / "include"
+        compiler, toolchain = compilers.of_table(table), self.toolchain_of(table)
         key = digest(
             "table",
             sha256,
             self._headers.digest(headers),
             tree_digest(ffi, self._memory, keep=self._writes),
-            self.toolchain.identity,
-            *commands.table_flags(),
+            toolchain.identity,
+            *compiler.table_flags(),
         )
         return Job(
             name=f"{table.module}.table.cc",
@@ -223,11 +223,12 @@ class Planner:
             key=key,
             source=str(source),
             inputs=self._inputs(source, sha256, headers),
-            roots=self._roots(ffi),
-            command=commands.table_command(self.toolchain, self.include, ffi, source),
-            cuobjdump=str(self.toolchain.cuobjdump),
+            roots=_roots(toolchain, (ffi,)),
+            command=commands.table_command(compiler, toolchain, self.include, ffi, source),
+            disassembler="",
             store=str(self.store.root),
             slots=slots,
+            compiler=compiler.name,
         )
 
     def table_headers(self, table: Table) -> dict[str, str]:
@@ -240,17 +241,26 @@ class Planner:
             **{str(self._headers.path(name)): each for name, each in headers.items()},
         }
 
-    def _roots(self, extra: Path) -> list[str]:
-        return [str(root) for root in (extra, self.toolchain.include, *self.toolchain.system_includes)]
+
+def _roots(toolchain: HostToolchain, trees: Sequence[Path]) -> list[str]:
+    """The folders that a unit may include from, of which each is in its key as a whole."""
+    return [str(root) for root in (*trees, *toolchain.runtime_includes, *toolchain.system_includes)]
 
 
-def _check_paths(toolchain: Toolchain, store: Store, include: Path) -> None:
+def _in_other_hands(table: Table, record: KernelRecord) -> str:
+    """Why a module cannot hold a kernel beside its others; "" where it can."""
+    compiler = compilers.of_table(table).name
+    if record.compiler == compiler:
+        return ""
+    return f"its compiler is {record.compiler}, its module's is {compiler}: give it a spec of its own"
+
+
+def _check_paths(toolchain: HostToolchain, store: Store, include: Path) -> None:
     """Raises where nvcc cannot be given a path that all units share."""
     words = {
         "the folder of headers": include,
         **{f"the folder of headers of {each.parent.name}": each for each in plugins.folders("include")},
-        "the folder of CUTLASS headers": toolchain.cutlass,
-        "the path of nvcc": toolchain.nvcc,
+        **toolchain.named_paths,
     }
     for what, word in (*words.items(), *(("a word of the host compiler", word) for word in toolchain.host)):
         if why := shell_text.fault(str(word)):

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base import reading, writing
-from tilewright.compile import schemas
-from tilewright.compile.commands import kernel_flags
+from tilewright.compile import compilers, schemas
 from tilewright.compile.cutlass import keyed_release, satisfies
 from tilewright.compile.keys import HeaderSet, digest
 from tilewright.compile.report import tensor_families
@@ -45,12 +44,12 @@ class SourceKeys:
     def of(self, table: Table, record: KernelRecord) -> str:
         """32 hexadecimal digits. Raises FileNotFoundError where the source is missing, UnreadableFileError
         where something else stands there."""
-        data = reading.contents(table.source(record))
+        data, compiler = reading.contents(table.source(record)), compilers.of(record)
         return digest(
             "source",
             self.headers.meaning(data),
-            keyed_release(self._cutlass, record.cutlass),
-            *kernel_flags(record),
+            compiler.headers_release(record, self._cutlass),
+            *compiler.flags(record),
         )
 
 

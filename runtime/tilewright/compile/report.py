@@ -191,14 +191,16 @@ def judge(record: KernelRecord, report: Mapping[str, Any], cutlass: bool = False
         findings.append(Finding(kind, f"spills {spilled} bytes of registers{known}"))
     elif report["stack_bytes"]:
         findings.append(Finding("stack", f"has a stack frame of {report['stack_bytes']} bytes"))
-    for fact in ("smem_bytes", "threads"):
-        if fact in record.facts and record.facts[fact] != report[fact]:
-            findings.append(
-                Finding(
-                    "facts", f"the table says {fact} is {record.facts[fact]}, the object says {report[fact]}"
-                )
-            )
-    return findings
+    return findings + judge_facts(record, report)
+
+
+def judge_facts(record: KernelRecord, report: Mapping[str, Any]) -> list[Finding]:
+    """Where a kernel's row and its object contradict each other."""
+    return [
+        Finding("facts", f"the table says {fact} is {record.facts[fact]}, the object says {report[fact]}")
+        for fact in ("smem_bytes", "threads")
+        if fact in record.facts and record.facts[fact] != report[fact]
+    ]
 
 
 def exceptions(record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[dict[str, str]]:

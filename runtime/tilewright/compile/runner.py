@@ -86,7 +86,8 @@ def _processes(jobs: Sequence[Job], parallel: int) -> Iterator[list[Job]]:
         most = min(_TOGETHER, max(1, (len(jobs) - first) // (4 * parallel)))
         end = first + 1
         while end < first + most and all(
-            job.quick and job.arch == jobs[first].arch for job in jobs[first : end + 1]
+            job.quick and (job.arch, job.compiler) == (jobs[first].arch, jobs[first].compiler)
+            for job in jobs[first : end + 1]
         ):
             end += 1
         yield [*jobs[first:end]]

@@ -41,17 +41,73 @@ INFLUENCES = (
 
 
 @dataclass(frozen=True)
-class Toolchain:
-    """Everything a build runs or includes. Paths are absolute."""
+class HostToolchain:
+    """The host compiler, which compiles tables and links libraries. Paths are absolute."""
+
+    host: tuple[str, ...]  # the host compiler's command; CXX may hold flags
+    host_version: str
+    machine: str  # that the host compiler compiles for, e.g. "x86_64"
+
+    @property
+    def release(self) -> str:
+        """nvcc's release, e.g. "13.0.88"; "none" without one."""
+        return "none"
+
+    @property
+    def runtime_includes(self) -> tuple[Path, ...]:
+        """The CUDA runtime's headers."""
+        return ()
+
+    @property
+    def link_options(self) -> tuple[str, ...]:
+        """What links the CUDA runtime into a library."""
+        return ()
+
+    @property
+    def named_paths(self) -> dict[str, Path]:
+        """The paths that commands name, by what messages call them."""
+        return {}
+
+    @property
+    def identity(self) -> str:
+        """What of the toolchain decides an object, free of paths: equal on any machine it is equal on."""
+        return _identity(" ".join(self.host[1:]), self.host_version, self.machine)
+
+    @cached_property
+    def system_includes(self) -> tuple[Path, ...]:
+        """The folders the host compiler searches by itself: its own and the C library's headers."""
+        text = run([*self.host, "-E", "-x", "c++", "-v", os.devnull])
+        listed = re.search(r"search starts here:\n(.*?)End of search list", text, re.DOTALL)
+        names = re.findall(r"^ (\S.*)$", listed[1], re.MULTILINE) if listed else ["/usr/include", "/usr/lib"]
+        return tuple(Path(name).resolve() for name in names)
+
+    @property
+    def headers_release(self) -> str:
+        """The CUTLASS release, e.g. "4.2.0"; empty without one."""
+        return ""
+
+    def describe(self) -> dict[str, str]:
+        """The toolchain, for people and records."""
+        return {"nvcc": "none", "host": self.host_version.splitlines()[0], "cutlass": "none"}
+
+    def host_alone(self) -> HostToolchain:
+        """The toolchain without nvcc."""
+        return HostToolchain(self.host, self.host_version, self.machine)
+
+    def with_nvcc(self) -> Toolchain:
+        """The toolchain, if it has nvcc. Raises ToolchainError where it has not."""
+        raise ToolchainError("this toolchain has no nvcc", hint=INSTALL_HINT)
+
+
+@dataclass(frozen=True)
+class Toolchain(HostToolchain):
+    """Everything a build of CUDA kernels runs or includes. Paths are absolute."""
 
     nvcc: Path
     nvcc_origin: str  # where it was found: "--nvcc", "CUDA_HOME", "PATH" or "pip wheels"
     nvcc_version: str  # the last lines of `nvcc --version`
     root: Path  # of the toolkit: holds include/
     lib: Path  # holds libcudart_static.a
-    host: tuple[str, ...]  # the host compiler's command; CXX may hold flags
-    host_version: str
-    machine: str  # that the host compiler compiles for, e.g. "x86_64"
     cutlass: Path  # an include folder
     cutlass_version: str
     cuobjdump: Path
@@ -63,16 +119,32 @@ class Toolchain:
     @cached_property
     def identity(self) -> str:
         """What of the toolchain decides an object, free of paths: equal on any machine it is equal on."""
-        lines = [
+        return _identity(
             self.nvcc_version,
             " ".join(self.host[1:]),
             self.host_version,
             self.machine,
             _headers_version(self.include),
-        ]
-        return "\n".join(
-            lines + [f"{name}={os.environ[name]}" for name in INFLUENCES if os.environ.get(name)]
         )
+
+    @property
+    def runtime_includes(self) -> tuple[Path, ...]:
+        return (self.include,)
+
+    @property
+    def link_options(self) -> tuple[str, ...]:
+        return (f"-L{self.lib}", "-lcudart_static")
+
+    @property
+    def named_paths(self) -> dict[str, Path]:
+        return {"the folder of CUTLASS headers": self.cutlass, "the path of nvcc": self.nvcc}
+
+    @property
+    def headers_release(self) -> str:
+        return self.cutlass_version
+
+    def with_nvcc(self) -> Toolchain:
+        return self
 
     @cached_property
     def parts(self) -> tuple[Path, ...]:
@@ -91,14 +163,6 @@ class Toolchain:
         """nvcc's release, e.g. "13.0.88"."""
         match = re.search(r"\bV(\d+\.\d+\.\d+)", self.nvcc_version)
         return match[1] if match else "unknown"
-
-    @cached_property
-    def system_includes(self) -> tuple[Path, ...]:
-        """The folders the host compiler searches by itself: its own and the C library's headers."""
-        text = run([*self.host, "-E", "-x", "c++", "-v", os.devnull])
-        listed = re.search(r"search starts here:\n(.*?)End of search list", text, re.DOTALL)
-        names = re.findall(r"^ (\S.*)$", listed[1], re.MULTILINE) if listed else ["/usr/include", "/usr/lib"]
-        return tuple(Path(name).resolve() for name in names)
 
     @cached_property
     def gpu_codes(self) -> frozenset[int]:
@@ -133,6 +197,27 @@ class Toolchain:
             )
 
 
+def _identity(*lines: str) -> str:
+    influences = [f"{name}={os.environ[name]}" for name in INFLUENCES if os.environ.get(name)]
+    return "\n".join([*lines, *influences])
+
+
+def find_host_toolchain() -> HostToolchain:
+    """Finds the host compiler alone. Raises ToolchainError where there is none."""
+    tried: list[str] = []
+    host = _find_host(tried)
+    if host is None:
+        hint = _CXX_HINT if os.environ.get("CXX") else _HOST_HINT
+        lines = "\n".join(f"  {line}" for line in tried)
+        raise ToolchainError(f"no usable host compiler; tried\n{lines}", hint=hint)
+    return HostToolchain(host, *_host_facts(host))
+
+
+def _host_facts(host: tuple[str, ...]) -> tuple[str, str]:
+    """The version of a host compiler, and the machine that it compiles for."""
+    return run([*host, "--version"]).strip(), run([*host, "-dumpmachine"]).strip().split("-")[0]
+
+
 def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = None) -> Toolchain:
     """Finds a complete toolchain; an explicit `nvcc` or `cutlass` is taken or refused, never replaced.
 
@@ -163,6 +248,7 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
             hint="\n".join(dict.fromkeys(hints[name] for name in missing)),
         )
     path, origin, version, root, lib = found
+    host_version, machine = _host_facts(host)
     log.debug("nvcc %s from %s; CUTLASS headers at %s", path, origin, headers)
     return Toolchain(
         nvcc=path,
@@ -171,8 +257,8 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
         root=root,
         lib=lib,
         host=host,
-        host_version=run([*host, "--version"]).strip(),
-        machine=run([*host, "-dumpmachine"]).strip().split("-")[0],
+        host_version=host_version,
+        machine=machine,
         cutlass=headers,
         cutlass_version=headers_release(headers),
         cuobjdump=cuobjdump,

@@ -24,25 +24,18 @@ from typing import Any, TypeVar
 
 from tilewright.compile import compiler_cache
 from tilewright.compile.commands import DEPFILE, OBJECT, shell
-from tilewright.compile.disassembly import MachineCode, disassemble
+from tilewright.compile.compilers import COMPILERS
+from tilewright.compile.disassembly import MachineCode
 from tilewright.compile.keys import KEY_FORMAT, file_sha256, unhashed_inputs
-from tilewright.compile.machine_code import inspect
 from tilewright.compile.store import Store, says_full
-from tilewright.compile.system import run_bounded, shortened
+from tilewright.compile.system import run_bounded
+from tilewright.declarations.table import DEFAULT_COMPILER
 from tilewright.errors import BuildError, StoreError, TilewrightError
 
 _Made = TypeVar("_Made")
 
-_ERRORS_SHOWN = 3
-_CONTEXT_LINES = 4
 _KILLED = re.compile(
     r"died due to signal 9|\bKilled\b|cannot allocate memory|out of memory|memory allocation failure", re.I
-)
-# An error with a place in a source, or of a step of nvcc; one of a launcher or of the machine is neither.
-_DIAGNOSIS = re.compile(
-    r"^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b"
-    r"|^(?:nvcc|ptxas|nvlink)\b.*\b(?:error|fatal)\s*:",
-    re.MULTILINE,
 )
 
 
@@ -59,10 +52,11 @@ class Job:
     inputs: dict[str, str]  # sha256 by path of the files that are in the key one by one: source, headers
     roots: list[str]  # folders that are in the key as a whole
     command: list[str]
-    cuobjdump: str
+    disassembler: str  # what the compiler's `machine_code` takes
     store: str
     slots: int  # compilers that may run at once on this machine
     quick: bool = False  # a kernel without CUTLASS's headers, which takes seconds
+    compiler: str = DEFAULT_COMPILER  # its name in `compilers.COMPILERS`
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -92,7 +86,7 @@ class _Compiled:
 
 
 def run(jobs: Sequence[Job]) -> list[Outcome]:
-    """Compiles units of one target, but for those that the store has; holds their locks meanwhile."""
+    """Compiles the units, all of one target and compiler, that the store lacks; holds their locks."""
     store = Store(Path(jobs[0].store))
     outcomes: dict[str, Outcome] = {}
     with ExitStack() as held:
@@ -148,8 +142,8 @@ def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, Mach
     kernels = [each for each in compiled if each.job.kind == "kernel"]
     if len(kernels) < 2:
         return {}
-    paths = [each.draft / OBJECT for each in kernels]
-    found = _attempt(store, partial(disassemble, kernels[0].job.cuobjdump, paths))
+    first, paths = kernels[0].job, [each.draft / OBJECT for each in kernels]
+    found = _attempt(store, partial(COMPILERS[first.compiler].machine_code, first.disassembler, paths))
     if isinstance(found, Outcome):
         return {}
     return {each.job.key: code for each, code in zip(kernels, found, strict=True)}
@@ -171,9 +165,10 @@ def _commit(compiled: _Compiled, code: MachineCode | None, store: Store) -> Outc
         "command": job.command,
     }
     if job.kind == "kernel":
+        compiler = COMPILERS[job.compiler]
         if code is None:
-            (code,) = disassemble(job.cuobjdump, [object_file])
-        report.update(inspect(object_file, job.name, compiled.log, code.functions), machine_code=code.digest)
+            (code,) = compiler.machine_code(job.disassembler, [object_file])
+        report.update(compiler.report(object_file, job.name, compiled.log, code), machine_code=code.digest)
     (compiled.draft / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     store.commit(compiled.draft, store.root / "objects" / job.key)
     return Outcome("built")
@@ -211,6 +206,7 @@ def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str
     if says_full(log):
         full = store.failure(OSError(errno.ENOSPC, "No space left on device"))
         return Outcome("failed", str(full))
+    compiler = COMPILERS[job.compiler]
     killed = status in (-9, 137) or (status != 0 and _KILLED.search(log) is not None)
     what = f"exits {status}"
     if status == 0:
@@ -220,27 +216,11 @@ def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str
     return Outcome(
         "failed",
         f"the compiler {what}",
-        errors=first_errors(log),
+        errors=compiler.errors(log),
         log=_keep_log(job, store, log),
         out_of_memory=killed,
-        refused=status != 0 and not killed and _DIAGNOSIS.search(log) is not None,
+        refused=status != 0 and not killed and compiler.diagnosis.search(log) is not None,
     )
-
-
-def first_errors(log: str) -> list[str]:
-    """The first errors of a compiler's output, each with the lines that follow it."""
-    lines = [line.rstrip() for line in log.splitlines() if not line.startswith("ptxas info")]
-    starts = [
-        index for index, line in enumerate(lines) if re.search(r"\b(fatal|error)\b\s*[:#]|\berror\s+:", line)
-    ]
-    if not starts:
-        return ["\n".join(map(shortened, lines[-_CONTEXT_LINES:]))] if lines else []
-    shown = starts[:_ERRORS_SHOWN]
-    ends = [*starts[1:], len(lines)]
-    return [
-        "\n".join(map(shortened, lines[start : min(end, start + _CONTEXT_LINES)]))
-        for start, end in zip(shown, ends, strict=False)
-    ]
 
 
 def _keep_log(job: Job, store: Store, log: str) -> str:

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, overload
 
 from tilewright.base import paths, reading
 from tilewright.base.mismatch import shown
-from tilewright.base.schema import Anything, Array, Integer, Map, Object, Pattern, Schema, String
+from tilewright.base.schema import Anything, Array, Enum, Integer, Map, Object, Pattern, Schema, String
 from tilewright.errors import TableError, UnreadableFileError
 
 FORMAT = 1
+DEFAULT_COMPILER = "nvcc"
+COMPILERS = (DEFAULT_COMPILER, "host")  # that a row may name; compile/compilers.py has them
 _TARGET = r"sm_\d{2,3}[af]?"
 NAME = String(r"[A-Za-z_]\w*", "a name of letters, digits and _")
 HEAD = Object(
@@ -45,10 +47,12 @@ OPTIONAL: dict[str, Schema] = {
     "cutlass": String(r"\d+\.\d+(\.\d+)?", "a release such as 4.5"),
     "standard": String(r"c\+\+1[47]", "c++14 or c++17"),
     "spills": String(),
+    "compiler": Enum(COMPILERS),
 }
 _START = '{"name": "'
 _END = "\n]}\n"
 _ARCH = '"arch": "'
+_COMPILER = '"compiler": "'
 
 
 class KernelRecord(NamedTuple):
@@ -57,7 +61,7 @@ class KernelRecord(NamedTuple):
     name: str
     source: str  # file beside the table
     sha256: str  # of the source's bytes
-    arch: str  # the target of nvcc, e.g. "sm_90a"
+    arch: str  # the target that it is compiled for, e.g. "sm_90a"
     defines: tuple[str, ...]  # "NAME" or "NAME=VALUE"
     instructions: tuple[str, ...]  # regular expressions; each must match the start of an opcode of its SASS
     config: Mapping[str, Any]
@@ -65,6 +69,7 @@ class KernelRecord(NamedTuple):
     cutlass: str = ""  # the oldest CUTLASS release that it compiles with, e.g. "4.5"; "": any
     standard: str = "c++17"  # the C++ standard of its source and of the headers that it includes
     spills: str = ""  # why it may spill registers; "" if it may not
+    compiler: str = DEFAULT_COMPILER  # by which it is compiled
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> KernelRecord:
@@ -80,6 +85,7 @@ class KernelRecord(NamedTuple):
             cutlass=row.get("cutlass", ""),
             standard=row.get("standard", "c++17"),
             spills=row.get("spills", ""),
+            compiler=row.get("compiler", DEFAULT_COMPILER),
         )
 
 
@@ -123,6 +129,19 @@ class Table(Mapping[str, KernelRecord]):
         at = row.find(_ARCH) if isinstance(row, str) else -1
         target = row[at + len(_ARCH) : row.find('"', at + len(_ARCH))] if at >= 0 else ""
         return target if _is_target(target) else self[name].arch
+
+    @functools.cached_property
+    def compiler(self) -> str:
+        """The compiler of the module: the first that a row names, without rows being parsed."""
+        for row in self._rows.values():
+            if isinstance(row, str):
+                at = row.find(_COMPILER)
+                name = row[at + len(_COMPILER) : row.find('"', at + len(_COMPILER))] if at >= 0 else ""
+            else:
+                name = row.compiler if isinstance(row, KernelRecord) else row.get("compiler", "")
+            if name in COMPILERS and name != DEFAULT_COMPILER:
+                return name
+        return DEFAULT_COMPILER
 
     def containing(self, names: Sequence[str], text: str) -> list[str]:
         """The kernels whose row contains the text, and the kernels whose row is parsed already."""

@@ -58,13 +58,14 @@ class Builds:
         ] = {}  # by process, because a child builds for itself
         self._refused: dict[str, str] = {}  # by kernel, why it was refused; "" if it was not
         self._remembered: dict[str, set[str]] | None = None  # keys of refused kernels in the cache
-        self._planner: Planner | None = None
+        self._planners: dict[str, Planner] = {}  # by compiler
 
     def forget(self) -> None:
         """Forgets refusals; the next question reads them again."""
         with self._lock:
             self._refused.clear()
-            self._remembered = self._planner = None
+            self._planners.clear()
+            self._remembered = None
 
     @contextmanager
     def turn(self, kernel: str) -> Iterator[None]:
@@ -130,7 +131,7 @@ class Builds:
         if not keys:
             return ""
         try:
-            unit = self._plan(store).unit(table, record)
+            unit = self._plan(store, table).unit(table, record)
         except TilewrightError as error:  # for instance, no toolchain: a build will say so
             log.debug("%s was refused once, and the key it has now is not known: %s", record.name, error)
             return ""
@@ -138,14 +139,15 @@ class Builds:
             return unit.report().refusal
         return refusals.reason(store, record.name, unit.key) if unit.key in keys else ""
 
-    def _plan(self, store: Store) -> Planner:
-        """The planner, made once, because finding a toolchain takes half a second."""
+    def _plan(self, store: Store, table: Table) -> Planner:
+        """The planner of a module's compiler, made once, because finding a toolchain takes half a second."""
+        from tilewright.compile.compilers import of_table, toolchain_for  # noqa: PLC0415
         from tilewright.compile.planning import Planner  # noqa: PLC0415
-        from tilewright.compile.toolchain import find_toolchain  # noqa: PLC0415
 
-        if self._planner is None:
-            self._planner = Planner(find_toolchain(), store, paths.include_dir())
-        return self._planner
+        compiler = of_table(table).name
+        if compiler not in self._planners:
+            self._planners[compiler] = Planner(toolchain_for([table]), store, paths.include_dir())
+        return self._planners[compiler]
 
 
 def command(table: Table, record: KernelRecord) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tilewright.compile.building import build
 from tilewright.compile.planning import Select
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.toolchain import HostToolchain
 from tilewright.declarations.table import Table
 from tilewright.tools.sharding.engine import Answer, Ended, Engine, Say
 
@@ -28,7 +28,7 @@ class BuildShard:
     table: Path
     kernels: tuple[str, ...]
     cache: Path
-    toolchain: Toolchain
+    toolchain: HostToolchain
     launcher: tuple[str, ...] | None
 
 
@@ -45,7 +45,7 @@ def compile_shards(
     tables: Iterable[Table],
     select: Select = None,
     *,
-    toolchain: Toolchain,
+    toolchain: HostToolchain,
     store: Store,
     launcher: Sequence[str] | None = None,
     kernels: int = KERNELS,

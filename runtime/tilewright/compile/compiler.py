@@ -1,0 +1,135 @@
+"""What a build asks of a compiler. `nvcc.py` and `host_compiler.py` are two; `compilers.py` lists them.
+
+A compiler is a class of one instance. It holds nothing of a machine: a toolchain says where programs and
+headers are. The defaults are right for a C++ compiler that makes no machine code for a GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tilewright.declarations.table import KernelRecord
+
+if TYPE_CHECKING:  # what lists libraries asks for flags alone
+    from tilewright.compile.disassembly import MachineCode
+    from tilewright.compile.report import Finding
+    from tilewright.compile.toolchain import HostToolchain
+
+_ERRORS_SHOWN = 3
+_CONTEXT_LINES = 4
+
+
+class Compiler(ABC):
+    """Makes the object of a kernel, and that of its module's table.cc."""
+
+    name: ClassVar[str]  # in the row of a kernel: `compiler`
+    suffix: ClassVar[str]  # of the sources that it compiles, with the dot
+    # A line of its output that says what is wrong with a source. Other failures are the machine's.
+    diagnosis: ClassVar[re.Pattern[str]] = re.compile(
+        r"^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b", re.MULTILINE
+    )
+
+    # What decides an object.
+
+    @abstractmethod
+    def flags(self, record: KernelRecord) -> tuple[str, ...]:
+        """The flags of a kernel, without paths. They are part of its key and of its source key."""
+
+    @abstractmethod
+    def table_flags(self) -> tuple[str, ...]:
+        """The flags of a module's table.cc, without paths."""
+
+    @abstractmethod
+    def toolchain(self, toolchain: HostToolchain) -> HostToolchain:
+        """The part of a toolchain that it uses. Raises ToolchainError where that is missing."""
+
+    def inputs(self, toolchain: HostToolchain, memory: Path, *, keep: bool) -> tuple[str, ...]:
+        """What else is part of a kernel's key: digests of programs and header trees. `memory` remembers
+        digests; with `keep` they are written there."""
+        return (self.name, toolchain.identity)
+
+    def headers_release(self, record: KernelRecord, release: str) -> str:
+        """What of a CUTLASS release is part of a kernel's source key."""
+        return ""
+
+    def header_trees(self, toolchain: HostToolchain) -> tuple[Path, ...]:
+        """Folders that a kernel's source may include from besides tilewright's and the system's."""
+        return ()
+
+    # Whether it compiles a kernel, and how.
+
+    def require(self, toolchain: HostToolchain, arch: str) -> None:  # noqa: B027 (the default requires nothing)
+        """Raises ToolchainError where it cannot compile for a target."""
+
+    def refusal(self, record: KernelRecord, toolchain: HostToolchain) -> str:
+        """Why this toolchain's headers cannot compile a kernel; empty where they can."""
+        return ""
+
+    @abstractmethod
+    def command(
+        self,
+        toolchain: HostToolchain,
+        include: Path,
+        source: Path,
+        flags: Sequence[str],
+        launcher: Sequence[str],
+    ) -> list[str]:
+        """Compiles `source` to kernel.o, with kernel.d, in the current folder."""
+
+    # What it says and makes.
+
+    def errors(self, log: str) -> list[str]:
+        """The first errors of its output, each with the lines that follow it."""
+        return first_errors(log.splitlines())
+
+    def disassembler(self, toolchain: HostToolchain) -> str:
+        """The program that `machine_code` takes; empty where it takes none."""
+        return ""
+
+    def machine_code(self, disassembler: str, objects: Sequence[Path]) -> list[MachineCode]:
+        """The machine code of objects of one target."""
+        from tilewright.compile.disassembly import MachineCode  # noqa: PLC0415
+        from tilewright.compile.keys import file_sha256  # noqa: PLC0415
+
+        return [MachineCode({}, file_sha256(path)[:32]) for path in objects]
+
+    def report(self, path: Path, name: str, log: str, code: MachineCode) -> dict[str, Any]:
+        """What an object's report says of a kernel: the keys of `schemas.MEASURED`, and others."""
+        from tilewright.compile.machine_code import inspect  # noqa: PLC0415
+
+        return inspect(path, name, "", code.functions)
+
+    def judge(self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[Finding]:
+        """What is wrong with a compiled kernel, given the row that asks for it."""
+        from tilewright.compile.report import judge_facts  # noqa: PLC0415
+
+        return judge_facts(record, report)
+
+    def exceptions(
+        self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool
+    ) -> list[dict[str, str]]:
+        """What would be findings, each with the reason why it is none."""
+        return []
+
+
+def first_errors(output: Iterable[str]) -> list[str]:
+    """The first errors in a compiler's lines, each with the lines that follow it; its last lines where none
+    is an error."""
+    from tilewright.compile.system import shortened  # noqa: PLC0415
+
+    lines = [line.rstrip() for line in output]
+    starts = [
+        index for index, line in enumerate(lines) if re.search(r"\b(fatal|error)\b\s*[:#]|\berror\s+:", line)
+    ]
+    if not starts:
+        return ["\n".join(map(shortened, lines[-_CONTEXT_LINES:]))] if lines else []
+    shown = starts[:_ERRORS_SHOWN]
+    ends = [*starts[1:], len(lines)]
+    return [
+        "\n".join(map(shortened, lines[start : min(end, start + _CONTEXT_LINES)]))
+        for start, end in zip(shown, ends, strict=False)
+    ]
