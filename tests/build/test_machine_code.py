@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.compile.findings import judge
 from tilewright.compile.machine_code import (
     Descriptor,
     SassFunction,
@@ -20,7 +21,7 @@ from tilewright.compile.machine_code import (
     sass_functions,
 )
 from tilewright.compile.nvcc import Nvcc
-from tilewright.compile.report import judge, tensor_families
+from tilewright.compile.report import tensor_families
 from tilewright.declarations.table import KernelRecord
 from tilewright.errors import BuildError
 

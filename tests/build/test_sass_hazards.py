@@ -14,7 +14,7 @@ import pytest
 
 from tilewright.compile.commands import OBJECT
 from tilewright.compile.disassembly import disassemble
-from tilewright.compile.report import exceptions, judge
+from tilewright.compile.findings import exceptions, judge
 from tilewright.compile.sass_hazards import EARLY_ACCESS, EARLY_RELEASE, Hazard, Place, find_hazards
 from tilewright.compile.toolchain import Toolchain
 from tilewright.declarations.table import KernelRecord

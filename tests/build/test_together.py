@@ -45,8 +45,8 @@ def test_each_unit_has_its_own_code(jobs: list[Job], store: Store) -> None:
         {"HGMMA.64x8x16.F32.BF16": 2}, {}, {"HGMMA.64x8x16.F32.BF16": 2},
     ]  # fmt: skip
     assert [report["functions"] for report in reports] == [["one"], ["two"], ["three"]]
-    apart = [disassemble(jobs[0].cuobjdump, [each])[0] for each in objects]
-    assert disassemble(jobs[0].cuobjdump, objects) == apart
+    apart = [disassemble(jobs[0].disassembler, [each])[0] for each in objects]
+    assert disassemble(jobs[0].disassembler, objects) == apart
     assert [report["code_bytes"] for report in reports] == [
         sum(function.code_bytes for function in one.functions.values()) for one in apart
     ]
@@ -65,7 +65,7 @@ def test_a_unit_that_fails_is_the_only_one(jobs: list[Job], store: Store) -> Non
 def test_an_object_that_cannot_be_read_is_the_only_one(jobs: list[Job], store: Store) -> None:
     one, two, three = jobs
     with pytest.raises(BuildError):
-        disassemble(one.cuobjdump, [Path(one.source)])
+        disassemble(one.disassembler, [Path(one.source)])
     outcomes = unit.run([one, without_object(two), three])
     assert [outcome.status for outcome in outcomes] == ["built", "failed", "built"]
     assert store.entry(two.key) is None

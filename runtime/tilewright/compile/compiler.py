@@ -16,7 +16,7 @@ from tilewright.declarations.table import KernelRecord
 
 if TYPE_CHECKING:  # what lists libraries asks for flags alone
     from tilewright.compile.disassembly import MachineCode
-    from tilewright.compile.report import Finding
+    from tilewright.compile.findings import Finding
     from tilewright.compile.toolchain import HostToolchain
 
 _ERRORS_SHOWN = 3
@@ -105,7 +105,7 @@ class Compiler(ABC):
 
     def judge(self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[Finding]:
         """What is wrong with a compiled kernel, given the row that asks for it."""
-        from tilewright.compile.report import judge_facts  # noqa: PLC0415
+        from tilewright.compile.findings import judge_facts  # noqa: PLC0415
 
         return judge_facts(record, report)
 

@@ -13,7 +13,7 @@ from tilewright.declarations.table import KernelRecord
 
 if TYPE_CHECKING:
     from tilewright.compile.disassembly import MachineCode
-    from tilewright.compile.report import Finding
+    from tilewright.compile.findings import Finding
     from tilewright.compile.toolchain import HostToolchain, Toolchain
 
 # Else an object holds the names of intermediate files, in which is the number of nvcc's process: no two
@@ -134,13 +134,13 @@ class Nvcc(Compiler):
         return inspect(path, name, log, code.functions)
 
     def judge(self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[Finding]:
-        from tilewright.compile.report import judge  # noqa: PLC0415
+        from tilewright.compile.findings import judge  # noqa: PLC0415
 
         return judge(record, report, cutlass)
 
     def exceptions(
         self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool
     ) -> list[dict[str, str]]:
-        from tilewright.compile.report import exceptions  # noqa: PLC0415
+        from tilewright.compile.findings import exceptions  # noqa: PLC0415
 
         return exceptions(record, report, cutlass)

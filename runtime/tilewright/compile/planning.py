@@ -10,10 +10,11 @@ from pathlib import Path
 from tilewright.base import plugins, reading
 from tilewright.compile import commands, compilers, shell_text
 from tilewright.compile.compiler import Compiler
+from tilewright.compile.findings import Finding
 from tilewright.compile.keys import digest, tree_digest
 from tilewright.compile.linking import Part
 from tilewright.compile.records import SourceKeys
-from tilewright.compile.report import Finding, UnitReport
+from tilewright.compile.report import UnitReport
 from tilewright.compile.store import Entry, Store
 from tilewright.compile.system import tvm_ffi_folder
 from tilewright.compile.toolchain import HostToolchain
