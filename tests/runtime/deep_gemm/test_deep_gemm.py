@@ -68,7 +68,7 @@ def test_the_product_before_a_norm(prenorm: Context, splits: int | None) -> None
 
 def test_an_equation_that_deep_gemm_lacks_is_refused() -> None:
     one = torch.zeros(1, 1)
-    with pytest.raises(ArgumentError, match="'mk,nk->mn'; one of bmk,bnk->mn, "):
+    with pytest.raises(ArgumentError, match="'mk,nk->mn'; expected one of bmk,bnk->mn, "):
         deep_gemm.einsum("mk,nk->mn", one, one, one)
 
 
@@ -332,7 +332,7 @@ def test_fp8_einsum_over_a_batch(all_hosts: Context) -> None:
     wanted = z.double() + torch.einsum("bhd,bhr->hdr", *values)
     deep_gemm.fp8_einsum("bhd,bhr->hdr", x, y, z, z, recipe=(1, 1, 128))
     close(z, wanted)
-    with pytest.raises(ArgumentError, match="'ab,bc->ac'; one of"):
+    with pytest.raises(ArgumentError, match="'ab,bc->ac'; expected one of"):
         deep_gemm.fp8_einsum("ab,bc->ac", x, y, z)
 
 
@@ -652,7 +652,7 @@ def test_layouts_of_scales_by_recipe(monkeypatch: pytest.MonkeyPatch, all_hosts:
     packed = transform(blocks, 200, 384, (128, 128))
     assert torch.equal(packed[:128], packed[:1].expand(128, 1))
     assert packed.shape == (200, 1)
-    with pytest.raises(ArgumentError, match=r"its shape is \(20, 3\); \(20, 4\) is wanted"):
+    with pytest.raises(ArgumentError, match=r"its shape is \(20, 3\); expected \(20, 4\)"):
         transform(rows, 20, 512, (1, 128))
     with pytest.raises(ArgumentError, match="recipe of three"):
         transform(rows, 20, 384, (1, 128, 128))
@@ -716,7 +716,7 @@ def test_no_group_has_any_k(all_hosts: Context, m: int, layout: str, with_c: boo
 def test_data_and_scales_of_another_k_are_refused(all_hosts: Context) -> None:
     (x, of_x), (y, of_y) = (quantised(matrix(40, 256, seed=seed))[0] for seed in range(2))
     sizes = torch.tensor([128, 128], dtype=torch.int32)
-    with pytest.raises(ArgumentError, match="a: it has 10200 elements; 40 rows of 256 are wanted"):
+    with pytest.raises(ArgumentError, match="a: it has 10200 elements; expected 40 rows of 256"):
         deep_gemm.k_grouped_fp8_gemm_nt_contiguous(
             (x.flatten()[40:], of_x), (y.flatten(), of_y), torch.empty(2, 40, 40), None, sizes
         )

@@ -183,7 +183,7 @@ __version__ = "2.6.1"  # of the interface
 
 def install() -> None:
     """Makes `import deep_gemm` mean this package, for this process: for programs that name it so."""
-    for found in pkgutil.walk_packages(__path__, f"{__name__}."):
-        module = importlib.import_module(found.name)
-        sys.modules["deep_gemm" + found.name.removeprefix(__name__)] = module
+    for module_info in pkgutil.walk_packages(__path__, f"{__name__}."):
+        module = importlib.import_module(module_info.name)
+        sys.modules["deep_gemm" + module_info.name.removeprefix(__name__)] = module
     sys.modules["deep_gemm"] = sys.modules[__name__]

@@ -29,7 +29,7 @@ def fp8_fp4_mqa_logits(
     float32 scales.
     """
     if max_seqlen_k and clean_logits:
-        raise ArgumentError("clean_logits", "it is True, and max_seqlen_k is given; False is wanted")
+        raise ArgumentError("clean_logits", "it is True, and max_seqlen_k is given; expected False")
     data, q_scale = _bytes(q[0]), q[1]
     out = _rows(len(data), max_seqlen_k or len(kv[0]), logits_dtype, data.device)
     return tilewright.mqa_logits(
@@ -62,7 +62,7 @@ def fp8_fp4_paged_mqa_logits(
     sequence's queries."""
     data, q_scale = _bytes(q[0]), q[1]
     if data.dim() != 4 or kv_cache.dim() != 4:
-        raise ArgumentError("q", "four dimensions of q and kv_cache are wanted")
+        raise ArgumentError("q", "expected four dimensions of q and kv_cache")
     out = _rows(data.shape[0] * data.shape[1], max_context_len, logits_dtype, data.device)
     return tilewright.paged_mqa_logits(
         data.flatten(0, 1), kv_cache.flatten(1), weights, context_lens, block_table, schedule_meta,

@@ -30,7 +30,7 @@ def einsum(
         ArgumentError: the equation is another, or an operand is wrong.
     """
     if expr not in EQUATIONS:
-        raise ArgumentError("expr", f"it is {expr!r}; one of {', '.join(EQUATIONS)} is wanted")
+        raise ArgumentError("expr", f"it is {expr!r}; expected one of {', '.join(EQUATIONS)}")
     if use_cublaslt:
         by_torch = torch.einsum(expr, a, b)
         d.copy_(by_torch if c is None else by_torch + c)

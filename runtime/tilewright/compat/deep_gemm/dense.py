@@ -9,13 +9,13 @@ import torch
 import tilewright
 from tilewright.calls import fast_path
 
-Optional: TypeAlias = torch.Tensor | None
+OptionalTensor: TypeAlias = torch.Tensor | None
 
 _CALL = ("a", "b", "c", "out", "beta")
 
 
 def bf16_gemm_nt(
-    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "nk"
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None, compiled_dims: str = "nk"
 ) -> None:
     """d [m, n] = a [m, k] b [n, k]^T + c, of bfloat16; d and c bfloat16 or float32, c may be d."""
     beta = 0.0 if c is None else 1.0
@@ -28,31 +28,31 @@ def bf16_gemm_nt(
 
 
 def bf16_gemm_nn(
-    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "nk"
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None, compiled_dims: str = "nk"
 ) -> None:
-    """As `bf16_gemm_nt`, of b [k, n]."""
+    """Same as `bf16_gemm_nt`, with b [k, n]."""
     bf16_gemm_nt(a, b.mT, d, c)
 
 
 def bf16_gemm_tn(
-    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "mn"
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None, compiled_dims: str = "mn"
 ) -> None:
-    """As `bf16_gemm_nt`, of a [k, m] and b [k, n]."""
+    """Same as `bf16_gemm_nt`, with a [k, m] and b [k, n]."""
     bf16_gemm_nt(a.mT, b.mT, d, c)
 
 
 def bf16_gemm_tt(
-    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None, compiled_dims: str = "mn"
+    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None, compiled_dims: str = "mn"
 ) -> None:
-    """As `bf16_gemm_nt`, of a [k, m]."""
+    """Same as `bf16_gemm_nt`, with a [k, m]."""
     bf16_gemm_nt(a.mT, b, d, c)
 
 
-def cublaslt_gemm_nt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
+def cublaslt_gemm_nt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
     """d = a b^T + c by cuBLAS, through torch; of bfloat16, or of float8_e4m3fn without scales."""
     if a.dtype == torch.float8_e4m3fn:
-        one = torch.ones((), dtype=torch.float32, device=a.device)
-        product = torch._scaled_mm(a, b.mT, scale_a=one, scale_b=one, out_dtype=d.dtype)
+        unit_scale = torch.ones((), dtype=torch.float32, device=a.device)
+        product = torch._scaled_mm(a, b.mT, scale_a=unit_scale, scale_b=unit_scale, out_dtype=d.dtype)
         torch.add(product, c, out=d) if c is not None else d.copy_(product)
     elif c is None:
         torch.mm(a, b.mT, out_dtype=d.dtype, out=d) if d.dtype != a.dtype else torch.mm(a, b.mT, out=d)
@@ -62,16 +62,16 @@ def cublaslt_gemm_nt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optio
         torch.addmm(c, a, b.mT, out_dtype=d.dtype, out=d)
 
 
-def cublaslt_gemm_nn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
-    """As `cublaslt_gemm_nt`, of b [k, n]."""
+def cublaslt_gemm_nn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
+    """Same as `cublaslt_gemm_nt`, with b [k, n]."""
     cublaslt_gemm_nt(a, b.mT, d, c)
 
 
-def cublaslt_gemm_tn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
-    """As `cublaslt_gemm_nt`, of a [k, m] and b [k, n]."""
+def cublaslt_gemm_tn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
+    """Same as `cublaslt_gemm_nt`, with a [k, m] and b [k, n]."""
     cublaslt_gemm_nt(a.mT, b.mT, d, c)
 
 
-def cublaslt_gemm_tt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optional = None) -> None:
-    """As `cublaslt_gemm_nt`, of a [k, m]."""
+def cublaslt_gemm_tt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
+    """Same as `cublaslt_gemm_nt`, with a [k, m]."""
     cublaslt_gemm_nt(a.mT, b, d, c)

@@ -1,4 +1,4 @@
-"""What hyper-connections compute before their norm."""
+"""The part of hyper-connections before their norm."""
 
 from __future__ import annotations
 

@@ -59,10 +59,10 @@ def k_grouped_fp8_gemm_nt_contiguous(
     m, n = d.shape[1:]
     k = of_x.shape[-1] * BLOCK
     scales = of_rows(of_x), of_rows(of_y).mT
-    given = _matrix("a", x, m, k), _matrix("b", y, n, k).mT, grouped_layout, *scales
-    tilewright.grouped_gemm_k(*given, out=d, c=c)
+    operands = _matrix("a", x, m, k), _matrix("b", y, n, k).mT, grouped_layout, *scales
+    tilewright.grouped_gemm_k(*operands, out=d, c=c)
     if lie_ready((of_x, of_y), scales):
-        fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *given, out=d, c=c)
+        fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *operands, out=d, c=c)
 
 
 def k_grouped_fp8_gemm_tn_contiguous(
@@ -76,8 +76,8 @@ def k_grouped_fp8_gemm_tn_contiguous(
     compiled_dims: str = "mn",
     use_psum_layout: bool = False,
 ) -> None:
-    """As `k_grouped_fp8_gemm_nt_contiguous`, of a [k of all groups, m] and b [k of all groups, n], scales
-    [k of all groups / 128, .]; a kernel transposes the groups, by their sizes on the device."""
+    """Same as `k_grouped_fp8_gemm_nt_contiguous`, with a [k of all groups, m], b [k of all groups, n] and
+    scales [k of all groups / 128, .]. A kernel transposes the groups, by their sizes on the device."""
     if use_psum_layout:
         grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
     turned = [
@@ -96,9 +96,9 @@ def k_grouped_bf16_gemm_tn_contiguous(
     compiled_dims: str = "mn",
     use_psum_layout: bool = False,
 ) -> None:
-    """As `k_grouped_fp8_gemm_tn_contiguous`, of bfloat16, which is read as it lies: by one launch, of sizes
-    on the device, where the host's are none or multiples of 64, and TMA reads the operands; else by a launch
-    for each group. The alignment of ends is a multiple of 64."""
+    """Same as `k_grouped_fp8_gemm_tn_contiguous`, for bfloat16, which is read without a copy: by one
+    launch with sizes on the device, if the host has no sizes or they are multiples of 64, and TMA can read
+    the operands; else by one launch for each group. The alignment of ends is a multiple of 64."""
     if use_psum_layout:
         ks_cpu, grouped_layout = None, _sizes_of_ends(grouped_layout, STAGE)
     in_stages = not ks_cpu or not any(k % STAGE for k in ks_cpu)
@@ -107,12 +107,12 @@ def k_grouped_bf16_gemm_tn_contiguous(
         call = (a, b, None, None, c, d, grouped_layout)
         wants = a.requires_grad or b.requires_grad or d.requires_grad
         if not fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
-            given = a.mT, b, grouped_layout
-            tilewright.grouped_gemm_k(*given, out=d, c=c)
-            fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *given, out=d, c=c)
+            operands = a.mT, b, grouped_layout
+            tilewright.grouped_gemm_k(*operands, out=d, c=c)
+            fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *operands, out=d, c=c)
         return
     if not ks_cpu:
-        raise ArgumentError("ks_cpu", "each group's k is wanted on the host")
+        raise ArgumentError("ks_cpu", "expected each group's k on the host")
     beta = 0.0 if c is None else 1.0
     for group, (start, k) in enumerate(zip(_starts(ks_cpu), ks_cpu, strict=True)):
         added = None if c is None else c[group]
@@ -125,16 +125,18 @@ def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> to
     one before it, so that no block lies between two."""
     alignment = get_mk_alignment_for_contiguous_layout()
     if alignment % unit or (scaled and alignment != unit):
-        wanted = f"{unit} is wanted" if scaled else f"a multiple of {unit} is wanted"
-        raise ArgumentError("use_psum_layout", f"groups along k begin at multiples of {alignment}; {wanted}")
+        expected = f"expected {unit}" if scaled else f"expected a multiple of {unit}"
+        raise ArgumentError(
+            "use_psum_layout", f"groups along k begin at multiples of {alignment}; {expected}"
+        )
     behind = (ends + (alignment - 1)) // alignment * alignment
     return behind.diff(prepend=behind.new_zeros(1))
 
 
 def _matrix(name: str, flat: torch.Tensor, rows: int, k: int) -> torch.Tensor:
-    """What lies in one dimension, with as much k as there are scales for."""
+    """A one-dimensional operand as a matrix, with the k that the scales have."""
     if flat.numel() != rows * k:
-        raise ArgumentError(name, f"it has {flat.numel()} elements; {rows} rows of {k} are wanted")
+        raise ArgumentError(name, f"it has {flat.numel()} elements; expected {rows} rows of {k}")
     return flat.view(rows, k)
 
 

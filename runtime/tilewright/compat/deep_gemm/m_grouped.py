@@ -58,7 +58,7 @@ def m_grouped_fp8_fp4_gemm_nn_contiguous(
     use_psum_layout: bool = False,
     ensure_zero_padding: bool = True,
 ) -> None:
-    """As `m_grouped_fp8_fp4_gemm_nt_contiguous`, of b [g, k, n]."""
+    """Same as `m_grouped_fp8_fp4_gemm_nt_contiguous`, with b [g, k, n]."""
     m_grouped_fp8_fp4_gemm_nt_contiguous(
         a, (b[0].mT, b[1].mT), d, grouped_layout, recipe, recipe_a, recipe_b,
         use_psum_layout=use_psum_layout, ensure_zero_padding=ensure_zero_padding,
@@ -90,11 +90,11 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     if fast_path.launch(key, call, wants):
         return
     _, of_b = granularities(recipe, recipe_a, recipe_b)
-    given = x, y.mT, masked_m, of_rows(of_x), of_weights(of_y, of_b)
-    tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
-    if lie_ready((of_x, of_y), given[3:]):
+    operands = x, y.mT, masked_m, of_rows(of_x), of_weights(of_y, of_b)
+    tilewright.grouped_gemm_masked(*operands, expected_m=expected_m, out=d)
+    if lie_ready((of_x, of_y), operands[3:]):
         op = tilewright.grouped_gemm_masked
-        fast_path.keep(key, call, _MASKED, op, *given, expected_m=expected_m, out=d)
+        fast_path.keep(key, call, _MASKED, op, *operands, expected_m=expected_m, out=d)
 
 
 m_grouped_fp8_gemm_nt_contiguous = m_grouped_fp8_fp4_gemm_nt_contiguous
@@ -113,7 +113,7 @@ def m_grouped_bf16_gemm_nt_contiguous(
     ensure_zero_padding: bool = True,
     expected_m_for_psum_layout: int | None = None,
 ) -> None:
-    """As `m_grouped_fp8_fp4_gemm_nt_contiguous`, of bfloat16, whose b may have n contiguous."""
+    """Same as `m_grouped_fp8_fp4_gemm_nt_contiguous`, for bfloat16. n may be contiguous in b."""
     pair = ((a, None), (b if d.dtype == b.dtype else _k_major(b), None))
     _contiguous(*pair, d, grouped_layout, use_psum_layout, ensure_zero_padding, None)
 
@@ -127,7 +127,7 @@ def m_grouped_bf16_gemm_nn_contiguous(
     use_psum_layout: bool = False,
     ensure_zero_padding: bool = True,
 ) -> None:
-    """As `m_grouped_bf16_gemm_nt_contiguous`, of b [g, k, n]."""
+    """Same as `m_grouped_bf16_gemm_nt_contiguous`, with b [g, k, n]."""
     m_grouped_bf16_gemm_nt_contiguous(
         a, b.mT, d, grouped_layout, use_psum_layout=use_psum_layout, ensure_zero_padding=ensure_zero_padding
     )
@@ -141,14 +141,14 @@ def m_grouped_bf16_gemm_nt_masked(
     expected_m: int,
     compiled_dims: str = "nk",
 ) -> None:
-    """As `m_grouped_fp8_fp4_gemm_nt_masked`, of bfloat16."""
+    """Same as `m_grouped_fp8_fp4_gemm_nt_masked`, for bfloat16."""
     key = ("masked", type(a), a.shape, type(b), b.shape, expected_m)
     call = (a, b, None, None, d, masked_m)
     if not fast_path.launch(key, call, a.requires_grad or b.requires_grad or d.requires_grad):
-        given = a, b.mT, masked_m
-        tilewright.grouped_gemm_masked(*given, expected_m=expected_m, out=d)
+        operands = a, b.mT, masked_m
+        tilewright.grouped_gemm_masked(*operands, expected_m=expected_m, out=d)
         op = tilewright.grouped_gemm_masked
-        fast_path.keep(key, call, _MASKED, op, *given, expected_m=expected_m, out=d)
+        fast_path.keep(key, call, _MASKED, op, *operands, expected_m=expected_m, out=d)
 
 
 bf16_m_grouped_gemm_nt_masked = m_grouped_bf16_gemm_nt_masked

@@ -59,7 +59,7 @@ def fp8_fp4_gemm_nn(
     compiled_dims: str = "nk",
     disable_ue8m0_cast: bool = False,
 ) -> None:
-    """As `fp8_fp4_gemm_nt`, of b [k, n]."""
+    """Same as `fp8_fp4_gemm_nt`, with b [k, n]."""
     fp8_fp4_gemm_nt(a, _turned(b), d, c, recipe, recipe_a, recipe_b)
 
 
@@ -74,7 +74,7 @@ def fp8_fp4_gemm_tn(
     compiled_dims: str = "mn",
     disable_ue8m0_cast: bool = False,
 ) -> None:
-    """As `fp8_fp4_gemm_nt`, of a [k, m] and b [k, n]."""
+    """Same as `fp8_fp4_gemm_nt`, with a [k, m] and b [k, n]."""
     fp8_fp4_gemm_nt(_turned(a), _turned(b), d, c, recipe, recipe_a, recipe_b)
 
 
@@ -89,7 +89,7 @@ def fp8_fp4_gemm_tt(
     compiled_dims: str = "mn",
     disable_ue8m0_cast: bool = False,
 ) -> None:
-    """As `fp8_fp4_gemm_nt`, of a [k, m]."""
+    """Same as `fp8_fp4_gemm_nt`, with a [k, m]."""
     fp8_fp4_gemm_nt(_turned(a), b, d, c, recipe, recipe_a, recipe_b)
 
 
@@ -125,10 +125,10 @@ def fp8_einsum(
         c = None if c is None else c.transpose(0, 1)
         y, of_y = y.mT, of_y.mT
     elif expr == "bhd,bhr->hdr":
-        x, of_x, y, of_y = (each.permute(1, 2, 0) for each in (x, of_x, y, of_y))
+        x, of_x, y, of_y = (tensor.permute(1, 2, 0) for tensor in (x, of_x, y, of_y))
     else:
-        known = "bhr,hdr->bhd, bhd,hdr->bhr, bhd,bhr->hdr"
-        raise ArgumentError("expr", f"it is {expr!r}; one of {known} is wanted")
+        legal = "bhr,hdr->bhd, bhd,hdr->bhr, bhd,bhr->hdr"
+        raise ArgumentError("expr", f"it is {expr!r}; expected one of {legal}")
     x, y = k_major(x), k_major(y)
     tilewright.scaled_gemm(x, y.mT, of_rows(of_x), of_weights(of_y, of_b), out=d, c=c)
 
@@ -142,9 +142,9 @@ def fp8_gemm_nt_skip_head_mid(
     compiled_dims: str = "nk",
     disable_ue8m0_cast: bool = False,
 ) -> None:
-    """As `fp8_fp4_gemm_nt`, into a d [m, heads * (left + mid + right)] of b [heads * (left + right), k]: each
-    head's first `left` columns, then a gap of `mid` that is not written, then its `right` ones: multiples
-    of 8."""
+    """Same as `fp8_fp4_gemm_nt`, into a d [m, heads * (left + mid + right)] with b [heads * (left +
+    right), k]. Each head gets its first `left` columns, then a gap of `mid` columns that is not written,
+    then its `right` columns. All three are multiples of 8."""
     left, mid, right = head_splits
     rows, weights = of_rows(a[1]), of_weights(b[1], granularities(recipe)[1])
     x, y = k_major(a[0]), k_major(b[0]).mT

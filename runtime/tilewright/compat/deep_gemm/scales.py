@@ -30,10 +30,10 @@ def granularities(
         m, n, k = recipe or (1, 128, 128)
         recipe_a, recipe_b = (m, k), (n, k)
     if recipe_a is None or recipe_b is None or (recipe is not None and recipe_a is None):
-        raise ArgumentError("recipe", "a recipe of both, or recipe_a and recipe_b, is wanted")
+        raise ArgumentError("recipe", "expected a recipe of both, or recipe_a and recipe_b")
     if tuple(recipe_a) != (1, 128) or tuple(recipe_b) not in ((1, 128), (128, 128)):
-        given = f"{tuple(recipe_a)} and {tuple(recipe_b)}"
-        raise ArgumentError("recipe", f"it is {given}; (1, 128), and (128, 128) or (1, 128), are wanted")
+        recipes = f"{tuple(recipe_a)} and {tuple(recipe_b)}"
+        raise ArgumentError("recipe", f"it is {recipes}; expected (1, 128), and (128, 128) or (1, 128)")
     return recipe_a, recipe_b
 
 
@@ -43,16 +43,16 @@ def of_rows(scales: torch.Tensor) -> torch.Tensor:
 
 
 def of_weights(scales: torch.Tensor, granularity: Recipe) -> torch.Tensor:
-    """Those of B [n, k], as of its transpose."""
+    """The scales of B [n, k], for its transpose."""
     return (of_rows(scales) if granularity[0] == 1 else scales).mT
 
 
-def lie_ready(given: Sequence[torch.Tensor | None], used: Sequence[torch.Tensor]) -> bool:
-    """Whether scales are used as they were given, and none was laid out anew. Tensors without memory are
-    never: no launcher is kept for such."""
-    pairs = zip(given, used, strict=False)
-    return not (fast_path.traced() or needs_dispatcher(*given)) and all(
-        one is None or one.data_ptr() == other.data_ptr() for one, other in pairs
+def lie_ready(passed: Sequence[torch.Tensor | None], used: Sequence[torch.Tensor]) -> bool:
+    """Whether all scales are used in the layout in which the caller passed them. False for tensors without
+    memory, for which no launcher is kept."""
+    pairs = zip(passed, used, strict=False)
+    return not (fast_path.traced() or needs_dispatcher(*passed)) and all(
+        scales is None or scales.data_ptr() == laid_out.data_ptr() for scales, laid_out in pairs
     )
 
 
@@ -79,15 +79,15 @@ def transform_sf_into_required_layout(
     """
     if len(recipe) == 3:
         if is_sfa is None:
-            raise ArgumentError("is_sfa", "it is None; a recipe of three wants it")
+            raise ArgumentError("is_sfa", "it is None; a recipe of three requires it")
         recipe = (recipe[0 if is_sfa else 1], recipe[2])
     gran_mn, gran_k = recipe
     packed = sf.dtype == torch.int32
     groups = () if num_groups is None else (num_groups,)
     per_column = gran_k * (blockwise_scales.SCALES_PER_WORD if packed else 1)
-    wanted = (*groups, ceil_div(mn, gran_mn), ceil_div(k, per_column))
-    if tuple(sf.shape) != wanted:
-        raise ArgumentError("sf", f"its shape is {tuple(sf.shape)}; {wanted} is wanted")
+    expected = (*groups, ceil_div(mn, gran_mn), ceil_div(k, per_column))
+    if tuple(sf.shape) != expected:
+        raise ArgumentError("sf", f"its shape is {tuple(sf.shape)}; expected {expected}")
     if packed and gran_mn == 1 and blockwise_scales.lies_m_major(sf):
         return sf
     floats = disable_ue8m0_cast or torch.cuda.get_device_capability(sf.device)[0] == HOPPER

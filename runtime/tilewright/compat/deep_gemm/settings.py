@@ -37,7 +37,7 @@ def get_mk_alignment_for_contiguous_layout() -> int:
 def set_mk_alignment_for_contiguous_layout(new_value: int) -> None:
     """Raises ArgumentError where it is no multiple of 32."""
     if new_value < LEAST_ALIGNMENT or new_value % LEAST_ALIGNMENT:
-        raise ArgumentError("new_value", f"it is {new_value}; a multiple of {LEAST_ALIGNMENT} is wanted")
+        raise ArgumentError("new_value", f"it is {new_value}; expected a multiple of {LEAST_ALIGNMENT}")
     _settings.alignment = new_value
 
 
@@ -47,7 +47,7 @@ def get_theoretical_mk_alignment_for_contiguous_layout(expected_m: int | None = 
 
 
 def get_num_sms() -> int:
-    """What was set, else the multiprocessors of the current GPU."""
+    """The number that was set, else the multiprocessors of the current GPU."""
     return _settings.sms or torch.cuda.get_device_properties().multi_processor_count
 
 
@@ -55,29 +55,29 @@ def set_num_sms(new_num_sms: int) -> None:
     """Kept; kernels take the GPU. Raises ArgumentError beyond what the GPU has."""
     held = torch.cuda.get_device_properties().multi_processor_count
     if not 0 <= new_num_sms <= held:
-        raise ArgumentError("new_num_sms", f"it is {new_num_sms}; 0 to {held} are wanted")
+        raise ArgumentError("new_num_sms", f"it is {new_num_sms}; expected 0 to {held}")
     _settings.sms = new_num_sms
 
 
 def get_tc_util() -> int:
-    """What was set, else 100."""
+    """The number that was set, else 100."""
     return _settings.tensor_core_percent or 100
 
 
 def set_tc_util(new_tc_util: int) -> None:
     """Kept. Raises ArgumentError where it is no percentage."""
     if not 0 <= new_tc_util <= 100:
-        raise ArgumentError("new_tc_util", f"it is {new_tc_util}; 0 to 100 are wanted")
+        raise ArgumentError("new_tc_util", f"it is {new_tc_util}; expected 0 to 100")
     _settings.tensor_core_percent = new_tc_util
 
 
 def get_pdl() -> bool:
-    """What was set. Kernels are launched so that the next may start early in any case."""
+    """The value that was set. It has no effect: each kernel's launch lets the next kernel start early."""
     return _settings.pdl
 
 
 def set_pdl(new_enable_pdl: bool) -> None:
-    """Kept."""
+    """Keeps the value, which has no effect."""
     _settings.pdl = new_enable_pdl
 
 

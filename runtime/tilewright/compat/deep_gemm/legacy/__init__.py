@@ -35,15 +35,15 @@ def m_grouped_bf16_gemm_nt_contiguous_tl(
 def m_grouped_bf16_gemm_nn_contiguous_tl(
     a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, m_indices: torch.Tensor
 ) -> None:
-    """As the one above, of b [g, k, n]."""
+    """Same as the function above, with b [g, k, n]."""
     m_grouped_bf16_gemm_nn_contiguous(a, b, d, m_indices)
 
 
 def a_fused_m_grouped_bf16_gemm_nt_contiguous_tl(
     a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, mappings: Indices
 ) -> None:
-    """As `m_grouped_bf16_gemm_nt_contiguous_tl`, of a's rows in the order of a second index: `mappings` are
-    the groups and the rows. A copy of those rows is made."""
+    """Same as `m_grouped_bf16_gemm_nt_contiguous_tl`, with a's rows in the order of a second index:
+    `mappings` are the groups and the rows. A copy of those rows is made."""
     m_indices, rows = mappings
     m_grouped_bf16_gemm_nt_contiguous(_taken(a, rows), b, d, m_indices)
 
@@ -51,7 +51,7 @@ def a_fused_m_grouped_bf16_gemm_nt_contiguous_tl(
 def a_fused_m_grouped_bf16_gemm_nn_contiguous_tl(
     a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, mappings: Indices
 ) -> None:
-    """As the one above, of b [g, k, n]."""
+    """Same as the function above, with b [g, k, n]."""
     m_indices, rows = mappings
     m_grouped_bf16_gemm_nn_contiguous(_taken(a, rows), b, d, m_indices)
 
@@ -72,7 +72,7 @@ def a_fused_k_grouped_bf16_gemm_tn_contiguous_tl(
 def b_fused_k_grouped_bf16_gemm_tn_contiguous_tl(
     a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, handle: Ranges, acc: bool
 ) -> None:
-    """As the one above, of b's rows in the order of an index."""
+    """Same as the function above, with b's rows in the order of an index."""
     index, start, end = handle
     sizes = (end - start).int()
     k_grouped_bf16_gemm_tn_contiguous(a, _taken(b, index), d, sizes.tolist(), sizes, d if acc else None)

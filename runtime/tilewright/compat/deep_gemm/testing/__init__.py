@@ -1,4 +1,4 @@
-"""What DeepGEMM's tests measure and compare with."""
+"""The measuring and comparing functions of DeepGEMM's tests."""
 
 from __future__ import annotations
 

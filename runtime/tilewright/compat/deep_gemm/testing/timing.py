@@ -70,8 +70,8 @@ def bench_kineto(
             profile = _profile(fn, num_tests, flush_l2, barrier)
             if trace_path is not None:
                 profile.export_chrome_trace(trace_path)
-        kernels = [(each.key, each.self_device_time_total * 1e-6, each.count)
-                   for each in profile.key_averages()]  # fmt: skip
+        kernels = [(event.key, event.self_device_time_total * 1e-6, event.count)
+                   for event in profile.key_averages()]  # fmt: skip
         seconds = tuple(_seconds(name, kernels, num_tests, with_multiple_kernels) for name in names)
     return seconds[0] if isinstance(kernel_names, str) else seconds
 
@@ -97,19 +97,22 @@ def _profile(
 
 
 def _seconds(name: str, kernels: Sequence[tuple[str, float, int]], calls: int, several: bool) -> float:
-    """Of a call. `kernels`: name, seconds and launches of each in a profile of so many calls."""
+    """The seconds of a call. `kernels`: name, seconds and launches of each kernel in a profile of `calls`
+    calls."""
     ours = _own_names()
-    found = [each for each in kernels if name in each[0]]
-    if all(key in ours for key, *_ in found):
+    matching = [kernel for kernel in kernels if name in kernel[0]]
+    if all(key in ours for key, *_ in matching):
         return sum(seconds for key, seconds, _ in kernels if key in ours) / calls
-    if len(found) > 1 and not several:
-        raise AssertionError(f"{name!r} is part of {len(found)} kernels' names: {[key for key, *_ in found]}")
-    return sum(seconds for _, seconds, _ in found) / sum(launches for *_, launches in found)
+    if len(matching) > 1 and not several:
+        raise AssertionError(
+            f"{name!r} is part of {len(matching)} kernels' names: {[key for key, *_ in matching]}"
+        )
+    return sum(seconds for _, seconds, _ in matching) / sum(launches for *_, launches in matching)
 
 
 @functools.cache
 def _own_names() -> frozenset[str]:
-    """Of every kernel of the dispatch tables, under which profilers see them."""
+    """The names of all kernels of the dispatch tables, as profilers show them."""
     tables = contexts.current().registry.tables.values()
     return frozenset(name for table in tables for name in table)
 

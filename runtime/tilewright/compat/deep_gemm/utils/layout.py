@@ -58,10 +58,10 @@ def get_mn_major_tma_aligned_packed_ue8m0_tensor(
     if psum_layout is None:
         return _of(tilewright.scale_columns(sf, layout="packed"), sf.shape[-2])
     alignment = get_mk_alignment_for_contiguous_layout()
-    made = tilewright.scale_columns(
+    words = tilewright.scale_columns(
         sf, psum_layout, layout="packed", grouping="row_ends", alignment=alignment
     )
-    return _of(made, sf.shape[-2])
+    return _of(words, sf.shape[-2])
 
 
 def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
@@ -85,10 +85,10 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
         ArgumentError: mn is no multiple of 4, or the host's sizes are of another number of groups.
     """
     if sf.shape[-1] % blockwise_scales.ROW_MULTIPLE:
-        raise ArgumentError("sf", f"it has {sf.shape[-1]} columns; a multiple of 4 is wanted")
+        raise ArgumentError("sf", f"it has {sf.shape[-1]} columns; expected a multiple of 4")
     if ks_cpu and len(ks_cpu) != grouped_layout.numel():
         raise ArgumentError("ks_cpu", f"it has {len(ks_cpu)} sizes for {grouped_layout.numel()} groups")
-    made = tilewright.scale_columns(
+    words = tilewright.scale_columns(
         sf.mT,
         grouped_layout,
         layout="packed",
@@ -97,7 +97,7 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
         block=gran_k,
     )
     per_word = gran_k * blockwise_scales.SCALES_PER_WORD
-    return made[: sum(-(-k // per_word) for k in ks_cpu)] if ks_cpu else made
+    return words[: sum(-(-k // per_word) for k in ks_cpu)] if ks_cpu else words
 
 
 def _of(columns: torch.Tensor, rows: int) -> torch.Tensor:

@@ -52,10 +52,10 @@ def pack_ue8m0_to_int(x: torch.Tensor) -> torch.Tensor:
         ArgumentTypeError: they are not float32.
     """
     if x.dtype != torch.float32:
-        raise ArgumentTypeError("x", f"its dtype is {x.dtype}; torch.float32 is wanted")
+        raise ArgumentTypeError("x", f"its dtype is {x.dtype}; expected torch.float32")
     bits = x.view(torch.int32)
     if x.shape[-1] % blockwise_scales.SCALES_PER_WORD or bool(((bits < 0) | (bits & 0x7FFFFF != 0)).any()):
-        raise ArgumentError("x", "multiples of 4 positive powers of two are wanted")
+        raise ArgumentError("x", "expected multiples of 4 positive powers of two")
     return (bits >> 23).to(torch.uint8, memory_format=torch.contiguous_format).view(torch.int32)
 
 
@@ -98,7 +98,7 @@ def per_channel_cast_to_fp8(x: torch.Tensor, use_ue8m0: bool, gran_k: int = 128)
     """x [m, n] as float8_e4m3fn, and a float32 scale for each `gran_k` rows of a column, [m / gran_k, n]."""
     m, n = x.shape
     if m % gran_k:
-        raise ArgumentError("x", f"it has {m} rows; a multiple of {gran_k} is wanted")
+        raise ArgumentError("x", f"it has {m} rows; expected a multiple of {gran_k}")
     if gran_k == KERNEL_BLOCK and not use_ue8m0 and _kernel_takes(x):
         return _quantized(x, (KERNEL_BLOCK, 1), use_ue8m0)
     data, scales = _scaled(x.view(-1, gran_k, n), (1,), use_ue8m0)
