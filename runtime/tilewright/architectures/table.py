@@ -196,13 +196,18 @@ def targets() -> tuple[str, ...]:
     return tuple(target for architecture in ARCHITECTURES for target in architecture.targets)
 
 
-def of_target(target: str) -> Architecture:
-    """The architecture that a target is named after: sm_103's of sm_103a. KeyError where there is none."""
+def find_target(target: str) -> Architecture | None:
+    """The architecture that a target is named after: sm_103's of sm_103a. None for one that is not here."""
     number = int(target.removeprefix("sm_").rstrip("af"))
-    for architecture in ARCHITECTURES:
-        if architecture.number == number:
-            return architecture
-    raise KeyError(target)
+    return next((architecture for architecture in ARCHITECTURES if architecture.number == number), None)
+
+
+def of_target(target: str) -> Architecture:
+    """As `find_target`. Raises KeyError for an architecture that is not here."""
+    architecture = find_target(target)
+    if architecture is None:
+        raise KeyError(target)
+    return architecture
 
 
 def of_capability(capability: Capability) -> Architecture | None:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
-from tilewright.base.schema import Anything, Array, Object, Schema, Union
+from tilewright.base.schema import Anything, Array, Object, Schema, String, Union
 from tilewright.configurations import value_kinds
 
 
 def config_schema(config: type) -> Object:
-    """The schema of a configuration: every field but `arch`, which the row's own `arch` says again.
+    """The schema of a configuration: every field.
 
-    A row that an older version wrote may lack fields with a default; one of a newer version may have targets
-    that this family does not know, whose kernels no GPU is offered.
+    A row that an older version wrote may lack fields with a default. A row of a newer version may have a
+    target that this family does not know: `arch` is any text, and kernels of unknown targets never run.
     """
-    values = {name: _schema(hint) for name, hint in _hints(config).items() if name != "arch"}
+    values = {name: _schema(hint) for name, hint in _hints(config).items()} | {"arch": String()}
     optional = {name: values.pop(name) for name in defaults(config)}
     return Object(values, optional, others=Anything())
 

@@ -65,8 +65,9 @@ class Mainloop(Kernels[Problem]):
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
         """They rank tactics, for launches that find L2 cold."""
-        known = model_of(table.of_target(record.arch))
-        return None if known is None else known(record, problem, device).weigh
+        architecture = table.find_target(record.arch)
+        model = None if architecture is None else model_of(architecture)
+        return None if model is None else model(record, problem, device).weigh
 
 
 class Hopper(Mainloop):
@@ -138,4 +139,5 @@ HOPPER, BLACKWELL = Hopper(), Blackwell()
 
 
 def is_hopper(record: KernelRecord) -> bool:
-    return table.of_target(record.arch).tensor_core is table.WGMMA
+    architecture = table.find_target(record.arch)
+    return architecture is not None and architecture.tensor_core is table.WGMMA
