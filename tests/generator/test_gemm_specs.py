@@ -89,7 +89,7 @@ def test_a_spec_with_many_faults_tells_them_all_with_line_and_column(tmp_path: P
         there = [line for line in lines if line.startswith(f"specs/faulty.yaml:{position}: ")]
         assert any(message in line for line in there), (position, message, found.err)
     assert {line.split(":")[1] for line in lines[:-1]} == {position.split(":")[0] for position in expected}
-    assert lines[-1].endswith("problems; nothing was written.")
+    assert lines[-1].endswith("faults; nothing was written.")
     assert not (tmp_path / "generated").exists()
 
 

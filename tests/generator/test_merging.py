@@ -129,7 +129,7 @@ def test_a_spec_in_conflict_is_one_error_and_generate_mends_the_rest_when_it_is_
         said = "specs/small.yaml:6:1: the conflict of a merge; resolve all of them here"
         assert found.err.startswith(said), found.err
         assert found.err.endswith(
-            "\n1 problem; nothing was written.\n" if command == "generate" else "\n1 problem.\n"
+            "\n1 fault; nothing was written.\n" if command == "generate" else "\n1 fault.\n"
         )
     assert repository.files() == before
     resolved = tiny_family.SPEC + LARGE

@@ -65,13 +65,13 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("out_descale", ArgumentError, r"\[16, 2\]; 512 elements", QUANTISED | {"out_descale": scales(16, 2)}),
     ("out_descale", ArgumentError, "it overlaps a_descale", QUANTISED | {"out_descale": A_SCALES}),
     ("tactic", ArgumentError, "its a is mxfp8, not nvfp4", {"tactic": "host_mxfp8"}),
-    ("tactic", ArgumentError, "is a gemm kernel; one of blockscaled_gemm", {"tactic": "host_bf16_tn"}),
+    ("tactic", ArgumentError, "gemm kernel; expected a blockscaled_gemm kernel", {"tactic": "host_bf16_tn"}),
     ("tactic", ArgumentError, "only stream-K kernels split k", {"tactic": "host_nvfp4@splits=2"}),
     ("tactic", ArgumentError, "is 1x1, compiled in", {"tactic": "host_nvfp4_streamk@cluster=2x1"}),
     ("tactic", ArgumentError, "cluster 1x2 is not made of its 2x1", {"tactic": "host_nvfp4_2sm@cluster=1x2"}),
     ("tactic", ArgumentError, "no cluster to fall back from", {"tactic": "host_nvfp4@fallback=1x1"}),
     ("tactic", ArgumentError, "side of more than 4", {"tactic": "host_nvfp4@cluster=8x1"}),
-    ("tactic", ArgumentError, "'3by4'; MxN", {"tactic": "host_nvfp4@cluster=3by4"}),
+    ("tactic", ArgumentError, "'3by4'; expected MxN", {"tactic": "host_nvfp4@cluster=3by4"}),
     ("tactic", ArgumentError, "at most 16 thread blocks", {"tactic": "host_nvfp4@cluster=8x4"}),
 ]  # fmt: skip
 

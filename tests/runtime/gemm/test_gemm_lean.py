@@ -50,7 +50,7 @@ BY_NAME = {record.name: record for record in KERNELS}
         (Tactic(WIDE, decomposition="split_k", splits=64), None),
         (Tactic(WIDE, decomposition="stream_k", splits=2), "no decomposition"),
         (Tactic(TURNS, cluster="2x1", decomposition="split_k", splits=2), None),
-        (Tactic(WIDE, cluster="2x1", fallback="1x1"), "no fallback"),
+        (Tactic(WIDE, cluster="2x1", fallback="1x1"), "does not support fallback"),
         (Tactic(WIDE, cluster="3x1"), "power of two"),
         (Tactic(TURNS, cluster="1x4"), None),
         (Tactic(TURNS, splits=2), "do not fit into its stages"),
