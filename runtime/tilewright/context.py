@@ -15,7 +15,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.base import paths
 from tilewright.base.forking import fork_safe_lock
 from tilewright.errors import UncompilableError
-from tilewright.libraries.builds import jit_allowed
+from tilewright.libraries.builds import built_preferred, jit_allowed
 from tilewright.libraries.launcher_cache import CachedLaunchers
 from tilewright.libraries.registry import Registry
 from tilewright.selection.choice import Choice, choose
@@ -79,7 +79,7 @@ class Context:
             return choose(family, self.registry, records, problem, device, tactic=tactic)
         if self._chosen_at != self.registry.changes:
             self._chosen_at, self._choices = self.registry.changes, {}
-        choices, key = self._choices, (problem, device, jit_allowed())
+        choices, key = self._choices, (problem, device, jit_allowed(), built_preferred())
         choice = choices.get(key)
         if choice is None:
             records, tuned = self.registry.route(family.name, device), self.tuned(family, device)

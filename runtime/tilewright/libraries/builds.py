@@ -28,6 +28,13 @@ def jit_allowed() -> bool:
     return os.environ.get("TILEWRIGHT_JIT", "1") != "0"
 
 
+def built_preferred() -> bool:
+    """Whether a built kernel may replace a slightly better one that would have to be compiled:
+    TILEWRIGHT_JIT is `lazy`. By default a call waits for the compiler, so that its kernel, and with it the
+    bits of its result, do not depend on what happens to be built."""
+    return os.environ.get("TILEWRIGHT_JIT") == "lazy"
+
+
 @functools.cache
 def headers_release(path: str | None) -> str | None:
     """The release of the CUTLASS headers of a build if CUTLASS_PATH is `path`; None if there are no

@@ -2,6 +2,10 @@
 
 In this order: the tactic that the caller demands; the tactic tuned for the problem; the tactic tuned for its
 nearest neighbour; the cost model's first; the table's first kernel.
+
+The choice depends on the problem, the device, the tables and the tuned files. It depends on which kernels are
+built only if TILEWRIGHT_JIT says so: with `0` only built kernels count; with `lazy` a built kernel replaces a
+better one that would have to be compiled, if the model puts it at most `BUILT_WITHIN` behind.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import NoKernelError
-from tilewright.libraries.builds import jit_allowed
+from tilewright.libraries.builds import built_preferred, jit_allowed
 from tilewright.selection.family import Family
 from tilewright.selection.kernels import P
 
@@ -28,8 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tilewright")
 
-# The share of the best estimate by which a built kernel's estimate may exceed it and be preferred: about the
-# model's error, which is not worth a minute of compiling.
+# With TILEWRIGHT_JIT=lazy, the share of the best estimate by which a built kernel's estimate may exceed it and
+# be preferred: about the model's error, which is not worth a minute of compiling.
 BUILT_WITHIN = 0.1
 # The share of its time that a neighbour's tuned tactic may lose against the model's first tactic between the
 # neighbour and the problem, by the model. Tuning saw it win for the neighbour. It loses little on the way if
@@ -62,9 +66,10 @@ def choose(
     """Chooses the tactic for a problem: the demanded one, if it is legal; else the one tuned for the problem,
     or for its nearest neighbour; else the model's first; without a model, the first kernel of the table.
 
-    `records` are the family's kernels that run on the device. A built kernel is preferred if it is about as
-    good (`BUILT_WITHIN`). If TILEWRIGHT_JIT=0 forbids building, only built kernels count, unless none is
-    built. A kernel that needs newer CUTLASS headers than the installed ones counts only if it is built.
+    `records` are the family's kernels that run on the device. If TILEWRIGHT_JIT=0 forbids building, only
+    built kernels count, unless none is built. With TILEWRIGHT_JIT=lazy a built kernel is preferred if it is
+    about as good (`BUILT_WITHIN`). A kernel that needs newer CUTLASS headers than the installed ones counts
+    only if it is built.
 
     Raises ArgumentError if a demanded tactic does not fit, NoKernelError if no kernel does.
     """
@@ -211,6 +216,8 @@ class _Selection:
             log.debug("%s: passed over %s, which is not built and cannot be", self._problem, choice.tactic)
             self._unbuilt = self._unbuilt or choice
             return None
+        if not built_preferred():
+            return choice
         built, estimate = self._first_built, self._estimate(choice.tactic, choice.record)
         if built is None or estimate is None:
             return choice
@@ -220,9 +227,10 @@ class _Selection:
         return Choice(built.tactic, built.record, "model", why)
 
     def _by_model(self) -> Choice | None:
-        best, built = self._first, self._first_built
+        best = self._first
         if best is None:
             return None
+        built = None if jit_allowed() and not built_preferred() else self._first_built
         if built is None or built is best:  # if building it is forbidden, the registry says so
             return Choice(best.tactic, best.record, "model", f"the model's first{self._ahead()}")
         behind = built.estimate.seconds / best.estimate.seconds - 1
@@ -253,15 +261,14 @@ class _Selection:
         return f"{lead}, {nanoseconds / best - 1:.1%} ahead of {next(slower).tactic}"
 
     def _by_default(self) -> Choice:
-        """The choice if no model knows the kernels: the first that is built, else the first that can be."""
-        registry = self._registry
-        record = (
-            next((kernel for kernel in self.fitting if registry.is_built(kernel)), None)
-            or next((kernel for kernel in self.fitting if registry.buildable(kernel)), None)
-            or self.fitting[0]
-        )
-        built = "built " if registry.is_built(record) else ""
-        why = f"the table's first {built}kernel that takes the problem: no cost model knows {record.arch}"
+        """The choice if no model knows the kernels: the first that is built or can be; where built kernels
+        are preferred, the first that is built, else the first that can be."""
+        registry, first_built = self._registry, not jit_allowed() or built_preferred()
+        runs = [kernel for kernel in self.fitting if registry.is_built(kernel) or registry.buildable(kernel)]
+        built = [kernel for kernel in runs if registry.is_built(kernel)] if first_built else []
+        record = (built or runs or self.fitting)[0]
+        which = "built " if built else ""
+        why = f"the table's first {which}kernel that takes the problem: no cost model knows {record.arch}"
         return Choice(self._family.candidates(record, self._problem)[0], record, "default", why)
 
     def _estimate(self, tactic: Tactic, record: KernelRecord) -> Estimate | None:

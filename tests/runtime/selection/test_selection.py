@@ -96,8 +96,24 @@ class Shelf:
         return True
 
 
-def test_a_built_kernel_is_taken_where_it_is_about_as_good(records, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_JIT", "1")
+@pytest.mark.parametrize("jit", ["1", "", None])
+def test_the_choice_does_not_depend_on_what_is_built(
+    records, jit: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if jit is None:
+        monkeypatch.delenv("TILEWRIGHT_JIT", raising=False)
+    else:
+        monkeypatch.setenv("TILEWRIGHT_JIT", jit)
+    problem = Problem(8192, 8192, 8192)
+    best = FAMILY.rank(records, problem, H200)[0]
+    for record in records:
+        assert choose(FAMILY, Shelf(record.name), records, problem, H200)[:2] == best[:2]
+
+
+def test_lazily_a_built_kernel_is_taken_if_it_is_about_as_good(
+    records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", "lazy")
     problem = Problem(8192, 8192, 8192)
     ranked = FAMILY.rank(records, problem, H200)
     best = ranked[0]

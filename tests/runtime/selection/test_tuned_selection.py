@@ -245,8 +245,11 @@ def test_a_tile_that_only_just_holds_the_neighbour_is_no_bucket_below(place) -> 
 
 @pytest.mark.parametrize(("behind", "wanted"), [(0.01, "medium"), (0.09, "medium"), (0.11, "big")])
 @pytest.mark.parametrize("tuned", [False, True])
-def test_how_far_behind_a_built_kernel_may_be(place, tuned: bool, behind: float, wanted: str) -> None:
-    """Of what is tuned, and of the model's first; further behind, they are worth compiling."""
+def test_how_far_behind_a_built_kernel_may_be(
+    place, tuned: bool, behind: float, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Further behind the tuned kernel, or the model's first, a built kernel is not taken, also lazily."""
+    monkeypatch.setenv("TILEWRIGHT_JIT", "lazy")
     here = place("medium")
     if tuned:
         here.tune(m64="big")
@@ -285,9 +288,11 @@ def test_a_tuned_kernel_that_is_not_built(place, monkeypatch: pytest.MonkeyPatch
     here = place("small")
     here.tune(m2048="big")
     assert (here.choose(2048).source, here.choose(2048).tactic.kernel) == ("tuned", "big")
-    # What is built is about as good by the model.
+    # The built kernel is about as good by the model: that counts only if the user asks for it.
     monkeypatch.setattr(selection, "BUILT_WITHIN", 100.0)
     here.context.forget_tuned()
+    assert (here.choose(2048).source, here.choose(2048).tactic.kernel) == ("tuned", "big")
+    monkeypatch.setenv("TILEWRIGHT_JIT", "lazy")  # a choice of the other setting is not reused
     chosen = here.choose(2048)
     assert (chosen.source, chosen.tactic.kernel) == ("model", "small")
     assert "about as good as big, which is tuned, not built" in chosen.why
@@ -308,7 +313,7 @@ def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatc
     assert (here.choose(2048).source, here.choose(2048).tactic.kernel) == ("tuned", "big")
 
 
-def test_without_a_model_the_tables_order_counts(place) -> None:
+def test_without_a_model_the_tables_order_counts(place, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_unknown(here: Place) -> Choice:
         unknown = altered(FAMILY, estimator=lambda record, problem, device: None)
         records = here.context.registry.route("gemm", H200)
@@ -316,6 +321,8 @@ def test_without_a_model_the_tables_order_counts(place) -> None:
 
     assert of_unknown(place(*EVERY))[0::2] == (Tactic("big"), "default")
     assert of_unknown(place())[0::2] == (Tactic("big"), "default")
+    assert of_unknown(place("medium"))[0::2] == (Tactic("big"), "default")
+    monkeypatch.setenv("TILEWRIGHT_JIT", "lazy")
     only = of_unknown(place("medium"))
     assert (only.tactic, only.source) == (Tactic("medium"), "default")
     assert "built kernel" in only.why

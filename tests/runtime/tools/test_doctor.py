@@ -90,7 +90,10 @@ def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatc
         in found
     )
     for name, wrong in (
-        ("TILEWRIGHT_JIT=no", "only 0 turns it off"),
+        (
+            "TILEWRIGHT_JIT=no",
+            "expected 0 (never compile), 1 (compile the best kernel), or lazy (prefer a built kernel)",
+        ),
         ("TILEWRIGHT_GENERATED=/nowhere", "there is no such folder"),
         ("TILEWRIGHT_LOG=loud", "the level must be one of debug, info, warning, error"),
         ("TILEWRIGHT_LAUNCHER=no-such-launcher --flag", "there is no such program"),

@@ -67,8 +67,8 @@ def environment(machine: Machine) -> Findings:
 def _wrong_value(name: str, value: str) -> str:
     if name not in VARIABLES:
         return "Tilewright reads no such variable"
-    if name == "TILEWRIGHT_JIT" and value not in ("0", "1", ""):
-        return "only 0 turns it off"
+    if name == "TILEWRIGHT_JIT" and value not in ("0", "1", "lazy", ""):
+        return "expected 0 (never compile), 1 (compile the best kernel), or lazy (prefer a built kernel)"
     if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
         return "only 1 turns the check off"
     if name == "TILEWRIGHT_GENERATED" and value and not Path(value).is_dir():
