@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tilewright")
 
-# With TILEWRIGHT_JIT=lazy, the share of the best estimate by which a built kernel's estimate may exceed it and
-# be preferred: about the model's error, which is not worth a minute of compiling.
+# With TILEWRIGHT_JIT=lazy, a built kernel is preferred if its estimate exceeds the best estimate by at most
+# this share. It is about the model's error, which is not worth a minute of compiling.
 BUILT_WITHIN = 0.1
 # The share of its time that a neighbour's tuned tactic may lose against the model's first tactic between the
 # neighbour and the problem, by the model. Tuning saw it win for the neighbour. It loses little on the way if
