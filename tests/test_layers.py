@@ -95,7 +95,7 @@ def test_there_is_no_circle_of_imports() -> None:
 ROOMS = (
     *("errors", "version", "base", "architectures", "blockwise_scales", "scale_factors", "row_shuffle"),
     *("formats", "configurations", "declarations", "compile", "libraries", "selection", "context", "calls"),
-    *("reference", "tools", "families", "contractions", "torch_ops", "", "compat"),
+    *("reference", "tools", "families", "contractions", "torch_ops", "", "compat", "contract"),
 )
 TOOLS = (
     "timing",

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from blockscaled_operands import product
 
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.blockscaled_gemm.problem import Problem
 
-HOST = "blackwell"
 M, N, K = 16, 32, 128
 
 
@@ -42,14 +42,18 @@ def quantized(a: str, b: str, d: torch.dtype) -> Callable[[], dict[str, Any]]:
     return quantized
 
 
-CALLS = {
-    "mm_nvfp4": (
-        plain("nvfp4", "nvfp4"),
-        added,
-        quantized("nvfp4", "nvfp4", torch.float4_e2m1fn_x2),
-    ),
-    "mm_mxfp4": (plain("mxfp4", "mxfp4"),),
-    "mm_mxfp8": (plain("mxfp8", "mxfp8"), quantized("mxfp8", "mxfp8", torch.float8_e4m3fn)),
-    "mm_mxfp8_mxfp4": (plain("mxfp8", "mxfp4"),),
-}
-MEASURED = (Problem(16, 32, 128, c=True), Problem(16, 32, 128, a="mxfp8", b="mxfp8", d="mxfp8"))
+CONTRACT = FamilyCalls(
+    "blockscaled_gemm",
+    {
+        "mm_nvfp4": (
+            plain("nvfp4", "nvfp4"),
+            added,
+            quantized("nvfp4", "nvfp4", torch.float4_e2m1fn_x2),
+        ),
+        "mm_mxfp4": (plain("mxfp4", "mxfp4"),),
+        "mm_mxfp8": (plain("mxfp8", "mxfp8"), quantized("mxfp8", "mxfp8", torch.float8_e4m3fn)),
+        "mm_mxfp8_mxfp4": (plain("mxfp8", "mxfp4"),),
+    },
+    kernels="blackwell",
+    measured=(Problem(16, 32, 128, c=True), Problem(16, 32, 128, a="mxfp8", b="mxfp8", d="mxfp8")),
+)

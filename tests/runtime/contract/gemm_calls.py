@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.gemm.problem import Problem
-
-HOST = "host"
 
 
 def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -48,5 +47,9 @@ def fp8() -> dict[str, Any]:
     }  # fmt: skip
 
 
-CALLS = {"gemm": (everything, batch, integers, padded, fp8)}
-MEASURED = (Problem(16, 24, 32, c=True), Problem(16, 16, 32, a="s8", b="s8", d="s32"))
+CONTRACT = FamilyCalls(
+    "gemm",
+    {"gemm": (everything, batch, integers, padded, fp8)},
+    kernels="host",
+    measured=(Problem(16, 24, 32, c=True), Problem(16, 16, 32, a="s8", b="s8", d="s32")),
+)

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.grouped_gemm import measuring
 from tilewright.families.grouped_gemm.problem import Problem
 
-HOST = "grouped"
 M, N, K, GROUPS = 36, 160, 208, 3
 
 
@@ -44,18 +44,22 @@ def rows() -> dict[str, Any]:
 
 
 BF16 = {"a": "bf16", "b": "bf16", "scales": "none"}
-CALLS = {
-    "scaled_gemm": (call(groups=GROUPS), call(scales="1x128", d="f32")),
-    "grouped_gemm_contiguous": (aligned(grouping="row_index"), aligned(grouping="ends", scales="1x128")),
-    "grouped_gemm_k": (parts, rows),
-    "grouped_gemm_masked": (
-        call(groups=GROUPS, grouping="rows_valid", expected_m=9),
-        call(groups=GROUPS, grouping="rows_valid", **BF16),
-        call(groups=GROUPS, grouping="rows_valid", layout="tt", **BF16),
+CONTRACT = FamilyCalls(
+    "grouped_gemm",
+    {
+        "scaled_gemm": (call(groups=GROUPS), call(scales="1x128", d="f32")),
+        "grouped_gemm_contiguous": (aligned(grouping="row_index"), aligned(grouping="ends", scales="1x128")),
+        "grouped_gemm_k": (parts, rows),
+        "grouped_gemm_masked": (
+            call(groups=GROUPS, grouping="rows_valid", expected_m=9),
+            call(groups=GROUPS, grouping="rows_valid", **BF16),
+            call(groups=GROUPS, grouping="rows_valid", layout="tt", **BF16),
+        ),
+    },
+    kernels="grouped",
+    measured=(
+        Problem(36, 160, 208, GROUPS, c=True),
+        Problem(36, 160, 208, GROUPS, grouping="rows_valid", scales="1x128"),
+        Problem(36, 160, 208, GROUPS, grouping="ends"),  # fewer rows than a group's multiple
     ),
-}
-MEASURED = (
-    Problem(36, 160, 208, GROUPS, c=True),
-    Problem(36, 160, 208, GROUPS, grouping="rows_valid", scales="1x128"),
-    Problem(36, 160, 208, GROUPS, grouping="ends"),  # fewer rows than a group's multiple
 )

@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.hc_prenorm.problem import Problem
-
-HOST = "prenorm"
 
 
 def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -27,5 +26,9 @@ def splits() -> dict[str, Any]:
     return given | {"out": matrix(2, 12, 16, seed=2), "squares": matrix(2, 12, seed=3)}
 
 
-CALLS = {"hc_prenorm": (everything, splits)}
-MEASURED = (Problem(12, 16, 136, normalize=True), Problem(12, 16, 136, splits=2))
+CONTRACT = FamilyCalls(
+    "hc_prenorm",
+    {"hc_prenorm": (everything, splits)},
+    kernels="prenorm",
+    measured=(Problem(12, 16, 136, normalize=True), Problem(12, 16, 136, splits=2)),
+)

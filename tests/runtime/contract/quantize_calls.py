@@ -9,9 +9,9 @@ import torch
 
 import tilewright
 from tilewright import blockwise_scales
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.quantize.problem import Problem
 
-HOST = "hopper"
 GROUPS, M, K = 2, 40, 256
 
 
@@ -71,21 +71,25 @@ def back(op: str, **options: Any) -> Callable[[], dict[str, Any]]:
 
 
 FP8 = torch.float8_e4m3fn
-CALLS = {
-    "quantize_nvfp4": (nvfp4, weighted),
-    "quantize_mxfp4": (to(torch.uint8, 32),),
-    "quantize_mxfp8": (to(FP8, 32), to(torch.float8_e5m2, 32, dtype=torch.float8_e5m2)),
-    "quantize_fp8_blockwise": (rows, squares),
-    "dequantize_nvfp4": (back("dequantize_nvfp4", global_scale=3.0),),
-    "dequantize_mxfp4": (back("dequantize_mxfp4"),),
-    "dequantize_mxfp8": (back("dequantize_mxfp8"),),
-    "dequantize_fp8_blockwise": (
-        back("dequantize_fp8_blockwise"),
-        back("dequantize_fp8_blockwise", block=(128, 128)),
+CONTRACT = FamilyCalls(
+    "quantize",
+    {
+        "quantize_nvfp4": (nvfp4, weighted),
+        "quantize_mxfp4": (to(torch.uint8, 32),),
+        "quantize_mxfp8": (to(FP8, 32), to(torch.float8_e5m2, 32, dtype=torch.float8_e5m2)),
+        "quantize_fp8_blockwise": (rows, squares),
+        "dequantize_nvfp4": (back("dequantize_nvfp4", global_scale=3.0),),
+        "dequantize_mxfp4": (back("dequantize_mxfp4"),),
+        "dequantize_mxfp8": (back("dequantize_mxfp8"),),
+        "dequantize_fp8_blockwise": (
+            back("dequantize_fp8_blockwise"),
+            back("dequantize_fp8_blockwise", block=(128, 128)),
+        ),
+    },
+    kernels="hopper",
+    measured=(
+        Problem(300, 256, global_scale="row"),
+        Problem(40, 256, 2, format="fp8_1x128", layout="m_major"),
+        Problem(40, 256, 2, format="mxfp8", direction="dequantize"),
     ),
-}
-MEASURED = (
-    Problem(300, 256, global_scale="row"),
-    Problem(40, 256, 2, format="fp8_1x128", layout="m_major"),
-    Problem(40, 256, 2, format="mxfp8", direction="dequantize"),
 )

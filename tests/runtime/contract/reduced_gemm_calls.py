@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.reduced_gemm.problem import Problem
-
-HOST = "all_hosts"
 
 
 def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -22,5 +21,9 @@ def everything() -> dict[str, Any]:
     }  # fmt: skip
 
 
-CALLS = {"reduced_gemm": (everything,)}
-MEASURED = (Problem(16, 24, 32, 5, d="f32", c=True),)
+CONTRACT = FamilyCalls(
+    "reduced_gemm",
+    {"reduced_gemm": (everything,)},
+    kernels="all_hosts",
+    measured=(Problem(16, 24, 32, 5, d="f32", c=True),),
+)

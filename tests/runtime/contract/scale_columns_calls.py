@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.scale_columns.problem import Problem
-
-HOST = "scale_columns_host"
-FREE = ("groups",)
 
 
 def scales(*shape: int) -> torch.Tensor:
@@ -27,5 +25,10 @@ def packed() -> dict[str, Any]:
     return {"scales": scales(2, 37, 9), "layout": "packed", "out": out}
 
 
-CALLS = {"scale_columns": (grouped, packed)}
-MEASURED = (Problem(37, 9), Problem(37, 9, 2, layout="packed"))
+CONTRACT = FamilyCalls(
+    "scale_columns",
+    {"scale_columns": (grouped, packed)},
+    kernels="scale_columns_host",
+    free=("groups",),
+    measured=(Problem(37, 9), Problem(37, 9, 2, layout="packed")),
+)

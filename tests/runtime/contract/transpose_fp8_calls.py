@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
+from tilewright.contract.cases import FamilyCalls
 from tilewright.families.transpose_fp8.problem import Problem
-
-HOST = "transpose_fp8_host"
-FREE = ("group_rows",)
 
 
 def fp8(*shape: int, dtype: torch.dtype = torch.float8_e4m3fn) -> torch.Tensor:
@@ -30,5 +28,10 @@ def grouped() -> dict[str, Any]:
     return {"x": fp8(384, 24), "group_rows": sizes, "out": fp8(24, 384)}
 
 
-CALLS = {"transpose_fp8": (matrix, batched, grouped)}
-MEASURED = (Problem(37, 24), Problem(37, 24, 2, type="e5m2"))
+CONTRACT = FamilyCalls(
+    "transpose_fp8",
+    {"transpose_fp8": (matrix, batched, grouped)},
+    kernels="transpose_fp8_host",
+    free=("group_rows",),
+    measured=(Problem(37, 24), Problem(37, 24, 2, type="e5m2")),
+)

@@ -19,11 +19,11 @@ import hypothesis  # noqa: E402 (torch decides whether this module is there)
 from hypothesis import HealthCheck, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from quantize_comparison import check_read_back  # noqa: E402
-from same_bits import same  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import blockwise_scales, reference, row_shuffle, scale_factors  # noqa: E402
 from tilewright.context import Context  # noqa: E402
+from tilewright.contract.tensors import same  # noqa: E402
 from tilewright.errors import (  # noqa: E402
     ArgumentError,
     ArgumentTypeError,

@@ -8,11 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from same_bits import same  # noqa: E402 (torch decides whether this module is there)
-
 import tilewright  # noqa: E402
 from tilewright import blockwise_scales, reference  # noqa: E402
 from tilewright.context import Context  # noqa: E402
+from tilewright.contract.tensors import same  # noqa: E402 (torch decides whether this module is there)
 from tilewright.errors import ArgumentError, ArgumentTypeError  # noqa: E402
 
 M, K = 40, 96

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from same_bits import same
 
 from tilewright import blockwise_scales
 from tilewright.context import Context
+from tilewright.contract.tensors import same
 from tilewright.errors import WrongResultError
 from tilewright.families.gemm.interface import INTERFACE
 from tilewright.families.gemm.measuring import make

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from contract_cases import Case, all_of, moved, raw
-from same_bits import same
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tilewright
+from tilewright.contract.cases import Case
+from tilewright.contract.tensors import all_of, moved, raw, same
 from tilewright.declarations.declaration import Matrix
 from tilewright.errors import ArgumentError, ArgumentTypeError
 
@@ -28,25 +28,25 @@ def passed(case: Case, **changes: Any) -> dict[str, Any]:
 
 
 def test_equals_the_op(case: Case) -> None:
-    wanted = all_of(case.call())
+    expected = all_of(case.call())
     plan = prepared(case)
     for _ in range(2):
         call = passed(case)
-        found = all_of(plan(*call.values()))
-        assert all(map(same, found, wanted))
+        outputs = all_of(plan(*call.values()))
+        assert all(map(same, outputs, expected))
         for index, name in enumerate(case.op.written):
             if name in call:
-                assert found[index] is call[name]
-    assert all(map(same, all_of(plan(**passed(case))), wanted))
+                assert outputs[index] is call[name]
+    assert all(map(same, all_of(plan(**passed(case))), expected))
 
 
 def test_makes_what_a_call_leaves_out(case: Case) -> None:
     values = case.make_all()
     plan = tilewright.plan(case.op.function, **values)
-    read = {name: one for name, one in passed(case).items() if name not in case.op.written}
-    found = all_of(plan(**read))
-    assert all(map(same, found, all_of(case.op.function(**values))))
-    assert found[0] is not all_of(plan(**read))[0]
+    read = {name: value for name, value in passed(case).items() if name not in case.op.written}
+    outputs = all_of(plan(**read))
+    assert all(map(same, outputs, all_of(case.op.function(**values))))
+    assert outputs[0] is not all_of(plan(**read))[0]
 
 
 def test_planning_writes_nothing(case: Case) -> None:
@@ -59,20 +59,20 @@ def test_planning_writes_nothing(case: Case) -> None:
 
 def test_operands_that_do_not_lie_as_planned(case: Case) -> None:
     plan = prepared(case)
-    wanted = all_of(case.call())
+    expected = all_of(case.call())
     for name, tensor in passed(case).items():
         complex = torch.empty_strided(tensor.shape, tensor.stride(), dtype=torch.complex64)
-        wrong = [tensor[..., :-1], complex, "no tensor", tensor.to("meta")]
-        wrong.append(FakeTensorMode().from_tensor(tensor))
+        misfits = [tensor[..., :-1], complex, "no tensor", tensor.to("meta")]
+        misfits.append(FakeTensorMode().from_tensor(tensor))
         if isinstance(case.declared(name), Matrix):  # what is packed may have any shape
-            wrong.append(tensor.unsqueeze(0))
-        for other in wrong:
+            misfits.append(tensor.unsqueeze(0))
+        for changed in misfits:
             with pytest.raises(ArgumentError):
-                plan(**passed(case, **{name: other}))
-    assert all(map(same, all_of(plan(**passed(case))), wanted))
+                plan(**passed(case, **{name: changed}))
+    assert all(map(same, all_of(plan(**passed(case))), expected))
 
 
-def test_gradients(case: Case) -> None:
+def test_gradients_of_a_planned_call(case: Case) -> None:
     plan = prepared(case)
     for name, tensor in passed(case).items():
         if tensor.is_floating_point():
@@ -95,13 +95,13 @@ def test_results_that_overlap_operands(case: Case) -> None:
 def test_kept_operands_are_replaced(case: Case) -> None:
     """By keyword, by such as lie the same."""
     plan = prepared(case)
-    wanted = all_of(case.call())
+    expected = all_of(case.call())
     for name, tensor in case.tensors.items():
         if name in case.op.passed:
             continue
-        other = moved(tensor, 512)
+        changed = moved(tensor, 512)
         raw(tensor).zero_()  # the plan holds its own
-        assert all(map(same, all_of(plan(**passed(case), **{name: other})), wanted))
+        assert all(map(same, all_of(plan(**passed(case), **{name: changed})), expected))
         with pytest.raises(ArgumentError) as caught:
             plan(**passed(case), **{name: "no tensor"})
         assert caught.value.argument == name
@@ -110,15 +110,15 @@ def test_kept_operands_are_replaced(case: Case) -> None:
 def test_numbers_are_replaced(case: Case) -> None:
     plan = prepared(case)
     for name in case.op.numbers:
-        lacking = [one.name for one in case.op.interface.operands if one.unread_if_zero == name]
+        lacking = [operand.name for operand in case.op.interface.operands if operand.unread_if_zero == name]
         if lacking and lacking[0] not in case.make():  # it would be read
             for call in (case.call, lambda **change: plan(**passed(case), **change)):
                 with pytest.raises(ArgumentError) as caught:
                     call(**{name: 3})
                 assert caught.value.argument == lacking[0]
         else:
-            wanted = all_of(case.call(**{name: 3}))
-            assert all(map(same, all_of(plan(**passed(case), **{name: 3})), wanted))
+            expected = all_of(case.call(**{name: 3}))
+            assert all(map(same, all_of(plan(**passed(case), **{name: 3})), expected))
         with pytest.raises(ArgumentTypeError) as caught:
             plan(**passed(case), **{name: "x"})
         assert caught.value.argument == name
@@ -126,10 +126,10 @@ def test_numbers_are_replaced(case: Case) -> None:
 
 def test_what_a_plan_has_decided_is_not_replaced(case: Case) -> None:
     plan = prepared(case)
-    for one in case.op.parameters:
-        if not one.is_tensor and not one.is_number:
+    for parameter in case.op.parameters:
+        if not parameter.is_tensor and not parameter.is_number:
             with pytest.raises(ArgumentTypeError, match="no plan's call takes it"):
-                plan(**passed(case), **{one.name: one.default})
+                plan(**passed(case), **{parameter.name: parameter.default})
 
 
 def test_wrong_arguments_of_planning(case: Case) -> None:

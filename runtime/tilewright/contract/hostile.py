@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from contract_cases import Case
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tilewright.calls.signature import Parameter
+from tilewright.contract.cases import Case
 from tilewright.errors import ArgumentError, TilewrightError
 
 
@@ -68,11 +68,11 @@ with warnings.catch_warnings():
 ODD = Odd()
 
 
-def values_for(one: Parameter) -> tuple[Any, ...]:
+def values_for(parameter: Parameter) -> tuple[Any, ...]:
     """Values for a parameter: for a tensor mostly tensors."""
-    if one.kind == "scale":
+    if parameter.kind == "scale":
         return (*TENSORS, *plain_values(), ODD)
-    if one.is_tensor:
+    if parameter.is_tensor:
         return (*TENSORS, 0, 2**70, 10**5000, "none", "\ud800", [], np.zeros(3), ODD)
     return (*plain_values(), *TENSORS[:4], torch.empty(2**30, 2, device="meta"), ODD)
 
@@ -89,7 +89,7 @@ def attempt(case: Case, values: dict[str, Any], what: str) -> None:
     assert len(text) < 2000, f"{what}: a message of {len(text)} characters"
     text.encode()
     if isinstance(error, ArgumentError):
-        assert error.argument in {*(one.name for one in case.op.parameters), "types"}, what
+        assert error.argument in {*(parameter.name for parameter in case.op.parameters), "types"}, what
 
 
 def on(device: str, case: Case, mode: FakeTensorMode | None = None) -> dict[str, Any]:
@@ -104,25 +104,25 @@ def on(device: str, case: Case, mode: FakeTensorMode | None = None) -> dict[str,
 @pytest.mark.parametrize(("where", "results"), [("cpu", "given"), ("meta", "made"), ("meta", "given")])
 def test_any_value_for_any_argument(first_case: Case, where: str, results: str) -> None:
     case = first_case
-    given = on(where, case)
+    values = on(where, case)
     if results == "made":
-        given = {name: each for name, each in given.items() if name not in case.op.written}
-    for one in case.op.parameters:
-        for index, value in enumerate(values_for(one)):
-            what = f"{case.op.name} on {where}, {one.name} = value {index}, {type(value)}"
-            attempt(case, given | {one.name: value}, what)
+        values = {name: value for name, value in values.items() if name not in case.op.written}
+    for parameter in case.op.parameters:
+        for index, value in enumerate(values_for(parameter)):
+            what = f"{case.op.name} on {where}, {parameter.name} = value {index}, {type(value)}"
+            attempt(case, values | {parameter.name: value}, what)
 
 
 def test_any_option_in_torch(first_case: Case) -> None:
     case = first_case
     mode = FakeTensorMode()
-    given = on("", case, mode)
-    for one in case.op.parameters:
-        if not one.is_tensor:
-            for index, value in enumerate(values_for(one)):
+    values = on("", case, mode)
+    for parameter in case.op.parameters:
+        if not parameter.is_tensor:
+            for index, value in enumerate(values_for(parameter)):
                 if not isinstance(value, torch.Tensor):  # which no fake mode takes
-                    what = f"{case.op.name} of fakes, {one.name} = value {index}"
-                    attempt(case, given | {one.name: value}, what)
+                    what = f"{case.op.name} of fakes, {parameter.name} = value {index}"
+                    attempt(case, values | {parameter.name: value}, what)
 
 
 @pytest.mark.parametrize("dims", [0, 1, 4])
@@ -132,7 +132,7 @@ def test_tensors_of_other_dimensions(case: Case, where: str, dims: int) -> None:
     for name, tensor in case.tensors.items():
         for left_out in (None, *case.written):
             values = on(where, case)
-            values = {each: value for each, value in values.items() if each != left_out or each == name}
+            values = {key: value for key, value in values.items() if key != left_out or key == name}
             shape = (1,) * dims
             values[name] = torch.zeros(shape, dtype=tensor.dtype, device=where)
             attempt(case, values, f"{case.op.name} on {where}, {name} of {dims} dimensions")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from contract_cases import Case, all_of, bytes_of
-from same_bits import same
-from test_contract_torch import as_torch_takes_it, torch_op
 from torch.autograd import forward_ad
 
 import tilewright
+from tilewright.contract.cases import Case
+from tilewright.contract.graphs import as_torch_takes_it, torch_op
+from tilewright.contract.tensors import all_of, bytes_of, same
 from tilewright.errors import ArgumentError
 
 REFUSED = r"^{}: it is a dual tensor of forward-mode AD, and {} has no derivative"
@@ -57,8 +57,8 @@ def test_plans_of_dual_tensors(case: Case) -> None:
         with forward_ad.dual_level():
             dual = forward_ad.make_dual(tensor, torch.ones_like(tensor))
             values = case.make() | {name: dual}
-            given = {one: values[one] for one in (*case.op.passed, name) if one in values}
-            refuses(plan, case, name, given)
+            call = {key: values[key] for key in (*case.op.passed, name) if key in values}
+            refuses(plan, case, name, call)
             refuses(functools.partial(tilewright.plan, case.op.function), case, name, values)
 
 
@@ -100,27 +100,12 @@ def transforms(of: Callable[..., Any], x: torch.Tensor) -> tuple[Callable[[], An
     return (
         lambda: torch.func.jvp(of, (x,), (tangent,)),
         lambda: torch.func.jvp(torch.vmap(of), (several,), (torch.ones_like(several),)),
-        lambda: torch.vmap(lambda one: torch.func.jvp(of, (one,), (tangent,)))(several),
+        lambda: torch.vmap(lambda row: torch.func.jvp(of, (row,), (tangent,)))(several),
         lambda: torch.func.jacfwd(of)(x),
     )
 
 
 def twice(tensor: torch.Tensor) -> torch.Tensor:
     """A batch of two, each of which lies as the tensor."""
-    made = torch.empty_strided((2, *tensor.shape), (bytes_of(tensor), *tensor.stride()), dtype=tensor.dtype)
-    return made.copy_(tensor)
-
-
-def test_compiled_functions() -> None:
-    a, b = torch.ones(16, 32, device="meta"), torch.ones(32, 8, device="meta")
-
-    def jvp(x: torch.Tensor) -> Any:
-        return torch.func.jvp(lambda y: tilewright.gemm(y, b), (x,), (x,))
-
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match="a: it is a dual tensor"):
-        torch.compile(jvp, backend="aot_eager")(a)
-    compiled = torch.compile(lambda x: tilewright.gemm(x, b), backend="aot_eager")
-    assert compiled(a).shape == (16, 8)
-    with forward_ad.dual_level(), pytest.raises(Exception, match="a: it is a dual tensor"):
-        compiled(forward_ad.make_dual(a, a))
+    both = torch.empty_strided((2, *tensor.shape), (bytes_of(tensor), *tensor.stride()), dtype=tensor.dtype)
+    return both.copy_(tensor)

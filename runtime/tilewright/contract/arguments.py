@@ -7,14 +7,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import contract_cases as contract
 import pytest
 import torch
-from contract_cases import Case, all_of, lies, moved, raw
-from same_bits import same
 
 from tilewright import context as contexts
 from tilewright.context import Context
+from tilewright.contract.cases import Case, FamilyCalls, ops_of
+from tilewright.contract.tensors import all_of, lies, moved, raw, same
 from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError, NoKernelError
 
 remembered = pytest.mark.parametrize("remembered", [False, True], ids=["first", "warm"])
@@ -27,11 +26,10 @@ def refused(
     have been written as it is. Answers the message."""
     values = case.make() | changes
     written = [raw(values[name]) for name in case.written if name not in changes]
-    before = [one.clone() for one in written]
+    before = [tensor.clone() for tensor in written]
     with pytest.raises(error) as caught:
         case.op.function(**values)
-    found = caught.value.argument
-    assert argument in (None, found), caught.value
+    assert argument in (None, caught.value.argument), caught.value
     assert all(map(torch.equal, written, before)), "something was written"
     return str(caught.value)
 
@@ -41,21 +39,22 @@ def prepare(case: Case, remembered: bool) -> None:
         case.call()
 
 
-@pytest.mark.parametrize("family", contract.MODULES)
-def test_the_calls_of_a_family_bring_every_tensor(family: str, request: pytest.FixtureRequest) -> None:
-    request.getfixturevalue(contract.MODULES[family].HOST)
-    brought = {name for case in contract.cases() if case.family == family for name in case.make()}
-    for op in contract.ops_of(family).values():
+def test_the_calls_of_a_family_bring_every_tensor(
+    family_calls: FamilyCalls, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(family_calls.kernels)
+    brought = {name for case in family_calls.cases() for name in case.make()}
+    for op in ops_of(family_calls.family).values():
         lacking = set(op.tensors) - brought
         assert not lacking, f"{op.name}: no call brings {', '.join(sorted(lacking))}"
 
 
 def test_results_go_where_the_call_says(case: Case) -> None:
     values = case.make()
-    found = all_of(case.op.function(**values))
-    for index, name in enumerate(case.op.written[: len(found)]):
+    outputs = all_of(case.op.function(**values))
+    for index, name in enumerate(case.op.written[: len(outputs)]):
         if name in values:
-            assert found[index] is values[name]
+            assert outputs[index] is values[name]
 
 
 def test_more_elements_are_another_call_or_refused(case: Case) -> None:
@@ -73,20 +72,20 @@ def test_more_elements_are_another_call_or_refused(case: Case) -> None:
 def test_what_is_no_tensor(case: Case, remembered: bool) -> None:
     prepare(case, remembered)
     for name in case.tensors:
-        said = refused(case, name, ArgumentTypeError, **{name: "no tensor"})
-        assert "it is a str" in said
+        message = refused(case, name, ArgumentTypeError, **{name: "no tensor"})
+        assert "it is a str" in message
 
 
 @remembered
 def test_an_operand_that_is_not_there(case: Case, remembered: bool) -> None:
     prepare(case, remembered)
-    for one in case.op.parameters:
-        if one.kind != "tensor":
+    for parameter in case.op.parameters:
+        if parameter.kind != "tensor":
             continue
-        refused(case, one.name, ArgumentTypeError, **{one.name: None})
+        refused(case, parameter.name, ArgumentTypeError, **{parameter.name: None})
         values = case.make()
-        del values[one.name]
-        with pytest.raises(TypeError, match=one.name):
+        del values[parameter.name]
+        with pytest.raises(TypeError, match=parameter.name):
             case.op.function(**values)
 
 
@@ -98,7 +97,7 @@ def test_tensors_without_strides(case: Case, remembered: bool) -> None:
 
 
 def test_negated_views(case: Case) -> None:
-    """Of a first call: that values have the other sign, only torch knows; kernels read memory."""
+    """A first call refuses them: that values have the other sign, only torch knows; kernels read memory."""
     for name, tensor in case.tensors.items():
         assert "resolve_neg" in refused(case, name, ArgumentTypeError, **{name: torch._neg_view(tensor)})
 
@@ -108,16 +107,16 @@ def test_negated_views(case: Case) -> None:
 def test_types_that_no_operand_has(case: Case, dtype: torch.dtype, remembered: bool) -> None:
     prepare(case, remembered)
     for name, tensor in case.tensors.items():
-        other = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype)
-        refused(case, name, **{name: other})
+        changed = torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype)
+        refused(case, name, **{name: changed})
 
 
 @remembered
 def test_shapes_that_go_with_no_other(case: Case, remembered: bool) -> None:
     prepare(case, remembered)
     for name, tensor in case.tensors.items():
-        for other in () if name in case.free else shapes_beside(tensor):
-            refused(case, None, **{name: other})
+        for changed in () if name in case.free else shapes_beside(tensor):
+            refused(case, None, **{name: changed})
 
 
 def shapes_beside(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -136,14 +135,14 @@ def shapes_beside(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 def test_elements_that_lie_in_another_order(case: Case) -> None:
     """The same values, with neighbours along another dimension: a warm call refuses them, or computes with
     them as what they are."""
-    wanted = all_of(case.call())
+    expected = all_of(case.call())
     for name, tensor in case.tensors.items():
-        for other in lying_otherwise(tensor):
+        for changed in lying_otherwise(tensor):
             try:
-                found = all_of(case.call(**{name: other}))
+                outputs = all_of(case.call(**{name: changed}))
             except ArgumentError:
                 continue
-            assert all(map(same, found, wanted)), name
+            assert all(map(same, outputs, expected)), name
 
 
 def lying_otherwise(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -157,11 +156,11 @@ def lying_otherwise(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     behind_one = torch.cat([values.flatten()[:1], values.flatten()])[1:]
     yield behind_one.view(tensor.shape).view(tensor.dtype)
     shaped = [tensor.unflatten(0, (2, -1))] if tensor.dim() == 1 and len(tensor) % 2 == 0 else []
-    for one in (tensor, *shaped):
-        for dimension in range(1, one.dim()):
-            if min(one.shape[dimension - 1 : dimension + 1]) > 1:
-                turned = raw(one).transpose(dimension - 1, dimension).contiguous()
-                yield turned.transpose(dimension - 1, dimension).view(one.dtype)
+    for view in (tensor, *shaped):
+        for dimension in range(1, view.dim()):
+            if min(view.shape[dimension - 1 : dimension + 1]) > 1:
+                turned = raw(view).transpose(dimension - 1, dimension).contiguous()
+                yield turned.transpose(dimension - 1, dimension).view(view.dtype)
 
 
 @remembered
@@ -184,8 +183,8 @@ def test_gradients(case: Case, remembered: bool) -> None:
     for name, tensor in case.tensors.items():
         if tensor.is_floating_point():
             wants = case.make()[name].requires_grad_()
-            said = refused(case, name, **{name: wants})
-            assert "no_grad" in said
+            message = refused(case, name, **{name: wants})
+            assert "no_grad" in message
             with torch.no_grad():
                 case.call(**{name: wants})
 
@@ -197,8 +196,8 @@ def test_what_is_written_is_no_other_operands(case: Case, remembered: bool) -> N
         for name in case.tensors:
             if name == written:
                 continue
-            said = refused(case, None, **case.overlapping(written, name))
-            assert "overlap" in said
+            message = refused(case, None, **case.overlapping(written, name))
+            assert "overlap" in message
 
 
 def test_an_operand_that_may_be_the_result(case: Case) -> None:
@@ -209,25 +208,25 @@ def test_an_operand_that_may_be_the_result(case: Case) -> None:
             continue
         if values[operand.name].dtype != values[operand.twin].dtype:
             continue
-        wanted = all_of(case.call())[0]
+        expected = all_of(case.call())[0]
         both = values[operand.name].clone()
-        found = all_of(case.call(**{operand.name: both, operand.twin: both}))[0]
-        assert found is both
-        assert same(found, wanted)
+        outputs = all_of(case.call(**{operand.name: both, operand.twin: both}))[0]
+        assert outputs is both
+        assert same(outputs, expected)
 
 
 def test_addresses_that_no_kernel_reads(case: Case) -> None:
     """What lies at one is copied, or refused with what is wanted."""
-    wanted = all_of(case.call())
+    expected = all_of(case.call())
     for name, tensor in case.tensors.items():
-        other = moved(tensor, tensor.element_size())
+        changed = moved(tensor, tensor.element_size())
         try:
-            found = all_of(case.call(**{name: other}))
+            outputs = all_of(case.call(**{name: changed}))
         except AlignmentError:
-            refused(case, name, AlignmentError, **{name: other})
+            refused(case, name, AlignmentError, **{name: changed})
             continue
-        assert all(map(same, found, wanted)), name
-        assert name not in case.written or any(one is other for one in found)
+        assert all(map(same, outputs, expected)), name
+        assert name not in case.written or any(output is changed for output in outputs)
 
 
 def test_nothing_beside_the_result_is_written(case: Case) -> None:
@@ -238,8 +237,8 @@ def test_nothing_beside_the_result_is_written(case: Case) -> None:
     rows = torch.full((*wide.shape[:-1], wide.shape[-1] + 64), 0x5A, dtype=torch.uint8)
     rows = rows.repeat_interleave(wide.element_size(), -1).view(wide.dtype)
     out = rows[..., 32 : 32 + wide.shape[-1]]
-    found = all_of(case.call(out=out))[0]
-    assert found is out
+    outputs = all_of(case.call(out=out))[0]
+    assert outputs is out
     inside = torch.zeros(rows.shape, dtype=torch.bool)
     inside[..., 32 : 32 + wide.shape[-1]] = True
     untouched = raw(rows).view(*rows.shape, -1)[~inside] if wide.element_size() == 1 else rows[~inside]
@@ -252,23 +251,26 @@ def test_numbers(case: Case, remembered: bool) -> None:
     for name in case.op.numbers:
         for wrong in ("x", 1j, torch.ones(()), *(() if name in case.op.addends else (None,))):
             refused(case, name, ArgumentTypeError, **{name: wrong})
-        for wide in (10**400, 10**39, 1e39, -3.4028236e38):  # torch refuses these, too
-            said = refused(case, name, **{name: wide})
-            assert "beyond the range of a float32" in said or "int8 operands want an integer" in said
+        wides: tuple[Any, ...] = (10**400, 10**39, 1e39, -3.4028236e38)
+        for wide in wides:  # torch refuses these, too
+            message = refused(case, name, ArgumentError, **{name: wide})
+            assert "beyond the range of a float32" in message or "int8 operands want an integer" in message
 
 
 @remembered
 def test_options_of_the_wrong_kind(case: Case, remembered: bool) -> None:
     prepare(case, remembered)
-    for one in case.op.parameters:
-        if one.kind == "flag":
-            for wrong in ("no", torch.ones(()), []):
-                refused(case, one.name, ArgumentTypeError, **{one.name: wrong})
-        elif one.kind == "word":
-            refused(case, one.name, **{one.name: "no such word"})
-        elif one.kind == "dtype":
+    for parameter in case.op.parameters:
+        name = parameter.name
+        if parameter.kind == "flag":
+            not_flags: tuple[Any, ...] = ("no", torch.ones(()), [])
+            for wrong in not_flags:
+                refused(case, name, ArgumentTypeError, **{name: wrong})
+        elif parameter.kind == "word":
+            refused(case, name, ArgumentError, **{name: "no such word"})
+        elif parameter.kind == "dtype":
             for wrong in (torch.complex64, "float32", [1]):
-                refused(case, one.name, ArgumentTypeError, **{one.name: wrong})
+                refused(case, name, ArgumentTypeError, **{name: wrong})
 
 
 @remembered
@@ -291,7 +293,7 @@ def test_calls_of_the_same_kind_share_a_plan(case: Case) -> None:
 
 
 def test_results_are_made_where_there_is_nothing(case: Case) -> None:
-    found, again = (all_of(case.op.function(**case.make_all())) for _ in range(2))
-    for one, other in zip(found, again, strict=True):
-        assert lies(one) == lies(other)
-        assert one.data_ptr() != other.data_ptr()
+    outputs, again = (all_of(case.op.function(**case.make_all())) for _ in range(2))
+    for first, second in zip(outputs, again, strict=True):
+        assert lies(first) == lies(second)
+        assert first.data_ptr() != second.data_ptr()
