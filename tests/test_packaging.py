@@ -37,6 +37,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("explain --problem gemm bf16 m=32 n=5120 k=25600", "Why (tuned)"),  # tuned files
         ("generate --root PROJECT", "nothing to do: 3 kernels"),  # templates
         ("build --root PROJECT --dry-run", "3 to compile"),  # headers
+        ("new-family relu_rows --into PROJECT", "wrote 22 files"),  # templates of a family
     ],
 )
 def test_commands_of_an_installed_wheel(installed: Path, words: str, said: str, tmp_path: Path) -> None:

@@ -45,12 +45,15 @@ class FamilyError(InternalError):
     exit_code = 2
 
 
-def mistake(family: str, message: str) -> InternalError:
-    """The error for a mistake in a family's code: ours, or that of whoever brings the family."""
+def mistake(family: str, message: str, file: str = "") -> InternalError:
+    """The error for a mistake in a family's code: ours, or that of whoever brings the family. `file`: where
+    it is, if not in the family's kernel.py."""
     home = plugins.families().get(family)
     if home is None:
         return InternalError(message)
-    return FamilyError(f"{message}\n{home / 'kernel.py'} makes it so; TILEWRIGHT_DEBUG=1 shows the traceback")
+    return FamilyError(
+        f"{message}\n{file or home / 'kernel.py'} makes it so; TILEWRIGHT_DEBUG=1 shows the traceback"
+    )
 
 
 class Position(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Ver
     except Exception as error:
         which = f"the rule {rule.name}" if rule else "the `of` of a rule"
         message = f"{which} of {family.name} fails on {candidate}: {error!r}"
-        raise mistake(family.name, message) from error
+        file = inspect.getsourcefile(rule.check) if rule else None
+        raise mistake(family.name, message, file or "") from error
     return verdicts
 
 

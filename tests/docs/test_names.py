@@ -7,16 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from tilewright_generator import scaffold
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/results/README.md"]
 FOLDERS = ("benchmarks", "docs", "generated", "generator", "runtime", "specs", "templates", "tests", "tuned")
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"(?<![\w/.*<>-])[\w./-]+\.(?:py|hpp|h|cc|cu|yaml|json|j2|md|txt|csv\.gz|toml)(?![\w*])")
 _FOLDER = re.compile(r"[\w.-]+(?:/[\w.-]+)*/")
-OTHERS = {  # that a reader makes, or another repository has; the family of adding_a_family.md
+OTHERS = {  # that a reader makes, or another repository has
     "R.json", "A.json", "B.json", ".pre-commit-config.yaml", "test_hyperconnection.py", "quarantine/",
-    "logs/", "tilewright_families/", "include/tilewright/row_scale/args.h", "row_scale_calls.py",
+    "logs/", "tilewright_families/", "tilewright_families/relu_rows/",
     "_params.hpp",  # how names end
+} | {  # and the files of the family of adding_a_family.md, F being its folder
+    part
+    for path in scaffold.files("relu_rows")
+    for part in (path, path.replace("tilewright_families/relu_rows/", "F/"), Path(path).name)
 }  # fmt: skip
 
 

@@ -55,7 +55,8 @@ def test_a_family_keeps_its_contract(name: str) -> None:
 
 def test_every_command_of_the_help_is_there() -> None:
     for name in cli.COMMANDS:
-        assert isinstance(import_module(f"tilewright_generator.cli.{name}").command, click.Command)
+        module = import_module(f"tilewright_generator.cli.{cli.module_of(name)}")
+        assert isinstance(module.command, click.Command)
 
 
 def test_listing_families_and_commands_imports_no_family() -> None:

@@ -16,7 +16,7 @@ from tilewright.base.spelling import cut, did_you_mean
 from tilewright_generator import __version__
 from tilewright_generator.cli import failures, verbosity
 
-# What `tilewright --help` says of each command; the module `cli/<command>.py` defines `command`.
+# What `tilewright --help` says of each command; `command` of the module `module_of` is it.
 COMMANDS = {
     "generate": "Write the sources and dispatch tables that the specs name.",
     "check": "Compare the generated files with the specs; write nothing.",
@@ -29,8 +29,14 @@ COMMANDS = {
     "doctor": "Say whether kernels can be built and run on this machine.",
     "run": "Run a kernel on this machine's GPU.",
     "tune": "Find the fastest tactics on this machine's GPUs, and keep them.",
+    "new-family": "Write a family of kernels of your own, complete and small.",
     "bench": "Measure groups of kernels side by side on this machine's GPU.",
 }
+
+
+def module_of(command: str) -> str:
+    """The name of a command's module in this package."""
+    return command.replace("-", "_")
 
 
 class _Commands(click.Group):
@@ -50,7 +56,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        command: click.Command = import_module(f"{__name__}.{module_of(cmd_name)}").command
         return verbosity.add_options(command)
 
     def resolve_command(

@@ -1,0 +1,105 @@
+"""A new family of kernels: the files of a plugin that is complete and small, to be changed into another."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import tilewright
+from tilewright.base import paths, writing
+from tilewright.base.spelling import cut
+from tilewright.configurations.shared import camel
+from tilewright.declarations import catalog
+from tilewright_generator.errors import UsageError
+
+TEMPLATES = Path(__file__).with_name("family_template")  # a file's template has its path, with NAME, and .j2
+MOST_CHARACTERS = 32  # kernels' names have more parts, and are read in tables
+_PACKAGING = "pyproject.toml"  # a project has one, for all its families
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_CPP_KEYWORD = re.compile(
+    "alignas|alignof|and_eq|asm|auto|bitand|bitor|bool|case|catch|char|compl|const|constexpr|const_cast|decltype|"
+    "default|delete|do|double|dynamic_cast|enum|explicit|export|extern|false|float|friend|goto|inline|int|long|"
+    "mutable|namespace|new|noexcept|not_eq|nullptr|operator|or_eq|private|protected|public|register|"
+    "reinterpret_cast|short|signed|sizeof|static|static_assert|static_cast|struct|switch|template|this|"
+    "thread_local|throw|true|typedef|typeid|typename|union|unsigned|using|virtual|void|volatile|wchar_t|xor|xor_eq"
+)
+
+
+def check_name(name: str) -> None:
+    """Raises UsageError, with advice, for a name that a family cannot have: it is also a module of Python,
+    a namespace of C++ within `tilewright`, and the public op `tilewright.NAME`."""
+    if not _NAME.fullmatch(name) or len(name) > MOST_CHARACTERS:
+        raise UsageError(
+            f"{cut(name)!r} is no name for a family: expected at most {MOST_CHARACTERS} lower-case letters, "
+            f"digits and single underscores, starting with a letter{_advice(name)}"
+        )
+    if keyword.iskeyword(name) or _CPP_KEYWORD.fullmatch(name):
+        raise UsageError(f"{name!r} is a keyword; choose another name, such as '{name}_rows'")
+    if name in catalog.names():
+        raise UsageError(f"there is a family {name!r} already: {catalog.packages()[name]}")
+    if owner := catalog.of_op(name):
+        raise UsageError(f"the op tilewright.{name} exists already{owner}")
+    if find_spec(f"tilewright.{name}") is not None or name in dir(tilewright):
+        raise UsageError(f"tilewright.{name} is something else already; choose another name for the op")
+    if header := _namesake(name):
+        raise UsageError(
+            f"{name!r} is used by {header}, which the namespace tilewright::{name} would hide; choose "
+            f"another name, such as '{name}_rows'"
+        )
+
+
+def _advice(name: str) -> str:
+    """The end of a message: a legal name that is like this one, if there is any."""
+    words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    legal = "_".join(words)[:MOST_CHARACTERS].rstrip("_")
+    return f"; did you mean {legal!r}?" if name.isascii() and _NAME.fullmatch(legal) else ""
+
+
+def _namesake(name: str) -> str:
+    """The header, or the folder of headers, of tilewright's that uses a name; "" if there is none."""
+    include = paths.include_dir() / "tilewright"
+    if (include / name).exists():
+        return f"the folder include/tilewright/{name}"
+    for header in sorted([*include.glob("*.h"), *include.glob("*.hpp")]):
+        code = re.sub(r"//.*", "", header.read_text(encoding="utf-8"))
+        if re.search(rf"\b{name}\b", code):
+            return f"tilewright/{header.name}"
+    return ""
+
+
+def files(name: str) -> dict[str, str]:
+    """The texts of the family's files, by their paths in the project."""
+    import jinja2  # noqa: PLC0415 (`--help` needs none)
+
+    environment = jinja2.Environment(  # its templates hold templates of kernels, with the usual brackets
+        variable_start_string="@{", variable_end_string="}@",
+        block_start_string="@%", block_end_string="%@", comment_start_string="@#", comment_end_string="#@",
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False,
+    )  # fmt: skip
+    templates = {path: path.relative_to(TEMPLATES).as_posix() for path in sorted(TEMPLATES.rglob("*.j2"))}
+    return {
+        place.replace("NAME", name).removesuffix(".j2"): environment.from_string(
+            path.read_text(encoding="utf-8")
+        ).render(name=name, camel=camel(name))
+        for path, place in templates.items()
+    }
+
+
+def write(name: str, project: Path) -> tuple[list[Path], list[Path]]:
+    """Writes the family's files below a project's folder; answers which are written, and which are kept.
+
+    Raises UsageError, and writes nothing, if one of them is there; a project's own pyproject.toml is kept.
+    """
+    texts = {project / path: text for path, text in files(name).items()}
+    present = [path for path in texts if path.exists()]
+    if taken := [path for path in present if path.name != _PACKAGING]:
+        raise UsageError(f"{taken[0]} is there already, and nothing was written; --into names another folder")
+    written = [path for path in texts if path not in present]
+    for path in written:
+        writing.check(path, project)
+    for path in written:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writing.write(path, texts[path], project)
+    return written, present

@@ -1,0 +1,168 @@
+"""`tilewright new-family` writes a family that generates, checks, builds and keeps the contract as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Command
+from family_project import NAME, ROOT, Answer, FamilyProject
+
+from tilewright.base import plugins
+from tilewright.compile.toolchain import find_toolchain
+from tilewright.errors import ToolchainError
+from tilewright_generator import scaffold
+
+KERNELS = [f"{NAME}_sm90_{type}_{shape}" for type in ("bf16", "f32") for shape in ("4x32", "1x128", "1x512")]
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory: pytest.TempPathFactory) -> FamilyProject:
+    family = FamilyProject(tmp_path_factory.mktemp("new_family"))
+    passes(family.tilewright("generate"))
+    return family
+
+
+def passes(answer: Answer) -> str:
+    assert answer.code == 0, answer.out + answer.err
+    return answer.out
+
+
+def test_it_is_found_by_its_folder(family: FamilyProject) -> None:
+    code = "from tilewright.declarations import catalog; print(*catalog.names())"
+    assert NAME in passes(family.run("-c", code)).split()
+    assert NAME not in plugins.families()
+
+
+def test_its_header_follows_from_the_declaration(family: FamilyProject) -> None:
+    header = family.folder / f"include/tilewright/{NAME}/args.h"
+    passes(family.run("-m", "tilewright.declarations.headers", "--check"))
+    header.write_text(header.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert family.run("-m", "tilewright.declarations.headers", "--check").code == 1
+    passes(family.run("-m", "tilewright.declarations.headers"))
+    assert header.read_text(encoding="utf-8") == scaffold.files(NAME)[str(header.relative_to(family.root))]
+
+
+def test_it_is_generated_checked_and_listed(family: FamilyProject) -> None:
+    table = json.loads((family.root / f"generated/{NAME}/table.json").read_text(encoding="utf-8"))
+    assert sorted(row["name"] for row in table["kernels"]) == sorted(KERNELS)
+    passes(family.tilewright("check"))
+    listed = passes(family.tilewright("list"))
+    assert all(name in listed for name in KERNELS)
+
+
+def test_its_rule_rejects_with_numbers(family: FamilyProject) -> None:
+    explained = passes(family.tilewright("explain", NAME, "arch=sm_90a", "type=f32", "rows=4", "threads=512"))
+    assert "4 rows of 512 threads are 2048 > 1024" in explained
+
+
+def test_commands_know_its_words(family: FamilyProject) -> None:
+    words = (NAME, "f32", "m=64", "n=4096")
+    explained = passes(family.tilewright("explain", "--problem", *words, "--device", "h200"))
+    assert f"would run {NAME}_sm90_f32_1x512" in explained
+    assert "--dtype" in passes(family.tilewright("run", NAME, "--help"))
+
+
+def test_nvcc_compiles_it(family: FamilyProject) -> None:
+    try:
+        find_toolchain()
+    except ToolchainError as error:
+        pytest.skip(f"no toolchain: {error}")
+    report = family.root / "report.json"
+    passes(family.tilewright("build", "--strict", "--filter", "*_bf16_4x32", "--report", str(report)))
+    (unit,) = json.loads(report.read_text(encoding="utf-8"))["kernels"]
+    assert unit["name"] == f"{NAME}_sm90_bf16_4x32"
+
+
+def test_it_keeps_the_contract(family: FamilyProject) -> None:
+    pytest.importorskip("torch")
+    out = passes(family.run("-m", "pytest", "-q", "-p", "no:cacheprovider"))
+    passed = re.search(r"(\d+) passed", out)
+    assert passed
+    assert int(passed[1]) > 60, out
+    assert "skipped" not in out
+
+
+def test_a_wrong_kernel_fails_its_tests(tmp_path: Path, family: FamilyProject) -> None:
+    pytest.importorskip("torch")
+    wrong = FamilyProject(tmp_path, family.cache)
+    wrong.change(f"include/tilewright/{NAME}/host.hpp", "+ args.eps)", ")")
+    answer = wrong.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_numbers or computed")
+    assert answer.code == 1
+    assert "test_numbers[f32]" in answer.out
+
+
+def test_its_files_are_formatted(family: FamilyProject) -> None:
+    """As a project of its own would have it: tilewright is another package there."""
+    ruff = [sys.executable, "-m", "ruff"]
+    alone = ["--isolated", "--line-length", "110", "--target-version", "py310", str(family.root)]
+    for words in (["check", "--select", "E,F,I,N,W,UP,B,SIM,RUF"], ["format", "--check"]):
+        done = subprocess.run([*ruff, *words, *alone], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    formatter = Path(sys.executable).with_name("clang-format")
+    if formatter.exists():
+        headers = [str(path) for path in family.root.rglob("*.hpp")]
+        style = f"--style=file:{ROOT / '.clang-format'}"
+        subprocess.run([formatter, style, "--dry-run", "--Werror", *headers], check=True)
+
+
+def test_another_family_of_the_same_project(tmp_path: Path, tilewright: Command) -> None:
+    first = tilewright("new-family", NAME, "--into", str(tmp_path))
+    assert (first.code, first.err) == (0, "")
+    assert f"specs/{NAME}.yaml" in first.out
+    before = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+    second = tilewright("new-family", "gelu_rows", "--into", str(tmp_path), "--json")
+    answer = json.loads(second.out)
+    assert answer["kept"] == [str(tmp_path / "pyproject.toml")]
+    assert {Path(path).relative_to(tmp_path).as_posix() for path in answer["written"]} == {
+        *scaffold.files("gelu_rows")
+    } - {"pyproject.toml"}
+    assert (tmp_path / "pyproject.toml").read_text(encoding="utf-8") == before
+
+
+def test_nothing_is_replaced(tmp_path: Path, tilewright: Command) -> None:
+    rules = tmp_path / f"tilewright_families/{NAME}/rules.py"
+    rules.parent.mkdir(parents=True)
+    rules.write_text("mine", encoding="utf-8")
+    answer = tilewright("new-family", NAME, "--into", str(tmp_path))
+    assert answer.code == 2
+    assert f"{rules} is there already, and nothing was written" in answer.err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [rules]
+    assert rules.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Relu-Rows", "did you mean 'relu_rows'?"),
+        ("2nd", "starting with a letter\n"),
+        ("relu__rows", "did you mean 'relu_rows'?"),
+        ("übel", "starting with a letter\n"),
+        ("", "starting with a letter\n"),
+        ("x" * 33, f"did you mean '{'x' * 32}'?"),
+        ("class", "'class' is a keyword"),
+        ("union", "'union' is a keyword"),
+        ("gemm", "there is a family 'gemm' already"),
+        ("mm_nvfp4", "mm_nvfp4 is an op of blockscaled_gemm"),
+        ("einsum", "tilewright.einsum is something else already"),
+        ("contract", "tilewright.contract is something else already"),
+        ("sm90", "used by the folder include/tilewright/sm90"),
+        ("launch", "used by tilewright/"),
+    ],
+)
+def test_names_that_no_family_can_have(name: str, advice: str, tmp_path: Path, tilewright: Command) -> None:
+    answer = tilewright("new-family", name, "--into", str(tmp_path / "project"))
+    assert answer.code == 2
+    assert advice in answer.err
+    assert not (tmp_path / "project").exists()
+
+
+def test_it_has_every_module_that_a_family_of_ours_has() -> None:
+    paths = map(Path, scaffold.files(NAME))
+    modules = {path.stem for path in paths if path.parent.name == NAME and path.suffix == ".py"}
+    ours = {path.stem for path in (ROOT / "runtime/tilewright/families/hc_prenorm").glob("*.py")}
+    assert ours <= modules
