@@ -98,6 +98,7 @@ ROOMS = (
     *("reference", "tools", "families", "contractions", "torch_ops", "", "compat", "contract"),
 )
 TOOLS = (
+    "cuda_graph",
     "timing",
     "measuring",
     "trying",

@@ -7,6 +7,9 @@ import ctypes
 import logging
 from collections.abc import Iterator
 
+from tilewright.architectures import driver
+from tilewright.architectures.driver import DriverError, call
+
 log = logging.getLogger("tilewright")
 
 SIZES = range(1, 9)  # thread blocks of a cluster that every GPU of sm_90 and later takes
@@ -14,7 +17,6 @@ SIZES = range(1, 9)  # thread blocks of a cluster that every GPU of sm_90 and la
 _THREADS = 384
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
-_CAPTURE_MODE_RELAXED = 2  # CUstreamCaptureMode
 # For any GPU that has clusters: what a block costs is what the launch asks for, not what the kernel does.
 _KERNEL = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry empty() { ret; }\n"
 
@@ -43,11 +45,7 @@ class Config(ctypes.Structure):
     )
 
 
-class _RefusalError(Exception):
-    """The driver has answered with an error."""
-
-
-def clusters_at_once(device: int, shared_memory: int, library: str = "libcuda.so.1") -> tuple[int, ...]:
+def clusters_at_once(device: int, shared_memory: int, library: str = driver.LIBRARY) -> tuple[int, ...]:
     """Clusters of each of `SIZES` that run at once, where a thread block takes `shared_memory` bytes, which
     is all that it may have: so one to an SM. A cluster stays within a part of the GPU whose SMs may be no
     multiple of it, and GPUs of one name differ in how many of them each part has.
@@ -56,13 +54,13 @@ def clusters_at_once(device: int, shared_memory: int, library: str = "libcuda.so
     """
     try:
         cuda = ctypes.CDLL(library)
-        with _unwatched(cuda), _context(cuda, device), _function(cuda) as function:
-            _call(cuda.cuFuncSetAttribute, function, _MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_memory)
+        with driver.relaxed_capture(cuda), _context(cuda, device), _function(cuda) as function:
+            call(cuda.cuFuncSetAttribute, function, _MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_memory)
             return tuple(_ask(cuda, function, size, shared_memory) for size in SIZES)
     except (
         OSError,
         AttributeError,
-        _RefusalError,
+        DriverError,
     ) as error:  # no driver, one without clusters, a GPU without
         log.debug("GPU %d: how many clusters it runs at once is not known: %s", device, error)
         return ()
@@ -72,50 +70,33 @@ def _ask(cuda: ctypes.CDLL, function: ctypes.c_void_p, size: int, shared_memory:
     attribute = Attribute(id=_CLUSTER_DIMENSION, cluster=(size, 1, 1))
     config = Config((size, 1, 1), (_THREADS, 1, 1), shared_memory, None, ctypes.pointer(attribute), 1)
     found = ctypes.c_int()
-    _call(cuda.cuOccupancyMaxActiveClusters, ctypes.byref(found), function, ctypes.byref(config))
+    call(cuda.cuOccupancyMaxActiveClusters, ctypes.byref(found), function, ctypes.byref(config))
     return found.value
-
-
-@contextlib.contextmanager
-def _unwatched(cuda: ctypes.CDLL) -> Iterator[None]:
-    """A stream may be capturing a CUDA graph: loading and unloading a module would end that, unless this
-    thread says that what it does meanwhile has nothing to do with it (cuThreadExchangeStreamCaptureMode)."""
-    mode = ctypes.c_int(_CAPTURE_MODE_RELAXED)
-    _call(cuda.cuThreadExchangeStreamCaptureMode, ctypes.byref(mode))
-    try:
-        yield
-    finally:
-        _call(cuda.cuThreadExchangeStreamCaptureMode, ctypes.byref(mode))
 
 
 @contextlib.contextmanager
 def _context(cuda: ctypes.CDLL, device: int) -> Iterator[None]:
     """The device's own context, which the CUDA runtime uses too, is current meanwhile."""
-    _call(cuda.cuInit, 0)
+    call(cuda.cuInit, 0)
     handle, context = ctypes.c_int(), ctypes.c_void_p()
-    _call(cuda.cuDeviceGet, ctypes.byref(handle), device)
-    _call(cuda.cuDevicePrimaryCtxRetain, ctypes.byref(context), handle)
+    call(cuda.cuDeviceGet, ctypes.byref(handle), device)
+    call(cuda.cuDevicePrimaryCtxRetain, ctypes.byref(context), handle)
     try:
-        _call(cuda.cuCtxPushCurrent_v2, context)
+        call(cuda.cuCtxPushCurrent_v2, context)
         try:
             yield
         finally:
-            _call(cuda.cuCtxPopCurrent_v2, ctypes.byref(ctypes.c_void_p()))
+            call(cuda.cuCtxPopCurrent_v2, ctypes.byref(ctypes.c_void_p()))
     finally:
-        _call(cuda.cuDevicePrimaryCtxRelease_v2, handle)
+        call(cuda.cuDevicePrimaryCtxRelease_v2, handle)
 
 
 @contextlib.contextmanager
 def _function(cuda: ctypes.CDLL) -> Iterator[ctypes.c_void_p]:
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    _call(cuda.cuModuleLoadData, ctypes.byref(module), _KERNEL)
+    call(cuda.cuModuleLoadData, ctypes.byref(module), _KERNEL)
     try:
-        _call(cuda.cuModuleGetFunction, ctypes.byref(function), module, b"empty")
+        call(cuda.cuModuleGetFunction, ctypes.byref(function), module, b"empty")
         yield function
     finally:
-        _call(cuda.cuModuleUnload, module)
-
-
-def _call(function: ctypes._NamedFuncPointer, *arguments: object) -> None:
-    if (status := function(*arguments)) != 0:
-        raise _RefusalError(f"{function.__name__} answers {status}")
+        call(cuda.cuModuleUnload, module)

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from tilewright.tools.cuda_graph import CudaGraph
+
 WARM_UP = 2
 HEAD_START_CYCLES = 200_000  # 0.1 ms
 # L2 sizes of data between two uses of the same operand. L2 does not replace the oldest line first: of
@@ -45,10 +47,10 @@ def _no_collecting() -> Iterator[None]:
 class Replays:
     """Calls in one CUDA graph, to be replayed and timed again and again.
 
-    What is captured is what runs: give each call operands of its own (`rotations`), or the second finds them
-    in L2. A kernel's first call loads it, which a capture must not: `warm_up` calls are made before.
+    What is captured is what runs: give each call operands of its own (`rotations`), or the second call finds
+    them in L2. A kernel's first call loads it, which a capture must not: `warm_up` calls are made before.
     `pool` is the memory of another graph (`Replays.pool`) that is not replayed at the same time. With
-    `wait=False` the GPU may still work on what came before while calls are captured.
+    `wait=False` the GPU may still be busy with earlier work while calls are captured.
     """
 
     def __init__(
@@ -56,36 +58,26 @@ class Replays:
         calls: Sequence[Callable[[], Any]],
         *,
         warm_up: int = WARM_UP,
-        pool: Any = None,
+        pool: torch.cuda.MemPool | None = None,
         wait: bool = True,
     ) -> None:
-        self._count = len(calls)
-        self._graph = torch.cuda.CUDAGraph()
+        self.calls = len(calls)  # in one replay
+        self._graph = CudaGraph()
+        self._results: list[Any] = []
+        self.pool = torch.cuda.MemPool() if pool is None else pool
         stream = _side_stream(torch.cuda.current_device())
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for call in calls[:warm_up]:
-                call()
-            if wait:
-                torch.cuda.synchronize()
-            with _no_collecting():
-                # Not `torch.cuda.graph`: it gives all free memory back to the driver first, which costs more
-                # than the capture does.
-                self._graph.capture_begin(*([] if pool is None else [pool]))
-                try:
-                    # What a call returns lives in the graph's memory; freed there, it would be reused.
-                    self._kept = [call() for call in calls]
-                except BaseException:
-                    with contextlib.suppress(RuntimeError):  # the capture is broken; why is on its way
-                        self._graph.capture_end()
-                    raise
-                self._graph.capture_end()
-        torch.cuda.current_stream().wait_stream(stream)
-
-    @property
-    def pool(self) -> Any:
-        """The graph's memory, for other graphs while this one exists."""
-        return self._graph.pool()
+        try:
+            with torch.cuda.stream(stream):
+                for call in calls[:warm_up]:
+                    call()
+                if wait:
+                    torch.cuda.synchronize()
+                with _no_collecting(), self._graph.capture(self.pool):
+                    # A result that is freed within the capture would be memory for the next call's.
+                    self._results = [call() for call in calls]
+        finally:
+            torch.cuda.current_stream().wait_stream(stream)
 
     def replay(self) -> None:
         self._graph.replay()
@@ -98,15 +90,10 @@ class Replays:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         for _ in range(replays):
-            self._graph.replay()
+            self.replay()
         end.record()
         end.synchronize()
-        return float(start.elapsed_time(end)) * 1e-3 / (self._count * replays)
-
-    @property
-    def calls(self) -> int:
-        """The number of calls in one replay."""
-        return self._count
+        return float(start.elapsed_time(end)) * 1e-3 / (self.calls * replays)
 
 
 def graph_seconds(calls: Sequence[Callable[[], Any]], *, replays: int = 15) -> float:
