@@ -35,6 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("list", f"---- {KERNEL}"),  # specs, tables
         (f"explain {KERNEL}", "made by specs/sm90_gemm_lean.yaml:"),
         ("explain --problem gemm bf16 m=32 n=5120 k=25600", "Why (tuned)"),  # tuned files
+        ("explain --problem gemm bf16 m=777 n=1234 k=4096", "Why (model)"),  # learnt weights
         ("generate --root PROJECT", "nothing to do: 3 kernels"),  # templates
         ("build --root PROJECT --dry-run", "3 to compile"),  # headers
         ("new-family relu_rows --into PROJECT", "wrote 22 files"),  # templates of a family

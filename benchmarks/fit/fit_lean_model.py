@@ -16,10 +16,10 @@ model puts it behind, so that no single lucky time decides. One constant at a ti
 smaller steps.
 
 The committed constants were fitted to 605 problems of earlier kernels; those of the start, of clusters and of
-parts (START_CLOCKS, FULL_START_CLOCKS, FULL_CLUSTER_SHARE, CLUSTER_CLOCKS, PART_CLOCKS) again to a third of
+parts (START_CLOCKS, FULL_START_CLOCKS, FULL_CLUSTER_SHARE, CLUSTER_CLOCKS, SPLIT_CLOCKS) again to a third of
 856 of which the file has what is left of their times, after kernels' start had become shorter. What MN-major
-operands cost (READ_MN_CLOCKS, MN_ISSUED_CLOCKS, MN_ARRIVING_CLOCKS, ASKEW_SHARE) was fitted to 283 problems
-of other layouts, seed 91 in h200_layout_times.csv.gz; it has no bearing on the first file's.
+operands cost (READ_MN_CLOCKS, MN_ISSUED_CLOCKS, MN_ARRIVING_CLOCKS, MISALIGNED_SHARE) was fitted to 283
+problems of other layouts, seed 91 in h200_layout_times.csv.gz; it has no bearing on the first file's.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ OTHERS = DATA.with_name("h200_layout_times.csv.gz")  # of other layouts, batches
 SEEDS = (61, 62)
 FITTED = (
     "READ_CLOCKS", "WRITTEN_CLOCKS", "STAGE_CLOCKS", "ISSUED_CLOCKS", "OUTSIDE_CLOCKS", "SYNC_CLOCKS",
-    "HBM_SHARE", "AGAIN_SHARE", "PAIR_BYTES_PER_CLOCK", "POWER_SHARE", "OVERLAP", "START_CLOCKS",
+    "HBM_SHARE", "REREAD_SHARE", "PAIR_BYTES_PER_CLOCK", "POWER_SHARE", "OVERLAP", "START_CLOCKS",
     "FULL_START_CLOCKS", "FULL_CLUSTER_SHARE", "EPILOGUE_BYTES_PER_CLOCK", "SWAPPED_SHARE", "PARTIAL_SHARE",
-    "CLUSTER_CLOCKS", "PART_CLOCKS", "PIECE_CLOCKS", "SUMS_BYTES_PER_CLOCK", "READ_MN_CLOCKS",
-    "MN_ISSUED_CLOCKS", "MN_ARRIVING_CLOCKS", "ASKEW_SHARE",
+    "CLUSTER_CLOCKS", "SPLIT_CLOCKS", "SUBTILE_CLOCKS", "SUMS_BYTES_PER_CLOCK", "READ_MN_CLOCKS",
+    "MN_ISSUED_CLOCKS", "MN_ARRIVING_CLOCKS", "MISALIGNED_SHARE",
 )  # fmt: skip
 LONG_SECONDS = 6e-5  # of a problem that is reported apart
 NEAR = 1.3  # times the fastest: tactics whose estimates should be right
@@ -137,7 +137,7 @@ def fitted() -> dict[str, float]:
 
 
 def put(name: str, value: float) -> None:
-    cost_lean._byte.cache_clear()
+    cost_lean.hbm_byte_clocks.cache_clear()
     table, bracket, rest = name.partition("[")
     if not bracket:
         setattr(cost_lean, name, value)

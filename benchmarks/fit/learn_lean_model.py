@@ -33,7 +33,6 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection.family import MOST_REFINED
 
-WEIGHTS = Path(learnt.__file__).with_name("learnt_weights.py")
 FAR = 2.0  # times the fastest: tactics that teach nothing
 NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
 FOLDS = 4
@@ -45,6 +44,7 @@ class Lesson(NamedTuple):
 
     shape: tuple[int, int, int]
     kind: str
+    names: tuple[str, ...]  # of the features
     features: boosting.Numbers  # [tactics, features]
     estimates: boosting.Numbers  # logarithms of seconds
     times: boosting.Numbers
@@ -58,13 +58,16 @@ def lesson(case: Case) -> Lesson:
     kernels = {name: cost_lean.Kernel(record, problem, H200) for name, record in case.records.items()}
     for tactic, seconds in case.known.items():
         kernel = kernels[tactic.kernel]
-        parts = kernel.parts(tactic)
-        features.append(learnt.features(kernel, parts))
-        estimates.append(math.log(kernel.estimate(parts).seconds))
+        terms = kernel.terms(tactic)
+        row = learnt.features(kernel, terms)
+        features.append([*row.values()])
+        estimates.append(math.log(kernel.estimate(terms).seconds))
         times.append(math.log(seconds))
     known = (np.array(features, float), np.array(estimates), np.array(times))
     shape = (problem.m, problem.n, problem.k)
-    return Lesson(shape, kind_of(problem), *known, math.log(case.best), math.log(case.measured.peer))
+    return Lesson(
+        shape, kind_of(problem), tuple(row), *known, math.log(case.best), math.log(case.measured.peer)
+    )
 
 
 def kind_of(problem: Problem) -> str:
@@ -137,14 +140,10 @@ def dealt(lessons: Iterable[Lesson]) -> list[int]:
     return [folds.setdefault(one.shape, draw.randrange(FOLDS)) for one in lessons]
 
 
-def write(trees: Iterable[boosting.Tree]) -> None:
-    text = (
-        '"""The trees of `learnt`. Written by `benchmarks/fit/learn_lean_model.py --write`. '
-        'DO NOT EDIT."""\n\n'
-        '# fmt: off\n# ruff: noqa: E501\nTREES = """\\\n'
-    )
-    text += "".join(f"{boosting.text(tree, learnt.UNIT)}\n" for tree in trees) + '"""\n'
-    WEIGHTS.write_text(text, encoding="utf-8", newline="\n")
+def write(trees: Iterable[boosting.Tree], names: Iterable[str]) -> None:
+    """Writes the trees for `learnt`, after the names of the features that they ask about."""
+    lines = [learnt.head(names), *(boosting.text(tree, learnt.UNIT) for tree in trees)]
+    learnt.WEIGHTS.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
 
 
 def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
@@ -158,14 +157,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS])
-    parser.add_argument("--write", action="store_true", help=f"learn from all, write {WEIGHTS.name}")
+    parser.add_argument("--write", action="store_true", help=f"learn from all, write {learnt.WEIGHTS.name}")
     arguments = parser.parse_args()
     records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
     lessons = list(taught(Case(one, records) for one in read(arguments.times)))
     report("the mechanisms", lessons, regrets(lessons, ()))
     if arguments.write:
         trees = learn(lessons)
-        write(trees)
+        write(trees, lessons[0].names)
         report("learnt from all", lessons, regrets(lessons, trees))
         return
     pairs = list(zip(lessons, dealt(lessons), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import runpy
 import statistics
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm import cost_lean, learnt
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
-from tilewright.selection.trees import Trees
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,11 +100,11 @@ def test_trees_are_written_as_they_are_read(
     from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
 
     monkeypatch.setattr(boosting, "TREES", 5)
-    monkeypatch.setattr(program, "WEIGHTS", tmp_path / "learnt_weights.py")
+    monkeypatch.setattr(learnt, "WEIGHTS", tmp_path / "learnt_weights.txt")
     lessons = list(program.taught(cases[:40]))
     trees = program.learn(lessons)
-    program.write(trees)
-    found = Trees(runpy.run_path(str(tmp_path / "learnt_weights.py"))["TREES"])
+    program.write(trees, lessons[0].names)
+    found = learnt.trees.__wrapped__(lessons[0].names)
     features = lessons[0].features
     wanted = sum(boosting.answers(tree, features) for tree in trees) / learnt.UNIT
     assert found.answers(features.tolist()) == pytest.approx(wanted, abs=5)

@@ -36,7 +36,7 @@ def test_files_that_a_declaration_writes_do_not_count(monkeypatch: pytest.Monkey
     texts = {
         "runtime/include/tilewright/gemm/binding.hpp": "int x;\nint y;\n",
         "runtime/tilewright/families/gemm/cost_lean.py": "X = 1\n",
-        "runtime/tilewright/families/gemm/learnt_weights.py": "# Written. DO NOT EDIT.\nX = 1\n",
+        "runtime/tilewright/families/gemm/written.py": "# Written. DO NOT EDIT.\nX = 1\n",
         "runtime/tilewright/calls/protocol.py": "Y = 2\n",
         "runtime/tilewright/errors.py": "Z = 3\n",
     }

@@ -12,9 +12,9 @@ import pytest
 from tilewright.architectures.device import H100, H200
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
+from tilewright.errors import UnreadableFileError
 from tilewright.families.gemm import cost_lean, learnt
 from tilewright.families.gemm.family import FAMILY
-from tilewright.families.gemm.learnt_weights import TREES
 from tilewright.families.gemm.mainloops import mainloop_of
 from tilewright.families.gemm.problem import (
     ACTIVATIONS,
@@ -204,15 +204,15 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a problem is like; and it multiplies an estimate with all that it is made of."""
     problem, record, tactic = Problem(800, 8192, 64), BY_NAME[WIDE], Tactic(WIDE, cluster="2x1")
     kernel = cost_lean.Kernel(record, problem, H200)
-    plain = kernel.estimate(parts := kernel.parts(tactic))
-    (by,) = learnt.corrections([learnt.features(kernel, parts)])
+    plain = kernel.estimate(terms := kernel.terms(tactic))
+    (by,) = learnt.corrections([learnt.features(kernel, terms)])
     (refined,) = learnt.refine([(record, tactic)], problem, H200)
     assert refined
     assert 1 != by == pytest.approx(refined.seconds / plain.seconds)
     assert refined.seconds == pytest.approx(refined.main_loop + refined.overhead)
     assert refined.overhead == pytest.approx(by * plain.overhead)
     for sign in (-1, 1):
-        monkeypatch.setattr(learnt, "_trees", lambda sign=sign: Trees(f"0<9999 {sign * 30000} 0"))
+        monkeypatch.setattr(learnt, "trees", lambda _, sign=sign: Trees(f"0<9999 {sign * 30000} 0"))
         (bounded,) = learnt.refine([(record, tactic)], problem, H200)
         assert bounded
         assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * learnt.MOST))
@@ -221,10 +221,21 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_trees_ask_for_features_that_there_are() -> None:
     """Of all kernels and tactics alike; and for nearly every one."""
     kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
-    features = learnt.features(kernel, kernel.parts(Tactic(WIDE)))
-    asked = {int(word.partition("<")[0]) for word in TREES.split() if "<" in word}
+    features = learnt.features(kernel, kernel.terms(Tactic(WIDE)))
+    nodes = learnt.WEIGHTS.read_text(encoding="utf-8").split()
+    asked = {int(node.partition("<")[0]) for node in nodes if "<" in node}
     assert asked <= set(range(len(features)))
     assert len(asked) > 0.9 * len(features)
+
+
+def test_trees_learnt_from_other_features_are_refused() -> None:
+    """A reorder of features would else show only as worse choices."""
+    kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
+    names = list(learnt.features(kernel, kernel.terms(Tactic(WIDE))))
+    learnt.trees(tuple(names))
+    for wrong in (names[::-1], names[1:], [*names, "more"], [*names[:-1], "renamed"]):
+        with pytest.raises(UnreadableFileError, match="learnt from other features: expected 'features: "):
+            learnt.trees(tuple(wrong))
 
 
 def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
@@ -236,11 +247,11 @@ def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
     taken = waves(tactic, record, problem)
     assert 0.6 < taken <= 1, (str(tactic), taken)
     kernel = cost_lean.Kernel(record, problem, H200)
-    parts, whole = kernel.parts(tactic), kernel.parts(replace(tactic, decomposition="heuristic", splits=1))
-    assert parts.blocks == tactic.splits * whole.blocks
-    assert parts.boxes < 1.1 * whole.boxes / tactic.splits
-    assert parts.added > whole.added + cost_lean.COMBINE_CLOCKS
-    assert m * n * parts.blocks <= 132
+    terms, whole = kernel.terms(tactic), kernel.terms(replace(tactic, decomposition="heuristic", splits=1))
+    assert terms.blocks == tactic.splits * whole.blocks
+    assert terms.boxes < 1.1 * whole.boxes / tactic.splits
+    assert terms.added > whole.added + cost_lean.COMBINE_CLOCKS
+    assert m * n * terms.blocks <= 132
     for other in (Problem(195, 704, 448), Problem(195, 704, 13056, batch=2), Problem(2900, 2900, 13056)):
         weighed = [one for kernel in KERNELS for one in FAMILY.candidates(kernel, other)]
         assert not any(one.decomposition == "split_k" for one in weighed)
@@ -275,13 +286,13 @@ def test_parts_in_memory_share_what_they_load() -> None:
 
 
 def test_rows_of_an_mn_major_operand_cost_more() -> None:
-    """Than K-major ones; multicast saves less of them, and askew to lines they cost more again."""
+    """Than K-major ones; multicast saves less of them, and misaligned to lines they cost more again."""
 
     def loads(layout: str, cluster: str, m: int = 4096) -> float:
         """Clocks of a box that TMA takes: of 128 rows of A and of B."""
         record = BY_NAME[WIDE.replace("_tn_", f"_{layout}_")]
         kernel = cost_lean.Kernel(record, Problem(m, 4096, 4096, layout=layout), H200)
-        kernel.parts(Tactic(record.name, cluster=cluster))
+        kernel.terms(Tactic(record.name, cluster=cluster))
         return kernel._clusters[cluster].loads
 
     assert loads("tn", "") < loads("tt", "") == loads("nn", "") < loads("nt", "")

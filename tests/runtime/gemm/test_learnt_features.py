@@ -42,8 +42,8 @@ def asked() -> dict[str, list[float]]:
         for problem in (replace(one, a=record.config["a"], b=record.config["b"]) for one in PROBLEMS):
             kernel = Kernel(record, problem, H200)
             for tactic in TACTICS[name]:
-                parts = kernel.parts(Tactic.parse(tactic))
-                found[f"{tactic} {problem}"] = [float(one) for one in features(kernel, parts)]
+                terms = kernel.terms(Tactic.parse(tactic))
+                found[f"{tactic} {problem}"] = [float(one) for one in features(kernel, terms).values()]
     return found
 
 

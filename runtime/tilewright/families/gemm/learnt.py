@@ -1,81 +1,143 @@
 """Corrects the estimates of `cost_lean` by what was learnt from the times that it is fitted to.
 
-The mechanisms of `cost_lean` put a tactic within 5 % of its time, and which of two they wrong depends on
-several things at once: the cluster, how full the last wave is, what the loop waits for. Trees have learnt by
-how much (`benchmarks/fit/learn_lean_model.py`, which writes them beside this file): the logarithm of what an
-estimate is multiplied by, from features of a kernel and a tactic. It is bounded, so that a problem unlike
-all that were timed is not far from what the mechanisms say.
+The mechanisms of `cost_lean` put a tactic within 5 % of its time. Their error depends on several facts at
+once: the cluster, how full the last wave is, what the main loop waits for. Boosted trees
+(`benchmarks/fit/learn_lean_model.py`, which writes them to `learnt_weights.txt`) have learnt that error: the
+logarithm of the factor on an estimate, from features of a kernel and a tactic. The factor is bounded, so that
+a problem unlike all that were timed stays near its estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import exp
+from pathlib import Path
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.base import reading
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.gemm.cost_lean import Kernel, Parts
+from tilewright.errors import UnreadableFileError
+from tilewright.families.gemm.cost_lean import Kernel, Terms
 from tilewright.families.gemm.problem import Problem
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.trees import Trees
 
-LEAST_N = 17  # where anything was learnt
-UNIT = 1e-4  # of a tree's answers
-MOST = 0.35  # of the logarithm of what an estimate is multiplied by
+WEIGHTS = Path(__file__).with_name("learnt_weights.txt")
+LEAST_N = 17  # the least n of the problems that were timed
+UNIT = 1e-4  # the unit of the trees' answers
+MOST = 0.35  # the largest magnitude of the logarithm of a correction
 
 
 def refine(
     nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
 ) -> Sequence[Estimate | None]:
-    """The mechanisms' estimates, corrected; None of problems of which nothing was learnt."""
+    """The mechanisms' estimates, corrected; None for problems about which nothing was learnt."""
     if not is_learnt(problem):
         return [None] * len(nearest)
     records = {record.name: record for record, _ in nearest}
     kernels = {name: Kernel(record, problem, device) for name, record in records.items()}
-    pairs = [(kernel := kernels[record.name], kernel.parts(tactic)) for record, tactic in nearest]
-    shares = corrections([features(kernel, parts) for kernel, parts in pairs])
-    return [kernel.estimate(parts, by) for (kernel, parts), by in zip(pairs, shares, strict=True)]
+    pairs = [(kernel := kernels[record.name], kernel.terms(tactic)) for record, tactic in nearest]
+    factors = corrections([features(kernel, terms) for kernel, terms in pairs])
+    return [kernel.estimate(terms, factor) for (kernel, terms), factor in zip(pairs, factors, strict=True)]
 
 
 def is_learnt(problem: Problem) -> bool:
-    """Not of few columns: nothing was timed."""
+    """Whether problems like this one were timed."""
     return problem.n >= LEAST_N
 
 
-def features(kernel: Kernel, parts: Parts) -> tuple[float, ...]:
-    """What the trees are asked about, each feature by its place: of the kernel on the problem, then of a
-    tactic."""
+def features(kernel: Kernel, terms: Terms) -> dict[str, float]:
+    """The features of a tactic of a kernel on a problem, in the order in which trees ask about them. Terms
+    are those of `cost_lean`, in clocks."""
     (tile_m, tile_n), (rows, columns), down, across = kernel.tile, kernel.extents, kernel.down, kernel.across
-    m, n, splits, in_memory, size, blocks, waves, boxes, math, loop, hbm, power, whole, added = parts
+    m, n, splits, in_memory, size, blocks, waves, boxes, math, loop, hbm, power, whole, added = terms
     rows_share, columns_share = rows / (down * tile_m), columns / (across * tile_n)
-    last = waves.last / waves.at_once
-    asked = tile_m / n + tile_n / m
-    there = down * across / (-(-down // m) * m * (-(-across // n) * n))
+    issued_rows = tile_m / n + tile_n / m
     busy = min(blocks * size, kernel.device.sm_count)
-    return (
-        tile_m, tile_n, tile_m * tile_n, kernel.boxes, kernel.depth, kernel.swapped, kernel.pingpong,
-        kernel.size, kernel.pieces, kernel.epilogue, rows, columns, kernel.stages, down, across,
-        rows_share, columns_share, rows_share * columns_share,
-        kernel.depth / kernel.boxes, (tile_m + tile_n) * kernel.boxes,
-        m, n, splits, in_memory, size,
-        blocks * size, blocks / waves.at_once, last, waves.last * size, boxes, boxes / kernel.boxes,
-        math / kernel.wgmma, math * boxes, asked, asked / math,
-        (tile_m + tile_n) / math, there, loop, hbm, power, whole, added,
-        loop / whole, hbm / whole, power / whole, added / (whole + added), whole + added,
-        down / m, across / n, tile_m * m, tile_n * n, boxes / kernel.depth,
-        busy * asked / math, busy * (tile_m + tile_n) / math, asked * kernel.wgmma / math**2,
-    )  # fmt: skip
+    return {
+        # The kernel on the problem. Rows and columns are the kernel's own.
+        "tile_m": tile_m,
+        "tile_n": tile_n,
+        "tile_elements": tile_m * tile_n,
+        "stage_boxes": kernel.boxes,
+        "depth": kernel.depth,  # boxes of all stages
+        "swapped": kernel.swapped,
+        "pingpong": kernel.pingpong,
+        "element_bytes": kernel.size,
+        "subtiles": kernel.subtiles,
+        "epilogue": kernel.epilogue,
+        "rows": rows,
+        "columns": columns,
+        "k_tiles": kernel.k_tiles,
+        "tiles_down": down,
+        "tiles_across": across,
+        "rows_share": rows_share,  # of the tiles' rows, those within the matrix
+        "columns_share": columns_share,
+        "elements_share": rows_share * columns_share,
+        "stages": kernel.depth / kernel.boxes,
+        "stage_rows": (tile_m + tile_n) * kernel.boxes,  # rows of both operands' boxes
+        # The tactic: its cluster, its waves, and its terms.
+        "cluster_m": m,
+        "cluster_n": n,
+        "splits": splits,
+        "in_memory": in_memory,
+        "cluster_size": size,
+        "thread_blocks": blocks * size,
+        "waves": blocks / waves.at_once,
+        "last_wave_share": waves.last / waves.at_once,
+        "last_wave_thread_blocks": waves.last * size,
+        "boxes": boxes,  # of a k range
+        "range_k_tiles": boxes / kernel.boxes,
+        "math_share": math / kernel.wgmma,  # a box's clocks over those of its wgmmas
+        "math": math * boxes,  # all boxes of a k range
+        "issued_rows": issued_rows,  # rows of a box that a thread block asks for
+        "issued_share": issued_rows / math,  # issued_rows over the clocks of a box
+        "arriving_share": (tile_m + tile_n) / math,  # rows that arrive over the clocks of a box
+        # of the tiles of whole clusters, those within the matrix
+        "cluster_tiles_share": down * across / (-(-down // m) * m * (-(-across // n) * n)),
+        "loop": loop,
+        "hbm": hbm,
+        "power": power,
+        "whole": whole,
+        "added": added,
+        "loop_share": loop / whole,
+        "hbm_share": hbm / whole,
+        "power_share": power / whole,
+        "added_share": added / (whole + added),
+        "total": whole + added,
+        "clusters_down": down / m,
+        "clusters_across": across / n,
+        "cluster_rows": tile_m * m,
+        "cluster_columns": tile_n * n,
+        "ring_passes": boxes / kernel.depth,  # how often a k range fills all stages
+        "gpu_issued_share": busy * issued_rows / math,
+        "gpu_arriving_share": busy * (tile_m + tile_n) / math,
+        "issued_math_share": issued_rows * kernel.wgmma / math**2,
+    }
 
 
-def corrections(rows: Sequence[Sequence[float]]) -> list[float]:
-    """What the estimates of tactics with such features are multiplied by."""
-    return [exp(max(-MOST, min(MOST, found * UNIT))) for found in _trees().answers(rows)]
+def corrections(rows: Sequence[Mapping[str, float]]) -> list[float]:
+    """The factors on the estimates of tactics with these features."""
+    answers = trees(tuple(rows[0])).answers([tuple(row.values()) for row in rows])
+    return [exp(max(-MOST, min(MOST, answer * UNIT))) for answer in answers]
 
 
 @cache
-def _trees() -> Trees:
-    from tilewright.families.gemm.learnt_weights import TREES  # noqa: PLC0415 (read when a problem first asks)
+def trees(names: tuple[str, ...]) -> Trees:
+    """The trees, which ask about features by their places. Raises UnreadableFileError if they were learnt
+    from other features than `names`, or from these in another order."""
+    first, _, text = reading.text(WEIGHTS).partition("\n")
+    if first != head(names):
+        raise UnreadableFileError(
+            WEIGHTS,
+            f"its trees were learnt from other features: expected {head(names)!r}, got {first!r}",
+            hint="Run `python -m benchmarks.fit.learn_lean_model --write`.",
+        )
+    return Trees(text)
 
-    return Trees(TREES)
+
+def head(names: Iterable[str]) -> str:
+    """The first line of the weights' file."""
+    return f"features: {' '.join(names)}"
