@@ -88,7 +88,7 @@ class Project:
 
     def _of_family(self, family: str) -> list[str]:
         """Modules whose specs say that they are of a family, by a look at their text."""
-        says = re.compile(rf"^family: *{re.escape(family)}\s*$", re.MULTILINE)
+        says = re.compile(rf"^family: *{re.escape(family)}\s*(?:#.*)?$", re.MULTILINE)
         specs = sorted((self.root / "specs").glob("*.yaml"))
         return [path.stem for path in specs if says.search(_text(path))]
 

@@ -6,7 +6,7 @@ declarations and measuring to the same. A test module of a family asks all of it
 
     from tilewright.contract.suite import *
 
-    CONTRACT = (FamilyCalls("relu_rows", {"relu_rows": (everything,)}),)
+    CONTRACT = [FamilyCalls("relu_rows", {"relu_rows": [everything]})]
 
 `tilewright.contract.cases` says what `FamilyCalls` holds. Needs pytest, numpy, torch and a C++ compiler;
 nothing that serves imports it.

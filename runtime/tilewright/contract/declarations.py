@@ -29,8 +29,8 @@ def test_every_op_is_called_by_these_tests(family_calls: FamilyCalls) -> None:
 
 
 def test_the_header_of_the_arguments_is_as_declared(family: str) -> None:
-    """Where this fails: `python -m tilewright.declarations.headers`."""
-    assert arguments_header(interfaces(family)[0]) == path_of(family).read_text(encoding="utf-8")
+    stale = "`python -m tilewright.declarations.headers` writes the header anew"
+    assert arguments_header(interfaces(family)[0]) == path_of(family).read_text(encoding="utf-8"), stale
     layouts = {tuple(map(str, struct(interface)._fields_[:-1])) for interface in interfaces(family)}
     assert len(layouts) == 1, "ops of one family fill different structs"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -24,7 +25,7 @@ __all__ += list(_tests)
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Makes a test of each family, call, or problem that the test module's CONTRACT names."""
-    contract: tuple[FamilyCalls, ...] = metafunc.module.CONTRACT
+    contract: Sequence[FamilyCalls] = metafunc.module.CONTRACT
     for name in metafunc.fixturenames:
         if name == "family":
             metafunc.parametrize(name, [calls.family for calls in contract])

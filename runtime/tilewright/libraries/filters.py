@@ -83,8 +83,10 @@ def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[st
             if not any(map(_any_of(key, globs).fullmatch, values_of_field)):
                 meant = did_you_mean(globs, values_of_field) if globs.isidentifier() else ""
                 hints.append(f"; {key} is one of: {listed(_sorted(values_of_field))}{meant}")
-        elif not set(term) & set("*?[,") and term not in names and any(term in name for name in names):
-            hints.append(f"; did you mean '*{term}*'?")
+        elif not any(map(_any_of("", globs).fullmatch, names)):
+            part = term.strip("*")
+            if part and not set(part) & set("*?[,") and any(part in name for name in names):
+                hints.append(f"; did you mean '*{part}*'?")
     return "".join(hints)
 
 
