@@ -25,8 +25,8 @@ uint32_t __reduce_min_sync(unsigned, uint32_t value) {
 
 using namespace tilewright;
 using grouped_gemm::Groups;
-using grouped_gemm::RowsOf;
 using grouped_gemm::Tile;
+using grouped_gemm::TileRowFates;
 using sm90::RowFate;
 
 namespace {
@@ -62,9 +62,9 @@ std::vector<Tile> tiles_of(Groups const& groups, sm90::Shares const& shares, int
     std::vector<std::vector<Tile>> of(down);
     for (int place = 0; place < down; ++place) {
       run(32, [&] {
-        grouped_gemm::Work<kRows> work(groups, shares.of(index), down, place);
+        grouped_gemm::TileScheduler<kRows> scheduler(groups, shares.of(index), down, place);
         Tile tile{};
-        while (work.next(tile)) {
+        while (scheduler.next(tile)) {
           if (threadIdx.x % 32 == 0) {
             of[place].push_back(tile);
           }
@@ -103,8 +103,8 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
       continue;
     }
     tilewright::grouped_gemm::Heads const heads{};  // no columns are skipped
-    RowsOf const fate{tile, groups.layout, groups.groups, heads};
-    uint32_t parts = 0;
+    TileRowFates const fate{tile, groups.layout, groups.groups, heads};
+    uint32_t row_slices = 0;
     bool every = true, none_left = true, padding_alone = true, clears = false;
     for (int row = tile.row; row < tile.row + kRows; ++row) {
       if (row >= rows) {
@@ -119,7 +119,7 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
       every = every && now == RowFate::kStored;
       none_left = none_left && now != RowFate::kLeft;
       if (now == RowFate::kStored) {
-        parts |= 1u << (row - tile.row) / 64;
+        row_slices |= 1u << (row - tile.row) / 64;
         expect(owner == tile.group, "a row is stored for another group", row, owner, tile.group);
         ++stored[tile.matrix][at];
       } else if (now == RowFate::kCleared) {
@@ -127,12 +127,12 @@ void check_rows(Groups const& groups, Owners const& owners, std::vector<Tile> co
         ++cleared[tile.matrix][at];
       }
     }
-    expect(!tile.is(Tile::kEvery) || every, "not every row is the group's", tile.row, tile.group, tile.end);
-    expect(!tile.is(Tile::kNoneLeft) || none_left, "some rows are left", tile.row, tile.group, tile.end);
-    expect(tile.parts == parts, "another 64 rows have work", tile.row, int(tile.parts), int(parts));
+    expect(!tile.is(Tile::kEvery) || every, "not every row is the group's", tile.row, tile.group, tile.rows.end);
+    expect(!tile.is(Tile::kNoneLeft) || none_left, "some rows are left", tile.row, tile.group, tile.rows.end);
+    expect(tile.row_slices == row_slices, "another 64 rows have work", tile.row, int(tile.row_slices), int(row_slices));
     // Another thread block of the cluster may have rows of the group.
-    expect(tile.is(Tile::kPadding) ? parts == 0 : parts != 0 || down > 1, "a tile of padding", tile.row, int(parts),
-           tile.group);
+    expect(tile.is(Tile::kPadding) ? row_slices == 0 : row_slices != 0 || down > 1, "a tile of padding", tile.row,
+           int(row_slices), tile.group);
     expect(groups.zeroes || !tile.is(Tile::kPadding), "a tile of padding is computed", tile.row, tile.group, 0);
     // Also where another thread block of the cluster has rows: what becomes of padding does not depend on clusters.
     expect(groups.zeroes || !padding_alone || !clears, "a tile of padding alone is cleared", tile.row, tile.group, 0);
@@ -152,7 +152,7 @@ template <int kRows>
 void check(Groups groups, Owners const& owners) {
   for (bool zeroes : {false, true}) {
     for (int high : {1, 5}) {
-      groups.high = high, groups.zeroes = zeroes;
+      groups.swizzle = high, groups.zeroes = zeroes;
       for (int down : {1, 2, 4}) {
         int const rows = kRows * down;
         groups.raster = sm90::Raster((groups.rows + rows - 1) / rows, groups.columns, 1, high, true);
@@ -246,8 +246,8 @@ void check_parts(int count, int unit, int down) {
   }
   Groups groups{};
   groups.grouping = TILEWRIGHT_GROUPING_K_SIZES;
-  groups.groups = count, groups.rows = 2 * kRows * down + 1, groups.columns = 2, groups.high = 1;
-  groups.k = k, groups.unit = unit;
+  groups.groups = count, groups.rows = 2 * kRows * down + 1, groups.columns = 2, groups.swizzle = 1;
+  groups.k = k, groups.k_unit = unit;
   int const rows = (groups.rows + kRows * down - 1) / (kRows * down);
   groups.raster = sm90::Raster(rows, groups.columns, count, 1, true);
   auto given = sizes;
@@ -260,14 +260,14 @@ void check_parts(int count, int unit, int down) {
   for (Tile const& tile : tiles_of<kRows>(groups, shares(groups, 5, 2), down)) {
     int const group = tile.group;
     expect(tile.matrix == group && tile.row % kRows == 0, "matrix", tile.matrix, group, tile.row);
-    expect(tile.end * unit == sizes[group], "units", group, tile.end, sizes[group]);
-    expect(tile.cleared * unit == starts[group], "first unit", group, tile.cleared, starts[group]);
+    expect(tile.k_tiles.count * unit == sizes[group], "units", group, tile.k_tiles.count, sizes[group]);
+    expect(tile.k_tiles.first * unit == starts[group], "first unit", group, tile.k_tiles.first, starts[group]);
     expect(tile.is(Tile::kEvery) && !tile.is(Tile::kPadding), "all rows", group, tile.row, 0);
-    uint32_t parts = 0;
+    uint32_t row_slices = 0;
     for (int row = tile.row; row < std::min(tile.row + kRows, groups.rows); ++row) {
-      parts |= 1u << (row - tile.row) / 64;
+      row_slices |= 1u << (row - tile.row) / 64;
     }
-    expect(tile.parts == parts, "other 64 rows have work", tile.row, int(tile.parts), int(parts));
+    expect(tile.row_slices == row_slices, "other 64 rows have work", tile.row, int(tile.row_slices), int(row_slices));
     ++visits[(size_t(group) * rows * down + tile.row / kRows) * groups.columns + tile.column];
   }
   for (int times : visits) {

@@ -110,7 +110,7 @@ CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void**
   ++seen.launched;
 #ifdef HOST
   auto const& raster = static_cast<tilewright::gemm::lean::Params const*>(params[0])->raster;
-  seen.down = raster.down, seen.group = raster.high.divisor();
+  seen.down = raster.down, seen.group = raster.swizzle.divisor();
 #endif
   seen.unknown += function != reinterpret_cast<CUfunction>(script.context);
   seen.smem = config->sharedMemBytes;

@@ -36,27 +36,27 @@ void divide_exactly() {
   }
 }
 
-// Every block of every matrix once, neighbours of a group one after the other.
-void visit_every_block_once(int rows, int columns, int batch, int group, bool down) {
-  Raster const raster(rows, columns, batch, group, down);
+// Every block of every matrix once, the blocks of a band one after the other.
+void visit_every_block_once(int rows, int columns, int batch, int swizzle, bool down) {
+  Raster const raster(rows, columns, batch, swizzle, down);
   std::vector<int> visits(size_t(rows) * columns * batch, 0);
-  expect(raster.blocks == int(visits.size()), "blocks", rows, columns, batch, group);
+  expect(raster.blocks == int(visits.size()), "blocks", rows, columns, batch, swizzle);
   for (int i = 0; i < raster.blocks; ++i) {
     Block const block(raster, i);
     bool const inside = block.row >= 0 && block.row < rows && block.column >= 0 && block.column < columns &&
                         block.matrix == i / (rows * columns);
-    expect(inside, "outside", rows, columns, group, i);
+    expect(inside, "outside", rows, columns, swizzle, i);
     if (inside) {
       ++visits[(size_t(block.matrix) * rows + block.row) * columns + block.column];
     }
     int const across = down ? rows : columns;
     int const along = down ? block.column : block.row;
-    if (i % (rows * columns) < (group < across ? group : across)) {
-      expect(along == 0, "a group's neighbours come first", rows, columns, group, i);
+    if (i % (rows * columns) < (swizzle < across ? swizzle : across)) {
+      expect(along == 0, "the first blocks of a band come first", rows, columns, swizzle, i);
     }
   }
   for (int times : visits) {
-    expect(times == 1, "visits", rows, columns, group, times);
+    expect(times == 1, "visits", rows, columns, swizzle, times);
   }
 }
 
@@ -70,19 +70,19 @@ int64_t read(Raster const& raster, int at_once, int64_t block_m, int64_t block_n
   return int64_t(rows.size()) * block_m + int64_t(columns.size()) * block_n;
 }
 
-// The best group reads the least, and of those that read as much it is the smallest.
-void read_the_least(int across, int at_once, int64_t group_extent, int64_t other_extent) {
+// The best swizzle reads the least, and of those that read as much it is the smallest.
+void read_the_least(int across, int at_once, int64_t swizzle_extent, int64_t other_extent) {
   int best = 1;
   int64_t least = INT64_MAX;
-  for (int group : {1, 2, 4, 8, 16}) {
-    Raster const raster(across, 1000, 1, group, true);
-    int64_t const bytes = read(raster, at_once, group_extent, other_extent);
-    if (group < 2 * across && bytes < least) {
-      least = bytes, best = group;
+  for (int swizzle : {1, 2, 4, 8, 16}) {
+    Raster const raster(across, 1000, 1, swizzle, true);
+    int64_t const bytes = read(raster, at_once, swizzle_extent, other_extent);
+    if (swizzle < 2 * across && bytes < least) {
+      least = bytes, best = swizzle;
     }
   }
-  int const found = Raster::best_group(across, at_once, group_extent, other_extent);
-  expect(found == best, "best_group", across, at_once, int(group_extent), int(other_extent));
+  int const found = Raster::best_swizzle(across, at_once, swizzle_extent, other_extent);
+  expect(found == best, "best_swizzle", across, at_once, int(swizzle_extent), int(other_extent));
 }
 
 }  // namespace
@@ -91,17 +91,17 @@ int main() {
   divide_exactly();
   for (int rows : {1, 2, 3, 7, 16, 33}) {
     for (int columns : {1, 2, 5, 8, 19}) {
-      for (int group : {1, 2, 4, 8, 16}) {
+      for (int swizzle : {1, 2, 4, 8, 16}) {
         for (int batch : {1, 3}) {
-          visit_every_block_once(rows, columns, batch, group, true);
-          visit_every_block_once(rows, columns, batch, group, false);
+          visit_every_block_once(rows, columns, batch, swizzle, true);
+          visit_every_block_once(rows, columns, batch, swizzle, false);
         }
       }
     }
   }
   // Of blocks that are higher than wide, a wave takes more of a row than of a column.
-  expect(Raster::best_group(64, 64, 256, 64) < Raster::best_group(64, 64, 64, 256), "best_group", 0, 0, 0, 0);
-  expect(Raster::best_group(1, 132, 128, 128) == 1, "best_group of one row", 0, 0, 0, 0);
+  expect(Raster::best_swizzle(64, 64, 256, 64) < Raster::best_swizzle(64, 64, 64, 256), "best_swizzle", 0, 0, 0, 0);
+  expect(Raster::best_swizzle(1, 132, 128, 128) == 1, "best_swizzle of one row", 0, 0, 0, 0);
   for (int across : {1, 2, 3, 5, 8, 12, 16, 64}) {
     for (int at_once = 16; at_once <= 132; ++at_once) {
       for (int64_t extent : {64, 128, 160, 256}) {

@@ -79,7 +79,7 @@ inline float load(Addend, void const*, int64_t) { return 0.0f; }
 
 constexpr uint64_t kEvictFirst = 0;
 inline bool elect_one() { return true; }
-inline void meet(int, int) {}
+inline void named_barrier_sync(int, int) {}
 inline void fence_async_proxy() {}
 inline void barrier_wait(uint32_t, uint32_t) {}
 inline void barrier_expect(uint32_t, uint32_t) {}
@@ -131,11 +131,11 @@ struct Rows {
   int column(int n) const { return n; }
 };
 
-// Tiles of a warpgroup, of which one in `often` has rows that are left. `kAny`: each piece by itself.
+// Tiles of a warpgroup, of which one in `often` has rows that are left. `kAny`: each subtile by itself.
 template <int kRows, int kColumns, bool kSwapped, int kBuffers, bool kTogether, bool kAny>
 void check(char const* what) {
   using Store = Epilogue<Element, kRows, kColumns, kSwapped, Activation::kNone, kBuffers,
-                         piece_columns(kColumns, kSwapped), kTogether>;
+                         subtile_columns(kColumns, kSwapped), kTogether>;
   EpilogueParams params{};
   params.alpha = 1.0f, params.m = params.n = params.n_boxes = 1 << 20;
   CUtensorMap const map;
@@ -149,15 +149,15 @@ void check(char const* what) {
       Rows const rows{draw(often) == 0 && often != 1000};
       whole += !rows.partial;
       if constexpr (kAny) {
-        float values[Store::kQuads * 4] = {};
-        for (int piece = 0; piece < kRows * Store::kPieces; ++piece) {
+        float values[Store::kColumnGroups * 4] = {};
+        for (int subtile = 0; subtile < kRows * Store::kSubtiles; ++subtile) {
           store.store_any(values, 0, 0, 0, rows);
         }
       } else {
         store.store_rows(sums, 0, 0, 0, rows);
       }
     }
-    if (faults != 0 || stores != long(whole) * kRows * Store::kPieces || !open_group.empty()) {
+    if (faults != 0 || stores != long(whole) * kRows * Store::kSubtiles || !open_group.empty()) {
       std::printf("%s, one tile in %u: %d writes to buffers that are read, %ld stores of %d tiles\n", what, often,
                   faults, stores, whole);
     }
@@ -180,7 +180,7 @@ int main() {
   check_both<1, 256, false, 2, true>("128x256, of 64 rows");
   check_both<2, 128, false, 2, true>("256x128");
   check_both<2, 96, false, 4, true>("256x96");
-  check_both<1, 128, false, 2, true>("128x128, whose pieces have a buffer each");
+  check_both<1, 128, false, 2, true>("128x128, whose subtiles have a buffer each");
   check_both<1, 192, false, 2, true>("128x192");
   check_both<2, 128, false, 1, true>("256x128 with one buffer");
   check_both<1, 192, false, 3, false>("128x192, a warp by itself");

@@ -1,9 +1,9 @@
-// What turns a kernel of our own into a `tilewright_kernel`, whatever its family.
+// Makes a `tilewright_kernel` of a kernel of our own, whatever its family.
 //
-// `Traits` is what a generated file defines: `Kernel`, `kPdl`, and `entry()`, the kernel's address. A `Kernel` has
-// `kThreads`, `kSharedBytes` (of dynamic shared memory), `Params`, which it gets, and
+// `Traits` is the struct that a generated file defines: `Kernel`, `kPdl`, and `entry()`, the kernel's address. A
+// `Kernel` has `kThreads`, `kSharedBytes` (dynamic shared memory), `Params`, its parameter, and
 //   __device__ void operator()(Params const&, char* shared_memory) const;
-// A family's `Host` says how it is launched:
+// A family's `Host` checks and launches problems:
 //   using Kernel, Args (its family's struct);
 //   static bool can_implement(Args const&);
 //   static int64_t workspace_bytes(Args const&);
@@ -16,7 +16,8 @@
 
 namespace tilewright {
 
-// Without its grid. Its thread blocks may share SMs, and each is a cluster of its own, unless a family says otherwise.
+// A kernel's launch shape without the grid. Thread blocks may share SMs, and each is a cluster of its own, unless a
+// family changes that.
 template <class Traits>
 LaunchShape launch_shape() {
   LaunchShape shape{};
@@ -27,8 +28,8 @@ LaunchShape launch_shape() {
   return shape;
 }
 
-// The `Host` of kernels that one launch starts, without a workspace. `Maker` (the kernel itself, if it says so) has
-// Args, can_implement and
+// The `Host` of families with one launch and no workspace. `Maker` (which may be the kernel itself) has Args,
+// can_implement and
 //   static cudaError_t make_params(Args const&, Params&, LaunchShape&);  // which sets the grid
 template <class Traits, class Maker = typename Traits::Kernel>
 struct LaunchedOnce {
@@ -49,8 +50,8 @@ struct LaunchedOnce {
   }
 };
 
-// The functions of a `tilewright_kernel`, by a `Host` that may be an object: of kernels that share its code, it knows
-// which one is meant.
+// The functions of a `tilewright_kernel`, by a `Host` object. Where kernels share a Host's code, the object knows the
+// kernel.
 template <class Host>
 struct Entries {
   using Args = typename Host::Args;
@@ -83,7 +84,7 @@ struct Entries {
   }
 };
 
-// The same of a kernel whose `Host` is its own.
+// The same for a kernel with a `Host` type of its own.
 template <class Host>
 struct Adapter {
   using Args = typename Host::Args;
@@ -100,6 +101,6 @@ struct Adapter {
 
 }  // namespace tilewright
 
-// TILEWRIGHT_DEFINE_KERNEL, by the template of a family's host.
+// TILEWRIGHT_DEFINE_KERNEL with a family's `Host` template.
 #define TILEWRIGHT_KERNEL(NAME, TRAITS, HOST, MIN_BLOCKS, ALIGNMENT) \
   TILEWRIGHT_DEFINE_KERNEL(NAME, TRAITS, tilewright::Adapter<HOST<TRAITS>>, MIN_BLOCKS, ALIGNMENT)

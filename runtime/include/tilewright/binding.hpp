@@ -1,6 +1,6 @@
-// What every module's table shares: its list of kernels, and how tensors lie, as Apache TVM-FFI brings them from
-// Python (or any other language). A table is compiled by the host compiler alone; it needs no CUDA header, unless it
-// has its kernels' host code, too.
+// What every module's table shares: its list of kernels, and the layout of tensors, which Apache TVM-FFI passes from
+// Python (or any other language). The host compiler alone compiles a table. A table needs no CUDA header, unless it
+// holds its kernels' host code, too.
 #pragma once
 
 #include <tvm/ffi/container/array.h>
@@ -20,7 +20,7 @@
 
 #include "tilewright/abi.h"
 
-// Where a table's kernels run. Tests bind kernels that run on the host.
+// The device on which a table's kernels run. Tests bind kernels that run on the host.
 #ifndef TILEWRIGHT_DEVICE_TYPE
 #define TILEWRIGHT_DEVICE_TYPE kDLCUDA
 #endif

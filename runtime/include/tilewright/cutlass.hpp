@@ -105,7 +105,7 @@ struct CutlassAdapter {
     }
   }
 
-  // What has to hold before CUTLASS can be asked: it divides by some of this.
+  // Checks what must hold before CUTLASS is asked, which divides by some of these numbers.
   static bool sane(Args const& args) {
     tilewright_tactic const& tactic = args.tactic;
     return args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && tactic.sm_count > 0 && tactic.swizzle > 0 &&
@@ -168,7 +168,7 @@ struct CutlassAdapter {
     return tilewright::launch<Traits>(context, Traits::entry(), &params, shape, stream);
   }
 
-  // Without its grid.
+  // The launch shape without the grid.
   static LaunchShape launch_shape(typename Kernel::Arguments const& arguments) {
     LaunchShape shape{};
     shape.block = Kernel::get_block_shape();

@@ -1,5 +1,5 @@
-// How a kernel of our own, and the `tilewright_kernel` that it exports, are defined, whatever its family. By nothing of
-// CUDA's beyond what nvcc includes by itself: a unit whose host's code lies elsewhere needs no more (gemm/lean.hpp).
+// Defines a kernel of our own and the `tilewright_kernel` that it exports, whatever its family. Needs no CUDA header
+// beyond what nvcc includes by itself: a unit whose host code lies elsewhere includes no more (gemm/lean.hpp).
 #pragma once
 
 #include "tilewright/abi.h"
@@ -16,17 +16,17 @@ constexpr tilewright_kernel descriptor(char const* name) {
 
 }  // namespace tilewright
 
-// What only the device runs, of a kernel's body. The host's compilers need none of it, and would instantiate all that
-// it calls: a lean unit's then take 0.03 s more of 0.45.
+// The part of a kernel's body that only the device runs. Without it the host's compilers do not instantiate what the
+// body calls, which would take 0.03 s of 0.45 s for a lean unit.
 #ifdef __CUDA_ARCH__
 #define TILEWRIGHT_DEVICE_CODE(...) __VA_ARGS__
 #else
 #define TILEWRIGHT_DEVICE_CODE(...)
 #endif
 
-// Defines the kernel NAME and its descriptor. TRAITS: the struct that a generated file defines. CALLS: what
-// `descriptor` takes. MIN_BLOCKS: thread blocks that an SM is to hold at least. ALIGNMENT: of the dynamic shared
-// memory.
+// Defines the kernel NAME and its descriptor. TRAITS: the struct that a generated file defines. CALLS: the
+// parameter of `descriptor`. MIN_BLOCKS: how many thread blocks an SM must be able to hold. ALIGNMENT: of the dynamic
+// shared memory.
 #define TILEWRIGHT_DEFINE_KERNEL(NAME, TRAITS, CALLS, MIN_BLOCKS, ALIGNMENT)                          \
   extern "C" __global__ void __launch_bounds__(TRAITS::Kernel::kThreads, MIN_BLOCKS)                  \
       NAME(__grid_constant__ typename TRAITS::Kernel::Params const params) {                          \

@@ -1,4 +1,4 @@
-// How any kernel is launched: what it has in common with every other, whatever its family.
+// Launches a kernel: what all kernels have in common, whatever their family.
 #pragma once
 
 #include <cuda.h>
@@ -12,18 +12,18 @@ namespace tilewright {
 
 struct LaunchShape {
   dim3 grid, block;
-  dim3 cluster;         // that every part of the GPU can hold
-  dim3 preferred;       // the cluster to form where there is room: `cluster`, or whole multiples of it
+  dim3 cluster;         // a shape that every part of the GPU can hold
+  dim3 preferred;       // the shape to form where there is room: `cluster`, or whole multiples of it
   int smem_bytes;       // dynamic, per CTA
   bool pdl;             // programmatic dependent launch: may start while the stream's previous kernel ends
-  bool spread;          // its thread blocks keep off each other's SMs as long as there are enough: see `spread_bytes`
+  bool spread;          // thread blocks do not share an SM while others are idle: see `spread_bytes`
   bool large_clusters;  // may be launched in clusters larger than kPortableCluster
 };
 
 constexpr unsigned kPortableCluster = 8;  // thread blocks of a cluster that every GPU of sm_90 and later takes
 
-// What `launch` of a kernel answers. A CUDA call that fails leaves its error behind, and whoever asks next
-// (cudaGetLastError after a launch of another kernel, say) would take it for his: it is taken away.
+// The status that a kernel's `launch` returns. A CUDA call that fails leaves its error behind, which the next caller of
+// cudaGetLastError would take for its own: this function clears it.
 inline int32_t answer(int32_t status) {
   if (status > 0) {
     (void)cudaGetLastError();
@@ -31,8 +31,8 @@ inline int32_t answer(int32_t status) {
   return status;
 }
 
-// A function of the driver, which nothing links with, as CUDA `version` has it; null where there is no driver, or it
-// lacks the function.
+// A function of the driver, in the version of CUDA `version`. Null if there is no driver, or it lacks the function.
+// Nothing links with the driver.
 template <class Function>
 Function driver_function(char const* name, unsigned version = 12000) {
   void* entry = nullptr;
@@ -42,7 +42,7 @@ Function driver_function(char const* name, unsigned version = 12000) {
   return found ? reinterpret_cast<Function>(entry) : nullptr;
 }
 
-// A CUDA context, as it is remembered: the handle of a destroyed context may be given to another, its id never is.
+// The key by which a CUDA context is cached. CUDA may reuse the handle of a destroyed context, but never its id.
 struct ContextId {
   CUcontext handle = nullptr;
   unsigned long long number = 0;  // of cuCtxGetId; 0 where the driver has no ids
@@ -62,7 +62,7 @@ struct ContextId {
   friend bool operator!=(ContextId const& x, ContextId const& y) { return !(x == y); }
 };
 
-// Where a launch goes.
+// The device, contexts and stream of a launch.
 struct Context {
   int device = 0;
   ContextId current;  // the kernel is launched as a function of this context
@@ -101,22 +101,22 @@ inline cudaError_t current_context(Context& context, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-// What the SMs that a context's kernels run on hold at once, as the driver says. GPUs of one name differ in it, because
-// a cluster stays within a part of the GPU whose SMs may be no multiple of it, and a green context, a MIG slice or a
-// share of MPS has few of them.
+// How much the SMs of a context hold at once, as the driver reports it. GPUs of one name differ: a cluster stays within
+// a part of the GPU, whose number of SMs may be no multiple of it, and a green context, a MIG slice or a share of MPS
+// has few SMs.
 struct Occupancy {
   static constexpr int kUnknown = -1;
 
-  int sms = 0;             // 0 where the driver does not say; the numbers of bytes are 0 then, too
+  int sms = 0;             // 0 if the driver does not say; then the numbers of bytes are 0, too
   int shared_bytes = 0;    // shared memory of an SM
-  int reserved_bytes = 0;  // of which a thread block costs so much beside its own
-  int most_bytes = 0;      // that a thread block may ask for
+  int reserved_bytes = 0;  // of which each thread block takes so much beside its own
+  int most_bytes = 0;      // the most that a thread block may use
   // Clusters of 1 to 8 thread blocks, each on an SM of its own, that run at once. 0: no such cluster ever runs.
   std::array<int, kPortableCluster> clusters = {kUnknown, kUnknown, kUnknown, kUnknown,
                                                 kUnknown, kUnknown, kUnknown, kUnknown};
 
-  // The same of a context, asked once, or twice where two threads are the first: by the kernel `entry`, in thread
-  // blocks that take all the shared memory they may have. A context that does not answer is asked again.
+  // The occupancy of a context. The driver is asked once (twice if two threads come first), for the kernel `entry` with
+  // thread blocks that use all shared memory. It is asked again if it did not answer.
   static Occupancy const& of(Context const& context, void const* entry, dim3 block);
 
   // Clusters of one kernel, of `smem_bytes` of dynamic shared memory, that run at once, several on an SM if they fit.
@@ -195,8 +195,8 @@ inline Occupancy const& Occupancy::of(Context const& context, void const* entry,
   return known->occupancy;
 }
 
-// How many of the kernel's clusters (`shape.cluster`) run at once on `sm_count` SMs, at least one. The error
-// cudaErrorInvalidClusterSize where not one of them ever runs.
+// Sets `at_once` to how many of the kernel's clusters (`shape.cluster`) run at once on `sm_count` SMs, at least one.
+// Returns cudaErrorInvalidClusterSize if no such cluster ever runs.
 inline cudaError_t clusters_at_once(Context const& context, void const* entry, LaunchShape const& shape, int sm_count,
                                     int& at_once) {
   Occupancy const& occupancy = Occupancy::of(context, entry, shape.block);
@@ -204,7 +204,7 @@ inline cudaError_t clusters_at_once(Context const& context, void const* entry, L
   int const sms = occupancy.sms > 0 && occupancy.sms < sm_count ? occupancy.sms : sm_count;
   int const most = sms / static_cast<int>(size);
   int held = size <= kPortableCluster ? occupancy.clusters[size - 1] : Occupancy::kUnknown;
-  if (held == 0) {  // of thread blocks that have an SM each; those of this kernel may share one
+  if (held == 0) {  // with an SM for each thread block; this kernel's may share an SM
     held = Occupancy::clusters_of(context, entry, shape.block, size, shape.smem_bytes);
     int on_an_sm = 0;
     cudaError_t const error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -245,19 +245,19 @@ inline int spread_bytes(LaunchShape const& shape, Occupancy const& occupancy) {
   return static_cast<int>(least < occupancy.most_bytes ? least : occupancy.most_bytes);
 }
 
-// A kernel in a context: allowed what it needs, and as the driver launches it.
+// A kernel in a context, prepared by `allow_now`: the driver's function.
 struct KernelInContext {
   ContextId context;
   CUfunction function;
   KernelInContext const* next;
 };
 
-// Allows the kernel `entry`, in the current context, what it needs: large shared memory and clusters.
+// Allows the kernel `entry` large shared memory and clusters in the current context.
 inline cudaError_t allow_now(Context const& context, void const* entry, LaunchShape const& shape,
                              CUfunction& function) {
   int most = shape.smem_bytes;
   cudaError_t error = cudaSuccess;
-  if (shape.spread) {  // as much as `spread_bytes` may ask for, and `Occupancy` asks of
+  if (shape.spread) {  // the most that `spread_bytes` may return, and that `Occupancy` asks about
     error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device);
   }
   if (error == cudaSuccess) {
@@ -269,8 +269,8 @@ inline cudaError_t allow_now(Context const& context, void const* entry, LaunchSh
   return error == cudaSuccess ? cudaGetFuncBySymbol(&function, entry) : error;
 }
 
-// The same, once for each context. `Kernel` gives each kernel a list of its own of the contexts that have been asked;
-// two threads that are the first both ask.
+// The same, once for each context (twice if two threads come first). `Kernel` is a type: each has its own list of
+// contexts.
 template <class Kernel>
 cudaError_t allow(Context const& context, void const* entry, LaunchShape const& shape, CUfunction& function) {
   static std::atomic<KernelInContext const*> list{nullptr};
@@ -289,8 +289,8 @@ cudaError_t allow(Context const& context, void const* entry, LaunchShape const& 
   return error;
 }
 
-// Enqueues the kernel `entry`, whose one parameter is at `params`. By the driver: the runtime, which looks for the
-// kernel each time, takes 0.2 us more, of 3.
+// Enqueues the kernel `entry`, whose one parameter is at `params`, through the driver. The runtime looks the kernel up
+// each time, which takes 0.2 us more of 3.
 template <class Kernel>
 cudaError_t launch(Context const& context, void const* entry, void* params, LaunchShape const& shape,
                    cudaStream_t stream) {
@@ -323,7 +323,7 @@ cudaError_t launch(Context const& context, void const* entry, void* params, Laun
   config.hStream = stream;
   config.attrs = attributes;
   config.numAttrs = count;
-  // The runtime has the driver's errors under their numbers.
+  // The runtime's errors have the driver's numbers.
   return static_cast<cudaError_t>(enqueue(&config, function, &params, nullptr));
 }
 

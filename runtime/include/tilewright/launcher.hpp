@@ -1,15 +1,15 @@
-// What a module's table exports, whatever its family: functions on a family's argument struct, which the caller
-// fills (`tilewright/<family>/args.h` is written from the family's declaration, and so is what fills it).
+// What a module's table exports, whatever its family: functions on a family's argument struct. The struct's header
+// (`tilewright/<family>/args.h`) and the code that fills it are written from the family's declaration.
 //
 //   abi_version() -> int,  kernels() -> names,  attributes(name) -> map
 //   can_implement(name, arguments) -> bool      no GPU is touched
 //   workspace_bytes(name, arguments) -> int     no GPU is touched
 //   launcher(name, arguments, operands, numbers) -> function of (each operand, each number, workspace) -> int
-//   first_planned(launchers) -> one that is the first of them whose operands lie so; of any modules
+//   first_planned(launchers) -> a launcher that calls the first whose operands lie as the call's; of any modules
 //
-// A launcher is made for operands that lie in one way. It looks whether those of a call lie so, puts their
-// addresses and the call's numbers into its copy of the struct, and launches on the caller's stream. It answers 0,
-// a cudaError_t (positive), or a negative status: tilewright_status, or one of `Status`.
+// A launcher is made for one layout of operands. It checks that the operands of a call lie so, puts their addresses and
+// the call's numbers into its copy of the struct, and launches on the caller's stream. It returns 0, a cudaError_t
+// (positive), or a negative status: tilewright_status, or one of `Status`.
 #pragma once
 
 #include <cmath>
@@ -22,12 +22,12 @@
 
 namespace tilewright {
 
-// What a launcher finds in a call's operands, which are counted from 0 in the launcher's order. The caller turns
-// these into its own errors, or copies an operand.
+// What a launcher finds wrong with a call's operands, which are counted from 0 in the launcher's order. The caller
+// raises its own error, or copies the operand.
 enum Status : int64_t {
-  kMisaligned = -100,  // - i: the address of operand i is not a multiple of what the kernel wants
-  kUnplanned = -200,   // - i: operand i does not lie as the launcher was made for
-  kOverflow = -300,    // - i: number i is finite, and no float
+  kMisaligned = -100,  // - i: the address of operand i is not a multiple of what the kernel needs
+  kUnplanned = -200,   // - i: operand i has another layout than the launcher was made for
+  kOverflow = -300,    // - i: number i is finite, but not as a float
   kAliased = -1000,    // - i - 64 * j: operand j is written, and overlaps operand i, or lies among its elements
 };
 constexpr int64_t kMostOperands = 64;
@@ -204,7 +204,7 @@ class Launcher {
   std::vector<int64_t> numbers_;
 };
 
-// What a table exports, for its list.
+// The functions that a table exports, for its list of kernels.
 struct Table {
   static tilewright_kernel const& find(KernelList const& list, ffi::String const& name, ffi::Bytes const& arguments) {
     tilewright_kernel const& kernel = list.find(name);

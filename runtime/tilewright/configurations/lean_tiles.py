@@ -1,5 +1,5 @@
 """How kernels with a mainloop of ours divide a tile, and the shared memory that they take for it, as
-`sm90/pipeline.hpp` and `sm90/piece.hpp` lay it out. Every generated file asserts the total against the
+`sm90/pipeline.hpp` and `sm90/subtile.hpp` lay it out. Every generated file asserts the total against the
 compiler's.
 """
 
@@ -74,7 +74,7 @@ def cooperative(m: int, n: int) -> Warpgroups:
 
 
 def piece_columns(columns: int, swapped: bool) -> int:
-    """Columns that the epilogue stores at a time (`piece_columns` in sm90/piece.hpp)."""
+    """Columns that the epilogue stores at a time (`subtile_columns` in sm90/subtile.hpp)."""
     if swapped:
         return next((quads * 8 for quads in (4, 3, 5, 2, 6, 7) if columns // 8 % quads == 0), columns)
     if columns % 32 == 0:
@@ -86,7 +86,7 @@ def piece_columns(columns: int, swapped: bool) -> int:
 
 
 def shared_piece_columns(columns: int, swapped: bool, bits: int) -> int:
-    """The same where parts of a split k share the pieces out (`shared_piece_columns` there)."""
+    """The same where parts of a split k share the pieces out (`shared_subtile_columns` there)."""
     if bits == 8 and not swapped:
         return 32
     wished = (16 if swapped else 32, 24, 16)

@@ -9,12 +9,12 @@
 
 namespace tilewright::blockscaled_gemm {
 
-// How a kernel is launched. The parts of a split k meet in shared memory: there is no workspace.
+// What a launch checks and sets up. A split k is reduced through distributed shared memory: there is no workspace.
 template <class Kernel>
 struct HopperMaker {
   using Args = tilewright_blockscaled_gemm_args;
 
-  // TMA copies scale factors without a tensor map, whose encoding would refuse their addresses.
+  // TMA copies scale factors without a tensor map, so no encoding of a map refuses misaligned addresses: this does.
   static bool can_implement(Args const& args) {
     return Kernel::can_implement(args) && is_aligned(args.scale_a, 16) && is_aligned(args.scale_b, 16);
   }

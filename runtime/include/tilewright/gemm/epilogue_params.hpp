@@ -1,4 +1,4 @@
-// The epilogue's part of a `gemm` kernel's arguments, for the kernels of ours.
+// Converts the epilogue's part of a `gemm` problem's arguments, for kernels of our own.
 #pragma once
 
 #include "tilewright/gemm/args.h"
@@ -6,10 +6,10 @@
 
 namespace tilewright::gemm {
 
-// Whether a kernel that is compiled with such activation can do what the arguments ask of its epilogue.
+// Whether a kernel that is compiled with `activation` can compute the epilogue that the arguments ask for.
 inline bool known_epilogue(tilewright_gemm_args const& args, sm90::Activation compiled) {
   auto const known = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
-  // None is the first of them, kGiven stands behind the last.
+  // Activations in between are those that a launch can name.
   int32_t const activations = compiled == sm90::Activation::kNone ? 1 : static_cast<int32_t>(sm90::Activation::kGiven);
   return known(args.type_c) && known(args.type_bias) && args.activation >= 0 && args.activation < activations;
 }

@@ -1,4 +1,4 @@
-// What a generated lean `gemm` kernel for sm_90a includes: the kernel, and what its host knows of it.
+// What a generated lean `gemm` kernel for sm_90a includes: the kernel, and its facts for the host.
 #pragma once
 
 #include "tilewright/descriptor.hpp"
@@ -7,7 +7,7 @@
 
 namespace tilewright::gemm::lean {
 
-// What a descriptor has, by the code that the module's table has for all kernels.
+// The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels.
 template <class Traits>
 struct Calls {
   using Kernel = typename Traits::Kernel;
@@ -27,40 +27,44 @@ struct Calls {
     return {Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle};
   }
 
-  // No member, which C++14 would want defined once more.
+  static constexpr Facts make_facts() {
+    Facts facts{};
+    facts.tile_m = Kernel::TileM;
+    facts.tile_n = Kernel::TileN;
+    facts.tile_k = Kernel::kTileBytesK / Kernel::ElementA::kBytes;
+    facts.bytes = Kernel::ElementA::kBytes;
+    facts.bytes_d = Kernel::ElementD::kBytes;
+    facts.vector_d = 16 / Kernel::ElementD::kBytes;
+    facts.sums = Kernel::TileSums::kCount;
+    facts.threads = Kernel::kThreads;
+    facts.shared_bytes = Kernel::kSharedBytes;
+    facts.addend_d = Kernel::ElementD::kAddend;
+    facts.activation = Kernel::kActivation;
+    facts.mn_a = Kernel::kMnA;
+    facts.mn_b = Kernel::kMnB;
+    facts.swapped = Kernel::kSwapped;
+    facts.pdl = Traits::kPdl;
+    facts.boxes = Kernel::Store::kBoxes;
+    facts.c_by_tma = Kernel::kBarriersOfC > 0;
+    facts.epilogue_through_smem = Kernel::kEpilogueThroughSmem;
+    facts.box = box<typename Kernel::Store>();
+    facts.shared_box = box<typename Kernel::SharedStore>();
+    facts.entry = &Traits::entry;
+    facts.combining_entry = &Traits::combining_entry;
+    return facts;
+  }
+
+  // A local variable: C++14 wants a static member of a template defined a second time.
   static Facts const& facts() {
-    static constexpr Facts kFacts{
-        Kernel::TileM,
-        Kernel::TileN,
-        Kernel::kTileBytesK / Kernel::ElementA::kBytes,
-        Kernel::ElementA::kBytes,
-        Kernel::ElementD::kBytes,
-        16 / Kernel::ElementD::kBytes,
-        Kernel::TileSums::kCount,
-        Kernel::kThreads,
-        Kernel::kSharedBytes,
-        Kernel::ElementD::kAddend,
-        Kernel::kActivation,
-        Kernel::kMnA,
-        Kernel::kMnB,
-        Kernel::kSwapped,
-        Traits::kPdl,
-        Kernel::Store::kBoxes,
-        Kernel::kBarriersOfC > 0,
-        Kernel::kExchanges,
-        box<typename Kernel::Store>(),
-        box<typename Kernel::SharedStore>(),
-        &Traits::entry,
-        &Traits::combining_entry,
-    };
+    static constexpr Facts kFacts = make_facts();
     return kFacts;
   }
 };
 
 }  // namespace tilewright::gemm::lean
 
-// Declared first as one that is launched in clusters, whatever their size: else ptxas asks at each of their barriers
-// whether there is one.
+// The first declaration says `__cluster_dims__`: the kernel is launched in clusters, whatever their size. Without it,
+// ptxas tests at each cluster barrier whether there is a cluster.
 #define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                                              \
   extern "C" __global__ void __cluster_dims__()                                                                        \
       NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                            \

@@ -1,10 +1,10 @@
 // The lean `gemm` kernel for sm_90a: TMA, mbarriers and wgmma in plain PTX, without CuTe, so that a unit compiles in
-// about a second and the set of tiles can be fine. Units are compiled as C++14 with `if constexpr`, so that nvcc's own
+// about a second and specs can list many tiles. Units are compiled as C++14 with `if constexpr`, so that nvcc's own
 // headers are short (compile/commands.py).
 //
-// What sm90/product.hpp says; cooperative, where both warpgroups work on one tile, or ping-pong, where they take turns
-// with a tile each, so that one stores while the other multiplies. Tiles are compiled in; clusters and the order of
-// tiles are run-time arguments.
+// A CTA runs the phases of sm90/product.hpp. Schedules: cooperative, where both warpgroups work on one tile, or
+// ping-pong, where they compute a tile each, in alternation, so that one stores while the other multiplies. Tiles are
+// compiled in; clusters and the order of tiles are run-time arguments.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "tilewright/gemm/lean_params.hpp"
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/epilogue.hpp"
-#include "tilewright/sm90/exchange.hpp"
+#include "tilewright/sm90/cluster_reduction.hpp"
 #include "tilewright/sm90/mainloop.hpp"
 #include "tilewright/sm90/parts.hpp"
 #include "tilewright/sm90/pipeline.hpp"
@@ -27,8 +27,8 @@ using sm90::Activation;
 
 enum class Schedule { kCooperative, kPingpong };
 
-// `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. `Boxes` of 128 bytes of k
-// make a stage. An operand that does not have k contiguous is MN-major.
+// `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. A stage holds `Boxes` boxes,
+// each of 128 bytes of k. `kMnA_`, `kMnB_`: the operand is MN-major, that is, m or n is contiguous instead of k.
 template <class A, class B, bool kMnA_, bool kMnB_, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_,
           Schedule kSchedule, bool kSwapped_, class Sum, Activation kActivation_, bool kPdl_>
 struct Kernel {
@@ -49,33 +49,34 @@ struct Kernel {
   static_assert(!kMnB || kColumns % 64 == 0, "boxes of an MN-major operand have 64 rows");
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation>;
-  // Of sums that go through the stages' memory.
+  // The store policy for sums that go through the stages' memory.
   using SharedStore = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation, 2,
-                                     sm90::shared_piece_columns(kColumns, kSwapped, ElementD::kBytes == 1)>;
+                                     sm90::shared_subtile_columns(kColumns, kSwapped, ElementD::kBytes == 1)>;
   static_assert(SharedStore::kBytes <= Store::kBytes);
   using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, kConsumers * Store::kBytes>;
-  using Exchange = sm90::Exchange<kRows, kColumns, kConsumers * 128>;
+  using ClusterReduction = sm90::ClusterReduction<kRows, kColumns, kConsumers * 128>;
   using TileSums = sm90::TileSums<Warpgroups>;
   using Mainloop = sm90::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
   using Params = lean::Params;
   static constexpr int kBarriersOfC = kConsumers * Store::kBarriers;
   static constexpr int kSharedBytes = Layout::kBytes + kBarriersOfC * 8;
-  // Whether sums can go through the stages' memory: to be added up along k, and where the epilogue is not the plain
-  // one.
-  static constexpr bool kExchanges = !kPingpong && Exchange::kBytes <= Layout::kStoresAt;
-  static_assert(Store::kBoxes || kExchanges, "F32 is stored by way of the stages' memory");
+  // Whether the stages' memory has room for the sums, for the split-k reduction and for every epilogue that `Store`
+  // does not have.
+  static constexpr bool kEpilogueThroughSmem = !kPingpong && ClusterReduction::kBytes <= Layout::kStoresAt;
+  static_assert(Store::kBoxes || kEpilogueThroughSmem, "F32 is stored by way of the stages' memory");
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
 
-  // Registers of a thread. 65536 / kThreads at launch; the producer gives up what it does not need.
+  // Registers of a thread. At launch each has 65536 / kThreads; the producer gives up what it does not need.
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     sm90::run_product<Kernel>(params, memory);
   }
 
-  static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
+  // Prologue, one thread: makes the barriers of the stages and of C's boxes.
+  static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kPingpong ? 1 : kConsumers);
 #pragma unroll
     for (int i = 0; i < kBarriersOfC; ++i) {
@@ -83,7 +84,8 @@ struct Kernel {
     }
   }
 
-  static __device__ __forceinline__ void ask_for_maps(Params const& params) {
+  // Prologue, another thread.
+  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
     sm90::prefetch_map(&params.a);
     sm90::prefetch_map(&params.b);
     if (params.epilogue.n_boxes > 0) {
@@ -91,38 +93,40 @@ struct Kernel {
     }
   }
 
-  static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                                 bool loading_warp) {
+  // Load: the producer's warps, of which one loads.
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                              bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
     sm90::OperandLoads const loads(params, place);
     Producer producer{shared, {}, params.stage_bytes};
     int index = sm90::cluster_index();
-    sm90::Extract extract = extract_of(params, place, index);
+    sm90::TileKRange k_range = k_range_of(params, place, index);
     sm90::enter<kPdl>(cluster);
     while (index < params.raster.blocks) {
       if (loading_warp) {
-        producer.run(cluster, loads, extract);
+        producer.run(cluster, loads, k_range);
       }
-      if (kExchanges && params.exchanges && params.parts.count == 1) {
+      if (kEpilogueThroughSmem && params.epilogue_through_smem && params.parts.count == 1) {
         __syncwarp();
-        sm90::cluster_barrier();  // all sums lie in the stages' memory
-        if (stages_wait(params, index)) {
-          sm90::cluster_barrier();  // nobody reads them any more
+        sm90::cluster_barrier();  // all CTAs have stored their sums to the stages' memory
+        if (another_block(params, index)) {
+          sm90::cluster_barrier();  // all CTAs have read them
         }
       }
       index += sm90::cluster_count();
-      extract = extract_of(params, place, index);
+      k_range = k_range_of(params, place, index);
     }
     if (loading_warp && cluster.size() > 1) {
       producer.drain();
     }
   }
 
+  // Multiply: a consumer warpgroup.
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
     if constexpr (!Store::kBoxes) {
       consume<true>(params, shared, place, warpgroup);
-    } else if (params.exchanges) {
+    } else if (params.epilogue_through_smem) {
       consume<true>(params, shared, place, warpgroup);
     } else {
       consume<false>(params, shared, place, warpgroup);
@@ -130,38 +134,38 @@ struct Kernel {
   }
 
  private:
-  // What a CTA loads of a block.
-  static __device__ __forceinline__ sm90::Extract extract_of(Params const& params, sm90::ClusterPlace const& place,
-                                                             int index) {
+  // What this CTA loads for block number `index`.
+  static __device__ __forceinline__ sm90::TileKRange k_range_of(Params const& params, sm90::ClusterPlace const& place,
+                                                                int index) {
     sm90::Block const block(params.raster, index);
-    bool const cut = params.exchanges;  // else k is not
-    int const part = cut ? params.parts.of(index) : 0;
-    int const matrix = cut ? block.matrix - part * params.parts.matrices : block.matrix;
-    int const number = cut ? part_number(params, part, place) : 0;
-    return {params.first_k_tile(number),
-            params.k_tiles(number),
+    bool const k_is_split = params.epilogue_through_smem;  // false: certainly not split
+    int const part = k_is_split ? params.parts.of(index) : 0;
+    int const matrix = k_is_split ? block.matrix - part * params.parts.matrices : block.matrix;
+    int const split = k_is_split ? split_of(params, part, place) : 0;
+    return {params.first_k_tile(split),
+            params.k_tiles(split),
             (block.row * params.cluster.m + place.m) * TileM,
             (block.column * params.cluster.n + place.n) * TileN,
-            params.one_a ? 0 : matrix,
-            params.one_b ? 0 : matrix};
+            params.broadcast_a ? 0 : matrix,
+            params.broadcast_b ? 0 : matrix};
   }
 
-  // The CTA's barriers. 1 to 3 are the epilogues'.
-  static constexpr int kAllConsumers = 4, kTurn = 5;  // and 6, of the second warpgroup
+  // Named barriers of the CTA; 1 to 3 are the epilogues'. kOrderBarrier + i: warpgroup i may multiply (ping-pong).
+  static constexpr int kAllConsumers = 4, kOrderBarrier = 5;
 
-  // Whether the cluster has another block, whose loads wait until sums have left the stages' memory.
-  static __device__ __forceinline__ bool stages_wait(Params const& params, int index) {
+  // Whether the cluster computes another block. Its loads overwrite the sums in the stages' memory.
+  static __device__ __forceinline__ bool another_block(Params const& params, int index) {
     return index + sm90::cluster_count() < params.raster.blocks;
   }
 
-  // Of the parts of k that meet in memory, or of those that a cluster has.
-  static __device__ __forceinline__ int part_number(Params const& params, int part, sm90::ClusterPlace const& place) {
+  // Which k range this CTA computes: of those that are added up through the workspace, or of its cluster's splits.
+  static __device__ __forceinline__ int split_of(Params const& params, int part, sm90::ClusterPlace const& place) {
     return params.parts.count > 1 ? part : place.split;
   }
 
-  // `kExchange`: sums go through shared memory, or to the parts' place. Two loops, because ptxas would serialise the
-  // wgmmas of one that has both ways out (C7511).
-  template <bool kExchange>
+  // `kThroughSmem`: sums go through shared memory, or to the workspace. There are two loops, because ptxas would
+  // serialise the wgmmas of a loop with both epilogues (C7511).
+  template <bool kThroughSmem>
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup) {
     sm90::ClusterShape const& cluster = params.cluster;
@@ -170,81 +174,84 @@ struct Kernel {
     sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
     Mainloop mainloop{shared, first_row, first_column, release};
     sm90::enter<kPdl>(cluster);
-    using Way = std::conditional_t<kExchange, SharedStore, Store>;
-    Way store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup,
-              {&params.c, shared + Layout::kBytes, !kExchange && params.boxes_c, params.one_c});
-    int turn = 0;
+    using StorePolicy = std::conditional_t<kThroughSmem, SharedStore, Store>;
+    StorePolicy store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup,
+                      {&params.c, shared + Layout::kBytes, !kThroughSmem && params.c_by_tma, params.broadcast_c});
+    int tile = 0;
     if (kPingpong && warpgroup == 1) {
-      sm90::let_go(kTurn, 256);  // the first tile is the other's
+      sm90::named_barrier_arrive(kOrderBarrier, 256);  // warpgroup 0 begins
     }
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
-      int const tiles = kExchange ? params.k_tiles(part_number(params, params.parts.of(index), place)) : params.k_each;
-      if (kPingpong && turn++ % 2 != warpgroup) {
-        mainloop.at.skip(tiles);
+      int const k_tiles =
+          kThroughSmem ? params.k_tiles(split_of(params, params.parts.of(index), place)) : params.k_each;
+      if (kPingpong && tile++ % 2 != warpgroup) {
+        mainloop.at.skip(k_tiles);
         continue;
       }
       if (params.epilogue.c != nullptr) {
-        int apart = index;
-        asm volatile("" : "+r"(apart));  // not to keep the block's place in registers until it is stored
-        sm90::Block const block(params.raster, apart);
+        int copy = index;
+        asm volatile("" : "+r"(copy));  // else the block's place would stay in registers until it is stored
+        sm90::Block const block(params.raster, copy);
         int const row = (block.row * cluster.m + place.m) * TileM + first_row;
         int const column = (block.column * cluster.n + place.n) * TileN + first_column;
-        if constexpr (kExchange) {
+        if constexpr (kThroughSmem) {
           store.prefetch_c(row, column, block.matrix);
         } else if constexpr (Store::kBarriers > 0) {
-          store.ask_for_c(row, column, block.matrix);
+          store.load_first_c(row, column, block.matrix);
         }
       }
       float sums[kRows][kColumns / 2];
       if constexpr (kPingpong) {
-        // Not before the other has seen all of its stages arrive: barriers tell a phase from the next one only.
-        sm90::meet(kTurn + warpgroup, 256);
-        mainloop.run(tiles, sums, [warpgroup] { sm90::let_go(kTurn + 1 - warpgroup, 256); });
+        // Begin only when the other warpgroup has seen all of its stages arrive: an mbarrier distinguishes a phase from
+        // the next one only.
+        sm90::named_barrier_sync(kOrderBarrier + warpgroup, 256);
+        mainloop.run(k_tiles, sums, [warpgroup] { sm90::named_barrier_arrive(kOrderBarrier + 1 - warpgroup, 256); });
       } else {
-        mainloop.run(tiles, sums, [] {});
+        mainloop.run(k_tiles, sums, [] {});
       }
       sm90::Block const block(params.raster, index);
       int const row = (block.row * cluster.m + place.m) * TileM + first_row;
       int const column = (block.column * cluster.n + place.n) * TileN + first_column;
-      if constexpr (kExchange) {
+      if constexpr (kThroughSmem) {
         if (params.parts.count > 1) {
-          TileSums::leave(params.parts.tile(block.row * cluster.m + place.m, block.column * cluster.n + place.n,
+          TileSums::store(params.parts.tile(block.row * cluster.m + place.m, block.column * cluster.n + place.n,
                                             block.matrix, TileSums::kCount),
                           threadIdx.x % TileSums::kThreads, sums);
           continue;
         }
       }
-      if constexpr (kExchange && kExchanges) {
-        sm90::meet(kAllConsumers, kConsumers * 128);  // nobody reads the stages any more
-        Exchange::lay_down(shared, sums);
+      if constexpr (kThroughSmem && kEpilogueThroughSmem) {
+        sm90::named_barrier_sync(kAllConsumers, kConsumers * 128);  // all products are done: the stages are free
+        ClusterReduction::store_sums(shared, sums);
         sm90::cluster_barrier();
-        constexpr int kPieces = kRows * Way::kPieces;
-        constexpr int kTogether = Exchange::together(Way::kQuads);
+        constexpr int kSubtiles = kRows * StorePolicy::kSubtiles;
+        constexpr int kTogether = ClusterReduction::together(StorePolicy::kColumnGroups);
 #pragma unroll 1
-        for (int first = place.split; first < kPieces; first += kTogether * cluster.splits) {
-          float values[kTogether][Way::kQuads * 4];
-          Exchange::template add<kTogether, Way::kQuads>(shared, first, cluster.splits, cluster, place, values);
+        for (int first = place.split; first < kSubtiles; first += kTogether * cluster.splits) {
+          float values[kTogether][StorePolicy::kColumnGroups * 4];
+          ClusterReduction::template reduce<kTogether, StorePolicy::kColumnGroups>(shared, first, cluster.splits,
+                                                                                   cluster, place, values);
 #pragma unroll
           for (int i = 0; i < kTogether; ++i) {
-            int const piece = first + i * cluster.splits;
-            if (piece < kPieces) {
-              int const piece_row = row + piece / Way::kPieces * 64;
-              int const piece_column = column + piece % Way::kPieces * Way::kColumns;
-              typename Way::Addends c;
-              c.fetch(params.epilogue, piece_row, piece_column, block.matrix);
-              store.store_any(values[i], c, piece_row, piece_column, block.matrix);
+            int const subtile = first + i * cluster.splits;
+            if (subtile < kSubtiles) {
+              int const subtile_row = row + subtile / StorePolicy::kSubtiles * 64;
+              int const subtile_column = column + subtile % StorePolicy::kSubtiles * StorePolicy::kColumns;
+              typename StorePolicy::Addends c;
+              c.load_all(params.epilogue, subtile_row, subtile_column, block.matrix);
+              store.store_any(values[i], c, subtile_row, subtile_column, block.matrix);
             }
           }
         }
-        if (stages_wait(params, index)) {
-          sm90::fence_async_proxy();  // TMA writes there next
+        if (another_block(params, index)) {
+          sm90::fence_async_proxy();  // TMA writes the stages next
           sm90::cluster_barrier();
         }
-      } else if constexpr (!kExchange) {
+      } else if constexpr (!kThroughSmem) {
         store.store(sums, row, column, block.matrix);
       }
     }
-    store.drain();
+    store.drain();  // finish
   }
 };
 

@@ -10,7 +10,7 @@
 
 namespace tilewright::gemm::stream {
 
-// How a kernel is launched.
+// What a launch checks and sets up.
 template <class Traits>
 struct Maker {
   using Args = tilewright_gemm_args;

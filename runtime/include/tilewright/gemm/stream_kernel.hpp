@@ -1,13 +1,13 @@
-// The `gemm` kernel of few rows for sm_90a: the caller's B is read once, straight into the registers from which
-// mma.sync multiplies it, without shared memory, TMA or barriers in between. Up to 8 rows, what takes the time is B's
-// way from HBM, and how soon its first bytes are asked for.
+// The `gemm` kernel for few rows on sm_90a: loads the caller's B once, straight into the registers of mma.sync, without
+// shared memory, TMA or barriers in between. With up to 8 rows, the time is B's way from HBM, and how soon its first
+// bytes are requested.
 //
-// A thread block computes 16 columns of D, or a cluster of them does, which divides k. Warps go through k in turn, some
-// hundred bytes of each of B's 16 rows at a time, and add their sums up in the order of the warps, so that the bits are
-// the same every time.
+// A thread block, or a cluster that divides k, computes 16 columns of D. Warps take the k of B's 16 rows round robin,
+// some hundred bytes at a time. Their sums are added up in the order of the warps, so that the bits are the same every
+// time.
 //
-// Which k an element is multiplied as is free, as long as A and B agree: a lane takes 16 bytes of a row where mma.sync
-// would have it take four pieces.
+// The order of k is free as long as A and B agree: a lane loads 16 bytes of a row where mma.sync's order of k would
+// need four loads.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ using sm90::Activation;
 struct Params {
   void const* a;                                                     // [m, k], k contiguous
   void const* b;                                                     // [n, k], k contiguous
-  int64_t row_bytes_a, row_bytes_b, matrix_bytes_a, matrix_bytes_b;  // from one to the next
+  int64_t row_bytes_a, row_bytes_b, matrix_bytes_a, matrix_bytes_b;  // strides
   int units;                                                         // of 16 bytes, in a row
-  int splits;                                                        // thread blocks of a cluster, that divide k
+  int splits;                                                        // thread blocks of a cluster, which divide k
   sm90::EpilogueParams epilogue;
 };
 
 namespace detail {
 
 // D[16, 8] += A[16, k] B[8, k]^T with 32 bytes of k. Lane l holds rows l/4 and l/4 + 8 of A and D, row l/4 of B, and
-// columns 2(l%4), 2(l%4) + 1 of D. FP8 is multiplied as FP16 (sm_90 has no mma.sync of it), so that its sums are exact
-// as those of the others.
+// columns 2(l%4), 2(l%4) + 1 of D. sm_90 has no mma.sync for FP8: it is multiplied as FP16, and its sums are as exact
+// as those of the other types.
 template <class A, class B>
 __device__ __forceinline__ void mma(float (&d)[4], uint32_t const (&a)[4], uint32_t const (&b)[2]) {
   asm volatile(
@@ -45,7 +45,7 @@ __device__ __forceinline__ void mma(float (&d)[4], uint32_t const (&a)[4], uint3
         "C"(sm90::detail::Shape<A::kBytes, false, false>::kDepth), "C"(A::kName), "C"(B::kName));
 }
 
-// 16 bytes that are read once, or (by every thread block) again.
+// Loads 16 bytes that no thread block reads again (load_once), or that every thread block reads (load_again).
 __device__ __forceinline__ uint4 load_once(char const* from) {
   uint4 v;
   asm volatile("ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -61,7 +61,7 @@ __device__ __forceinline__ uint4 load_again(char const* from) {
 
 }  // namespace detail
 
-// `ElementA` and `ElementB` are the caller's.
+// `ElementA` and `ElementB` are the types of the caller's operands; operands are swapped inside.
 template <class ElementA_, class ElementB_, class ElementD_, int Steps, Activation kActivation_, bool kPdl>
 struct Kernel {
   using ElementA = ElementA_;
@@ -71,7 +71,7 @@ struct Kernel {
   static constexpr Activation kActivation = kActivation_;
   static constexpr int kRows = 8, kColumns = 16;  // of D
   static constexpr int kWarps = 8, kThreads = kWarps * 32;
-  static constexpr int kUnits = Steps * 4;  // of a row, that a warp takes at a time
+  static constexpr int kUnits = Steps * 4;  // of a row that a warp takes at a time
   static constexpr int kSharedBytes = (kWarps + 1) * kColumns * kRows * 4;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
@@ -79,7 +79,7 @@ struct Kernel {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int const split = blockIdx.x % params.splits, matrix = blockIdx.y;
     int const group = lane / 4, first = static_cast<int>(blockIdx.x / params.splits) * kColumns;
-    // A row that is not there is one that is: its sums go nowhere.
+    // Rows outside of the matrix load the last row instead; their sums are not stored.
     int const high = min(first + group, epilogue.n - 1), low = min(first + group + 8, epilogue.n - 1);
     char const* const b = static_cast<char const*>(params.b) + matrix * params.matrix_bytes_b;
     char const* const b_high = b + high * params.row_bytes_b;
@@ -93,13 +93,13 @@ struct Kernel {
     float sum[4] = {};
     int const stride = kUnits * kWarps * params.splits;
     int start = (split * kWarps + warp) * kUnits;
-    // What the next instructions multiply is on its way while these are at work.
-    Loads here, next;
-    here.load(params, start, b_high, b_low, a);
+    // Double buffering: the loads of the next step run while this step is multiplied.
+    Loads current, next;
+    current.load(params, start, b_high, b_low, a);
     for (; start < params.units; start += 2 * stride) {
       next.load(params, start + stride, b_high, b_low, a);
-      here.multiply(sum);
-      here.load(params, start + 2 * stride, b_high, b_low, a);
+      current.multiply(sum);
+      current.load(params, start + 2 * stride, b_high, b_low, a);
       next.multiply(sum);
     }
     float* const sums = reinterpret_cast<float*>(memory);  // [warp][row][column] of D
@@ -129,7 +129,7 @@ struct Kernel {
           total += sm90::load_float_cluster(sm90::cluster_address(own, other));
         }
       }
-      sm90::cluster_barrier();  // nobody's shared memory goes before it is read
+      sm90::cluster_barrier();  // no CTA ends before its shared memory is read
     }
     if (split == 0 && row < kRows) {
       sm90::store_element<ElementD, kActivation>(epilogue, total, row, first + column, matrix);
@@ -137,7 +137,7 @@ struct Kernel {
   }
 
  private:
-  // What a warp takes of k at a time: zeros where there is none.
+  // The k that a warp takes at a time; zeros beyond k.
   struct Loads {
     uint4 x[Steps], y[Steps], z[Steps];
 
@@ -146,11 +146,11 @@ struct Kernel {
 #pragma unroll
       for (int step = 0; step < Steps; ++step) {
         int const unit = start + step * 4 + static_cast<int>(threadIdx.x) % 4;
-        bool const there = unit < params.units;
+        bool const exists = unit < params.units;
         int64_t const at = int64_t(unit) * 16;
-        x[step] = there ? detail::load_once(b_high + at) : uint4{};
-        y[step] = there ? detail::load_once(b_low + at) : uint4{};
-        z[step] = there ? detail::load_again(a + at) : uint4{};
+        x[step] = exists ? detail::load_once(b_high + at) : uint4{};
+        y[step] = exists ? detail::load_once(b_low + at) : uint4{};
+        z[step] = exists ? detail::load_again(a + at) : uint4{};
       }
     }
 

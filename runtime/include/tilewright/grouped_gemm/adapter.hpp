@@ -10,7 +10,8 @@ namespace tilewright::grouped_gemm {
 
 using sm90::ceil_div;
 
-// Of each group's part of k, the maps of A and B: their rows are as long as its k. One thread to a group.
+// Writes the tensor maps of A and B for each group's part of k, in which rows are as long as the group's k. One thread
+// writes the two maps of one group.
 template <class Traits>
 __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const* address_a, char const* address_b,
                             int rows_a, int rows_b, int const* sizes, int groups, int k, int unit, CUtensorMap* maps) {
@@ -20,9 +21,9 @@ __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const
   }
   int start = 0;
   for (int before = 0; before < group; ++before) {
-    start += size_of_part(sizes[before], k - start, unit);
+    start += size_of_group(sizes[before], k - start, unit);
   }
-  int const size = size_of_part(sizes[group], k - start, unit);
+  int const size = size_of_group(sizes[group], k - start, unit);
   if (size > 0) {
     maps[group * 2] = a;
     maps[group * 2 + 1] = b;
@@ -31,14 +32,14 @@ __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const
   }
 }
 
-// How a kernel is launched.
+// What a launch checks and sets up.
 template <class Traits>
 struct Maker {
   using Args = tilewright_grouped_gemm_args;
   using Kernel = typename Traits::Kernel;
   static constexpr bool kSwapped = Kernel::kSwapped;
   static constexpr int kElementBytes = Kernel::ElementA::kBytes;
-  static constexpr int kVector = 16 / kElementBytes;  // elements of A and B that TMA's alignment wants
+  static constexpr int kVector = 16 / kElementBytes;  // elements of A and B in 16 bytes, TMA's alignment
   static constexpr int kVectorD = 16 / Kernel::ElementD::kBytes;
   static constexpr int kTileK = Kernel::kTileBytesK / kElementBytes;
   // Whether the caller's operands are MN-major.
@@ -46,13 +47,13 @@ struct Maker {
   static constexpr bool kMnB = kSwapped ? Kernel::kMnA : Kernel::kMnB;
   static int k_tiles(Args const& args) { return ceil_div(args.k, kTileK); }
 
-  // CTAs of a cluster whose tiles lie below each other in D.
+  // How many CTAs of a cluster compute tiles that lie below each other in D, and side by side.
   static int down(sm90::ClusterShape const& cluster) { return kSwapped ? cluster.n : cluster.m; }
   static int across(sm90::ClusterShape const& cluster) { return kSwapped ? cluster.m : cluster.n; }
 
-  // Sums to which C is added as 16-bit elements go through shared memory too, where a loop over pieces costs no
-  // registers.
-  static bool exchanges(Args const& args, sm90::ClusterShape const& cluster) {
+  // Whether sums go through shared memory: those of a split k, and those to which a C of 16-bit elements is added,
+  // because a loop over subtiles there costs no registers.
+  static bool epilogue_through_smem(Args const& args, sm90::ClusterShape const& cluster) {
     return cluster.splits > 1 || (args.c != nullptr && Kernel::Store::kBoxes);
   }
 
@@ -66,17 +67,17 @@ struct Maker {
                        args.row_alignment > 0 && args.n % kVectorD == 0 && (kMnA ? args.m : args.k) % kVector == 0 &&
                        (kMnB ? args.n : args.k) % kVector == 0;
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    bool const parts = !by_k || (Kernel::kParts && cluster.splits == 1 && args.k % kTileK == 0);
-    // TMA reads rows' factors from multiples of 16 bytes on.
-    bool const begins = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
-    bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !exchanges(args, cluster));
-    // Threads store whole 16 bytes, on one side of what is skipped.
+    bool const k_groups = !by_k || (Kernel::kGroupsOfK && cluster.splits == 1 && args.k % kTileK == 0);
+    // TMA reads scale factors of rows from addresses that are multiples of 16 bytes.
+    bool const starts = args.grouping != TILEWRIGHT_GROUPING_ENDS || !Kernel::kScaled || args.row_alignment % 4 == 0;
+    bool const splits = cluster.splits <= k_tiles(args) && (Kernel::kSplits || !epilogue_through_smem(args, cluster));
+    // Threads store 16 bytes at a time, which must not cross a gap.
     int const head = args.head_left + args.head_right;
     bool const heads =
         args.head_gap == 0 || (args.head_gap > 0 && Kernel::Store::kBoxes && args.c == nullptr && args.head_left >= 0 &&
                                args.head_right >= 0 && head > 0 && args.n % head == 0 &&
                                (args.head_left | args.head_right | args.head_gap) % kVectorD == 0);
-    return sizes && heads && sm90::legal(args.tactic, cluster) && parts && begins && splits &&
+    return sizes && heads && sm90::legal(args.tactic, cluster) && k_groups && starts && splits &&
            aligned(args.ld_a, args.batch_stride_a, kVector) && aligned(args.ld_b, args.batch_stride_b, kVector) &&
            aligned(args.ld_d, args.batch_stride_d, kVectorD) &&
            (Kernel::kRowScales != Scales::kRows || aligned(args.ld_scale_a, args.batch_stride_scale_a, 4)) &&
@@ -85,7 +86,7 @@ struct Maker {
                INT32_MAX;
   }
 
-  // The maps of parts of k. Those of a split k meet in shared memory.
+  // Tensor maps of groups that divide k. Sums of a split k are added up in shared memory and need no workspace.
   static int64_t workspace_bytes(Args const& args) {
     bool const maps = Kernel::kOwnMaps && args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     return maps ? int64_t(args.groups) * 2 * sizeof(CUtensorMap) : 0;
@@ -97,9 +98,10 @@ struct Maker {
     constexpr int kD = Kernel::ElementD::kBytes;
     sm90::ClusterShape const& cluster = launching.cluster;
     params = {};
-    bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
+    bool const own_rows = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    int const batch = own ? args.groups : 1, batch_b = by_k ? 1 : args.groups, batch_d = by_k ? args.groups : batch;
+    int const batch = own_rows ? args.groups : 1, batch_b = by_k ? 1 : args.groups,
+              batch_d = by_k ? args.groups : batch;
     int const k_blocks = ceil_div(args.k, sm90::kScaleBlock);
     sm90::Matrices const caller_a{args.a,
                                   int64_t(kMnA ? args.m : args.k) * kElementBytes,
@@ -114,25 +116,25 @@ struct Maker {
                                   args.ld_b * kElementBytes,
                                   args.batch_stride_b * kElementBytes};
     sm90::Matrices const d{args.d, int64_t(args.n) * kD, args.m, batch_d, args.ld_d * kD, args.batch_stride_d * kD};
-    // Columns of factors are rows to TMA.
+    // TMA's rows are columns of scale factors: those of one block of k.
     sm90::Matrices const scales_a{args.scale_a, int64_t(args.m) * 4, k_blocks,
                                   batch,        args.ld_scale_a * 4, args.batch_stride_scale_a * 4};
     sm90::Matrices const scales_b{args.scale_b, int64_t(args.n) * 4, k_blocks,
                                   batch_b,      args.ld_scale_b * 4, args.batch_stride_scale_b * 4};
 
-    // Of an MN-major operand, slices of the 64 of k that a box has.
+    // A multicast slice divides the tile's rows; for an MN-major operand, the 64 of k in a box.
     params.divide(cluster, Kernel::kMnA ? 64 : Kernel::TileM, Kernel::kMnB ? 64 : Kernel::TileN, k_tiles(args));
-    params.exchanges = exchanges(args, cluster);
+    params.epilogue_through_smem = epilogue_through_smem(args, cluster);
     params.groups = groups_of(args, cluster, launching);
     params.heads = {sm90::Divisor(args.head_gap > 0 ? args.head_left + args.head_right : 1), args.head_right,
                     args.head_gap, args.head_gap > 0};
-    // What one column (row) of tiles reads once need not stay in L2.
+    // An operand that one column (row) of tiles reads only once need not stay in L2.
     bool const a_again = params.groups.columns > 1 || (caller_a.one() && batch > 1);
     bool const b_again = args.m > Kernel::kTileRows * down(cluster) || (caller_b.one() && batch_b > 1);
     bool const writes = mostly_writes(args, caller_a, caller_b, d);
     cudaError_t error = kSwapped ? sm90::encode_operands(params, caller_b, caller_a, b_again, a_again, writes)
                                  : sm90::encode_operands(params, caller_a, caller_b, a_again, b_again, writes);
-    params.one_a = caller_a.one(), params.one_b = caller_b.one();  // the caller's
+    params.broadcast_a = caller_a.one(), params.broadcast_b = caller_b.one();  // the caller's
     set_epilogue(args, params.epilogue);
     if (Kernel::kColumnScales == Scales::kBlocks) {
       (kSwapped ? params.blocks_a : params.blocks_b) = block_scales(args);
@@ -163,22 +165,24 @@ struct Maker {
     }
     if constexpr (Kernel::kOwnMaps) {
       if (error == cudaSuccess) {
-        error = make_parts(args, launching, params);
+        error = make_group_maps(args, launching, params);
       }
     }
     return error;
   }
 
  private:
-  // Whether D, and C, are many times the bytes of the operands, as far as the host knows.
+  // Whether D and C have at least four times the bytes of the operands, as far as the host knows.
   static bool mostly_writes(Args const& args, sm90::Matrices const& a, sm90::Matrices const& b,
                             sm90::Matrices const& d) {
-    auto const bytes = [](sm90::Matrices const& one) { return one.row_bytes * one.rows * one.batch; };
+    auto const bytes = [](sm90::Matrices const& matrices) {
+      return matrices.row_bytes * matrices.rows * matrices.batch;
+    };
     return args.grouping != TILEWRIGHT_GROUPING_ROWS_VALID &&
            bytes(d) * (args.c != nullptr ? 2 : 1) >= 4 * (bytes(a) + bytes(b));
   }
 
-  // D = sum + C, of one type.
+  // D = sum + C, both of D's type.
   static void set_epilogue(Args const& args, sm90::EpilogueParams& epilogue) {
     epilogue.c = args.c, epilogue.d = args.d;
     epilogue.ld_c = args.ld_c, epilogue.ld_d = args.ld_d;
@@ -189,7 +193,7 @@ struct Maker {
     epilogue.type_c = Kernel::ElementD::kAddend;
   }
 
-  // Where B's factors of 128x128 are.
+  // Where B's scale factors of 128x128 blocks lie.
   static sm90::BlockScales block_scales(Args const& args) {
     bool const k_major = args.scales_k_major != 0;
     return {args.scale_b,
@@ -200,8 +204,9 @@ struct Maker {
             ceil_div(args.k, sm90::kScaleBlock)};
   }
 
-  // The maps of each group's part, as those of all of k, which `params` has.
-  static cudaError_t make_parts(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
+  // Enqueues `write_parts`, which derives each group's maps from those of all of k in `params`.
+  static cudaError_t make_group_maps(Args const& args, sm90::Launching const& launching,
+                                     typename Kernel::Params& params) {
     if (args.grouping != TILEWRIGHT_GROUPING_K_SIZES) {
       return cudaSuccess;
     }
@@ -210,12 +215,12 @@ struct Maker {
     auto const *const a = static_cast<char const*>(args.a), *const b = static_cast<char const*>(args.b);
     write_parts<Traits><<<ceil_div(args.groups, kThreads), kThreads, 0, launching.stream>>>(
         params.a, params.b, kSwapped ? b : a, kSwapped ? a : b, kSwapped ? args.n : args.m, kSwapped ? args.m : args.n,
-        args.group_k, args.groups, args.k, params.groups.unit, maps);
-    params.parts = maps;
+        args.group_k, args.groups, args.k, params.groups.k_unit, maps);
+    params.group_maps = maps;
     return cudaGetLastError();
   }
 
-  // Blocks of tiles that there may be, whatever the groups are.
+  // An upper bound of the blocks of tiles, whatever the groups are.
   static int64_t most_blocks(Args const& args, Groups const& groups, int rows) {
     switch (args.grouping) {
       case TILEWRIGHT_GROUPING_ROWS_VALID:
@@ -227,22 +232,23 @@ struct Maker {
     }
   }
 
-  // Where the host knows the blocks, and they take long, clusters that start late compute the last ones: a start takes
-  // 2.5 us on an H200, and SMs that compute as many tiles each end up to 8 % apart. One turn of 44 is as good as three.
+  // Where the host knows the blocks and they take long, clusters that start late compute the last blocks: a start takes
+  // 2.5 us on an H200, and SMs that compute equally many tiles end up to 8 % apart. One round of 44 for late clusters
+  // is as good as three.
   static sm90::Shares shares_of(Args const& args, Groups const& groups, int rows, sm90::Launching const& launching) {
-    constexpr int kLateTurns = 1;                              // of all clusters
-    constexpr int64_t kLongTile = 12'000, kLongRun = 450'000;  // clocks of the tensor cores
+    constexpr int kLateRounds = 1;  // rounds of all standing clusters that are left to late ones
+    constexpr int64_t kLongTile = 12'000, kLongRun = 450'000;  // clocks of the tensor cores: a tile's, a cluster's
     int64_t const blocks = most_blocks(args, groups, rows);
     int const standing = static_cast<int>(blocks < launching.at_once ? blocks : launching.at_once);
-    int const turns = static_cast<int>(blocks / standing);
+    int const rounds = static_cast<int>(blocks / standing);
     bool const by_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
     int64_t const bytes_k = int64_t(by_k ? args.k / args.groups : args.k) * kElementBytes;
     int64_t const clocks = bytes_k * Kernel::TileM * Kernel::TileN / 4096;
     bool const unknown = args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID || args.grouping == TILEWRIGHT_GROUPING_ENDS;
-    if (unknown || !launching.all || turns <= kLateTurns || clocks < kLongTile || turns * clocks < kLongRun) {
+    if (unknown || !launching.all || rounds <= kLateRounds || clocks < kLongTile || rounds * clocks < kLongRun) {
       return {standing, standing, groups.raster.blocks};
     }
-    int const in_turns = (turns - kLateTurns) * standing;
+    int const in_turns = (rounds - kLateRounds) * standing;
     return {standing + groups.raster.blocks - in_turns, standing, in_turns};
   }
 
@@ -254,7 +260,7 @@ struct Maker {
                     : args.grouping == TILEWRIGHT_GROUPING_K_SIZES ? args.group_k
                                                                    : args.rows_valid;
     groups.k = args.k;
-    groups.unit = kTileK;
+    groups.k_unit = kTileK;
     groups.zeroes = args.zero_padding != 0;
     groups.groups = args.groups;
     groups.rows = args.m;
@@ -263,11 +269,12 @@ struct Maker {
     groups.columns = ceil_div(args.n, Kernel::kTileColumns * across(cluster));
     int64_t const high = int64_t(Kernel::kTileRows) * down(cluster);
     int64_t const wide = int64_t(Kernel::kTileColumns) * across(cluster);
-    bool const given = args.tactic.raster != TILEWRIGHT_RASTER_HEURISTIC;
-    groups.high = given ? args.tactic.swizzle : sm90::Raster::best_group(rows, launching.at_once, high, wide);
+    bool const raster_given = args.tactic.raster != TILEWRIGHT_RASTER_HEURISTIC;
+    groups.swizzle =
+        raster_given ? args.tactic.swizzle : sm90::Raster::best_swizzle(rows, launching.at_once, high, wide);
     bool const known = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    groups.raster = sm90::Raster(rows, groups.columns, known ? args.groups : 1, groups.high,
-                                 !given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
+    groups.raster = sm90::Raster(rows, groups.columns, known ? args.groups : 1, groups.swizzle,
+                                 !raster_given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
     groups.shares = shares_of(args, groups, rows, launching);
     return groups;
   }

@@ -1,4 +1,4 @@
-// Scale factors of blocks of 128x128, on their way from memory into the stages, by a warp of the producer's.
+// Loads scale factors of 128x128 blocks from global memory into the stages, by a warp of the producer.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,25 @@
 
 namespace tilewright::grouped_gemm {
 
-// The factors of a tile's blocks, of 32 blocks of k at a time: each lane of a warp holds one's, and has asked for
-// that of 32 further on. A stage waits for no memory but its own.
+// The scale factors of a tile, 32 blocks of k at a time: each lane holds those of one block of k, and has already
+// issued the load of those 32 blocks further on. So no stage waits for global memory, except the first.
 template <class Layout, int Boxes>
 struct BlockFactors {
   static_assert(32 % Boxes == 0);
   sm90::BlockScales const& blocks;
-  int matrix, row, k;  // block of k, of the first stage
-  float held[Layout::kBlocks + 1], next[Layout::kBlocks + 1];
+  int matrix, row, k;  // `k`: the first stage's first block of 128 of k
+  float current[Layout::kBlocks + 1], next[Layout::kBlocks + 1];
 
   __device__ __forceinline__ BlockFactors(sm90::BlockScales const& scales, int of_matrix, int first_row, int first_k)
       : blocks(scales), matrix(of_matrix), row(first_row), k(first_k) {
     if constexpr (Layout::kBlocks > 0) {
-      ask(0);
+      prefetch(0);
     }
   }
 
-  // Of 32 blocks, from `from` on, behind the first stage's. The last stage may reach beyond k.
-  __device__ __forceinline__ void ask(int from) {
+  // Issues the loads for 32 blocks of k that begin `from` blocks after the first stage's. Clamped to k, because the
+  // last stage may reach beyond it.
+  __device__ __forceinline__ void prefetch(int from) {
     int64_t const block = min(k + from + static_cast<int>(threadIdx.x) % 32, blocks.k - 1);
 #pragma unroll
     for (int i = 0; i < Layout::kBlocks; ++i) {
@@ -33,20 +34,21 @@ struct BlockFactors {
     }
   }
 
-  // Those of a stage whose first block is number `from`, to its memory: each box by a lane, which tells the barrier.
+  // Stores the factors of a stage, whose first block is number `from`, to shared memory. One lane stores those of each
+  // box and arrives at the stage's barrier.
   __device__ __forceinline__ void store(uint32_t shared, int stage, uint32_t full, int from) {
     if (from % 32 == 0) {
 #pragma unroll
       for (int i = 0; i < Layout::kBlocks; ++i) {
-        held[i] = next[i];
+        current[i] = next[i];
       }
-      ask(from + 32);
+      prefetch(from + 32);
     }
     int const lane = threadIdx.x % 32, box = lane - from % 32;
     if (box >= 0 && box < Boxes) {
 #pragma unroll
       for (int i = 0; i < Layout::kBlocks; ++i) {
-        sm90::store_float(Layout::blocks(shared, stage, box) + i * 4, held[i]);
+        sm90::store_float(Layout::blocks(shared, stage, box) + i * 4, current[i]);
       }
       sm90::barrier_arrive(full);
     }

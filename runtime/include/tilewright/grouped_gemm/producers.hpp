@@ -1,10 +1,10 @@
-// What the producer's warps do: one loads operands, one their scale factors, and another finds out which tiles there
-// are, so that no load waits for another's addresses.
+// What the producer's warps do: one loads operands, one loads their scale factors, and one schedules tiles, so that no
+// load waits for the loads that tell its address.
 #pragma once
 
 #include <cstdint>
 
-#include "tilewright/grouped_gemm/begin.hpp"
+#include "tilewright/grouped_gemm/cta_tile.hpp"
 #include "tilewright/grouped_gemm/block_factors.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/grouped_gemm/work.hpp"
@@ -16,63 +16,67 @@
 
 namespace tilewright::grouped_gemm {
 
-// `Kernel` is that of kernel.hpp.
+// `Kernel` is kernel.hpp's.
 template <class Kernel>
 struct Producers {
   using Params = typename Kernel::Params;
   using Layout = typename Kernel::Layout;
-  using Begin = grouped_gemm::Begin<Kernel>;
+  using CtaTile = grouped_gemm::CtaTile<Kernel>;
   static constexpr int Boxes = Kernel::Boxes, Stages = Kernel::Stages;
   static constexpr bool kSwapped = Kernel::kSwapped;
 
-  // By each warp. `exchanges`: parts of a split k meet in the stages' memory.
+  // Called by each of the producer's warps. `epilogue_through_smem`: consumers use the stages' memory between two
+  // tiles.
   static __device__ __forceinline__ void run(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                             bool loading_warp, bool exchanges) {
+                                             bool loading_warp, bool epilogue_through_smem) {
     int const warp = threadIdx.x / 32 - Kernel::kConsumers * 4;
     if (loading_warp) {
-      load(params, shared, place, exchanges);
+      load(params, shared, place, epilogue_through_smem);
     } else if (warp == 1) {
-      decide(params, shared, place, exchanges);
+      schedule(params, shared, place, epilogue_through_smem);
     } else if (Kernel::kScaled && warp == 2) {
-      load_scales(params, shared, place, exchanges);
-    } else if (exchanges) {
+      load_scales(params, shared, place, epilogue_through_smem);
+    } else if (epilogue_through_smem) {
       idle(shared);
     }
   }
 
  private:
-  // For each tile: all threads of the cluster meet when its sums lie in the stages' memory, and when they have been
-  // read.
-  static __device__ __forceinline__ void let_exchange() {
+  // For each tile, all threads of the cluster synchronise twice: when its sums lie in the stages' memory, and when they
+  // have been read.
+  static __device__ __forceinline__ void wait_for_reduction() {
     sm90::cluster_barrier();
     sm90::cluster_barrier();
   }
 
-  static __device__ __forceinline__ void decide(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                                bool exchanges) {
-    typename Kernel::Work work(params.groups, params.groups.shares.of(sm90::cluster_index()),
-                               kSwapped ? params.cluster.n : params.cluster.m, kSwapped ? place.n : place.m);
+  // Sends the CTA's tiles to the other warps.
+  static __device__ __forceinline__ void schedule(Params const& params, uint32_t shared,
+                                                  sm90::ClusterPlace const& place, bool epilogue_through_smem) {
+    typename Kernel::TileScheduler scheduler(params.groups, params.groups.shares.of(sm90::cluster_index()),
+                                             kSwapped ? params.cluster.n : params.cluster.m,
+                                             kSwapped ? place.n : place.m);
     TileQueue queue(shared + Kernel::kQueueAt);
-    bool const tells = sm90::elect_one();
+    bool const leader = sm90::elect_one();
     Tile tile;
-    while (work.next(tile)) {
-      if (tells) {
+    while (scheduler.next(tile)) {
+      if (leader) {
         queue.push(tile);
       }
       __syncwarp();
-      if (exchanges) {
-        let_exchange();
+      if (epilogue_through_smem) {
+        wait_for_reduction();
       }
     }
-    if (tells) {
+    if (leader) {
       tile.flags = Tile::kEnd;
       queue.push(tile);
     }
     __syncwarp();
   }
 
+  // Loads operands.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                              bool exchanges) {
+                                              bool epilogue_through_smem) {
     sm90::ClusterShape const& cluster = params.cluster;
     sm90::OperandLoads loads(params, place);
     typename Kernel::Producer producer{shared};
@@ -80,18 +84,19 @@ struct Producers {
     Tile tile;
     for (; queue.wait(tile); queue.pop(tile)) {
       if (sm90::elect_one()) {
-        Begin const begin(params, place, tile);
-        bool const own_maps = Kernel::kOwnMaps && Begin::by_k(params);
-        if (own_maps && begin.tiles > 0) {
-          loads.a.map = params.parts + tile.group * 2, loads.b.map = loads.a.map + 1;
+        CtaTile const cta_tile(params, place, tile);
+        bool const own_maps = Kernel::kOwnMaps && CtaTile::groups_divide_k(params);
+        if (own_maps && cta_tile.k_tiles > 0) {
+          loads.a.map = params.group_maps + tile.group * 2, loads.b.map = loads.a.map + 1;
           sm90::acquire_map(loads.a.map), sm90::acquire_map(loads.b.map);
         }
         producer.run(cluster, loads,
-                     {own_maps ? 0 : begin.k, begin.tiles, begin.a_row, begin.b_row, begin.a_matrix, begin.b_matrix});
+                     {own_maps ? 0 : cta_tile.first_k_tile, cta_tile.k_tiles, cta_tile.a_row, cta_tile.b_row,
+                      cta_tile.a_matrix, cta_tile.b_matrix});
       }
       __syncwarp();
-      if (exchanges) {
-        let_exchange();
+      if (epilogue_through_smem) {
+        wait_for_reduction();
       }
     }
     if (cluster.size() > 1 && sm90::elect_one()) {
@@ -99,26 +104,26 @@ struct Producers {
     }
   }
 
-  // A stage's scale factors, which are on their way beside its operands.
+  // Loads the scale factors of each stage, beside the warp that loads its operands.
   static __device__ __forceinline__ void load_scales(Params const& params, uint32_t shared,
-                                                     sm90::ClusterPlace const& place, bool exchanges) {
-    bool const leads = sm90::elect_one();
+                                                     sm90::ClusterPlace const& place, bool epilogue_through_smem) {
+    bool const leader = sm90::elect_one();
     sm90::Position<Stages> at{};
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;
     for (; queue.wait(tile); queue.pop(tile)) {
-      Begin const begin(params, place, tile);
-      constexpr bool kOfA = Kernel::kOwnScalesA == sm90::Scales::kBlocks;  // else of B, if there are any
+      CtaTile const cta_tile(params, place, tile);
+      constexpr bool kOfA = Kernel::kOwnScalesA == sm90::Scales::kBlocks;  // else B's, if any are of 128x128
       BlockFactors<Layout, Boxes> blocks(kOfA ? params.blocks_a : params.blocks_b,
-                                         kOfA ? begin.a_matrix : begin.b_matrix, kOfA ? begin.a_row : begin.b_row,
-                                         begin.k * Boxes);
+                                         kOfA ? cta_tile.a_matrix : cta_tile.b_matrix,
+                                         kOfA ? cta_tile.a_row : cta_tile.b_row, cta_tile.first_k_tile * Boxes);
 #pragma unroll 1
-      for (int i = 0; i < begin.tiles; ++i) {
+      for (int i = 0; i < cta_tile.k_tiles; ++i) {
         uint32_t const full = Layout::full(shared, at.stage);
         sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
-        if (Layout::kScaleBytes > 0 && leads) {
+        if (Layout::kScaleBytes > 0 && leader) {
           sm90::barrier_expect(full, Layout::kScaleBytes);
-          load_rows(params, shared, begin, at.stage, full, (begin.k + i) * Boxes);
+          load_row_scales(params, shared, cta_tile, at.stage, full, (cta_tile.first_k_tile + i) * Boxes);
         }
         if constexpr (Layout::kBlocks > 0) {
           blocks.store(shared, at.stage, full, i * Boxes);
@@ -126,30 +131,31 @@ struct Producers {
         at.next();
       }
       __syncwarp();
-      if (exchanges) {
-        let_exchange();
+      if (epilogue_through_smem) {
+        wait_for_reduction();
       }
     }
   }
 
-  // The factors of rows of a stage, whose first block of k is `k`.
-  static __device__ __forceinline__ void load_rows(Params const& params, uint32_t shared, Begin const& begin, int stage,
-                                                   uint32_t full, int k) {
+  // Loads a stage's scale factors of rows. `k`: the first block of 128 of k.
+  static __device__ __forceinline__ void load_row_scales(Params const& params, uint32_t shared, CtaTile const& cta_tile,
+                                                         int stage, uint32_t full, int k) {
     if constexpr (Kernel::kOwnScalesA == sm90::Scales::kRows) {
-      sm90::copy_box(Layout::scales_a(shared, stage), &params.scales_a, full, begin.a_row, k, begin.a_matrix,
+      sm90::copy_box(Layout::scales_a(shared, stage), &params.scales_a, full, cta_tile.a_row, k, cta_tile.a_matrix,
                      params.policy_a);
     }
     if constexpr (Kernel::kOwnScalesB == sm90::Scales::kRows) {
-      sm90::copy_box(Layout::scales_b(shared, stage), &params.scales_b, full, begin.b_row, k, begin.b_matrix,
+      sm90::copy_box(Layout::scales_b(shared, stage), &params.scales_b, full, cta_tile.b_row, k, cta_tile.b_matrix,
                      params.policy_b);
     }
   }
 
+  // A warp without loads: takes part in the cluster's barriers alone.
   static __device__ __forceinline__ void idle(uint32_t shared) {
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;
     for (; queue.wait(tile); queue.pop(tile)) {
-      let_exchange();
+      wait_for_reduction();
     }
   }
 };

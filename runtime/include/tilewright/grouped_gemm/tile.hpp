@@ -1,4 +1,4 @@
-// A tile of D as the warps of a CTA tell it each other, and what becomes of its rows and columns.
+// A tile of D as one warp of a CTA describes it to the others, and what happens to each of its rows and columns.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,54 @@
 
 namespace tilewright::grouped_gemm {
 
-// Columns of D that are skipped: `gap` of them behind the first `left` of each head of left + right columns.
+// Columns of D that the product skips. The product's columns come in heads of `left` + `right` columns. In D, `gap`
+// columns that stay untouched follow the first `left` columns of each head.
 struct Heads {
-  sm90::Divisor head;
-  int right, gap;
-  bool skipped;  // whether there are such
+  sm90::Divisor head;  // left + right
+  int right, gap;      // columns
+  bool skipped;        // whether D has such gaps
 
+  // The column of D that holds column `n` of the product.
   __device__ __forceinline__ int column(int n) const { return skipped ? n + head.divide(n + right) * gap : n; }
 };
 
 // A tile of D, in the caller's terms: rows of A, columns of B.
 struct Tile {
-  int row, column;
-  int matrix, group;  // of A and D; of B
-  int end;            // rows from here on are not the group's; of a part of k: its units
-  int cleared;        // of these, those before here are padding that may be written; the first of those units
-  uint32_t parts;     // bits: those of the tile's 64 rows of which some are the group's
+  // Which rows the tile stores and zeroes.
+  struct Rows {
+    int end;          // rows starting here do not belong to the group
+    int cleared_end;  // rows from `end` to here are padding that may be zeroed
+  };
+  // The group's part of k, where groups divide k: in k tiles.
+  struct KRange {
+    int count, first;
+  };
+
+  int row, column;  // `row`: the first. `column`: which of the blocks of columns that a cluster computes at once
+  int matrix;       // of A and of D
+  int group;        // which matrix of B
+  union {
+    Rows rows;       // unless groups divide k
+    KRange k_tiles;  // where groups divide k (TILEWRIGHT_GROUPING_K_SIZES): kEvery is set, no row is asked about
+  };
+  uint32_t row_slices;  // mask of the tile's 64-row slices that hold at least one row of the group
   uint32_t flags;
 
-  // That all rows are the group's; that none is left as it is in D; that padding is to be written; that each row has
-  // its group in `group_of_row`; that there is no further tile; that no row is a group's.
-  static constexpr uint32_t kEvery = 1, kNoneLeft = 2, kClears = 4, kIndexed = 8, kEnd = 16, kPadding = 32;
-  static constexpr int kBytes = 32;
+  static constexpr uint32_t kEvery = 1;     // every row of the tile belongs to the group
+  static constexpr uint32_t kNoneLeft = 2;  // every row is stored or zeroed: TMA may store the whole tile
+  static constexpr uint32_t kClears = 4;    // with kIndexed: rows of padding are zeroed
+  static constexpr uint32_t kIndexed = 8;   // `group_of_row` says each row's group
+  static constexpr uint32_t kEnd = 16;      // this is no tile: the queue ends here
+  static constexpr uint32_t kPadding = 32;  // no tile that the cluster computes at once holds a row of the group
+  static constexpr int kBytes = 32;         // in the queue
 
   __device__ __forceinline__ bool is(uint32_t flag) const { return (flags & flag) != 0; }
 };
 
-// What becomes of a tile's rows (sm90/row_fate.hpp).
-struct RowsOf {
+// What happens to each row of a tile: the grouped counterpart of sm90::EveryRow (sm90/row_fate.hpp).
+struct TileRowFates {
   Tile const& tile;
-  int const* index;
+  int const* index;  // group_of_row, where the tile is kIndexed
   int groups;
   Heads const& heads;
 
@@ -47,7 +65,7 @@ struct RowsOf {
   __device__ __forceinline__ bool none_left() const { return tile.is(Tile::kNoneLeft) && !heads.skipped; }
   __device__ __forceinline__ int column(int n) const { return heads.column(n); }
   __device__ __forceinline__ sm90::RowFate operator()(int row) const {
-    bool own = row < tile.end, padding = row < tile.cleared;
+    bool own = row < tile.rows.end, padding = row < tile.rows.cleared_end;
     if (tile.is(Tile::kIndexed)) {
       int const group = own ? __ldg(index + row) : groups - 1;
       padding = static_cast<uint32_t>(group) >= static_cast<uint32_t>(groups) && tile.is(Tile::kClears);
@@ -57,50 +75,50 @@ struct RowsOf {
   }
 };
 
-// Tiles on their way from the warp that decides to those that load and multiply. As many as may be ahead of what is
-// multiplied: a tile may have less k than the ring has stages.
+// A ring in shared memory through which the scheduler warp sends tiles to the warps that load and multiply. Its slots
+// bound how many tiles the loads can be ahead of the products; a tile may have less k than the ring has stages.
 class TileQueue {
  public:
   static constexpr int kSlots = 8, kBytes = kSlots * (Tile::kBytes + 16);
 
   __device__ __forceinline__ explicit TileQueue(uint32_t memory) : memory_(memory) {}
 
-  // Initialises the mbarriers of slot `slot`, which `readers` warps read. One thread does so for every slot.
+  // Initialises the mbarriers of slot `slot`, which `readers` warps read. One thread calls it for every slot.
   static __device__ __forceinline__ void start(uint32_t memory, int slot, int readers) {
     sm90::barrier_init(full(memory, slot), 1);
     sm90::barrier_init(empty(memory, slot), readers);
   }
 
-  // By one thread.
+  // Called by one thread: waits for a free slot and writes `tile` to it.
   __device__ __forceinline__ void push(Tile const& tile) {
     sm90::barrier_wait(empty(memory_, at_.stage), at_.phase ^ 1);
     uint32_t const to = memory_ + at_.stage * Tile::kBytes;
     sm90::store_words(to, tile.row, tile.column, tile.matrix, tile.group);
-    sm90::store_words(to + 16, tile.end, tile.cleared, tile.parts, tile.flags);
+    sm90::store_words(to + 16, tile.rows.end, tile.rows.cleared_end, tile.row_slices, tile.flags);
     sm90::barrier_arrive(full(memory_, at_.stage));
     at_.next();
   }
 
-  // By whole warps: waits for the next tile. False where there is none.
+  // Called by whole warps: waits for the next tile and reads it. Returns false at the end of the queue.
   __device__ __forceinline__ bool wait(Tile& tile) const {
     sm90::barrier_wait(full(memory_, at_.stage), at_.phase);
     read(tile);
     return !tile.is(Tile::kEnd);
   }
 
-  // The tile that was waited for: what is read again need not be kept in registers.
+  // Reads the current tile again, so that no registers hold it during the main loop.
   __device__ __forceinline__ void read(Tile& tile) const {
     uint32_t const from = memory_ + at_.stage * Tile::kBytes;
     uint32_t words[8];
     sm90::load_words(from, reinterpret_cast<uint32_t (&)[4]>(words[0]));
     sm90::load_words(from + 16, reinterpret_cast<uint32_t (&)[4]>(words[4]));
     tile.row = words[0], tile.column = words[1], tile.matrix = words[2], tile.group = words[3];
-    tile.end = words[4], tile.cleared = words[5], tile.parts = words[6], tile.flags = words[7];
+    tile.rows.end = words[4], tile.rows.cleared_end = words[5], tile.row_slices = words[6], tile.flags = words[7];
   }
 
-  // Gives the slot back that `tile` was read from, after both loads of the tile have returned.
+  // Frees the slot that `tile` was read from, after both of its loads have returned.
   __device__ __forceinline__ void pop(Tile const& tile) {
-    uint32_t const loaded = static_cast<uint32_t>(tile.row) | tile.flags;  // a word of either load
+    uint32_t const loaded = static_cast<uint32_t>(tile.row) | tile.flags;  // one word of each load
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       sm90::barrier_arrive(empty(memory_, at_.stage) + sm90::zero_after(loaded));
@@ -108,8 +126,8 @@ class TileQueue {
     at_.next();
   }
 
-  // Gives the slot of `tile` back, and waits for the next tile. False where there is none.
-  __device__ __forceinline__ bool follow(Tile const& tile, Tile& next) {
+  // Frees the slot of `tile` and waits for the next tile. Returns false at the end of the queue.
+  __device__ __forceinline__ bool pop_and_wait(Tile const& tile, Tile& next) {
     pop(tile);
     return wait(next);
   }

@@ -1,8 +1,8 @@
-// Which tiles a persistent CTA computes when rows belong to groups, each with a B of its own. What says which rows are
-// of which group is read on the device, so that a graph can be replayed with other groups.
+// Which tiles a persistent CTA computes when rows belong to groups and each group has its own B. The device reads which
+// rows belong to which group, so that a graph can be replayed with other groups.
 //
-// A warp of the producer's decides, 32 groups (or the rows of a tile) at a time, and tells those that load and multiply
-// (TileQueue).
+// One warp of the producer schedules: it looks at 32 groups (or at the rows of a tile) at a time and sends tiles to the
+// warps that load and multiply (TileQueue).
 #pragma once
 
 #include <cstdint>
@@ -14,64 +14,70 @@
 namespace tilewright::grouped_gemm {
 
 struct Groups {
-  int grouping;       // tilewright_grouping
-  int const* layout;  // group_of_row, group_ends, rows_valid or group_k
-  int groups;
-  int rows;             // of D; of each group's where those have their own
-  int alignment;        // of group_ends
+  int grouping;         // tilewright_grouping
+  int const* layout;    // group_of_row, group_ends, rows_valid or group_k
+  int groups;           // how many
+  int rows;             // of D; of each group's own matrix of D with rows_valid
+  int alignment;        // rows; with group_ends, a group starts at a multiple of it
   int k;                // of all groups
-  int unit;             // of k, whose multiples parts are
-  bool zeroes;          // tiles that hold padding alone are zeroed
-  int columns;          // blocks of n
-  int high;             // blocks of rows that are neighbours in the order
-  sm90::Raster raster;  // of groupings whose tiles the host knows
+  int k_unit;           // groups that divide k have multiples of it: elements of a k tile
+  bool zeroes;          // padding is zeroed, also tiles that hold nothing else
+  int columns;          // blocks along n
+  int swizzle;          // blocks of rows that follow one another before the next column; as Raster's
+  sm90::Raster raster;  // where the host knows all tiles
   sm90::Shares shares;
 };
 
-// The k of a group that `given`, its entry in `group_k`, and `left`, what other groups leave of k, allow: whole units,
-// so that an entry that is no multiple of `unit` counts as the multiple below it. Nothing beyond k is read, whatever
-// `group_k` says.
-__device__ __forceinline__ int size_of_part(int given, int left, int unit) {
-  return max(0, min(given, left)) / unit * unit;
+// The k of a group: `requested`, its entry in `group_k`, rounded down to a multiple of `unit` and limited to `left`,
+// what earlier groups leave of k. So nothing beyond k is read, whatever `group_k` says.
+__device__ __forceinline__ int size_of_group(int requested, int left, int unit) {
+  return max(0, min(requested, left)) / unit * unit;
 }
 
-// Of tiles with `kRows` rows. Those of `down` CTAs of a cluster lie below each other, and this one's is that of number
-// `place`: all of them compute for one group at a time, whose B they share, also those that have no row of it.
+// Schedules tiles of `kRows` rows. `cluster_rows` CTAs of a cluster compute tiles that lie below each other; this CTA's
+// is number `cluster_row` of them. All of them compute for the same group at a time and share its B, also those whose
+// tile holds no row of the group.
 template <int kRows>
-class Work {
+class TileScheduler {
  public:
-  __device__ __forceinline__ Work(Groups const& groups, sm90::Shares::Share const& share, int down, int place)
-      : groups_(groups), index_(share.index), step_(share.step), until_(share.end), down_(down), place_(place) {
+  __device__ __forceinline__ TileScheduler(Groups const& groups, sm90::Shares::Share const& share, int cluster_rows,
+                                           int cluster_row)
+      : groups_(groups),
+        index_(share.index),
+        step_(share.step),
+        index_end_(share.end),
+        cluster_rows_(cluster_rows),
+        cluster_row_(cluster_row) {
     if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
       more_ = false;
       index_ -= step_;
-    } else if (!known()) {
+    } else if (!host_knows_tiles()) {
       load_groups();
     }
   }
 
-  // The next tile, its column in those that a cluster computes at once; false where there is none. All threads of the
-  // warp ask.
+  // Sets `tile` to the next tile; its column counts blocks, of all columns that a cluster computes at once. Returns
+  // false after the last tile. Called by all threads of the warp.
   __device__ __forceinline__ bool next(Tile& tile) {
     if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
       return next_of_rows(tile);
     }
-    if (known()) {
-      if (index_ >= until_) {
+    if (host_knows_tiles()) {
+      if (index_ >= index_end_) {
         return false;
       }
       sm90::Block const block(groups_.raster, index_);
       index_ += step_;
-      tile.row = (block.row * down_ + place_) * kRows, tile.column = block.column;
+      tile.row = (block.row * cluster_rows_ + cluster_row_) * kRows, tile.column = block.column;
       tile.matrix = tile.group = block.matrix;
-      tile.end = tile.cleared = groups_.rows;
-      tile.parts = slices_before(groups_.rows, tile.row);
+      tile.rows = {groups_.rows, groups_.rows};
+      tile.row_slices = slices_before(groups_.rows, tile.row);
       tile.flags = Tile::kEvery | Tile::kNoneLeft;
       if (groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
-        for (; batch_ < tile.group; ++batch_) {
-          start_ += part_of_k();
+        for (; first_group_ < tile.group; ++first_group_) {
+          start_ += k_of_group();
         }
-        tile.end = part_of_k() / groups_.unit, tile.cleared = start_ / groups_.unit;
+        tile.k_tiles = {k_of_group() / groups_.k_unit, start_ / groups_.k_unit};
       }
       return true;
     }
@@ -79,8 +85,8 @@ class Work {
   }
 
  private:
-  static constexpr int kLoads = (kRows + 31) / 32;
-  static constexpr uint32_t kAll = ~0u;
+  static constexpr int kLoads = (kRows + 31) / 32;  // rows of a tile for each lane
+  static constexpr uint32_t kAllLanes = ~0u, kNoGroup = ~0u;
 
   // Mask of the 64-row slices of the tile at `row` that hold at least one row before `end`: bit i stands for rows
   // row + 64 i to row + 64 i + 63.
@@ -89,176 +95,184 @@ class Work {
     return (1u << (rows + 63) / 64) - 1;
   }
 
-  // Whether the host knows all tiles.
-  __device__ __forceinline__ bool known() const {
+  // Whether the host knows all tiles: rows do not depend on what the device reads.
+  __device__ __forceinline__ bool host_knows_tiles() const {
     return groups_.grouping == TILEWRIGHT_GROUPING_NONE || groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES;
   }
 
-  // The k of group `batch_`, which begins at `start_`.
-  __device__ __forceinline__ int part_of_k() const {
-    return size_of_part(__ldg(groups_.layout + batch_), groups_.k - start_, groups_.unit);
+  // The k of group `first_group_`, whose part of k begins at `start_`.
+  __device__ __forceinline__ int k_of_group() const {
+    return size_of_group(__ldg(groups_.layout + first_group_), groups_.k - start_, groups_.k_unit);
   }
 
-  // Row indices: the tiles of a cluster are computed once for each group that has rows in any of them, the smallest
-  // first.
+  // With row indices: a cluster computes its tiles once for each group that has rows in any of them, in the order of
+  // the groups.
   __device__ __forceinline__ bool next_of_rows(Tile& tile) {
     int const lane = threadIdx.x % 32;
     while (true) {
       if (!more_) {
         index_ += step_;
-        if (index_ >= until_) {
+        if (index_ >= index_end_) {
           return false;
         }
         sm90::Block const block(groups_.raster, index_);
-        row_ = (block.row * down_ + place_) * kRows, column_ = block.column;
+        row_ = (block.row * cluster_rows_ + cluster_row_) * kRows, column_ = block.column;
 #pragma unroll
         for (int i = 0; i < kLoads; ++i) {
-          of_row_[i] = i * 32 + lane < kRows ? group_of(i * 32 + lane) : kAll;
+          group_of_lane_row_[i] = i * 32 + lane < kRows ? group_of(i * 32 + lane) : kNoGroup;
         }
-        last_ = -1;
+        last_group_ = -1;
       }
-      uint32_t own = kAll;
+      uint32_t own = kNoGroup;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        own = min(own, behind_last(of_row_[i]));
+        own = min(own, if_after_last(group_of_lane_row_[i]));
       }
       uint32_t least = own;
 #pragma unroll 1
-      for (int row = lane - place_ * kRows; row < (down_ - place_) * kRows; row += 32) {
+      for (int row = lane - cluster_row_ * kRows; row < (cluster_rows_ - cluster_row_) * kRows; row += 32) {
         if (row < 0 || row >= kRows) {
-          least = min(least, behind_last(group_of(row)));  // another CTA's
+          least = min(least, if_after_last(group_of(row)));  // another CTA's
         }
       }
-      least = __reduce_min_sync(kAll, least);
-      more_ = least != kAll;
+      least = __reduce_min_sync(kAllLanes, least);
+      more_ = least != kNoGroup;
       if (!more_) {
-        if (last_ >= 0 || !groups_.zeroes) {
+        if (last_group_ >= 0 || !groups_.zeroes) {
           continue;
         }
         tile.row = row_, tile.column = column_;
         tile.matrix = tile.group = 0;
-        tile.end = 0, tile.cleared = groups_.rows;
-        tile.parts = 0;
+        tile.rows = {0, groups_.rows};
+        tile.row_slices = 0;
         tile.flags = Tile::kPadding | Tile::kNoneLeft;
         return true;
       }
       bool others = false, padding = false;
-      uint32_t parts = 0;
+      uint32_t row_slices = 0;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        bool const there = i * 32 + lane < kRows && row_ + i * 32 + lane < groups_.rows;
-        others = others || (of_row_[i] != least && of_row_[i] != kAll);
-        padding = padding || (of_row_[i] == kAll && there);
-        parts |= __any_sync(kAll, of_row_[i] == least) ? 1u << (i / 2) : 0;
+        bool const exists = i * 32 + lane < kRows && row_ + i * 32 + lane < groups_.rows;
+        others = others || (group_of_lane_row_[i] != least && group_of_lane_row_[i] != kNoGroup);
+        padding = padding || (group_of_lane_row_[i] == kNoGroup && exists);
+        row_slices |= __any_sync(kAllLanes, group_of_lane_row_[i] == least) ? 1u << (i / 2) : 0;
       }
-      others = __any_sync(kAll, others);
-      padding = __any_sync(kAll, padding);
-      // Padding is zeroed with the first group that has rows in the tile. A tile of padding alone, which is computed
-      // because another of the cluster has rows, is left unless padding is to be zeroed: as it is without a cluster.
-      bool const clears = last_ < 0 && (groups_.zeroes || __any_sync(kAll, own != kAll));
+      others = __any_sync(kAllLanes, others);
+      padding = __any_sync(kAllLanes, padding);
+      // The first group that has rows in the tile zeroes its padding. A tile of padding alone is computed here only
+      // because another CTA of the cluster has rows. It is left untouched unless padding is to be zeroed, so that the
+      // result does not depend on clusters.
+      bool const clears = last_group_ < 0 && (groups_.zeroes || __any_sync(kAllLanes, own != kNoGroup));
       bool const none_left = !others && (clears || !padding);
       tile.row = row_, tile.column = column_;
       tile.matrix = 0, tile.group = static_cast<int>(least);
-      tile.end = groups_.rows, tile.cleared = 0;
-      tile.parts = parts;
+      tile.rows = {groups_.rows, 0};
+      tile.row_slices = row_slices;
       tile.flags = Tile::kIndexed | (none_left ? Tile::kNoneLeft : 0) | (others || padding ? 0 : Tile::kEvery) |
                    (clears ? Tile::kClears : 0);
-      last_ = static_cast<int>(least);
+      last_group_ = static_cast<int>(least);
       return true;
     }
   }
 
-  // The group of a row, so many behind the first of this CTA's tile; kAll where it has none.
+  // The group of row `row_ + row` of D; kNoGroup where the row is padding or outside of D.
   __device__ __forceinline__ uint32_t group_of(int row) const {
-    bool const there = row_ + row < groups_.rows;
-    uint32_t const group = there ? static_cast<uint32_t>(__ldg(groups_.layout + row_ + row)) : kAll;
-    return group < static_cast<uint32_t>(groups_.groups) ? group : kAll;
+    bool const exists = row_ + row < groups_.rows;
+    uint32_t const group = exists ? static_cast<uint32_t>(__ldg(groups_.layout + row_ + row)) : kNoGroup;
+    return group < static_cast<uint32_t>(groups_.groups) ? group : kNoGroup;
   }
 
-  // A group that is yet to be computed, or kAll.
-  __device__ __forceinline__ uint32_t behind_last(uint32_t group) const {
-    return group != kAll && static_cast<int>(group) > last_ ? group : kAll;
+  // `group` if it is yet to be computed for these tiles, else kNoGroup.
+  __device__ __forceinline__ uint32_t if_after_last(uint32_t group) const {
+    return group != kNoGroup && static_cast<int>(group) > last_group_ ? group : kNoGroup;
   }
 
-  // Ends, or counts, of groups: tiles begin with their group.
+  // With ends or counts of groups: no tile holds rows of two groups.
   __device__ __forceinline__ bool next_of_groups(Tile& tile) {
     while (true) {
-      uint32_t const holds = __ballot_sync(kAll, index_ < base_ + through_ * groups_.columns);
+      uint32_t const holds = __ballot_sync(kAllLanes, index_ < first_index_ + blocks_through_ * groups_.columns);
       if (holds != 0) {
-        int const of = __ffs(static_cast<int>(holds)) - 1;
-        int const tiles = __shfl_sync(kAll, tiles_, of);
-        int const before = __shfl_sync(kAll, through_, of) - tiles;
-        int const start = __shfl_sync(kAll, start_, of), end = __shfl_sync(kAll, end_, of);
-        int const cleared = __shfl_sync(kAll, cleared_, of);
-        int const within = index_ - base_ - before * groups_.columns;
+        int const lane = __ffs(static_cast<int>(holds)) - 1;  // of the group that holds block `index_`
+        int const blocks = __shfl_sync(kAllLanes, blocks_, lane);
+        int const before = __shfl_sync(kAllLanes, blocks_through_, lane) - blocks;
+        int const start = __shfl_sync(kAllLanes, start_, lane), end = __shfl_sync(kAllLanes, end_, lane);
+        int const cleared_end = __shfl_sync(kAllLanes, cleared_end_, lane);
+        int const within = index_ - first_index_ - before * groups_.columns;
         index_ += step_;
-        // Neighbours of a row of blocks first, as sm90::Raster has it.
-        int const first = within / (groups_.high * groups_.columns) * groups_.high;
-        int const high = min(groups_.high, tiles - first);
+        // `swizzle` blocks of rows, then the next column: the order of sm90::Raster with `down`.
+        int const first = within / (groups_.swizzle * groups_.columns) * groups_.swizzle;
+        int const swizzle = min(groups_.swizzle, blocks - first);
         int const rest = within - first * groups_.columns;
-        int const column = rest / high, block = first + rest - column * high;
-        bool const own = groups_.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
-        int const row_of_all = start + block * down_ * kRows, row = row_of_all + place_ * kRows;
+        int const column = rest / swizzle, block = first + rest - column * swizzle;
+        bool const own_matrix = groups_.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
+        int const cluster_start = start + block * cluster_rows_ * kRows, row = cluster_start + cluster_row_ * kRows;
         tile.column = column;
-        tile.group = batch_ + of;
-        tile.matrix = own ? tile.group : 0;
-        tile.end = end;
-        tile.cleared = groups_.zeroes || row < end ? cleared : 0;  // a tile of padding alone is left
-        bool const every = row + kRows <= end, padding = row_of_all >= end;
-        bool const none_left = every || tile.cleared >= min(row + kRows, groups_.rows);
+        tile.group = first_group_ + lane;
+        tile.matrix = own_matrix ? tile.group : 0;
+        tile.rows.end = end;
+        tile.rows.cleared_end = groups_.zeroes || row < end ? cleared_end : 0;  // else it is all padding, and left
+        bool const every = row + kRows <= end, padding = cluster_start >= end;
+        bool const none_left = every || tile.rows.cleared_end >= min(row + kRows, groups_.rows);
         tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0);
-        tile.parts = slices_before(end, row);
+        tile.row_slices = slices_before(end, row);
         tile.row = row;
         return true;
       }
-      base_ += __shfl_sync(kAll, through_, 31) * groups_.columns;
-      batch_ += 32;
-      if (batch_ >= groups_.groups) {
+      first_index_ += __shfl_sync(kAllLanes, blocks_through_, 31) * groups_.columns;
+      first_group_ += 32;
+      if (first_group_ >= groups_.groups) {
         return false;
       }
       load_groups();
     }
   }
 
-  // 32 groups, one to a lane.
+  // Reads 32 groups starting at `first_group_`, one to a lane.
   __device__ __forceinline__ void load_groups() {
-    int const lane = threadIdx.x % 32, group = batch_ + lane;
-    bool const there = group < groups_.groups;
-    // Whatever they say, no row outside of D is read or written.
-    int const given = there ? max(0, min(__ldg(groups_.layout + group), groups_.rows)) : 0;
-    start_ = 0, end_ = given, cleared_ = groups_.rows;
+    int const lane = threadIdx.x % 32, group = first_group_ + lane;
+    bool const exists = group < groups_.groups;
+    // Clamped, so that no row outside of D is read or written whatever `layout` holds.
+    int const end_or_count = exists ? max(0, min(__ldg(groups_.layout + group), groups_.rows)) : 0;
+    start_ = 0, end_ = end_or_count, cleared_end_ = groups_.rows;
     if (groups_.grouping == TILEWRIGHT_GROUPING_ENDS) {
-      int const before = there && group > 0 ? max(0, min(__ldg(groups_.layout + group - 1), groups_.rows)) : 0;
+      int const before = exists && group > 0 ? max(0, min(__ldg(groups_.layout + group - 1), groups_.rows)) : 0;
       start_ = aligned(before);
-      // What lies behind the last group is nobody's: it is zeroed, or left as it is.
+      // Rows after the last group belong to no group: they are zeroed with padding, or left untouched.
       bool const last = groups_.zeroes && group == groups_.groups - 1;
-      cleared_ = last ? groups_.rows : min(aligned(end_), groups_.rows);
+      cleared_end_ = last ? groups_.rows : min(aligned(end_), groups_.rows);
     }
-    int const upto = groups_.zeroes ? cleared_ : end_;
-    int const rows = kRows * down_;  // of a block
-    tiles_ = there && upto > start_ ? (upto - start_ + rows - 1) / rows : 0;
-    through_ = tiles_;
+    int const end = groups_.zeroes ? cleared_end_ : end_;
+    int const rows = kRows * cluster_rows_;  // of a block
+    blocks_ = exists && end > start_ ? (end - start_ + rows - 1) / rows : 0;
+    blocks_through_ = blocks_;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-      int const other = __shfl_up_sync(kAll, through_, step);
-      through_ += lane >= step ? other : 0;
+      int const other = __shfl_up_sync(kAllLanes, blocks_through_, step);
+      blocks_through_ += lane >= step ? other : 0;
     }
   }
 
-  // The next row at which a group may begin.
+  // The first row at or after `row` at which a group may begin.
   __device__ __forceinline__ int aligned(int row) const {
     return (row + groups_.alignment - 1) / groups_.alignment * groups_.alignment;
   }
 
   Groups const& groups_;
-  int index_, step_, until_, down_, place_;  // blocks; where those end that the host knows
-  // Of the 32 groups from `batch_` on, one to a lane: rows, where padding ends that may be written, blocks of tiles
-  // below each other, with those of the lanes before; blocks before.
-  int batch_ = 0, base_ = 0;
-  int start_ = 0, end_ = 0, cleared_ = 0, tiles_ = 0, through_ = 0;
-  // Of a tile of row indices: the group of the lane's rows, the last that was computed, whether there may be more.
-  uint32_t of_row_[kLoads];
-  int row_ = 0, column_ = 0, last_ = -1;
+  // Blocks of this cluster: the next one and the step to the one after it. `index_end_`: after the last one, where the
+  // host knows all of them.
+  int index_, step_, index_end_;
+  int cluster_rows_, cluster_row_;
+
+  // The 32 groups starting at `first_group_`, one to a lane (with `group_k`: group `first_group_`, in elements of k).
+  int first_group_ = 0;
+  int first_index_ = 0;                        // number of the first block of these groups
+  int start_ = 0, end_ = 0, cleared_end_ = 0;  // rows: of the group, and where padding ends that may be zeroed
+  int blocks_ = 0, blocks_through_ = 0;        // blocks of rows of the group, and summed over lanes up to this one
+
+  // With row indices, the tile in progress: its place in D, the groups of this lane's rows, the last group that was
+  // computed, and whether there may be another.
+  uint32_t group_of_lane_row_[kLoads];
+  int row_ = 0, column_ = 0, last_group_ = -1;
   bool more_ = false;
 };
 

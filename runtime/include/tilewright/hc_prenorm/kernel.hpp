@@ -1,10 +1,10 @@
-// The `hc_prenorm` kernel: D = A B^T in TF32 and the sums of squares of A's rows, of the same pass over A.
+// The `hc_prenorm` kernel: D = A B^T in TF32 and the sums of squares of A's rows, in one pass over A.
 //
-// One warp keeps a ring of stages full by TMA; the others multiply and square. What counts is how fast A comes: B is
-// narrow, so that a tile has all of n. Thread blocks (CTAs) are persistent, one to an SM, and go through tiles one
-// after another. Where tiles do not come out even, the blocks of k of all tiles are shared out evenly instead: a CTA
-// begins and ends within a tile, writes its sums of such a tile apart, and a second kernel adds them up, in the order
-// of k, so that the bits are the same every time.
+// One warp loads stages by TMA; the others multiply and square. The time is A's way from memory: B is narrow, so that a
+// tile has all of n. Thread blocks (CTAs) are persistent, one to an SM, and compute tile after tile. Where whole tiles
+// do not divide evenly among CTAs, the blocks of k of all tiles are divided evenly instead. Then a CTA may begin and
+// end within a tile. It stores its sums of such a tile apart, and a second kernel adds them up in the order of k, so
+// that the bits are the same every time.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 namespace tilewright::hc_prenorm {
 
 struct Params {
-  CUtensorMap a, b;  // of bytes; of elements, which TMA rounds to TF32
+  CUtensorMap a, b;  // a: of bytes. b: of elements, which TMA rounds to TF32
   Plan plan;
   float* d;        // [splits, m, n]
   float* squares;  // [splits, m]
-  float* apart;    // sums of tiles that are cut: for each CTA of the one that it begins in, then of that it ends in
+  float* apart;    // for each CTA, its sums of the tile within which it begins, then of that within which it ends
   int64_t ld_d, split_stride_d;
   int m, n;
-  int ways;         // of `add_up`
-  bool normalizes;  // D is divided by the root of its row's mean square; there is one split
+  int ways;         // threads of `add_up` that share an element
+  bool normalizes;  // D is divided by the root of A's row's mean square; only with one split
   float epsilon, inverse_k;
 
   __device__ __forceinline__ float factor(float square) const {
@@ -33,18 +33,18 @@ struct Params {
   }
 };
 
-// Sums of a tile, apart: rows of D, then the squares.
+// Sums of a tile in the workspace: rows of D, then the squares.
 template <int TileM, int N>
 struct Apart {
   static constexpr int kFloats = TileM * (N + 1);
 
-  // Of a CTA, the tile that it begins within, or else the one that it ends within.
+  // A CTA's sums of the tile within which it begins, or of that within which it ends.
   static __device__ __forceinline__ float* of(Params const& params, int cta, bool begins) {
     return params.apart + (int64_t{cta} * 2 + (begins ? 0 : 1)) * kFloats;
   }
 };
 
-// Shared memory, from a multiple of 1024: A's stages, B's, barriers.
+// Shared memory, from a multiple of 1024: A's stages, B's stages, barriers.
 template <int TileM, int N, int Stages>
 struct Layout {
   static constexpr int kStageA = TileM * kBlockK * 2, kStageB = N * kBlockK * 4;
@@ -61,11 +61,11 @@ struct Layout {
   static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return full(shared, Stages + stage); }
 };
 
-// The ring, as a warp that multiplies sees it.
+// The ring of stages, as a warp that multiplies uses it.
 template <class Layout, int kStages>
 struct Stages {
   uint32_t shared;
-  bool tells;  // one thread of the warp
+  bool tells;  // whether this thread arrives for its warp
   sm90::Position<kStages> at{}, oldest{};
 
   __device__ __forceinline__ void wait() const { sm90::barrier_wait(Layout::full(shared, at.stage), at.phase); }
@@ -73,8 +73,9 @@ struct Stages {
   __device__ __forceinline__ uint32_t b() const { return Layout::b(shared, at.stage); }
   __device__ __forceinline__ void next() { at.next(); }
 
-  // Gives the oldest stage back that this warp has not yet given back, after `loaded`, words of the stage, has arrived
-  // in registers (`zero_after`).
+  // Releases the oldest stage that this warp has not released, after `loaded`, words of the stage, has arrived in
+  // registers
+  // (`zero_after`).
   __device__ __forceinline__ void release(uint32_t loaded) {
     __syncwarp();
     if (tells) {
@@ -83,7 +84,7 @@ struct Stages {
     oldest.next();
   }
 
-  // The same where instructions that have ended used all that was loaded.
+  // The same where finished instructions have used all that was loaded.
   __device__ __forceinline__ void release() {
     __syncwarp();
     if (tells) {
@@ -111,9 +112,9 @@ struct Kernel {
     uint32_t const shared = sm90::shared_address(memory);
     int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
     if (shared % 1024 != 0) {
-      __trap();  // the swizzles count on it; there is no static shared memory to get in the way
+      __trap();  // the swizzles need this alignment; no static shared memory precedes the stages
     }
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0) {  // prologue
       sm90::prefetch_map(&params.a);
       sm90::prefetch_map(&params.b);
       for (int stage = 0; stage < kStages; ++stage) {
@@ -128,14 +129,15 @@ struct Kernel {
       sm90::allow_next_kernel();
     }
     if (warp < kWarps) {
-      consume(params, shared, warp);
+      multiply(params, shared, warp);
     } else if (sm90::elect_one()) {
-      produce(params, shared);
+      load(params, shared);
     }
   }
 
  private:
-  static __device__ __forceinline__ void produce(Params const& params, uint32_t shared) {
+  // Load: one thread.
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared) {
     sm90::Position<kStages> at{};
     for_each_segment(params.plan, blockIdx.x, [&](int tile, int first, int last) {
       int const row = tile / params.plan.splits * TileM;
@@ -152,7 +154,8 @@ struct Kernel {
     });
   }
 
-  static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, int warp) {
+  // Multiply: each of the other warps, and the epilogue.
+  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared, int warp) {
     int const lane = threadIdx.x % 32;
     Products const products(warp, lane);
     Stages<Layout, kStages> stages{shared, sm90::elect_one()};
@@ -176,8 +179,8 @@ struct Kernel {
     });
   }
 
-  // Calls `square(row, sum)`, then `pair(row, column, x, y)` for neighbours of that row: of a quad of threads, the 32
-  // bytes of a sector.
+  // Calls `square(row, sum)`, then `pair(row, column, x, y)` for pairs of neighbours in that row. The pairs of four
+  // threads fill a sector of 32 bytes.
   template <class Square, class Pair>
   static __device__ __forceinline__ void for_each_sum(float const (&sums)[kGroups][N / 2],
                                                       Squares const (&squares)[kGroups], int row, Square const& square,
@@ -232,7 +235,7 @@ struct Kernel {
   }
 };
 
-// The second kernel: a thread has two neighbours of D, and adds the sums of some of the CTAs that share their tile;
+// The second kernel. A thread has two neighbours of D, and adds up the sums of some of the CTAs that share their tile.
 // `ways` threads have the same two, so that many CTAs take little longer than few.
 struct AddUp {
   static constexpr int kThreads = 256;
@@ -244,7 +247,7 @@ struct AddUp {
   }
 };
 
-// Of tile blockIdx.x, where several CTAs share it.
+// Adds up the sums of tile blockIdx.x, if several CTAs share it.
 template <class Kernel>
 __global__ void __launch_bounds__(AddUp::kThreads) add_up(__grid_constant__ Params const params) {
   constexpr int N = Kernel::N, kSquaresAt = Kernel::TileM * N;

@@ -1,23 +1,24 @@
-// Which tiles there are, and which thread block (CTA) computes what of them.
+// Which tiles there are, and which blocks of them each thread block (CTA) computes.
 #pragma once
 
 #include <cstdint>
 
 namespace tilewright::hc_prenorm {
 
-// k has `blocks` of 64, in `splits` that are written each by itself: the first `more` of them have each + 1 blocks, the
-// others `each`. A tile is some rows, and a split.
+// k has `blocks` blocks of 64, divided into `splits`, whose sums are stored apart. The first `more` splits have `each`
+// + 1 blocks, the others `each`. A tile is some rows of one split.
 struct Plan {
   int blocks, splits, each, more;
   int tiles, ctas;
-  bool cut;  // CTAs have as many blocks, and begin and end within tiles; else they have whole tiles
+  bool cut;  // CTAs have equally many blocks, and may begin and end within a tile; else they have whole tiles
 
-  // Adding up what is cut takes about as long as a CTA takes for so many blocks; and a CTA has so many at least.
-  static constexpr int kAddingBlocks = 8, kLeastBlocks = 4;
+  static constexpr int kAddingBlocks =
+      8;                                  // the kernel that adds up cut tiles takes as long as a CTA for so many blocks
+  static constexpr int kLeastBlocks = 4;  // of a CTA
 
   Plan() = default;
 
-  // For a GPU of so many SMs. There are fewer than 2^31 blocks in all.
+  // A plan for a GPU with `sms` SMs. All tiles together have fewer than 2^31 blocks.
   Plan(int m_tiles, int k_blocks, int k_splits, int sms)
       : blocks(k_blocks), splits(k_splits), each(k_blocks / k_splits), more(k_blocks % k_splits) {
     tiles = m_tiles * splits;
@@ -35,7 +36,7 @@ struct Plan {
   static int ceil_div(int x, int y) { return x / y + (x % y != 0 ? 1 : 0); }
 };
 
-// Where a CTA begins, and the one before it ends: a tile, and a block within its split.
+// Where a CTA begins and the previous one ends: a tile, and a block within the tile's split.
 struct Place {
   int tile, block = 0;
 
@@ -57,7 +58,8 @@ struct Place {
   __host__ __device__ bool within() const { return block > 0; }
 };
 
-// Calls `segment(tile, first, last)` for what of each tile is the CTA's, in blocks of the tile's split.
+// Calls `segment(tile, first, last)` for each tile of which the CTA computes blocks: blocks first to last - 1 of the
+// tile's split.
 template <class Segment>
 __host__ __device__ __forceinline__ void for_each_segment(Plan const& plan, int cta, Segment const& segment) {
   Place const begin(plan, cta), end(plan, cta + 1);
@@ -67,7 +69,8 @@ __host__ __device__ __forceinline__ void for_each_segment(Plan const& plan, int 
   }
 }
 
-// The CTAs that compute a tile: `first` begins with it, or before it, the others within it. Of plans that are cut.
+// The CTAs that compute a tile, `first` to `last`, where the plan is cut. `first` begins with the tile or before it,
+// the others within it.
 struct Sharers {
   int first, last;
 
@@ -79,7 +82,7 @@ struct Sharers {
   }
 
  private:
-  // Whose a block is, of all tiles' blocks.
+  // The CTA that computes a block; `block` counts the blocks of all tiles.
   static __host__ __device__ int owner(Plan const& plan, int block) {
     int const work = plan.tiles / plan.splits * plan.blocks, share = work / plan.ctas, more = work % plan.ctas;
     int const large = more * (share + 1);  // blocks of the CTAs that have one more

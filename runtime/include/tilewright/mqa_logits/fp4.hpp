@@ -26,13 +26,13 @@ struct Exponents {
     return found;
   }
 
-  // 2^largest, of which 0 stands for 2^-127 and 255 for NaN.
+  // 2^largest; 0 stands for 2^-127, and 255 for NaN.
   static __device__ __forceinline__ float factor(uint32_t word) {
     uint32_t const exponent = largest(word);
     return __uint_as_float(exponent == 0 ? 0x00400000 : exponent == 0xFF ? 0x7FFFFFFF : exponent << 23);
   }
 
-  // What `decode_e2m1` multiplies a block by.
+  // The factor of a block, for `decode_e2m1`.
   static __device__ __forceinline__ uint32_t of_block(uint32_t word, int block) {
     int const exponent = static_cast<int>((word >> 8 * block & 0xFF) - largest(word)) + sm90::kE2m1Bias + 127;
     return max(exponent, 0) * 0x00800080;
@@ -52,7 +52,7 @@ struct Decoded {
   static __device__ __forceinline__ float factor(uint32_t scale) { return Scales::factor(sm90::load_word(scale)); }
   static __device__ __forceinline__ float query_factor(uint32_t word) { return Scales::factor(word); }
 
-  // Where 16 bytes of a decoded row of `Columns` lie, of which there are 8 in each swizzled box of 128.
+  // Offset of a 16-byte unit of a decoded row; a swizzled box has 8 units of each row.
   template <int Columns>
   static __device__ __forceinline__ uint32_t chunk(int column, int i) {
     return (i / 8 * Columns + column) * 128 + ((i ^ column) % 8) * 16;
@@ -111,7 +111,7 @@ struct DecodedWgmma : Decoded<HeadDim> {
   using Base = Decoded<HeadDim>;
   using Keys = typename Base::Keys;
 
-  // `queries` is where the first one's decoded row begins.
+  // `queries`: where the first query's decoded row begins.
   template <int N, int Columns>
   static __device__ __forceinline__ void multiply(float (&products)[N / 2], Keys const& keys, uint32_t queries,
                                                   uint32_t const*) {
@@ -170,8 +170,8 @@ struct Mxf4Mma {
   }
 
  private:
-  // The same from the same registers, by GPUs that lack the instruction: to try the rest of the kernel there. Exponents
-  // are 254 - kE2m1Bias at most, a scale of 2.
+  // The same from the same registers, for GPUs that lack the instruction, to test the rest of the kernel there.
+  // Exponents are at most 254 - kE2m1Bias, a scale of 2.
   template <int Step>
   static __device__ __forceinline__ void emulate(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1,
                                                  uint32_t row_scales, uint32_t column_scales) {

@@ -1,8 +1,9 @@
 // The `mqa_logits` kernel of sm_90a and sm_120f: TMA, mbarriers and wgmma (or mma.sync) in plain PTX.
 //
 // Keys are rows of the product and the heads of a block of queries its columns, so that the sum over heads stays within
-// the four threads of a quad. The queries of an item stay in shared memory while its keys come by, 64 at a time; each
-// tile of keys is one warpgroup's, in turn, so that one reduces its products while the tensor core works for another.
+// the four threads of a quad. The queries of an item stay in shared memory while its keys are loaded, 64 at a time. The
+// warpgroups take the tiles of keys round robin, so that one reduces its products while the tensor core works for
+// another.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,15 @@
 
 namespace tilewright::mqa_logits {
 
-// Two warps load pages, which are looked up, one loads keys in one piece; the others of their warpgroup clean.
+// Two warps load pages, which they look up; one warp loads contiguous keys. The other warps of their warpgroup clean.
 template <class Work, class Product, int Heads, int Queries, int Stages, int Warpgroups, class Element>
 using WarpgroupLoader = Loader<Work, Product, Reduction<Heads, Queries, Product::kBounded>, kTile, Stages, Warpgroups,
                                Work::kPaged ? 2 : 1, Work::kPaged ? 2 : 3, Element>;
 
-// `Pieces`: that the columns of a tile are multiplied in, each by wgmmas of its own, so that one is reduced while the
-// tensor core works at the next. `Run`: tiles of a warpgroup in a row of which each begins, piece by piece, while the
-// one before is reduced. Without that, warpgroups come to wait for the tensor core together, and to reduce together.
+// `Pieces`: the columns of a tile are divided into so many pieces with wgmmas of their own, so that one piece is
+// reduced while the tensor core works at the next. `Run`: how many tiles in a row a warpgroup overlaps: each begins,
+// piece by piece, while the previous one is reduced. Without it, all warpgroups come to wait for the tensor core, and
+// to reduce, at the same time.
 template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Pieces, int Run,
           int Stages, int Warpgroups, class Element, bool kPdl>
 struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages, Warpgroups, Element> {
@@ -47,7 +49,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
   static_assert(Stages > Warpgroups * (Run > 1 ? 2 : 1), "a warpgroup's next tile is loaded while it works");
   static_assert(Run == 1 || Product::kAsynchronous, "tiles in a row are wgmma's");
 
-  // Registers of a thread, of 65536: the loading warpgroup gives up what it does not need.
+  // Registers of a thread; an SM has 65536. The loading warpgroup gives up what it does not need.
   static constexpr int kMathRegisters = Warpgroups == 2 ? 224 : Warpgroups == 3 ? 152 : 104;
   static constexpr int kLoadRegisters = Warpgroups <= 3 ? 56 : 64;
 
@@ -56,7 +58,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
     int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
     int const warpgroup = warp / 4;
     if (shared % 1024 != 0) {
-      __trap();  // the swizzles count on it; there is no static shared memory to get in the way
+      __trap();  // the swizzles need this alignment; no static shared memory precedes the data
     }
     if (warp == 0) {
       Base::start(params, shared);
@@ -109,7 +111,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
     static constexpr int kPieceColumns = kColumns / Pieces;
     using Accumulators = float[kPieceColumns / 2];
 
-    // Where this thread stores logits: of queries that it ends up with.
+    // Where this thread stores the logits of its queries.
     struct Row {
       typename Element::Stored* logits;  // of key 0
       int start;
@@ -137,7 +139,8 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
       return sm90::load_word(shared_ + kQueryScalesAt + queries_.stage * kWeightBytes + number * 4);
     }
 
-    // Of two places for decoded queries one is free: all warpgroups have met since they multiplied from there.
+    // One of the two buffers of decoded queries is free: all warpgroups have synchronised since they multiplied from
+    // it.
     __device__ __forceinline__ void decode() {
       uint32_t const stage = queries_.stage;
       for (int i = threadIdx.x; i < kColumns * 4; i += Warpgroups * 128) {
@@ -147,7 +150,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
                                                  column, i % 4, query_scale(Reduce::head_of(column)));
       }
       sm90::fence_async_proxy();
-      sm90::meet(1, Warpgroups * 128);
+      sm90::named_barrier_sync(1, Warpgroups * 128);
     }
 
     __device__ __forceinline__ void prepare(Item const& item) {
@@ -192,7 +195,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
       in_a_row<1>(item);
     }
 
-    // `Tiles` at a time, as long as there are so many.
+    // Runs `Tiles` tiles at a time, as long as that many are left.
     template <int Tiles>
     __device__ __forceinline__ void in_a_row(Item const& item) {
 #pragma unroll 1
@@ -228,7 +231,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
       return {shared_ + kKeysAt + tile.stage * kKeyBytes, shared_ + kScalesAt + tile.stage * kScaleBytes};
     }
 
-    // A tile whose products have begun, and those of `More` tiles after it.
+    // Reduces a tile whose products have begun, and `More` tiles after it.
     template <int More>
     __device__ __forceinline__ void finish(Item const& item, Tile const& tile, typename Product::Keys& keys,
                                            Accumulators (&products)[Pieces]) {
@@ -249,14 +252,14 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
       }
     }
 
-    // This warpgroup's tile, and on to its next one.
+    // Returns this warpgroup's tile and advances to its next one.
     __device__ __forceinline__ Tile take(Item const& item) {
       Tile const tile{item.key + share_.tile * kTile + first_row(), share_.at.stage, share_.at.phase};
       share_.next();
       return tile;
     }
 
-    // Reduces each piece while the tensor core works at those after it, and has that of the next tile begun.
+    // Reduces a piece while the tensor core works at the next ones, and begins the same piece of the next tile.
     template <int Piece, bool kNext>
     __device__ __forceinline__ void reduce(Tile const& next, typename Product::Keys& keys,
                                            typename Product::Keys const& next_keys, Accumulators (&products)[Pieces],
@@ -310,7 +313,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
     }
 
     __device__ __forceinline__ void multiply(int piece, typename Product::Keys const& keys, Accumulators& products) {
-      // A decoded row is as long as its box is wide; what is beyond lies in boxes of their own.
+      // Bytes of a row in a box. The rest of a longer decoded row lies in further boxes.
       constexpr int kBytes = kDecodes ? 128 : kRowBytes;
       uint32_t const queries =
           shared_ + (kDecodes ? queries_.stage * kDecodedBytes : kQueriesAt + queries_.stage * kQueryBytes);

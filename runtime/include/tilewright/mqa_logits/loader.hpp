@@ -1,5 +1,5 @@
-// What a thread block of `mqa_logits` keeps in shared memory, its barriers, and the warps that neither multiply nor
-// reduce: they load queries and keys by TMA, and clean what no query looks at.
+// The shared memory and the barriers of an `mqa_logits` thread block, and the warps that neither multiply nor reduce:
+// they load queries and keys by TMA, and clean logits that no query looks at.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Params {
   Logits logits;
 };
 
-// A warp's, or a warpgroup's, tiles of a ring: every `Count`-th.
+// The tiles of a ring that one of `Count` warps or warpgroups takes: every `Count`-th.
 template <int Count, int Stages>
 struct Share {
-  int tile;  // of the item at hand; or of one of the next
+  int tile;  // counted from the current item's first; may lie in a later item
   sm90::Position<Stages> at{};
 
   __device__ __forceinline__ explicit Share(int first) : tile(first) { at.skip(first); }
@@ -34,8 +34,8 @@ struct Share {
   }
 };
 
-// `Tile` keys at a time, each tile one of `Warpgroups`'s. `Reduce` says how heads are laid out. Of the warps of one
-// more warpgroup the first `Loaders` load, the last `Cleaners` clean.
+// A tile has `Tile` keys and belongs to one of `Warpgroups` warpgroups. `Reduce` says how heads lie. In one more
+// warpgroup, the first `Loaders` warps load and the last `Cleaners` warps clean.
 template <class Work, class Product, class Reduce_, int Tile, int Stages, int Warpgroups, int Loaders, int Cleaners,
           class Element>
 struct Loader {
@@ -44,13 +44,13 @@ struct Loader {
   static constexpr int kTile = Tile, kQueryStages = 2, kLoaders = Loaders, kCleaners = Cleaners;
   static constexpr int kQueries = Reduce::kQueries, kColumns = Reduce::kColumns;
 
-  // Shared memory: queries as they are decoded, the queries and the tiles of keys as they come, in swizzled rows; what
-  // belongs to them; barriers.
+  // Shared memory, in this order: decoded queries; loaded queries and tiles of keys, in swizzled rows; weights and
+  // scale factors; barriers.
   static constexpr int kRowBytes = Product::kRowBytes;
   static constexpr int kDecodedBytes = kColumns * Product::kDecodedBytes;
   static constexpr int kQueryBytes = kColumns * kRowBytes, kKeyBytes = kTile * kRowBytes;
   static constexpr int kSetBytes = kQueryBytes / Reduce::kSets;
-  static constexpr int kWeightBytes = (kColumns * 4 + 127) / 128 * 128;  // where TMA writes
+  static constexpr int kWeightBytes = (kColumns * 4 + 127) / 128 * 128;  // TMA writes to multiples of 128
   static constexpr int kScaleBytes = kTile * 4;
   static constexpr int kQueriesAt = kQueryStages * kDecodedBytes;
   static constexpr int kKeysAt = kQueriesAt + kQueryStages * kQueryBytes;
@@ -59,7 +59,8 @@ struct Loader {
   static constexpr int kScalesAt = kQueryScalesAt + Product::kQueryScales * kQueryStages * kWeightBytes;
   static constexpr int kBarriersAt = kScalesAt + Stages * kScaleBytes;
   static constexpr int kLoadedBytes = kBarriersAt + (kQueryStages + Stages) * 16;
-  // A barrier tells a phase from the next one only: whoever waits for a stage waits for all of its tiles.
+  // A barrier distinguishes a phase from the next one only, so a warp that waits for a stage waits for each of its
+  // tiles.
   static_assert(Stages % Warpgroups == 0 && Stages % Loaders == 0, "a stage is one warpgroup's, and one loader's");
 
   static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
@@ -73,7 +74,7 @@ struct Loader {
     return full_queries(shared, stage) + 8;
   }
 
-  // By one warp.
+  // Prologue, called by one warp.
   static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
     int const lane = threadIdx.x;
     if (lane == 0) {
@@ -87,14 +88,14 @@ struct Loader {
     }
     if (lane < Stages + kQueryStages) {
       sm90::barrier_init(full(shared, lane), 1);
-      // Every warp that reads a stage tells: tiles are one warpgroup's, queries everybody's.
+      // Every warp that reads a stage releases it: one warpgroup reads a tile of keys, all read queries.
       sm90::barrier_init(empty(shared, lane), lane < Stages ? 4 : 4 * Warpgroups);
     }
     sm90::fence_barrier_init();
     __syncwarp();
   }
 
-  // By a warp that reads a stage: it may be overwritten.
+  // Releases a stage. Called by each warp that has read it.
   static __device__ __forceinline__ void release(uint32_t barrier) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
@@ -102,7 +103,7 @@ struct Loader {
     }
   }
 
-  // Of `Loaders` warps the one of number `loader`.
+  // Load: warp number `loader` of the `Loaders` warps.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, int loader) {
     sm90::Position<kQueryStages> queries{};
     Share<Loaders, Stages> share(loader);
@@ -122,7 +123,7 @@ struct Loader {
     });
   }
 
-  // -infinity where no query looks, by `Cleaners` warps.
+  // Writes -infinity to logits that no query looks at. Called by `Cleaners` warps.
   static __device__ __forceinline__ void clean(Params const& params, int warp) {
     Logits const& logits = params.logits;
     constexpr int kThreadsThere = Cleaners * 32, kColumnsAtOnce = 64 * kThreadsThere;
@@ -200,7 +201,7 @@ struct Loader {
     }
   }
 
-  // To the tile's keys from `key` on.
+  // Loads a page to the tile's keys that start at `key`.
   static __device__ __forceinline__ void load_page(Params const& params, uint32_t shared, int stage, int key, int page,
                                                    uint32_t barrier) {
     sm90::copy_box(shared + kKeysAt + stage * kKeyBytes + key * kRowBytes, &params.keys, barrier, 0, 0, page,

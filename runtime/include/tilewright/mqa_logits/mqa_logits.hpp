@@ -63,7 +63,7 @@ struct LogitsHost {
     }
     shape.spread = true;
     params.logits = {args.out, args.ld_out, args.queries, args.width, args.clean != 0};
-    // Heads of a query take turns with those of others, as `Reduction` wants them.
+    // Heads of different queries alternate, in the order of `Reduction`.
     cudaError_t error = sm90::encode_boxes<4>(
         params.q, CU_TENSOR_MAP_DATA_TYPE_UINT8, args.q,
         {kRowBytes, Reduce::kTurn, cuuint64_t(args.queries), Kernel::kHeads / Reduce::kTurn},

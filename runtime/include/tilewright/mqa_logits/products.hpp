@@ -1,9 +1,13 @@
 // Products of 64 keys with N (query, head) rows in shared memory: by wgmma on sm_90a, by mma.sync on sm_120f. All leave
 // a thread the same elements.
 //
-// A way to multiply says how many bytes a row has (`kRowBytes`), whether queries have words of scale factors
-// (`kQueryScales`) and are decoded to rows of so many bytes (`kDecodedBytes`), what a thread keeps of a tile of keys
-// (`Keys`), the factor of a key (`factor`), and whether products are less than 2^25 (`kBounded`).
+// A product policy defines
+//   kRowBytes      bytes of a loaded row
+//   kQueryScales   whether queries have words of scale factors
+//   kDecodedBytes  bytes of a decoded row of queries; 0 if they are not decoded
+//   Keys           what a thread keeps of a tile of keys
+//   factor         the factor of a key
+//   kBounded       whether products are less than 2^25
 #pragma once
 
 #include <cstdint>
@@ -14,7 +18,7 @@
 
 namespace tilewright::mqa_logits {
 
-// What FP8 has: a float to scale each key with.
+// FP8: each key has a float as its scale.
 struct Fp8 {
   static constexpr bool kQueryScales = false;
   static constexpr bool kBounded = true;  // 128 products of at most 448 each
@@ -23,7 +27,7 @@ struct Fp8 {
   static __device__ __forceinline__ float factor(uint32_t scale) { return sm90::load_float(scale); }
 };
 
-// Both operands as TMA's swizzle of `HeadDim` bytes lays them out.
+// By wgmma. Both operands lie in TMA's swizzle of `HeadDim` bytes.
 template <int HeadDim>
 struct Wgmma : Fp8 {
   static constexpr bool kAsynchronous = true;
@@ -35,7 +39,7 @@ struct Wgmma : Fp8 {
     __device__ __forceinline__ Keys(uint32_t keys, uint32_t) : at(keys) {}
   };
 
-  // Begins a group; `wait` ends it.
+  // Issues a group of wgmmas; `wait` waits for it.
   template <int N, int>
   static __device__ __forceinline__ void multiply(float (&products)[N / 2], Keys const& keys, uint32_t queries,
                                                   uint32_t const*) {
@@ -55,7 +59,7 @@ struct Wgmma : Fp8 {
   }
 };
 
-// By mma.sync, of rows as TMA's swizzle of `RowBytes` lays them out: 32 bytes of them are one step of `Instruction`.
+// By mma.sync. Rows lie in TMA's swizzle of `RowBytes`; 32 bytes of a row are one step of `Instruction`.
 template <int RowBytes, class Instruction>
 struct Synchronous : Instruction {
   static constexpr bool kAsynchronous = false;
@@ -69,14 +73,14 @@ struct Synchronous : Instruction {
       int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
-        // Rows 0 to 7 and 8 to 15 of the first 16 bytes, then of the next.
+        // The first 16 bytes of rows 0 to 7 and of rows 8 to 15, then the next 16 bytes of both.
         sm90::load_matrices(keys + warp * 16 * RowBytes + swizzled(lane % 16 * RowBytes + k * 32 + lane / 16 * 16),
                             elements[k]);
       }
     }
   };
 
-  // `scales`: of queries, a word for every 8 columns.
+  // `scales`: the queries', a word for every 8 columns.
   template <int N, int>
   static __device__ __forceinline__ void multiply(float (&products)[N / 2], Keys const& keys, uint32_t queries,
                                                   uint32_t const* scales) {
@@ -110,7 +114,7 @@ struct Synchronous : Instruction {
   static __device__ __forceinline__ void wait(float (&)[Count], Keys&) {}
 
  private:
-  // As TMA does it: the 16-byte column of a row of 128 (64, 32) bytes changes with the row's number.
+  // TMA's swizzle: XORs the 16-byte column in a row of 128 (64, 32) bytes with bits of the row's number.
   static __device__ __forceinline__ uint32_t swizzled(uint32_t offset) {
     return offset ^ (offset >> 3 & (RowBytes - 16));
   }

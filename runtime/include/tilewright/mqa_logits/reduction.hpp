@@ -1,22 +1,22 @@
-// From the products of 64 keys with the heads of some queries to logits, but for the keys' scales:
+// From the products of 64 keys with the heads of some queries to logits, without the keys' scales:
 //
 //   sum over h of weight[q, h] * relu(product[j, q, h])
 //
-// wgmma and mma.sync leave thread t of quad g of a warp, of rows (keys) g and g + 8, columns 8i + 2t and 8i + 2t + 1.
-// So heads are laid out such that each thread of a quad has a query of its own, all heads of it: those of four queries
-// (a set) take turns, two heads at a time. Nothing is exchanged then. Of two queries two threads have one, half of its
-// heads each; of one query, four.
+// After wgmma and mma.sync, thread t of quad g (four threads) of a warp holds rows (keys) g and g + 8, columns 8i + 2t
+// and 8i + 2t + 1. Heads are ordered so that each thread of a quad has all heads of one query: four queries (a set)
+// follow each other, two heads at a time. Then threads exchange no sums. With two queries, two threads share a query
+// and have half of its heads each; with one query, four threads do.
 #pragma once
 
 #include <cstdint>
 
 namespace tilewright::mqa_logits {
 
-// `kBounded`: products are less than 2^25. Then half of them are clamped by the multiplier (times 2^-25, saturated,
-// which is exact), half by the unit that takes maxima, which is half as fast (H200).
+// `kBounded`: products are less than 2^25. Then the multiplier clamps half of them (times 2^-25, saturated, which is
+// exact), and the unit for maxima the other half: on an H200 it is half as fast as the multiplier.
 template <bool kBounded>
 struct Relu {
-  // What weights of even and odd heads are multiplied by, and what makes up for it.
+  // kUnit: the factor of weights of odd heads, where even heads' products have it. kScale: undoes it in the sum.
   static constexpr float kUnit = 1.0f / (1 << 25), kScale = kBounded ? float{1 << 25} : 1.0f;
   static __device__ __forceinline__ float unit(int head) { return kBounded && head % 2 != 0 ? kUnit : 1.0f; }
 
@@ -28,7 +28,7 @@ struct Relu {
     return found;
   }
 
-  // Adds an even and an odd head, each to a sum of its own: by one instruction where there is one (sm_100).
+  // Adds an even and an odd head, each to its own sum; sm_100 does so in one instruction.
   static __device__ __forceinline__ void add(float (&sums)[2], float even, float odd, float const* weights) {
     float const terms[2] = {relu(even, 0), relu(odd, 1)};
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200
@@ -51,25 +51,26 @@ struct Reduction : Relu<kBounded> {
   static constexpr int kSetQueries = 4 / kLanes, kSets = Queries / kSetQueries;
   static constexpr int kSetGroups = Heads * kSetQueries / 8;  // of 8 columns
   static constexpr int kTurn = 2 * kLanes;                    // heads of a query that follow each other
-  static constexpr int kRows = kLanes == 1 ? 2 : 1;           // of a thread's two, of which it ends up with the logits
+  static constexpr int kRows = kLanes == 1 ? 2 : 1;           // of a thread's two rows, whose logits it stores
   static_assert(Heads % 8 == 0 && (Queries & (Queries - 1)) == 0);
 
-  // Of thread t of a quad: its query within a set, the first of its heads in a turn, and what it ends up with.
+  // For thread t of a quad: its query in a set, its first head in a turn, the row whose logits it stores, and whether
+  // it stores any.
   static __device__ __forceinline__ int query(int t) { return t / kLanes; }
   static __device__ __forceinline__ int first_head(int t) { return t % kLanes * 2; }
   static __device__ __forceinline__ int row(int t) { return kRows == 2 ? 0 : t % 2; }
   static __device__ __forceinline__ bool stores(int t) { return kLanes < 4 || t < 2; }
 
-  // Of a column: where its head's numbers (weight, scale factors) stand among those of the block of queries.
+  // The index of a column's head among those of the block of queries, for its weight and scale factors.
   static __device__ __forceinline__ int head_of(int column) {
     int const set = column / (kSetGroups * 8), query = set * kSetQueries + column % 8 / kTurn;
     return query * Heads + column / 8 % kSetGroups * kTurn + column % kTurn;
   }
 
-  // Of even and odd heads apart: chains of additions that do not wait for each other.
+  // Separate sums of even and odd heads: two chains of additions that do not wait for each other.
   float sums[kSets][2][2];
 
-  // Adds groups of columns from `First` on; `weights` are those of all.
+  // Adds products of 8-column groups starting at group `First`. `weights`: of all columns.
   template <int First, int Count>
   __device__ __forceinline__ void add(float const (&products)[Count], float const (&weights)[kColumns / 4]) {
 #pragma unroll
@@ -88,7 +89,7 @@ struct Reduction : Relu<kBounded> {
     }
   }
 
-  // The logits that this thread ends up with, of its query of each set.
+  // Sets `own` to the logits that this thread stores, for its query of each set.
   __device__ __forceinline__ void finish(float (&own)[kSets][kRows]) {
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {

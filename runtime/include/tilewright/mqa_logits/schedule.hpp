@@ -1,6 +1,5 @@
-// Which keys of a batch each thread block of a paged kernel works on: where it begins, as a sequence (or the first of
-// some tokens of one, in a batch of variable length) and a split of kSplit keys. All get equally many splits, but for
-// one.
+// Where each thread block of a paged kernel begins: a sequence (or the first of some tokens of a sequence, in a batch
+// of variable length) and a split of kSplit keys. The numbers of splits of any two thread blocks differ by at most one.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ struct ScheduleParams {
   int sequences, per_sequence, blocks;
 };
 
-// One thread block. Two passes over the lengths: their sum, then the running sums, among which each thread finds the
-// starts that fall into its sequence.
+// Runs as one thread block, in two passes over the lengths: first their sum, then the running sums, among which each
+// thread finds the starts that fall into its sequence.
 template <int Threads, bool kPdl>
 struct ScheduleKernel {
   using Params = ScheduleParams;
@@ -55,7 +54,8 @@ struct ScheduleKernel {
     params.out[block * params.ld + 1] = split;
   }
 
-  // Calls body(sequence, splits before it, its own) for each of the thread's sequences; the splits of all.
+  // Calls body(sequence, splits before it, its own splits) for each of the thread's sequences. Returns the splits of
+  // all.
   template <class Body>
   static __device__ int64_t pass(Params const& params, Warps& splits_through, Warps& runs_through, Body const& body) {
     int64_t before = 0;
@@ -80,7 +80,7 @@ struct ScheduleKernel {
     return before;
   }
 
-  // The longest of a sequence, or of the tokens that go together.
+  // The largest length of a sequence, or of the tokens that are computed together.
   static __device__ int length(Params const& params, int sequence) {
     int longest = 0;
     if (params.indices == nullptr) {
@@ -96,7 +96,8 @@ struct ScheduleKernel {
     return longest;
   }
 
-  // Of the values of all threads up to this one; `warps` holds those through each warp's last afterwards.
+  // Joins the values of all threads up to this one (an inclusive scan). Afterwards `warps` holds each warp's last
+  // result.
   template <class Join>
   static __device__ int scan(Warps& warps, int value, Join const& join) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -108,7 +109,7 @@ struct ScheduleKernel {
       return x;
     };
     value = within(value);
-    __syncthreads();  // nobody reads what was there
+    __syncthreads();  // all threads have read the previous results
     if (lane == 31) {
       warps[warp] = value;
     }

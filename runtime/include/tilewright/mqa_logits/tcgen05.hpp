@@ -1,5 +1,5 @@
-// The tensor core of sm_100 as PTX has it: descriptors of what it multiplies, and the instructions that a thread, or a
-// warp, gives it. Sections are those of the PTX ISA (9.0), "TensorCore 5th Generation Family Instructions".
+// The tensor core of sm_100 in PTX: descriptors of operands, and the instructions that a thread or a warp issues.
+// Quoted titles are sections of the PTX ISA (9.0), "TensorCore 5th Generation Family Instructions".
 //
 // Tensor memory has 128 lanes of 512 columns of 32 bits. The product of 128 rows has a lane for each row and a column
 // for each of the other operand's. A word of scale factors stands in lane row % 32, column row / 32 of what is
@@ -36,14 +36,14 @@ __host__ __device__ constexpr uint32_t extents() {
          | kLanes / 16 << 24;  // 24 to 28
 }
 
-// Of .kind::f8f6f4: both operands E4M3, which is 0.
+// The descriptor of .kind::f8f6f4: both operands are E4M3, whose code is 0.
 template <int Columns>
 __host__ __device__ constexpr uint32_t fp8_instruction() {
   return 1 << 4 | extents<Columns>();  // bits 4 and 5: F32
 }
 
-// Of .kind::mxf4: both operands E2M1, scale factors UE8M0, of which the two of this step of k are bytes `first` and
-// `first` + 1 of a word.
+// The descriptor of .kind::mxf4: both operands are E2M1, scale factors UE8M0. The two factors of this step of k are
+// bytes `first` and `first` + 1 of a word.
 template <int Columns>
 __host__ __device__ constexpr uint32_t fp4_instruction(int first) {
   return static_cast<uint32_t>(first) << 4     // bits 4 and 5: of B
@@ -61,10 +61,10 @@ struct Native {
 
   __device__ __forceinline__ explicit Native(uint32_t) {}
 
-  // One thread of a warp gives instructions: those of one thread are done in order ("Implicitly pipelined").
+  // One thread of a warp issues instructions: those of one thread run in order ("Implicitly pipelined").
   static __device__ __forceinline__ bool gives_instructions() { return sm90::elect_one(); }
 
-  // By a warp, which frees it again: where it begins is written to `slot` in shared memory.
+  // Allocates tensor memory, and writes its address to `slot` in shared memory. Called by the warp that frees it again.
   template <int Columns>
   __device__ __forceinline__ void allocate(uint32_t slot) const {
     asm volatile(
@@ -78,7 +78,7 @@ struct Native {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "n"(Columns) : "memory");
   }
 
-  // 32 rows of 16 bytes of shared memory to four columns, in each quarter of the lanes.
+  // Copies 32 rows of 16 bytes from shared memory to four columns, in each quarter of the lanes.
   __device__ __forceinline__ void copy_scales(uint32_t to, uint64_t from) const {
     asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(from) : "memory");
   }
@@ -102,13 +102,14 @@ struct Native {
         : "memory");
   }
 
-  // Arrives at the barrier once all that was asked for before is done.
+  // Arrives at the barrier when all instructions issued before are done.
   __device__ __forceinline__ void commit(uint32_t barrier) const {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier)
                  : "memory");
   }
 
-  // A thread's lane: `Count` columns of it, there after `wait_for_loads`. A warp reads its own quarter of the lanes.
+  // Loads `Count` columns of the thread's lane; they are valid after `wait_for_loads`. A warp reads its own quarter of
+  // the lanes.
   __device__ __forceinline__ void load(uint32_t from, float (&to)[16]) const {
     asm volatile(
         "tcgen05.ld.sync.aligned.32x32b.x16.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
@@ -132,7 +133,7 @@ struct Native {
     asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
   }
 
-  // Around a barrier at which threads meet: what was asked for before it comes before what is asked for after it.
+  // Fences around a barrier: instructions issued before it run before those issued after it.
   __device__ __forceinline__ void before_barrier() const {
     asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
   }

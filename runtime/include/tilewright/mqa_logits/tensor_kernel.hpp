@@ -1,12 +1,12 @@
 // The `mqa_logits` kernel of sm_100: TMA, mbarriers and tcgen05.
 //
-// Keys are rows of the product, 128 to a tile, and the heads of a block of queries its columns. One warp has the tensor
-// core multiply tile after tile into tensor memory, where there is room for some of them; two warpgroups take them in
-// turn. Row r lies in lane r, so that a thread has a key of its own with all heads of all queries: nothing is
-// exchanged.
+// Keys are rows of the product, 128 to a tile, and the heads of a block of queries its columns. One warp issues the
+// tensor core's products, tile after tile, into tensor memory, which has room for some tiles. Two warpgroups reduce
+// them alternately. Row r lies in lane r, so that a thread has one key with all heads of all queries, and threads
+// exchange nothing.
 //
-// Words of scale factors (FP4) come as rows do, one after the other. A warp of its own puts 128 of them where
-// `tcgen05.cp` takes them from, into tensor memory: word r at r % 32 * 4 + r / 32.
+// Words of scale factors (FP4) are loaded in the order of rows. One warp reorders 128 of them for `tcgen05.cp`, which
+// copies them to tensor memory: word r goes to r % 32 * 4 + r / 32.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tilewright::mqa_logits {
 
-// One warp loads; one, or two without scale factors, clean.
+// One warp loads; one warp cleans, or two if there are no scale factors.
 template <class Work, class Product, int Heads, int Queries, int Stages, int Warpgroups, class Element>
 using TensorLoader = Loader<Work, Product, RowReduction<Heads, Queries, Product::kBounded>, tcgen05::kLanes, Stages,
                             Warpgroups, 1, Product::kQueryScales ? 1 : 2, Element>;
@@ -39,7 +39,8 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
   using typename Base::Params;
   static constexpr int kThreads = (Warpgroups + 1) * 128;
 
-  // Tensor memory: tiles of products, as many for each warpgroup; words of the keys of each; words of the queries.
+  // Tensor memory: tiles of products, equally many for each warpgroup; the words of each tile's keys; the queries'
+  // words.
   static constexpr int kTileColumns = kColumns + kScales * kTile / 32, kQueryColumns = kScales * kColumns / 32;
   static constexpr int kSlots =
       Warpgroups * (2 * Warpgroups * kTileColumns + kQueryStages * kQueryColumns <= tcgen05::kMostColumns ? 2 : 1);
@@ -58,7 +59,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_100");
   static_assert(Stages > Warpgroups, "a warpgroup's next tile is loaded while it works");
 
-  // Of 65536: a thread that reduces holds a weight for each column.
+  // Registers of a thread; an SM has 65536. A thread that reduces holds a weight for each column.
   static constexpr int kMathRegisters = 224, kOtherRegisters = 56;
   static_assert(Warpgroups == 2, "registers are for two warpgroups that reduce");
 
@@ -67,7 +68,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
     int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
     Core const core(shared + kEmulatedAt);
     if (shared % 1024 != 0) {
-      __trap();  // the swizzles count on it; there is no static shared memory to get in the way
+      __trap();  // the swizzles need this alignment; no static shared memory precedes the data
     }
     if (warp == 0) {
       Base::start(params, shared);
@@ -96,7 +97,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
         Base::clean(params, warp - kCleans);
       }
     }
-    __syncthreads();  // nobody reads tensor memory any more
+    __syncthreads();  // all warps have read tensor memory
     if (warp == kMultiplier) {
       core.template free<kTensorColumns>(tensor);
     }
@@ -112,7 +113,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
   static __device__ __forceinline__ uint32_t empty_slot(uint32_t shared, int slot) {
     return full_slot(shared, slot) + 8;
   }
-  // What is multiplied is there: for FP4 with its words in order.
+  // The barrier that says that a stage can be multiplied: its data are loaded, and for FP4 its words are reordered.
   static __device__ __forceinline__ uint32_t ready(uint32_t shared, int stage) {
     return kScales ? shared + kReadyAt + stage * 8 : full(shared, stage);
   }
@@ -142,7 +143,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
     }
   }
 
-  // The warp that has the tensor core multiply.
+  // Multiply: the warp that issues the tensor core's products.
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared, Core const& core,
                                                   uint32_t tensor) {
     sm90::Position<kQueryStages> queries{};
@@ -185,7 +186,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
     }
   }
 
-  // The warp that puts words of scale factors in order.
+  // The warp that reorders words of scale factors.
   static __device__ __forceinline__ void order_scales(Params const& params, uint32_t shared) {
     sm90::Position<kQueryStages> queries{};
     sm90::Position<Stages> keys{};
@@ -220,7 +221,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
     sm90::fence_async_proxy();
   }
 
-  // A warpgroup that reduces: a thread has a key of each of its tiles.
+  // A warpgroup that reduces. A thread has one key of each of its tiles.
   class Math {
    public:
     __device__ __forceinline__ Math(Params const& params, uint32_t shared, Core const& core, uint32_t tensor,
@@ -293,10 +294,10 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
       core_.before_barrier();
       tell(empty_slot(shared_, slot));
       store(item, item.key + share_.tile * kTile + row, scale, logits);
-      release(empty(shared_, stage));  // not before its scales are used: see `Kernel::Math::store`
+      release(empty(shared_, stage));  // only after its scales are used: see `Kernel::Math::store`
     }
 
-    // Reads each piece of the columns while it adds up the one before.
+    // Loads each piece of the columns while it adds up the previous one.
     __device__ __forceinline__ void sum(uint32_t from, float (&logits)[Queries]) {
       float products[2][kPiece], sums[2];
       core_.load(from, products[0]);

@@ -1,5 +1,5 @@
-// Products of 128 keys with (query, head) rows by the tensor core of sm_100, into tensor memory, and how they are laid
-// out there. Of the names, those with `Emulated` are the same in software.
+// Products of 128 keys with (query, head) rows by the tensor core of sm_100, and their layout in tensor memory. Names
+// with `Emulated` are the same in software.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ using EmulatedTcgen05 = TensorFp8<tcgen05::Emulated, HeadDim>;
 template <int HeadDim>
 using EmulatedTcgen05Fp4 = TensorFp4<tcgen05::Emulated, HeadDim>;
 
-// Heads of a query follow each other; a thread has all of all queries.
+// The heads of a query follow each other; a thread has all heads of all queries.
 template <int Heads, int Queries, bool kBounded_>
 struct RowReduction : Relu<kBounded_> {
   static constexpr int kHeads = Heads, kQueries = Queries, kColumns = Heads * Queries;

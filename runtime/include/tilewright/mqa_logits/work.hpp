@@ -1,4 +1,4 @@
-// Which queries and keys a thread block works on: a range of keys for each query (ragged), or the pages of a cache
+// Which queries and keys a thread block computes: a range of keys for each query (ragged), or the pages of a cache
 // (paged). An item is a block of queries with some of the keys that they look at, in tiles.
 #pragma once
 
@@ -9,27 +9,27 @@
 namespace tilewright::mqa_logits {
 
 constexpr int kTile = 64;      // keys of a tile
-constexpr int kSplit = kTile;  // keys that a schedule of pages counts as one: thread blocks differ by a tile at most
-constexpr int kGroup = 4;      // tokens of a sequence that a batch of variable length puts together
+constexpr int kSplit = kTile;  // keys of a schedule's unit, so that thread blocks differ by at most a tile
+constexpr int kGroup = 4;      // tokens of a sequence that are computed together in a batch of variable length
 
 struct Range {
   int start, end;  // keys
 };
 
 struct Item {
-  int query;       // the block's first
-  Range mine;      // of query + lane % Queries; empty where that is none of the block's
-  int key, tiles;  // the first key, and tiles from there
-  int table_row;   // of pages
+  int query;       // the block's first query
+  Range mine;      // of query + lane % Queries; empty if the block does not have that query
+  int key, tiles;  // the first key, and how many tiles start there
+  int table_row;   // row of the page table
 };
 
-// What both forms write and where. Logit (query, key) goes to row `query`, column `key`, or key - start in a
-// compressed row.
+// The logits that both forms write. Logit (query, key) goes to row `query`, column `key`, or key - start if rows are
+// compressed.
 struct Logits {
   void* out;
   int64_t ld;
   int rows, width;
-  bool clean;  // what no query looks at becomes -infinity
+  bool clean;  // logits of keys outside of a query's range become -infinity
 };
 
 struct Ragged {
@@ -38,7 +38,7 @@ struct Ragged {
   int32_t const* starts;  // [queries]
   int32_t const* ends;
   int queries, keys;
-  int parts;  // that the keys of a block are cut into
+  int parts;  // into which the keys of a block of queries are divided
   bool compressed;
 
   __device__ __forceinline__ Range range(Logits const& logits, int query) const {
@@ -50,8 +50,8 @@ struct Ragged {
 
   __device__ __forceinline__ int origin(Range const& range) const { return compressed ? range.start : 0; }
 
-  // Every other round goes backwards: where ranges grow with the query, as under a causal mask, each thread block
-  // gets long and short ones.
+  // Every other round runs backwards, so that each thread block gets long and short ranges where ranges grow with the
+  // query, as under a causal mask.
   static __device__ __forceinline__ int index(int round) {
     return round * gridDim.x + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
   }
@@ -70,7 +70,7 @@ struct Ragged {
       }
       at = index(round);
       if (at < items) {
-        ahead = range(logits, at / parts * Queries + within);  // loads while this item is at work
+        ahead = range(logits, at / parts * Queries + within);  // loads while this item is computed
       }
       bool const empty = item.mine.start >= item.mine.end;
       // At a multiple of 8, so that rows of logits are written in whole sectors of 32 bytes.
@@ -90,9 +90,9 @@ struct Ragged {
 struct Paged {
   static constexpr bool kPaged = true;
 
-  int32_t const* lengths;  // [tokens], or [sequences]: of the last of its tokens
-  int32_t const* indices;  // [tokens]: which sequence a token is of, neighbours of one sequence together; or null
-  int2 const* schedule;    // [thread blocks + 1]: sequence (or token), split
+  int32_t const* lengths;  // [tokens], or [sequences]: the length for the sequence's last token
+  int32_t const* indices;  // [tokens]: a token's sequence; tokens of a sequence are neighbours. Or null
+  int2 const* schedule;    // [thread blocks + 1]: sequence (or token) and split at which a thread block begins
   int32_t const* table;    // [sequences, pages]
   int64_t ld_table;
   int tokens, next_n, pages, page;  // page: keys
@@ -126,7 +126,8 @@ struct Paged {
       item.tiles = max(0, last - item.key + Tile - 1) / Tile;
       for (int query = 0; query < count && item.tiles > 0; query += Queries) {
         item.query = token + query;
-        // 0 beyond `count`, which is at most 32. A last tile that is longer than a split has keys of others, too.
+        // The range is empty for queries beyond `count`, which is at most 32. A tile that is longer than a split may
+        // hold keys of the next thread block.
         item.mine = {0, __shfl_sync(~0u, min(length, last), query + lane % Queries)};
         body(item);
       }
@@ -135,7 +136,7 @@ struct Paged {
   }
 };
 
-// The pages of an item, in their order: a warp holds the next 32 to 64 entries of its row of the table.
+// The pages of an item, in order. A warp holds the next 32 to 64 entries of the item's row of the page table.
 class Pages {
  public:
   __device__ __forceinline__ Pages(Paged const& work, int row, int first)

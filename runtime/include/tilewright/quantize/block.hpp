@@ -44,7 +44,7 @@ struct Block {
     }
   }
 
-  // The number of the 128 rows in their group.
+  // The number of these 128 rows among those of their group.
   static __device__ __forceinline__ int tile(Params const& params, Task const& task) {
     return task.row_task - task.group * params.row_tasks;
   }

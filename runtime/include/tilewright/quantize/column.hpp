@@ -1,4 +1,5 @@
-// FP8 in blocks of 128x1, one for 128 rows of a column: a thread block holds those of 128 columns in its registers.
+// FP8 in blocks of 128x1: 128 rows of a column share a scale. A thread block holds the blocks of 128 columns in its
+// registers.
 #pragma once
 
 #include <cstdint>
@@ -75,13 +76,13 @@ struct ColumnKernel {
   }
 
  private:
-  // Where shared memory has element `j` of a lane's columns: lanes of a row find four of theirs side by side.
+  // Index in shared memory of element `j` of a lane's columns. Four of a lane's elements lie side by side.
   static __device__ __forceinline__ int place_of(int lane, int j) { return (j / 4 * kLanes + lane) * 4 + j % 4; }
   static __device__ __forceinline__ int column_at(int place) {
     return place / 4 % kLanes * kCount + place / (kLanes * 4) * 4 + place % 4;
   }
 
-  // Of two words the larger magnitudes, with signs that mean nothing.
+  // The larger magnitudes of two words. The signs of the result mean nothing.
   static __device__ __forceinline__ uint32_t larger_word(uint32_t x, uint32_t y) {
     if constexpr (Elements<Type>::kBytes == 4) {
       return bits_of(larger(float_of(x), float_of(y)));
@@ -90,7 +91,7 @@ struct ColumnKernel {
     }
   }
 
-  // Raises columns' amax to those of a thread's elements.
+  // Raises the columns' amax by a thread's elements.
   static __device__ __forceinline__ void raise(uint32_t* amax, uint32_t const (&words)[kParts][Source::kWords],
                                                int lane) {
     uint32_t most[Source::kWords];

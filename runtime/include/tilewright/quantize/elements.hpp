@@ -16,7 +16,7 @@ struct F16 {
 struct F32 {};
 struct E4m3 {};
 
-// The larger one by magnitude; NaN if one is.
+// The element of larger magnitude; NaN if either is NaN.
 __device__ __forceinline__ float larger(float x, float y) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(fabsf(x)), "f"(fabsf(y)));
@@ -25,7 +25,7 @@ __device__ __forceinline__ float larger(float x, float y) {
 
 namespace detail {
 
-// Of pairs: the larger magnitudes, with signs that mean nothing.
+// The larger magnitudes of two pairs. The signs of the result mean nothing.
 __device__ __forceinline__ uint32_t larger_pair(Bf16, uint32_t x, uint32_t y) {
   uint32_t result;
   asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(y));
@@ -49,7 +49,7 @@ __device__ __forceinline__ void unpack(F16, uint32_t pair, float& low, float& hi
       : "r"(pair));
 }
 
-// Four E4M3 as two pairs of F16: exact.
+// Converts four E4M3 to two pairs of F16, exactly.
 __device__ __forceinline__ void widen(uint32_t word, uint32_t& low, uint32_t& high) {
   asm("{\n.reg .b16 a, b;\nmov.b32 {a, b}, %2;\ncvt.rn.f16x2.e4m3x2 %0, a;\ncvt.rn.f16x2.e4m3x2 %1, b;\n}\n"
       : "=r"(low), "=r"(high)
@@ -90,7 +90,7 @@ struct Pairs {
 
 }  // namespace detail
 
-// What a thread takes of a row at a time: kCount elements in kWords words. `Values` is what they are read as.
+// The elements of a row that a thread takes at a time: kCount elements in kWords words, read as `Values`.
 template <class Type>
 struct Elements {  // Bf16, F16
   static constexpr int kBytes = 2, kCount = 16, kWords = 8;
@@ -106,7 +106,7 @@ struct Elements {  // Bf16, F16
   }
 };
 
-// As they are, and as pairs of F16 for who asks.
+// E4M3 elements as loaded words; `pairs` converts them to F16.
 struct E4m3Words {
   uint32_t words[4];
 
@@ -132,7 +132,7 @@ struct Elements<E4m3> {
   }
 };
 
-// Floats, be they loaded or computed.
+// Floats, loaded or computed.
 template <int kCount>
 struct Floats {
   float value[kCount];
@@ -180,8 +180,8 @@ __device__ __forceinline__ void prefetch(void const* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-// Global memory that nothing writes after griddepcontrol.wait. Volatile, so that the compiler moves no load above that
-// wait, as it may a plain `__ldg`.
+// Loads from global memory that nothing writes after griddepcontrol.wait. Volatile, so that the compiler moves no load
+// above that wait, as it may move a plain `__ldg`.
 template <int kWords>
 __device__ __forceinline__ void load_at_once(void const* address, uint32_t* words) {
   static_assert(kWords == 1 || kWords == 2 || kWords == 4);
@@ -196,7 +196,7 @@ __device__ __forceinline__ void load_at_once(void const* address, uint32_t* word
   }
 }
 
-// The same, 16 bytes at a time where there are so many; zeros where it is not wanted.
+// Loads words, 16 bytes at a time where there are so many; sets them to zero unless they are asked for.
 template <int kWords>
 __device__ __forceinline__ void load(void const* address, uint32_t (&words)[kWords], bool wanted) {
   constexpr int kStep = kWords < 4 ? kWords : 4;

@@ -63,7 +63,7 @@ struct Fp4Data {
   }
 };
 
-// The same with factors that are powers of two, or NaN.
+// The same for factors that are powers of two, or NaN.
 struct Fp4DataByPowers : Fp4Data {
   using Fp4Data::encode;
 
@@ -169,8 +169,8 @@ struct Nvfp4 {
   }
 };
 
-// The same of E4M3 where no instruction converts to E2M1: with one global scale for all rows the table holds scales
-// and thresholds.
+// NVFP4 of E4M3 elements, where no instruction converts to E2M1. With one global scale for all rows, the table holds
+// scales and thresholds.
 struct Nvfp4OfE4m3 : Nvfp4<true> {
   static constexpr int kSharedBytes = 128 * sizeof(Thresholds);
 
@@ -219,7 +219,7 @@ struct Nvfp4OfE4m3 : Nvfp4<true> {
   };
 };
 
-// What formats without a global scale have in common.
+// The base of formats without a global scale.
 struct NoGlobalScale {
   template <class Params>
   __device__ __forceinline__ NoGlobalScale(Params const&, char*) {}

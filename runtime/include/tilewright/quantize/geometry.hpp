@@ -1,4 +1,4 @@
-// Which elements a warp takes, and where their scales go: the same for every format and layout.
+// Which elements a warp takes, and where their scales are stored, for every format and layout.
 //
 // A warp takes a quad of rows at a time, and of each 32 threads' elements side by side. The rows of a quad are those
 // whose scales lie side by side in the layout: 32 apart for 128x4, neighbours for the others. So four bytes of
@@ -46,7 +46,7 @@ struct Params {
 constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 constexpr int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
 
-// What a thread block works on: `kWarps` quads of rows of a group, and a stretch of columns.
+// What a thread block computes at a time: `kWarps` quads of rows of a group, and a stretch of columns.
 template <int kWarps>
 struct Task {
   int row_task, column_task, group;
@@ -56,7 +56,7 @@ struct Task {
     find_group(params);
   }
 
-  // Whether there is another.
+  // Advances to the next task; false if there is none.
   __device__ __forceinline__ bool next(Params const& params) {
     column_task += params.column_step;
     row_task += params.row_step;
@@ -246,7 +246,7 @@ inline unsigned set_grid(tilewright_quantize_args const& args, Params& params) {
   return grid;
 }
 
-// Whether a problem is one for these kernels at all.
+// Whether these kernels can compute a problem.
 inline bool takes(tilewright_quantize_args const& args, int x_bits, int data_bits, int data_bytes, bool byte_scales,
                   int block_rows = 1, int parts = 1) {
   constexpr int kMost = 1 << 30;  // of m and k: what they are rounded up to, and a row's column, are ints too

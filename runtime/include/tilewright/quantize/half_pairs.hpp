@@ -50,7 +50,7 @@ struct Halves {
     double const size = std::ldexp(exponent == 0 ? fraction : fraction + 1024, exponent == 0 ? -24 : exponent - 25);
     return half & 0x8000 ? -size : size;
   }
-  // Of an infinity, NaN or a value in F16's range. Doubles hold every sum above exactly.
+  // Rounds an infinity, a NaN or a value in F16's range to F16. Doubles hold every sum above exactly.
   static uint32_t nearest(double value) {
     if (!(std::fabs(value) < INFINITY)) {
       return value != value ? 0x7FFF : value < 0 ? 0xFC00 : 0x7C00;
@@ -72,8 +72,8 @@ constexpr uint32_t both(uint32_t half) { return half | half << 16; }
 template <int kSignificand>
 TILEWRIGHT_BOTH uint32_t round_pair(float low, float high, float factor) {
   static_assert(kSignificand == 8 || kSignificand == 11);
-  // Those of 8 bits may be scaled before: exact down to 1/8 among F16's subnormals too. Nor need p be a power of two
-  // for them: with p = v the sum 513 * v does not reach the next one.
+  // Products of 8-bit significands may be scaled first: they are exact down to 1/8 among F16's subnormals, too. Nor
+  // need p be a power of two for them: with p = v the sum 513 * v does not reach the next one.
   constexpr bool kShort = kSignificand == 8;
   factor = kShort ? multiply(factor, 0x1p-14f) : factor;
   uint32_t const values = Halves::of_floats(multiply(low, factor), multiply(high, factor));

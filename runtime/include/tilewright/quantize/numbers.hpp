@@ -35,7 +35,7 @@ TILEWRIGHT_BOTH float float_of(uint32_t bits) {
 #endif
 }
 
-// Products and sums that no compiler fuses.
+// Products and sums that the compiler does not fuse.
 TILEWRIGHT_BOTH float multiply(float x, float y) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(x, y);
@@ -125,7 +125,7 @@ TILEWRIGHT_BOTH uint32_t ue8m0_of_amax(uint32_t amax) {
   return amax <= kZero ? 0 : byte;
 }
 
-// What elements are multiplied by for a UE8M0 scale: 2^(127 - byte), or NaN.
+// The factor of elements for a UE8M0 scale: 2^(127 - byte), or NaN.
 TILEWRIGHT_BOTH float ue8m0_factor(uint32_t byte) {
   uint32_t const power = (254 - byte) << 23;
   return float_of(byte >= 254 ? (byte == 254 ? 0x00400000 : 0x7FFFFFFF) : power);
@@ -254,7 +254,7 @@ TILEWRIGHT_BOTH float tame(float factor) { return factor == 0.0f ? float_of(kNex
 
 TILEWRIGHT_BOTH bool regular(float tamed) { return bits_of(tamed) - 2 < kInfinity - 2; }
 
-// What eight codes that `e2m1_word_in_software` made with an irregular factor ought to be: NaN is +6.
+// Corrects eight codes that `e2m1_word_in_software` made with an irregular factor. NaN becomes +6.
 TILEWRIGHT_BOTH uint32_t mend(uint32_t word, float factor) {
   if (bits_of(factor) > kInfinity) {
     return 0x77777777;
@@ -266,7 +266,7 @@ TILEWRIGHT_BOTH uint32_t mend(uint32_t word, float factor) {
   return word & ~((word & 0x11111111) << 3);  // those of infinities are NaN, all others 0 or -0
 }
 
-// Of a product, by the boundaries: what `e2m1_word_in_software` is checked against.
+// The code of a product, by the boundaries between codes: tests compare `e2m1_word_in_software` with it.
 TILEWRIGHT_BOTH uint32_t encode_e2m1(float value) {
   uint32_t const size = bits_of(value) & 0x7FFFFFFF;
   if (size > kInfinity) {
@@ -282,7 +282,7 @@ TILEWRIGHT_BOTH uint32_t encode_e2m1(float value) {
 #define TILEWRIGHT_CONVERTS_E2M1 1  // every target of ours from sm_100 on is of a family or an architecture
 #endif
 
-// Eight codes of x * factor where the machine converts: any factor.
+// Eight codes of x * factor by the conversion instruction, for any factor.
 __device__ __forceinline__ uint32_t e2m1_word_by_instruction(float const (&x)[8], float factor) {
   uint32_t word = 0;
 #ifdef TILEWRIGHT_CONVERTS_E2M1

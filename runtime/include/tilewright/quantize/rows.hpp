@@ -1,4 +1,4 @@
-// What a warp does with a quad of rows once its elements are in registers, and where these come from.
+// Quantises a quad of rows whose elements are in a warp's registers, and loads these elements.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tilewright::quantize {
 
-// What is quantised: x itself.
+// The source that is quantised is x itself.
 template <class Type>
 struct Plain {
   using Of = Elements<Type>;
@@ -117,7 +117,7 @@ __device__ __forceinline__ uint32_t quantize_part(Params const& params, Scales c
   }
 }
 
-// Calls `kernel.run` with the scales that the launch asks for: one code path for each, not a choice at every block.
+// Calls `kernel.run` with the scales that the launch asks for. Each has its own code path, so that no block branches.
 template <class Format, class Kernel>
 __device__ __forceinline__ void run_with_scales(Kernel const& kernel, Params const& params, char* memory, char* table) {
   if constexpr (Format::kGlobal) {

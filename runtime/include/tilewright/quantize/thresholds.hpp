@@ -19,7 +19,7 @@ struct Thresholds {
   uint32_t least[7];
 };
 
-// Of a block whose largest magnitude has the code `amax`, 0 to 0x7F.
+// The thresholds of a block whose largest magnitude has the code `amax`, 0 to 0x7F.
 TILEWRIGHT_BOTH Thresholds thresholds_of_amax(uint32_t amax, float global_scale) {
   Thresholds result;
   result.scale = nvfp4_scale(decode_e4m3(amax), global_scale);
@@ -41,7 +41,7 @@ TILEWRIGHT_BOTH Thresholds thresholds_of_amax(uint32_t amax, float global_scale)
 
 namespace detail {
 
-// The larger ones of two and three pairs of 16 bits.
+// The maxima of two, and of three, pairs of 16 bits.
 TILEWRIGHT_BOTH uint32_t larger_halves(uint32_t x, uint32_t y) {
 #ifdef __CUDA_ARCH__
   return __vmaxu2(x, y);
@@ -59,7 +59,7 @@ TILEWRIGHT_BOTH uint32_t larger_halves(uint32_t x, uint32_t y, uint32_t z) {
 #endif
 }
 
-// x << 8 by the multiplier, which has time: the compiler would turn it into logic on the other side.
+// x << 8, by the multiplier, which is idle here: the compiler would use the busier logic unit.
 TILEWRIGHT_BOTH uint32_t up_a_byte(uint32_t x) {
 #ifdef __CUDA_ARCH__
   uint32_t result;

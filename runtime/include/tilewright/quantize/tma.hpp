@@ -131,7 +131,8 @@ struct TmaKernel {
   static __device__ __forceinline__ void consume(Params const& params, Scales const& scales, uint32_t shared, int warp,
                                                  int lane) {
     namespace ptx = sm90;
-    // Neighbours' 32 bytes would meet in the same banks: every other four threads read their halves in turn.
+    // The 32 bytes of neighbours would conflict in the same banks, so every other four threads read their halves in the
+    // reverse order.
     bool const swapped = kThreadBytes == 32 && lane % 8 >= 4;
     Task<kWarps> task(params, blockIdx.x);
     int stage = 0;
@@ -182,7 +183,7 @@ struct TmaKernel {
     return any;
   }
 
-  // What no copy wrote is read as well, and counts for nothing.
+  // Reads also bytes that no copy wrote; their results are not stored.
   static __device__ __forceinline__ void read(uint32_t address, bool swapped, uint32_t (&words)[Source::kWords]) {
     uint32_t part[4];
 #pragma unroll

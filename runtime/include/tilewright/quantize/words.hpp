@@ -7,8 +7,8 @@
 
 namespace tilewright::quantize {
 
-// Bits of x where the mask has ones, of y elsewhere. Said outright on the device: of masks that it knows the compiler
-// makes several.
+// Bits of x where the mask has ones, of y elsewhere. One instruction on the device, in assembly: for a constant mask
+// the compiler would emit several.
 TILEWRIGHT_BOTH uint32_t choose(uint32_t mask, uint32_t x, uint32_t y) {
 #ifdef __CUDA_ARCH__
   uint32_t result;

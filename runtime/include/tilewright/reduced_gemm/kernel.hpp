@@ -1,8 +1,9 @@
-// Products that are added up over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
+// Products that are summed over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
 //
-// D is small and what is read is long: the k tiles of all matrices, one after the other, are cut into parts, one for
-// each CTA of a tile. CTAs of a cluster share loads by multicast. A part's sums go to the workspace as the threads hold
-// them; a second kernel adds the parts up in their order, so that the same bits come out every time.
+// D is small and the operands are long. The k tiles of all matrices, one after the other, are divided into parts, one
+// for each CTA of a tile. CTAs of a cluster share loads by multicast. A CTA stores the sums of its part to the
+// workspace, as its threads hold them. A second kernel adds the parts up in their order, so that the bits are the same
+// every time.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,14 @@
 
 namespace tilewright::reduced_gemm {
 
-// What is asked for first lies in front (sm90/product_params.hpp).
+// Fields that are read first come first (sm90/product_params.hpp).
 struct Params {
   sm90::ClusterShape cluster;
-  int blocks, blocks_down;  // of D, of as many tiles as a cluster has; of a column of D
-  int tiles_down;           // of a column of D, in whole blocks
-  int k_tiles;              // of a matrix
-  int each, more;           // k tiles of a part, and how many of the first parts have one more
-  bool one_a, one_b;        // one matrix for every one of the batch
+  int blocks, blocks_down;        // in D, and in a column of D; a block has one tile for each CTA of a cluster
+  int tiles_down;                 // of a column of D, in whole blocks
+  int k_tiles;                    // of a matrix
+  int each, more;                 // k tiles of a part, and how many of the first parts have one more
+  bool broadcast_a, broadcast_b;  // one matrix for every one of the batch
   sm90::Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
   float4* sums;  // of the parts
@@ -67,17 +68,19 @@ struct Kernel {
     sm90::run_product<Kernel>(params, memory);
   }
 
-  static __device__ __forceinline__ void start(Params const& params, uint32_t shared) {
+  // Prologue.
+  static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kConsumers);
   }
 
-  static __device__ __forceinline__ void ask_for_maps(Params const& params) {
+  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
     sm90::prefetch_map(&params.a);
     sm90::prefetch_map(&params.b);
   }
 
-  static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                                 bool loading_warp) {
+  // Load: the producer's warps, of which one loads.
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                              bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
     sm90::OperandLoads const loads(params, place);
     Part const part(params, place);
@@ -88,8 +91,8 @@ struct Kernel {
       for (int tiles = part.tiles; tiles > 0;) {
         int const taken = min(tiles, params.k_tiles - k);
         producer.run(cluster, loads,
-                     {k, taken, part.tile_row * TileM, part.tile_column * TileN, params.one_a ? 0 : matrix,
-                      params.one_b ? 0 : matrix});
+                     {k, taken, part.tile_row * TileM, part.tile_column * TileN, params.broadcast_a ? 0 : matrix,
+                      params.broadcast_b ? 0 : matrix});
         tiles -= taken;
         ++matrix;
         k = 0;
@@ -100,6 +103,7 @@ struct Kernel {
     }
   }
 
+  // Multiply: a consumer warpgroup. Its epilogue stores the sums to the workspace.
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
     sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(), place.sharers(params.cluster),
@@ -112,12 +116,12 @@ struct Kernel {
     mainloop.run(part.tiles, sums, [] {});
     int64_t const tile = int64_t(part.number) * params.blocks * params.cluster.size() + part.tile_row +
                          part.tile_column * params.tiles_down;
-    TileSums::leave(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
+    TileSums::store(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
   }
 
  private:
-  // What a CTA computes: some k tiles of one tile. The parts of one k lie side by side in the grid: their tiles share
-  // rows of A and B in L2.
+  // What a CTA computes: some k tiles of one tile. CTAs with the same k tiles lie side by side in the grid, so that
+  // their tiles share rows of A and B in L2.
   struct Part {
     int number, first, tiles, tile_row, tile_column;
 
@@ -132,8 +136,8 @@ struct Kernel {
   };
 };
 
-// Adds the parts up. Eight warps of a thread block take a share of the parts each, of the same 32 float4s, because a
-// thread that read all of them would wait for memory as often.
+// Adds the parts up. Eight warps of a thread block add up some of the parts each, for the same 32 float4s: one thread
+// that loaded all parts would wait for memory once for each.
 template <class Kernel>
 struct Combine {
   static constexpr int kWarps = 8, kThreads = kWarps * 32;
@@ -175,29 +179,30 @@ struct Combine {
     sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
   }
 
-  // The four accumulators of a thread of the first kernel: two neighbours of a row, and those 8 rows below.
+  // Stores four accumulators of a thread of the first kernel: two neighbours of a row, and the two 8 rows below.
   static __device__ __forceinline__ void store(CombineParams const& params, int index, float4 const& sum) {
     int const tile = index / TileSums::kCount, within = index % TileSums::kCount;
     int const number = within / TileSums::kThreads, thread = within % TileSums::kThreads;
     int const warpgroup = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
-    int const r = number / TileSums::kQuads, quad = number % TileSums::kQuads;
+    int const r = number / TileSums::kColumnGroups, column_group = number % TileSums::kColumnGroups;
     int const row = tile % params.tiles_down * Kernel::TileM +
                     (Warpgroups::kDown == 1 ? 0 : warpgroup * Warpgroups::kRows * 64) + r * 64 + warp * 16 + lane / 4;
     int const column = tile / params.tiles_down * Kernel::TileN +
-                       (Warpgroups::kAcross == 1 ? 0 : warpgroup * Warpgroups::kColumns) + quad * 8 + lane % 4 * 2;
+                       (Warpgroups::kAcross == 1 ? 0 : warpgroup * Warpgroups::kColumns) + column_group * 8 +
+                       lane % 4 * 2;
     float const values[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (params.f32) {
-        store_one<sm90::F32>(params, row + i / 2 * 8, column + i % 2, values[i]);
+        store_element<sm90::F32>(params, row + i / 2 * 8, column + i % 2, values[i]);
       } else {
-        store_one<typename Kernel::Element>(params, row + i / 2 * 8, column + i % 2, values[i]);
+        store_element<typename Kernel::Element>(params, row + i / 2 * 8, column + i % 2, values[i]);
       }
     }
   }
 
   template <class Element>
-  static __device__ __forceinline__ void store_one(CombineParams const& params, int row, int column, float value) {
+  static __device__ __forceinline__ void store_element(CombineParams const& params, int row, int column, float value) {
     if (row < params.m && column < params.n) {
       value *= params.alpha;
       if (params.c != nullptr) {

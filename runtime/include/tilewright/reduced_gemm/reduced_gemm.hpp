@@ -8,13 +8,13 @@
 
 namespace tilewright::reduced_gemm {
 
-// How a kernel is launched, and after it the one that combines (`Traits::combining_entry`).
+// Launches the kernel, and then the kernel that adds the parts up (`Traits::combining_entry`).
 template <class Traits>
 struct Host {
   using Args = tilewright_reduced_gemm_args;
   using Kernel = typename Traits::Kernel;
   using Combiner = Combine<Kernel>;
-  static constexpr int kVector = 16 / Kernel::Element::kBytes;  // elements that TMA's alignment wants
+  static constexpr int kVector = 16 / Kernel::Element::kBytes;  // elements in 16 bytes, TMA's alignment
 
   static bool can_implement(Args const& args) {
     auto const aligned = [&](int64_t leading, int64_t batch_stride) {
@@ -60,7 +60,7 @@ struct Host {
     params.k_tiles = static_cast<int>(k_tiles(args));
     params.each = total / part_count;
     params.more = total % part_count;
-    // One tile reads it once.
+    // False where only one tile reads the operand.
     bool const a_again = args.n > Kernel::TileN * cluster.n || a.one();
     bool const b_again = args.m > Kernel::TileM * cluster.m || b.one();
     error = sm90::encode_operands(params, a, b, a_again, b_again);
@@ -85,21 +85,21 @@ struct Host {
   }
 
  private:
-  struct Combining {};  // a name for what is remembered of the second kernel
+  struct Combining {};  // the type by which `allow` knows the second kernel
 
   static constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
   static int64_t k_tiles(Args const& args) {
     return ceil_div(int64_t(args.k) * Kernel::Element::kBytes, Kernel::kTileBytesK);
   }
   static sm90::ClusterShape cluster_of(Args const& args) { return sm90::cluster_of(args.tactic, 1); }
-  // Of as many tiles as a cluster has.
+  // Blocks in a column of D; a block has one tile for each CTA of a cluster.
   static int64_t blocks_down(Args const& args) { return ceil_div(args.m, Kernel::TileM * cluster_of(args).m); }
   static int64_t blocks(Args const& args) {
     return blocks_down(args) * ceil_div(args.n, Kernel::TileN * cluster_of(args).n);
   }
   static int64_t tiles(Args const& args) { return blocks(args) * cluster_of(args).m * cluster_of(args).n; }
 
-  // Clusters of one block: as many as the GPU holds at once, and none without a k tile.
+  // How many clusters divide the k of a block: as many as the GPU runs at once, at most one for each k tile.
   static int64_t parts(Args const& args, int at_once) {
     int64_t const most = at_once / blocks(args), k = k_tiles(args) * args.batch;
     return most < 1 ? 1 : most < k ? most : k;

@@ -137,7 +137,7 @@ struct Kernel {
     return args.grouping == TILEWRIGHT_SCALE_GROUPS_K_SIZES || args.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS;
   }
 
-  // What a line is made of.
+  // The columns of which a line is made.
   struct Columns {
     int first, count;
   };
@@ -175,7 +175,7 @@ struct Kernel {
     return size > 0 ? (size - 1) / static_cast<uint32_t>(params.block) + 1 : 0;
   }
 
-  // All threads of a warp ask for the same line.
+  // Called by all threads of a warp with the same line.
   static __device__ __forceinline__ Columns columns_of(Params const& params, int line, int lane) {
     if (!params.packed) {
       return {line, 1};

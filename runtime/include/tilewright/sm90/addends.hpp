@@ -1,4 +1,4 @@
-// C, as an epilogue's threads read it from memory: of any type, and however its rows are aligned.
+// C as an epilogue's threads load it from global memory: of any type, and with any alignment of its rows.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tilewright::sm90 {
 
-// By a warpgroup: asks L2 for kHigh rows of kWide columns of C, from row `m` and column `n` on.
+// Prefetches kHigh rows by kWide columns of C to L2, starting at row `m` and column `n`. Called by a warpgroup.
 template <int kHigh, int kWide>
 __device__ __forceinline__ void prefetch_addends(EpilogueParams const& params, int m, int n, int matrix) {
   if (params.c == nullptr) {
@@ -25,13 +25,13 @@ __device__ __forceinline__ void prefetch_addends(EpilogueParams const& params, i
   }
 }
 
-// A thread's elements of C in a piece (piece.hpp), as they come from memory.
-template <class Piece>
+// A thread's elements of C in a subtile (subtile.hpp), in C's own type.
+template <class Subtile>
 struct Addends {
-  uint32_t bits[Piece::kCount];
+  uint32_t bits[Subtile::kCount];
 
-  // All loads of a piece, whose first element is in the kernel's own row and column, are on their way at once.
-  __device__ __forceinline__ void fetch(EpilogueParams const& params, int row, int column, int matrix) {
+  // Issues the loads of all elements of a subtile, whose first is at (`row`, `column`) of the kernel's own plane.
+  __device__ __forceinline__ void load_all(EpilogueParams const& params, int row, int column, int matrix) {
     if (params.c == nullptr) {
       return;
     }
@@ -40,33 +40,33 @@ struct Addends {
     bool const wide = params.type_c == Addend::kF32;
     char const* const first = static_cast<char const*>(params.c) + ((matrix * params.batch_stride_c) << (wide ? 2 : 1));
 #pragma unroll
-    for (int i = 0; i < Piece::kCount; ++i) {
-      int const m = Piece::row_of(own_row, own_column, i / 4, i % 4);
-      int const n = Piece::column_of(own_row, own_column, i / 4, i % 4);
+    for (int i = 0; i < Subtile::kCount; ++i) {
+      int const m = Subtile::row_of(own_row, own_column, i / 4, i % 4);
+      int const n = Subtile::column_of(own_row, own_column, i / 4, i % 4);
       char const* const from = first + ((m * params.ld_c + n) << (wide ? 2 : 1));
-      bits[i] = 0;  // where there is no D
+      bits[i] = 0;  // outside of D
       if (m < params.m && n < params.n) {
         bits[i] = wide ? *reinterpret_cast<uint32_t const*>(from) : *reinterpret_cast<uint16_t const*>(from);
       }
     }
   }
 
-  __device__ __forceinline__ void add(EpilogueParams const& params, float (&values)[Piece::kCount]) const {
+  __device__ __forceinline__ void add(EpilogueParams const& params, float (&values)[Subtile::kCount]) const {
 #pragma unroll
-    for (int i = 0; i < Piece::kCount; ++i) {
+    for (int i = 0; i < Subtile::kCount; ++i) {
       values[i] += params.beta * value_of(params.type_c, bits[i]);
     }
   }
 };
 
-// The same where it need not be on its way before it is added. (row, column): of the thread's first element.
-template <class Piece>
-__device__ __forceinline__ void add_addends(EpilogueParams const& params, float (&values)[Piece::kCount], int row,
+// Loads C and adds it at once. (row, column): the thread's first element.
+template <class Subtile>
+__device__ __forceinline__ void add_addends(EpilogueParams const& params, float (&values)[Subtile::kCount], int row,
                                             int column, int matrix) {
   int64_t const first = matrix * params.batch_stride_c;
 #pragma unroll
-  for (int i = 0; i < Piece::kCount; ++i) {
-    int const m = Piece::row_of(row, column, i / 4, i % 4), n = Piece::column_of(row, column, i / 4, i % 4);
+  for (int i = 0; i < Subtile::kCount; ++i) {
+    int const m = Subtile::row_of(row, column, i / 4, i % 4), n = Subtile::column_of(row, column, i / 4, i % 4);
     if (m < params.m && n < params.n) {
       values[i] += params.beta * load(params.type_c, params.c, first + m * params.ld_c + n);
     }

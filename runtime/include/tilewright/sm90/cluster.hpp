@@ -1,5 +1,5 @@
-// What the thread blocks (CTAs) of a cluster share: `m` x `n` of them work on neighbouring tiles, `splits` of them on
-// parts of one tile's k. The shape is a run-time argument.
+// A CTA's place in its cluster. `m` x `n` CTAs compute neighbouring tiles; `splits` CTAs compute k ranges of one tile.
+// The shape is a run-time argument.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tilewright::sm90 {
 
-// This CTA's cluster among those of a grid of one dimension, and how many there are.
+// The number of this CTA's cluster in a grid of one dimension, and the number of clusters.
 __device__ __forceinline__ int cluster_index() {
   uint32_t index;
   asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
@@ -36,7 +36,7 @@ struct ClusterPlace {
     return m + (n << shape.log_m) + (other_split << shape.log_mn);
   }
 
-  // The CTAs, as bits by rank, that read the same rows of A, and of B.
+  // The CTAs that read the same rows of A (of B), as bits by rank.
   __device__ __forceinline__ uint16_t sharers_of_a(ClusterShape const& shape) const {
     // A bit every `m` ranks, `n` of them.
     uint32_t const every = shape.m == 1 ? 0xFF : shape.m == 2 ? 0x55 : shape.m == 4 ? 0x11 : 0x01;

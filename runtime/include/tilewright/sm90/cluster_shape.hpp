@@ -1,4 +1,4 @@
-// The shape of a cluster, and how its CTAs share what they load: what the host says of it to a kernel.
+// The shape of a cluster, and how its CTAs share loads: what the host passes to a kernel.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,9 +7,9 @@
 
 namespace tilewright::sm90 {
 
-constexpr int kMostCtas = 8;  // of a cluster that every GPU takes
+constexpr int kMostCtas = 8;  // of a cluster, on every GPU
 
-// `m` and `n` are powers of two; the splits, which come last in a CTA's rank, any number.
+// `m` and `n` are powers of two. `splits` is any number and the slowest part of a CTA's rank.
 struct ClusterShape {
   int m, n, splits;
   int log_m, log_mn;
@@ -20,7 +20,7 @@ struct ClusterShape {
 
   __host__ __device__ int size() const { return splits << log_mn; }
 
-  // Whether it is one that kernels take.
+  // Whether kernels accept this shape.
   bool legal() const {
     auto const power_of_two = [](int x) { return x > 0 && (x & (x - 1)) == 0; };
     return power_of_two(m) && power_of_two(n) && splits > 0 && m * n <= kMostCtas && size() <= kMostCtas;
@@ -36,24 +36,26 @@ struct ClusterShape {
   }
 };
 
-// How the CTAs that read the same rows share the work of loading them: each a slice of every k tile, where the slices
-// are whole 8-row atoms of the swizzle, else a whole k tile in turn. Of a matrix with fewer rows than a tile no more
-// than those: a row of 128 bytes that is not there costs TMA 3.7 clocks, one that is there 1.7. What a stage holds in
-// its place is multiplied, and not stored.
+// How the `count` CTAs that read the same rows of an operand share its loads by multicast. Where the rows divide into
+// whole 8-row atoms of the swizzle, each CTA loads its slice of every k tile (period 1). Otherwise each loads a whole k
+// tile in every `count` of them (period `count`).
+//
+// A matrix with fewer rows than a tile has boxes of its own rows only: a row of 128 bytes outside of the matrix costs
+// TMA 3.7 clocks, a row inside 1.7. The stage keeps what it held in the other rows, which is multiplied but not stored.
 struct Slices {
-  int rows;       // of a box
-  int16_t parts;  // CTAs that share
-  int16_t turns;  // 1: every k tile; else `parts`
+  int rows;        // of a box
+  int16_t count;   // CTAs that share
+  int16_t period;  // k tiles from one that a CTA loads to the next
 
-  static Slices of(int tile_rows, int parts, int matrix_rows = 0x7FFFFFFF) {
-    int const held = matrix_rows < tile_rows ? matrix_rows : tile_rows;
-    int const atoms = (held + 8 * parts - 1) / (8 * parts);  // of a slice
-    bool const slices = parts > 1 && 8 * parts * atoms <= tile_rows;
-    return {slices ? 8 * atoms : held, static_cast<int16_t>(parts), static_cast<int16_t>(slices ? 1 : parts)};
+  static Slices of(int tile_rows, int count, int matrix_rows = 0x7FFFFFFF) {
+    int const loaded = matrix_rows < tile_rows ? matrix_rows : tile_rows;
+    int const atoms = (loaded + 8 * count - 1) / (8 * count);  // of a slice
+    bool const slices = count > 1 && 8 * count * atoms <= tile_rows;
+    return {slices ? 8 * atoms : loaded, static_cast<int16_t>(count), static_cast<int16_t>(slices ? 1 : count)};
   }
 
-  // That arrive with every k tile.
-  int loaded() const { return turns == 1 ? rows * parts : rows; }
+  // Rows that arrive with every k tile.
+  int loaded() const { return period == 1 ? rows * count : rows; }
 };
 
 }  // namespace tilewright::sm90

@@ -1,4 +1,4 @@
-// What the host's side of persistent kernels shares whose clusters are run-time arguments.
+// The host side of persistent kernels whose cluster shape is a run-time argument.
 #pragma once
 
 #include "tilewright/adapter.hpp"
@@ -9,12 +9,12 @@ namespace tilewright::sm90 {
 
 constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
 
-// Of k, that meet in memory (parts.hpp): 1 where those of a cluster meet in its own, or there is one.
+// How many parts of k are added up through the workspace (parts.hpp); 1 if none are.
 inline int parts_of(tilewright_tactic const& tactic) {
   return tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K ? tactic.splits : 1;
 }
 
-// A tactic's cluster, in which `splits` CTAs share a tile.
+// A tactic's cluster, with `splits` CTAs to a tile.
 inline ClusterShape cluster_of(tilewright_tactic const& tactic, int splits) {
   auto const side = [](int32_t given) { return given > 0 ? given : 1; };
   return ClusterShape(side(tactic.cluster_m), side(tactic.cluster_n), splits);
@@ -24,14 +24,14 @@ inline ClusterShape cluster_of(tilewright_tactic const& tactic) {
   return cluster_of(tactic, parts_of(tactic) > 1 ? 1 : tactic.splits);
 }
 
-// Whether a kernel takes such a cluster, and such an order of tiles.
+// Whether kernels accept the tactic's cluster and order of tiles.
 inline bool legal(tilewright_tactic const& tactic, ClusterShape const& cluster) {
   return cluster.legal() && tactic.swizzle > 0 && tactic.sm_count > 0;
 }
 
-// Makes ready to launch the kernel `entry` in such clusters, and says how many of them run at once where it goes.
-// `Kernel` is what `allow` (launch.hpp) knows it by. `shape` has the block and its shared memory, and gets the cluster
-// in its place: a copy of it costs 10 ns of a launch's 55.
+// Prepares a launch of the kernel `entry` in clusters, and sets `at_once` to how many of them run at once in the
+// context. `Kernel` is the type by which `allow` (launch.hpp) knows the kernel. `shape` has the block and its shared
+// memory, and receives the cluster. It is changed in place, because a copy costs 10 ns of a launch's 55.
 template <class Kernel>
 cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic const& tactic,
                     ClusterShape const& cluster, LaunchShape& shape, int& at_once) {
@@ -44,7 +44,7 @@ cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic
   return clusters_at_once(context, entry, shape, tactic.sm_count, at_once);
 }
 
-// How the kernel is launched that adds up what another left in the workspace: `blocks` of `threads`, no clusters.
+// The launch shape of a kernel that adds up sums in the workspace: `blocks` thread blocks of `threads`, no clusters.
 inline LaunchShape combining_shape(int64_t blocks, int threads, bool pdl) {
   LaunchShape shape{};
   shape.grid = dim3(static_cast<unsigned>(blocks));
@@ -54,11 +54,11 @@ inline LaunchShape combining_shape(int64_t blocks, int threads, bool pdl) {
   return shape;
 }
 
-// What a kernel's parameters are made for.
+// What `Maker::make_params` knows of the launch.
 struct Launching {
   ClusterShape cluster;
   int at_once;      // clusters that run at once
-  bool all;         // as many as the context's SMs hold
+  bool all;         // `at_once` is as many as the context's SMs hold
   void* workspace;  // of `workspace_bytes`
   cudaStream_t stream;
 };
@@ -66,7 +66,7 @@ struct Launching {
 // The `Host` (adapter.hpp) of persistent kernels that one launch starts. `Maker` has Args, can_implement,
 // workspace_bytes, and
 //   static cudaError_t make_params(Args const&, Launching const&, Params&);
-// which sets all that the kernel reads, and may enqueue what fills the workspace, and
+// which sets all parameters and may enqueue kernels that fill the workspace, and
 //   static int clusters(Params const&);  // of the grid
 template <class Traits, class Maker>
 struct ClusteredHost {

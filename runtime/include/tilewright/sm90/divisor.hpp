@@ -1,12 +1,12 @@
-// Division by a number that the host knows: a multiplication on the device, where a division takes some 40 clocks (of
-// 64 bits, ten times that), all of them before the first load of a tile.
+// Division by a number that the host knows, as a multiplication on the device. A division takes some 40 clocks there
+// (64 bits: ten times that), and would precede the first load of a tile.
 #pragma once
 
 #include <cstdint>
 
 namespace tilewright::sm90 {
 
-// Of numbers from 0 to 2^31 - 1.
+// Divides numbers from 0 to 2^31 - 1.
 class Divisor {
  public:
   Divisor() = default;

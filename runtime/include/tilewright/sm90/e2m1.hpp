@@ -1,13 +1,13 @@
-// From E2M1 (FP4) to BF16, which holds every one of its values times a power of two.
+// Converts E2M1 (FP4) to BF16, which holds each of E2M1's values times a power of two exactly.
 #pragma once
 
 #include <cstdint>
 
 namespace tilewright::sm90 {
 
-constexpr int kE2m1Bias = 126;  // what moving E2M1's bits to BF16's place makes is 2^-126 of its value
+constexpr int kE2m1Bias = 126;  // E2M1's bits, moved to their place in BF16, are 2^-126 times the value
 
-// Both halves of a product of two BF16 each; subnormals count.
+// Multiplies two pairs of BF16, without flushing subnormals.
 __device__ __forceinline__ uint32_t multiply_bf16(uint32_t x, uint32_t y) {
   uint32_t product;
   asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));

@@ -1,12 +1,12 @@
-// Types of elements, as PTX calls them, and what an epilogue does with them. CUDA's own headers of 16-bit types would
-// take as long to compile as a whole kernel.
+// Element types: their PTX names, packing and conversion. CUDA's own headers of 16-bit types would take as long to
+// compile as a whole kernel.
 #pragma once
 
 #include <cstdint>
 
 namespace tilewright::sm90 {
 
-// The type of what an epilogue adds: as a rule `kAddend` of D's element, else known when the kernel runs.
+// The type of a bias or C. Usually `kAddend` of D's element; otherwise known only at run time.
 enum class Addend : int32_t { kF32, kF16, kBf16 };
 
 namespace detail {
@@ -84,7 +84,7 @@ struct E5m2 : detail::Byte<E5m2> {
   }
 };
 
-// Of D only.
+// F32, only for D.
 struct F32 {
   static constexpr int kBytes = 4;
   static constexpr Addend kAddend = Addend::kF32;
@@ -95,7 +95,7 @@ struct F32 {
   }
 };
 
-// Of the bits of an element.
+// The value of an element whose bits are `bits`.
 __device__ __forceinline__ float value_of(Addend type, uint32_t bits) {
   if (type == Addend::kF32) {
     return __uint_as_float(bits);

@@ -1,9 +1,9 @@
-// From the F32 accumulators of wgmma to D, each element as element_epilogue.hpp says.
+// The epilogue: from the F32 accumulators of wgmma to D, each element as element_epilogue.hpp says.
 //
-// A tile goes a piece of some columns at a time (piece.hpp): registers, then D's elements in shared memory, then a TMA
-// store that runs while the next piece is computed. TMA stores whole 16 bytes, from addresses that are multiples of
-// them: threads store what they hold where D's rows are not aligned so, the columns behind a row's last whole 16 bytes,
-// and F32, for which TMA has no advantage.
+// A warpgroup stores its tile in subtiles of some columns (subtile.hpp): from registers to D's elements in shared
+// memory, then by a TMA store that runs while the next subtile is computed. TMA stores whole 16 bytes to addresses that
+// are multiples of 16. Where D's rows are not aligned so, threads store their accumulators directly. They also store
+// the columns after a row's last whole 16 bytes, and F32, for which TMA has no advantage.
 #pragma once
 
 #include <cstdint>
@@ -12,51 +12,53 @@
 #include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/elements.hpp"
 #include "tilewright/sm90/epilogue_params.hpp"
-#include "tilewright/sm90/piece.hpp"
+#include "tilewright/sm90/subtile.hpp"
 #include "tilewright/sm90/ptx.hpp"
 #include "tilewright/sm90/row_fate.hpp"
 
 namespace tilewright::sm90 {
 
-// C, of D's own 16 bits, as TMA brings it into the buffers from which D is stored.
+// How TMA loads a C of D's own 16-bit type: into the buffers from which D is stored.
 struct AddendBoxes {
   CUtensorMap const* map = nullptr;
-  uint32_t barriers = 0;  // of this epilogue's buffers
-  bool there = false;     // else C comes another way, or there is none
-  bool one = false;       // matrix for every batch
+  uint32_t barriers = 0;   // mbarriers, one for each of this epilogue's buffers
+  bool present = false;    // TMA loads C; else threads load it, or there is none
+  bool broadcast = false;  // one matrix of C serves every batch
 };
 
-// Of the tile of a warpgroup: 64 * Rows rows, N columns, `PieceColumns` at a time. `kSwapped` and `kTogether`: Piece.
+// Stores a warpgroup's sums: 64 * Rows rows and N columns, `SubtileColumns` at a time. `kSwapped`, `kTogether`:
+// Subtile's.
 //
-// Three ways from sums to D, by what a kernel has: `store`, all pieces of a tile at once, from the accumulators, as far
-// as TMA can store D and bring C; `store_rows`, the same where rows may be left or cleared, for D = sum + C;
-// `store_any`, one piece that went through shared memory, with whatever C, bias and alignment.
+// A kernel uses one of three store policies:
+//   store       all subtiles of a tile, from the accumulators, where TMA stores D and loads C
+//   store_rows  the same where rows may be left or cleared; D = sum + C
+//   store_any   one subtile that went through shared memory, with any C, bias and alignment
 template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation, int kMostBuffers = 2,
-          int PieceColumns = piece_columns(N, kSwapped), bool kTogether = kSwapped>
+          int SubtileColumns = subtile_columns(N, kSwapped), bool kTogether = kSwapped>
 struct Epilogue {
-  using Piece = sm90::Piece<ElementD, PieceColumns, kSwapped, kTogether>;
-  using Addends = sm90::Addends<Piece>;
-  static constexpr int kColumns = PieceColumns, kPieces = N / kColumns, kQuads = Piece::kQuads;
+  using Subtile = sm90::Subtile<ElementD, SubtileColumns, kSwapped, kTogether>;
+  using Addends = sm90::Addends<Subtile>;
+  static constexpr int kColumns = SubtileColumns, kSubtiles = N / kColumns, kColumnGroups = Subtile::kColumnGroups;
   static constexpr bool kBoxes = ElementD::kBytes <= 2;
   static constexpr int kMost = !kSwapped || kColumns <= 56 ? kMostBuffers : 1;
-  static constexpr int kBuffers = Rows * kPieces < kMost ? Rows * kPieces : kMost;
-  static constexpr int kBoxBytes = Piece::kBoxBytes, kBoxRows = Piece::kBoxRows, kBufferBytes = Piece::kBytes;
+  static constexpr int kBuffers = Rows * kSubtiles < kMost ? Rows * kSubtiles : kMost;
+  static constexpr int kBoxBytes = Subtile::kBoxBytes, kBoxRows = Subtile::kBoxRows, kBufferBytes = Subtile::kBytes;
   static constexpr int kBytes = kBoxes ? kBuffers * kBufferBytes * (kTogether ? 1 : 4) : 0;  // of a warpgroup
-  static constexpr CUtensorMapSwizzle kSwizzle = Piece::kSwizzle;
+  static constexpr CUtensorMapSwizzle kSwizzle = Subtile::kSwizzle;
 
   EpilogueParams const& params;
   CUtensorMap const* map;
-  uint32_t buffers;  // shared memory of the warp, or (together) of the warpgroup
-  int warpgroup;     // names its barrier
+  uint32_t buffers;  // shared memory of the warp; with kTogether, of the warpgroup
+  int warpgroup;     // its named barrier is 1 + warpgroup
   float factor;
   float result_factor = 1.0f;
-  uint32_t largest = 0;  // magnitude so far, as the bits of a float
-  bool leader;           // issues the stores
-  int used = 0;          // the buffer that the next piece goes to
+  uint32_t largest = 0;  // largest magnitude so far, as the bits of a float
+  bool leader;           // whether this thread issues the TMA stores
+  int used = 0;          // buffer of the next subtile
   AddendBoxes addends;
-  uint32_t phases = 0;  // of the buffers' barriers, a bit each
+  uint32_t phases = 0;  // phase bits of the buffers' barriers
 
-  // Barriers of C's boxes, of a warpgroup.
+  // Barriers of a warpgroup, on which it waits for boxes of C.
   static constexpr int kBarriers = ElementD::kBytes == 2 ? kBuffers * (kTogether ? 1 : 4) : 0;
 
   __device__ __forceinline__ Epilogue(EpilogueParams const& epilogue, CUtensorMap const* d, uint32_t shared,
@@ -66,28 +68,29 @@ struct Epilogue {
         (consumer * kBarriers + (kTogether ? 0 : static_cast<int>(threadIdx.x) / 32 % 4 * kBuffers)) * 8;
     int const warp = threadIdx.x / 32 % 4;
     buffers = shared + consumer * kBytes + (kTogether ? 0 : warp * kBuffers * kBufferBytes);
-    leader = elect_one() && (!kTogether || warp == 0);  // elected in a branch, warps would count as split ever after
+    leader = elect_one() &&
+             (!kTogether || warp == 0);  // elected inside a branch, ptxas would treat the warp as divergent from here
     factor = factor_of(params);
-    if constexpr (Piece::kEightBits) {
+    if constexpr (Subtile::kEightBits) {
       result_factor = params.scale_result != nullptr ? *params.scale_result : 1.0f;
     }
   }
 
-  // All of a warpgroup's sums. Its first row and column in the kernel's own plane are `row` and `column`.
+  // Stores all of a warpgroup's sums, whose first is at (`row`, `column`) of the kernel's own plane.
   __device__ __forceinline__ void store(float const (&sums)[Rows][N / 2], int row, int column, int matrix) {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
 #pragma unroll
-      for (int piece = 0; piece < kPieces; ++piece) {
-        float values[kQuads * 4];
-        Piece::take(sums[r], piece, values);
-        store_piece(values, row, column, r * kPieces + piece, matrix);
+      for (int subtile = 0; subtile < kSubtiles; ++subtile) {
+        float values[kColumnGroups * 4];
+        Subtile::take(sums[r], subtile, values);
+        store_subtile(values, row, column, r * kSubtiles + subtile, matrix);
       }
     }
   }
 
-  // Before the main loop: asks for C of the first pieces. By whole warps.
-  __device__ __forceinline__ void ask_for_c(int row, int column, int matrix) {
+  // Before the main loop: issues TMA loads of C for the first subtiles. Called by whole warps.
+  __device__ __forceinline__ void load_first_c(int row, int column, int matrix) {
     if (leader) {
       wait_for_stores<0>();
 #pragma unroll
@@ -98,40 +101,40 @@ struct Epilogue {
     __syncwarp();
   }
 
-  // A piece, 64 rows and kColumns columns, that TMA stores, with a bias of the type that goes with D's. C of D's type
-  // may come in boxes; no other C is added.
-  __device__ __forceinline__ void store_piece(float (&values)[kQuads * 4], int tile_row, int tile_column, int piece,
-                                              int matrix) {
+  // Stores subtile number `subtile`, 64 rows by kColumns columns, by TMA. A bias has the type that goes with D's. The
+  // only C that is added is one that TMA loads.
+  __device__ __forceinline__ void store_subtile(float (&values)[kColumnGroups * 4], int tile_row, int tile_column,
+                                                int subtile, int matrix) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    int const row = tile_row + piece / kPieces * 64, column = tile_column + piece % kPieces * kColumns;
+    int const row = tile_row + subtile / kSubtiles * 64, column = tile_column + subtile % kSubtiles * kColumns;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
     scale(values, own_row, own_column, ElementD::kAddend);
     if constexpr (kBarriers > 0) {
-      if (addends.there) {
+      if (addends.present) {
         barrier_wait(addends.barriers + used * 8, phases >> used & 1);
         phases ^= 1u << used;
-        Piece::add(values, buffers + used * kBufferBytes, params.beta, warp, lane);
+        Subtile::add(values, buffers + used * kBufferBytes, params.beta, warp, lane);
       }
     }
     activate<kActivation>(values, params.activation);
     scale_result(values, own_row, own_column);
     store_box_of(values, row, column, matrix, warp, lane);
-    if constexpr (kBarriers > 0 && Rows * kPieces > kBuffers) {
-      if (addends.there && piece + kBuffers < Rows * kPieces) {
+    if constexpr (kBarriers > 0 && Rows * kSubtiles > kBuffers) {
+      if (addends.present && subtile + kBuffers < Rows * kSubtiles) {
         if (leader) {
           wait_for_stores<0>();
-          load_c(tile_row, tile_column, piece + kBuffers, matrix, kBuffers == 1 ? 0 : used ^ 1);
+          load_c(tile_row, tile_column, subtile + kBuffers, matrix, kBuffers == 1 ? 0 : used ^ 1);
         }
         __syncwarp();
       }
     }
   }
 
-  // Sums as they are, where `rows` says what becomes of D's rows: pieces that TMA stores; or F32, to which C is added
-  // if there is one, and of whose rows there are an even number of columns at even distances.
-  template <class RowsOf>
+  // Stores sums without scale and bias; `rows` says what happens to each of D's rows. 16-bit subtiles go by TMA.
+  // Threads store F32, add C if there is one, and need an even number of columns and even row strides.
+  template <class RowFates>
   __device__ __forceinline__ void store_rows(float (&sums)[Rows][N / 2], int row, int column, int matrix,
-                                             RowsOf const& rows) {
+                                             RowFates const& rows) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     if (!rows.every()) {
 #pragma unroll
@@ -139,7 +142,7 @@ struct Epilogue {
         clear(sums[r], row + r * 64 + warp * 16 + lane / 4, column + lane % 4 * 2, rows);
       }
     }
-    if constexpr (ElementD::kBytes == 2 && Rows * kPieces == kBuffers && kBuffers > 1) {
+    if constexpr (ElementD::kBytes == 2 && Rows * kSubtiles == kBuffers && kBuffers > 1) {
       if (leader) {
         wait_for_stores<0>();
       }
@@ -151,42 +154,42 @@ struct Epilogue {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
 #pragma unroll
-      for (int piece = 0; piece < kPieces; ++piece) {
-        float values[kQuads * 4];
-        Piece::take(sums[r], piece, values);
-        int const piece_row = row + r * 64, piece_column = column + piece * kColumns;
+      for (int subtile = 0; subtile < kSubtiles; ++subtile) {
+        float values[kColumnGroups * 4];
+        Subtile::take(sums[r], subtile, values);
+        int const subtile_row = row + r * 64, subtile_column = column + subtile * kColumns;
         if constexpr (kBoxes) {
-          store_box_of(values, piece_row, piece_column, matrix, warp, lane, rows);
+          store_box_of(values, subtile_row, subtile_column, matrix, warp, lane, rows);
         } else {
-          store_floats_of(values, piece_row + warp * 16 + lane / 4, piece_column + lane % 4 * 2, matrix, rows);
+          store_floats_of(values, subtile_row + warp * 16 + lane / 4, subtile_column + lane % 4 * 2, matrix, rows);
         }
       }
     }
   }
 
-  // Asks L2 for the C of all of a warpgroup's sums, long before it is fetched.
+  // Prefetches the C of all of a warpgroup's sums to L2, long before threads load it.
   __device__ __forceinline__ void prefetch_c(int row, int column, int matrix) const {
     constexpr int kHigh = kSwapped ? N : Rows * 64, kWide = kSwapped ? Rows * 64 : N;  // of D
     prefetch_addends<kHigh, kWide>(params, kSwapped ? column : row, kSwapped ? row : column, matrix);
   }
 
-  // Any piece. `rows` says what becomes of D's rows.
-  template <class RowsOf = EveryRow>
-  __device__ __forceinline__ void store_any(float (&values)[kQuads * 4], int row, int column, int matrix,
-                                            RowsOf const& rows = {}) {
+  // Stores one subtile, whatever C, bias and alignment are. `rows` says what happens to each of D's rows.
+  template <class RowFates = EveryRow>
+  __device__ __forceinline__ void store_any(float (&values)[kColumnGroups * 4], int row, int column, int matrix,
+                                            RowFates const& rows = {}) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
     scale(values, own_row, own_column, params.type_bias);
     if (params.c != nullptr) {
-      add_addends<Piece>(params, values, own_row, own_column, matrix);
+      add_addends<Subtile>(params, values, own_row, own_column, matrix);
     }
     store_finished(values, row, column, matrix, rows);
   }
 
-  // The same, with a C that is fetched.
-  template <class RowsOf = EveryRow>
-  __device__ __forceinline__ void store_any(float (&values)[kQuads * 4], Addends const& c, int row, int column,
-                                            int matrix, RowsOf const& rows = {}) {
+  // The same, with elements of C that the thread has loaded.
+  template <class RowFates = EveryRow>
+  __device__ __forceinline__ void store_any(float (&values)[kColumnGroups * 4], Addends const& c, int row, int column,
+                                            int matrix, RowFates const& rows = {}) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     scale(values, row + warp * 16 + lane / 4, column + lane % 4 * 2, params.type_bias);
     if (params.c != nullptr) {
@@ -195,9 +198,10 @@ struct Epilogue {
     store_finished(values, row, column, matrix, rows);
   }
 
-  // Before the CTA ends: TMA still reads the shared memory of the last pieces. By all threads of the warp.
+  // Finish: waits until TMA has read the shared memory of the last subtiles; the CTA must not end before. Called by all
+  // threads of the warp.
   __device__ __forceinline__ void drain() const {
-    if constexpr (Piece::kEightBits) {
+    if constexpr (Subtile::kEightBits) {
       if (params.amax != nullptr) {
         raise(params.amax, largest);
       }
@@ -208,42 +212,43 @@ struct Epilogue {
   }
 
  private:
-  __device__ __forceinline__ void scale(float (&values)[kQuads * 4], int row, int column, Addend type_bias) const {
+  __device__ __forceinline__ void scale(float (&values)[kColumnGroups * 4], int row, int column,
+                                        Addend type_bias) const {
 #pragma unroll
     for (float& value : values) {
       value *= factor;
     }
     if (params.bias != nullptr) {
 #pragma unroll
-      for (int quad = 0; quad < kQuads; quad += kSwapped ? kQuads : 1) {
-        float bias[2];  // of the two columns of D that a thread has in a quad; swapped, in all of them
+      for (int column_group = 0; column_group < kColumnGroups; column_group += kSwapped ? kColumnGroups : 1) {
+        float bias[2];  // of the thread's two columns of D in a column group; swapped, in all of them
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          int const at = Piece::column_of(row, column, quad, kSwapped ? i * 2 : i);
+          int const at = Subtile::column_of(row, column, column_group, kSwapped ? i * 2 : i);
           bias[i] = at < params.n ? load(type_bias, params.bias, at) : 0.0f;
         }
 #pragma unroll
-        for (int i = 0; i < (kSwapped ? kQuads : 1) * 4; ++i) {
-          values[quad * 4 + i] += bias[kSwapped ? i / 2 % 2 : i % 2];
+        for (int i = 0; i < (kSwapped ? kColumnGroups : 1) * 4; ++i) {
+          values[column_group * 4 + i] += bias[kSwapped ? i / 2 % 2 : i % 2];
         }
       }
     }
   }
 
-  // A piece's C, by TMA, to a buffer that no store reads any more.
-  __device__ __forceinline__ void load_c(int tile_row, int tile_column, int piece, int matrix, int buffer) const {
+  // Issues the TMA load of a subtile's C to a buffer that no store reads any more.
+  __device__ __forceinline__ void load_c(int tile_row, int tile_column, int subtile, int matrix, int buffer) const {
     int const warp = threadIdx.x / 32 % 4;
-    int const row = tile_row + piece / kPieces * 64, column = tile_column + piece % kPieces * kColumns;
+    int const row = tile_row + subtile / kSubtiles * 64, column = tile_column + subtile % kSubtiles * kColumns;
     uint32_t const barrier = addends.barriers + buffer * 8;
     barrier_expect(barrier, kBufferBytes);
     copy_box(buffers + buffer * kBufferBytes, addends.map, barrier, (kSwapped ? row : column) * ElementD::kBytes,
-             kSwapped ? column : row + Piece::first_row_of(warp), addends.one ? 0 : matrix, kEvictFirst);
+             kSwapped ? column : row + Subtile::first_row_of(warp), addends.broadcast ? 0 : matrix, kEvictFirst);
   }
 
-  // What follows once all is added.
-  template <class RowsOf>
-  __device__ __forceinline__ void store_finished(float (&values)[kQuads * 4], int row, int column, int matrix,
-                                                 RowsOf const& rows) {
+  // Activates, scales and stores values to which bias and C are added.
+  template <class RowFates>
+  __device__ __forceinline__ void store_finished(float (&values)[kColumnGroups * 4], int row, int column, int matrix,
+                                                 RowFates const& rows) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     int const own_row = row + warp * 16 + lane / 4, own_column = column + lane % 4 * 2;
     activate<kActivation>(values, params.activation);
@@ -261,14 +266,14 @@ struct Epilogue {
     }
   }
 
-  __device__ __forceinline__ void scale_result(float (&values)[kQuads * 4], int row, int column) {
-    if constexpr (Piece::kEightBits) {
+  __device__ __forceinline__ void scale_result(float (&values)[kColumnGroups * 4], int row, int column) {
+    if constexpr (Subtile::kEightBits) {
       if (params.amax != nullptr) {
 #pragma unroll
-        for (int i = 0; i < kQuads * 4; ++i) {
-          // Beyond D there may be a bias.
-          if (Piece::row_of(row, column, i / 4, i % 4) < params.m &&
-              Piece::column_of(row, column, i / 4, i % 4) < params.n) {
+        for (int i = 0; i < kColumnGroups * 4; ++i) {
+          // Accumulators outside of D may hold a bias: they do not count.
+          if (Subtile::row_of(row, column, i / 4, i % 4) < params.m &&
+              Subtile::column_of(row, column, i / 4, i % 4) < params.n) {
             largest = max(largest, __float_as_uint(values[i]) & 0x7FFFFFFFu);
           }
         }
@@ -280,49 +285,48 @@ struct Epilogue {
     }
   }
 
-  // A selection, because what is cleared may be NaN.
-  template <int Count, class RowsOf>
-  static __device__ __forceinline__ void clear(float (&values)[Count], int row, int column, RowsOf const& rows) {
-    bool stored[2] = {rows(Piece::row_of(row, column, 0, 0)) == RowFate::kStored,
-                      rows(Piece::row_of(row, column, 0, 3)) == RowFate::kStored};
+  // Zeroes values of rows that are not stored. It selects, because they may be NaN.
+  template <int Count, class RowFates>
+  static __device__ __forceinline__ void clear(float (&values)[Count], int row, int column, RowFates const& rows) {
+    bool stored[2] = {rows(Subtile::row_of(row, column, 0, 0)) == RowFate::kStored,
+                      rows(Subtile::row_of(row, column, 0, 3)) == RowFate::kStored};
 #pragma unroll
-    for (int quad = 0; quad < Count / 4; ++quad) {
-      if (kSwapped && quad > 0) {
-        stored[0] = rows(Piece::row_of(row, column, quad, 0)) == RowFate::kStored;
-        stored[1] = rows(Piece::row_of(row, column, quad, 1)) == RowFate::kStored;
+    for (int column_group = 0; column_group < Count / 4; ++column_group) {
+      if (kSwapped && column_group > 0) {
+        stored[0] = rows(Subtile::row_of(row, column, column_group, 0)) == RowFate::kStored;
+        stored[1] = rows(Subtile::row_of(row, column, column_group, 1)) == RowFate::kStored;
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        float& value = values[quad * 4 + e];
+        float& value = values[column_group * 4 + e];
         value = stored[kSwapped ? e % 2 : e / 2] ? value : 0.0f;
       }
     }
   }
 
-  // What TMA does not store.
-  template <class RowsOf>
-  __device__ __forceinline__ void store_directly(float const (&values)[kQuads * 4], int row, int column, int matrix,
-                                                 RowsOf const& rows) const {
+  // Stores the columns that TMA does not store.
+  template <class RowFates>
+  __device__ __forceinline__ void store_directly(float const (&values)[kColumnGroups * 4], int row, int column,
+                                                 int matrix, RowFates const& rows) const {
     int64_t const first = matrix * params.batch_stride_d;
 #pragma unroll
-    for (int i = 0; i < kQuads * 4; ++i) {
-      int const m = Piece::row_of(row, column, i / 4, i % 4), n = Piece::column_of(row, column, i / 4, i % 4);
+    for (int i = 0; i < kColumnGroups * 4; ++i) {
+      int const m = Subtile::row_of(row, column, i / 4, i % 4), n = Subtile::column_of(row, column, i / 4, i % 4);
       if (m < params.m && n >= params.n_boxes && n < params.n && (rows.none_left() || rows(m) != RowFate::kLeft)) {
         ElementD::store(params.d, first + m * params.ld_d + n, values[i]);
       }
     }
   }
 
-  // F32, to which C is added if there is one and the row is stored; two neighbours at a time, where D's columns are the
-  // accumulators'.
-  template <class RowsOf>
-  __device__ __forceinline__ void store_floats_of(float const (&values)[kQuads * 4], int row, int column, int matrix,
-                                                  RowsOf const& rows) const {
+  // Stores F32, plus C in rows that are stored if there is a C. Two neighbours at a time, unless operands are swapped.
+  template <class RowFates>
+  __device__ __forceinline__ void store_floats_of(float const (&values)[kColumnGroups * 4], int row, int column,
+                                                  int matrix, RowFates const& rows) const {
     float* const d = static_cast<float*>(params.d) + matrix * params.batch_stride_d;
     float const* const c = static_cast<float const*>(params.c) + matrix * params.batch_stride_c;
 #pragma unroll
-    for (int i = 0; i < kQuads * 4; i += kSwapped ? 1 : 2) {
-      int const m = Piece::row_of(row, column, i / 4, i % 4), n = Piece::column_of(row, column, i / 4, i % 4);
+    for (int i = 0; i < kColumnGroups * 4; i += kSwapped ? 1 : 2) {
+      int const m = Subtile::row_of(row, column, i / 4, i % 4), n = Subtile::column_of(row, column, i / 4, i % 4);
       RowFate const fate = rows.every() ? RowFate::kStored : rows(m);
       if (m >= params.m || n >= params.n || fate == RowFate::kLeft) {
         continue;
@@ -337,36 +341,37 @@ struct Epilogue {
     }
   }
 
-  template <class RowsOf = EveryRow>
-  __device__ __forceinline__ void store_box_of(float const (&values)[kQuads * 4], int row, int column, int matrix,
-                                               int warp, int lane, RowsOf const& rows = {}) {
+  // Stores a subtile by way of the next buffer: by TMA, or where rows are left, by threads that copy the other rows.
+  template <class RowFates = EveryRow>
+  __device__ __forceinline__ void store_box_of(float const (&values)[kColumnGroups * 4], int row, int column,
+                                               int matrix, int warp, int lane, RowFates const& rows = {}) {
     static_assert(kBoxes);
     uint32_t const buffer = buffers + used * kBufferBytes;
     used = next_buffer(used);
-    // Subtiles take the buffers in turn, so that the last store that reads this buffer was issued kBuffers subtiles
+    // Subtiles use the buffers round robin, so that the last store that reads this buffer was issued kBuffers subtiles
     // ago. At most kBuffers - 1 bulk groups stay pending, which are those of the subtiles since then. Valid only
     // because every subtile commits exactly one group, an empty one where the threads copy its rows. (store_at_once
     // commits one group for all buffers: store_rows waits for all groups before every tile that may be stored so.)
     if (leader) {
       wait_for_stores<kBuffers - 1>();
     }
-    gather();
-    Piece::lay(values, buffer, warp, lane);
+    sync_writers();
+    Subtile::store_to_box(values, buffer, warp, lane);
     if (!rows.none_left()) {
-      gather();
-      copy_rows(buffer, kSwapped ? column : row + Piece::first_row_of(warp), kSwapped ? row : column, matrix, rows);
+      sync_writers();
+      copy_rows(buffer, kSwapped ? column : row + Subtile::first_row_of(warp), kSwapped ? row : column, matrix, rows);
       if (kBuffers > 1 && leader) {
         commit_stores();  // an empty group; with one buffer, the wait is for all groups and needs no count
       }
-      return;  // the next subtile in this buffer is written after a gather(), that is after these reads
+      return;  // the next subtile in this buffer is written after a sync_writers(), that is after these reads
     }
     fence_async_proxy();
-    gather();
+    sync_writers();
     if (leader) {
       if constexpr (kSwapped) {
         store_box(buffer, map, row * ElementD::kBytes, column, matrix);
       } else {
-        store_box(buffer, map, column * ElementD::kBytes, row + Piece::first_row_of(warp), matrix);
+        store_box(buffer, map, column * ElementD::kBytes, row + Subtile::first_row_of(warp), matrix);
       }
       commit_stores();
     }
@@ -381,33 +386,34 @@ struct Epilogue {
     }
   }
 
-  // Where each piece has a buffer of its own, none of which is read any more: all are laid down before TMA is told.
+  // Where each subtile has a buffer of its own that no store reads any more: fills all buffers, then issues all stores.
   __device__ __forceinline__ void store_at_once(float const (&sums)[Rows][N / 2], int row, int column, int matrix,
                                                 int warp, int lane) const {
-    gather();
+    sync_writers();
 #pragma unroll
     for (int i = 0; i < kBuffers; ++i) {
-      float values[kQuads * 4];
-      Piece::take(sums[i / kPieces], i % kPieces, values);
-      Piece::lay(values, buffers + i * kBufferBytes, warp, lane);
+      float values[kColumnGroups * 4];
+      Subtile::take(sums[i / kSubtiles], i % kSubtiles, values);
+      Subtile::store_to_box(values, buffers + i * kBufferBytes, warp, lane);
     }
     fence_async_proxy();
-    gather();
+    sync_writers();
     if (leader) {
 #pragma unroll
       for (int i = 0; i < kBuffers; ++i) {
-        int const piece_row = row + i / kPieces * 64, piece_column = column + i % kPieces * kColumns;
-        store_box(buffers + i * kBufferBytes, map, (kSwapped ? piece_row : piece_column) * ElementD::kBytes,
-                  kSwapped ? piece_column : piece_row + Piece::first_row_of(warp), matrix);
+        int const subtile_row = row + i / kSubtiles * 64, subtile_column = column + i % kSubtiles * kColumns;
+        store_box(buffers + i * kBufferBytes, map, (kSwapped ? subtile_row : subtile_column) * ElementD::kBytes,
+                  kSwapped ? subtile_column : subtile_row + Subtile::first_row_of(warp), matrix);
       }
       commit_stores();
     }
   }
 
-  // What TMA would store of a buffer, whose first element is D's at (row, column), but for the rows that are left.
-  template <class RowsOf>
+  // Stores what TMA would store of a buffer, except the rows that are left. The buffer's first element is D's at
+  // (row, column).
+  template <class RowFates>
   __device__ __forceinline__ void copy_rows(uint32_t buffer, int row, int column, int matrix,
-                                            RowsOf const& rows) const {
+                                            RowFates const& rows) const {
     constexpr int kUnits = kBoxBytes / 16, kElements = 16 / ElementD::kBytes;
     constexpr int kThreads = kTogether ? 128 : 32;
 #pragma unroll 1
@@ -415,7 +421,7 @@ struct Epilogue {
       int const m = row + i / kUnits, n = column + i % kUnits * kElements;
       if (m < params.m && n < params.n && rows(m) != RowFate::kLeft) {
         uint32_t words[4];
-        load_words(buffer + Piece::place(i / kUnits, i % kUnits), words);
+        load_words(buffer + Subtile::place(i / kUnits, i % kUnits), words);
         char* const to = static_cast<char*>(params.d) +
                          (matrix * params.batch_stride_d + m * params.ld_d + rows.column(n)) * ElementD::kBytes;
         *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
@@ -423,10 +429,10 @@ struct Epilogue {
     }
   }
 
-  // The threads that fill a buffer together meet.
-  __device__ __forceinline__ void gather() const {
+  // Synchronises the threads that fill a buffer together.
+  __device__ __forceinline__ void sync_writers() const {
     if constexpr (kTogether) {
-      meet(1 + warpgroup, 128);
+      named_barrier_sync(1 + warpgroup, 128);
     } else {
       __syncwarp();
     }

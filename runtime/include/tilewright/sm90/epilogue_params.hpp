@@ -1,4 +1,4 @@
-// What a launch tells an epilogue (epilogue.hpp).
+// What a launch passes to an epilogue (epilogue.hpp).
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@ namespace tilewright::sm90 {
 
 enum class Addend : int32_t;  // elements.hpp
 
-// A launch says which one; a kernel is compiled with one of the first and the last: without any, or for any.
+// The activation of D. A launch names it. A kernel is compiled either with kNone, or with kGiven for any of them.
 enum class Activation { kNone, kRelu, kGelu, kSilu, kGiven };
 
-// What is asked for before the first product comes first: see `ProductParams`.
+// Fields that are read before the first product come first: see `ProductParams`.
 struct EpilogueParams {
   void const* c;         // null where beta is 0
-  float const* scale_a;  // null for 1, as the next
+  float const* scale_a;  // null for 1; scale_b too
   float const* scale_b;
   float alpha, beta;
-  int n_boxes;  // columns that TMA stores: whole 16 bytes; 0 where D is not aligned for it
+  int n_boxes;  // columns that TMA stores, whole 16 bytes; 0 where D is not aligned for TMA
   Activation activation;
   void const* bias;  // along n, or null
   void* d;
-  float const* scale_result;  // of D of FP8; null for 1
-  float* amax;                // of D of FP8: raised to the largest magnitude; or null
+  float const* scale_result;  // for D of FP8; null for 1
+  float* amax;                // for D of FP8: raised to the largest magnitude; or null
   int64_t ld_c, ld_d;         // elements
   int64_t batch_stride_c, batch_stride_d;
   int m, n;

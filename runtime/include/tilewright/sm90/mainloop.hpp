@@ -1,4 +1,4 @@
-// What a consumer warpgroup does with the stages: D[64 * Rows, N] += A B^T by wgmma from shared memory.
+// The main loop of a consumer warpgroup: D[64 * Rows, N] += A B^T by wgmma from the stages in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace tilewright::sm90 {
 
-// Tells whoever loads into a stage of this CTA, or loads it for others, that this warpgroup has read it.
+// Arrives at the `empty` barriers of a stage: tells each CTA that loads data which this warpgroup reads that it has
+// read them.
 struct Release {
-  uint32_t empty = 0;  // the first stage's barrier that this thread tells
+  uint32_t empty = 0;  // barrier of the first stage at which this thread arrives
   bool tells = false;
 
-  // One thread of the warpgroup for each CTA that loads what this one reads: those of its row and of its column.
+  // One thread arrives for each CTA that loads what this CTA reads: the CTAs of its row and of its column (`sources`).
   __device__ __forceinline__ Release(uint32_t own_empty, int cluster_size, uint16_t sources, int thread)
       : empty(own_empty) {
     tells = thread < cluster_size && (sources >> thread & 1) != 0;
@@ -29,11 +30,11 @@ struct Release {
   }
 };
 
-// Sums stay in the tensor core; for FP8 it keeps about 14 bits of them.
+// The tensor core adds up all of k. With FP8 it keeps about 14 bits of a sum.
 struct PlainSum {
   static constexpr bool kPromotes = false;
 };
-// FP8's sums move to F32 registers after every 128 of k.
+// FP8's sums are added to F32 registers after every 128 of k.
 struct PromotedSum {
   static constexpr bool kPromotes = true;
 };
@@ -49,7 +50,8 @@ struct Mainloop {
   Release release;
   Position<Stages> at{};
 
-  // `k_tiles` stages from where the ring stands. `issued` is called once all have arrived and are at work.
+  // Multiplies the next `k_tiles` stages of the ring. Calls `issued` when all of them have arrived and their wgmmas are
+  // issued.
   template <class Issued>
   __device__ __forceinline__ void run(int k_tiles, float (&sum)[Rows][kCount], Issued const& issued) {
     if constexpr (Sum::kPromotes) {
@@ -71,8 +73,8 @@ struct Mainloop {
         multiply(box, i > 0, sum);
       }
       wgmma_commit();
-      // Until the last group is done nothing may touch the sums (ptxas would serialise, C7514).
-      // The group before this one is done, and its stage with it.
+      // Nothing may touch the sums until the last group is done: ptxas would serialise the wgmmas (C7514). After this
+      // wait, the previous group is done, and its stage can be released.
       wgmma_wait<1>();
       if (i > 0) {
         release(last);
@@ -122,7 +124,7 @@ struct Mainloop {
     issued();
   }
 
-  // 128 bytes of k: four instructions for each 64 rows. `sum`: whether there is a sum already.
+  // Issues the wgmmas of a box, 128 bytes of k: four for each 64 rows. `sum`: add to `d`, else overwrite it.
   __device__ __forceinline__ void multiply(int box, bool sum, float (&d)[Rows][kCount]) {
     uint64_t const a = descriptor<kMnA>(Layout::a(shared, at.stage) + box * Layout::kBoxA + first_row * 128);
     uint64_t const b = descriptor<kMnB>(Layout::b(shared, at.stage) + box * Layout::kBoxB + first_column * 128);
@@ -130,7 +132,8 @@ struct Mainloop {
     for (int step = 0; step < 4; ++step) {
 #pragma unroll
       for (int r = 0; r < Rows; ++r) {
-        // In units of 16 bytes: 32 bytes of k (of an MN-major operand, 16 lines of 128 bytes); 64 rows of 128 bytes.
+        // Descriptors count 16 bytes. A step is 32 bytes of k (MN-major: 16 lines of 128 bytes); r, 64 rows of 128
+        // bytes.
         wgmma<A, B, N, kMnA, kMnB>(d[r], a + step * (kMnA ? 128 : 2) + r * 512, b + step * (kMnB ? 128 : 2),
                                    sum || (box > 0 && !Sum::kPromotes) || step > 0);
       }

@@ -1,4 +1,4 @@
-// Matrices in global memory as TMA knows them.
+// Matrices in global memory, and their TMA tensor maps.
 #pragma once
 
 #include <cuda.h>
@@ -15,21 +15,21 @@ struct Matrices {
   int64_t row_bytes;
   int rows, batch;
   int64_t row_stride, batch_stride;  // bytes; a batch stride of 0 is one matrix that serves every batch
-  bool mn_major = false;             // its rows are of m or n, not of k
+  bool mn_major = false;             // a row runs along m or n, not along k
 
   bool one() const { return batch == 1 || batch_stride == 0; }
 
   // Whether the rows of one matrix lie between those of another.
   bool interleaved() const { return !one() && batch_stride < row_stride; }
 
-  // TMA wants addresses and strides that are multiples of 16 bytes; extents may be any.
+  // TMA needs addresses and strides that are multiples of 16 bytes; extents are free.
   bool aligned() const {
     return reinterpret_cast<uintptr_t>(address) % 16 == 0 && row_stride % 16 == 0 && (one() || batch_stride % 16 == 0);
   }
 };
 
-// A map of `Rank` dimensions, the first of them contiguous: extents and boxes in elements of `type`, `strides`, of the
-// others, in bytes. Of what it does not hold, L2 asks memory for `promotion` at a time.
+// Encodes a map of `Rank` dimensions, the first of which is contiguous. `extents` and `box` count elements of `type`;
+// `strides`, of the other dimensions, count bytes. On a miss, L2 fetches `promotion` bytes.
 template <int Rank>
 cudaError_t encode_boxes(CUtensorMap& map, CUtensorMapDataType type, void const* address,
                          cuuint64_t const (&extents)[Rank], cuuint64_t const (&strides)[Rank - 1],
@@ -48,13 +48,13 @@ cudaError_t encode_boxes(CUtensorMap& map, CUtensorMapDataType type, void const*
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-// A map of elements of `bytes` each: boxes of `box_bytes` of `box_rows` rows of one matrix. With `tf32`, TMA rounds the
-// F32 that it loads to TF32: to nearest, where the tensor core itself leaves the lower bits out.
+// Encodes a map of matrices of elements of `bytes` bytes, whose boxes are `box_bytes` by `box_rows` rows of one matrix.
+// With `tf32`, TMA rounds F32 to the nearest TF32; the tensor core itself would truncate.
 inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, int box_bytes, int box_rows,
                                    CUtensorMapSwizzle swizzle, int bytes = 1, bool tf32 = false,
                                    CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   bool const one = matrices.one();
-  // A side of a box has 256 elements at most, so that a column of more bytes is one of words.
+  // A side of a box has at most 256 elements, so boxes with longer rows in bytes use words as elements.
   auto const type = tf32         ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                     : bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
                                  : CU_TENSOR_MAP_DATA_TYPE_UINT8;

@@ -1,4 +1,4 @@
-// What a launch tells a kernel of the two operands that it loads.
+// Sets what a kernel's parameters say of the two operands that it loads.
 #pragma once
 
 #include "tilewright/sm90/matrices.hpp"
@@ -6,16 +6,26 @@
 
 namespace tilewright::sm90 {
 
-// An operand's map, and how long L2 is to keep it. What is read once need not stay, and L2 fetches 128 bytes of it at a
-// time: of 256, products of few rows took 4 to 7 % longer on an H200 (1x28672x4096 59.8 us for 56.9, 16x4096x7168 17.6
-// for 16.7). So do operands that are both read again (300x5120x25600 122.1 us for 124.2, 640x3584x896 9.26 for 9.40,
-// large products the same), but not one that is read again beside one that is read once (of 128 bytes 166x30336x640
-// took 18.0 us for 17.2, 64x24576x1536 21.0 for 20.6). Rows that lie between those of the batch's other matrices stay,
-// though: told that L2 may evict them first, products of 128 heads took 8 to 10 % longer, with every tile (bhr,hdr->bhd
-// of 4096 x 512 x 128 198 us for 183). Of their k, which stages read one after the other, L2 fetches 256 bytes (128:
-// 186 us); of their m or n, which boxes of one stage read side by side, 128 (bhd,bhr->hdr 165 us, for 176 with 256).
-// Where memory has much more to write than to read, L2 fetches 256 of operands that are both read again (4096x32768x512
-// of FP8 took 145.4 us for 160.7 with tiles of 256x128, 141.0 for 143.5 with 192x128). All measured; why is not known.
+// Sets an operand's tensor map and its L2 policy: whether L2 evicts its lines first, and whether a miss fetches 128 or
+// 256 bytes. `again`, `other_again`: this and the other operand are read again later. `writes`: see encode_operands.
+// All choices are measured on an H200; the mechanisms are not known.
+//
+// | operand | L2 fetches | measured | us | us with the other size |
+// |---|---|---|---|---|
+// | read once | 128 | 1x28672x4096 | 56.9 | 59.8 |
+// | read once | 128 | 16x4096x7168 | 16.7 | 17.6 |
+// | both are read again | 128 | 300x5120x25600 | 122.1 | 124.2 |
+// | both are read again | 128 | 640x3584x896 | 9.26 | 9.40 |
+// | read again, the other once | 256 | 166x30336x640 | 17.2 | 18.0 |
+// | read again, the other once | 256 | 64x24576x1536 | 20.6 | 21.0 |
+// | both are read again, much more is written | 256 | FP8 4096x32768x512, tiles of 256x128 | 145.4 | 160.7 |
+// | both are read again, much more is written | 256 | the same, tiles of 192x128 | 141.0 | 143.5 |
+// | rows between other matrices' rows, k-major: stages read k in order | 256 | bhr,hdr->bhd | 183 | 186 |
+// | the same, MN-major: boxes of one stage lie side by side | 128 | bhd,bhr->hdr | 165 | 176 |
+//
+// Operands that are read once are evicted first, except rows that lie between the rows of the batch's other matrices:
+// evicted first, products of 128 heads took 8 to 10 % longer with every tile (bhr,hdr->bhd of 4096 x 512 x 128: 198 us
+// instead of 183).
 inline cudaError_t encode_operand(CUtensorMap& map, uint64_t& policy, Matrices const& matrices, Slices const& slices,
                                   bool again, bool other_again, bool writes) {
   bool const between = matrices.interleaved();
@@ -25,14 +35,14 @@ inline cudaError_t encode_operand(CUtensorMap& map, uint64_t& policy, Matrices c
                          ahead ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
 }
 
-// Sets `a`, `b`, `one_a`, `one_b`, `policy_a` and `policy_b` of a kernel's parameters, by its slices, which are set.
-// `a_again`: A is read by more than one tile that does not run beside the first. `writes`: memory has much more to
-// write than to read.
+// Sets `a`, `b`, `broadcast_a`, `broadcast_b`, `policy_a` and `policy_b` of a kernel's parameters, whose slices are set
+// already. `a_again`: tiles that do not run at the same time read the same rows of A. `writes`: the product writes much
+// more memory than it reads.
 template <class Params>
 cudaError_t encode_operands(Params& params, Matrices const& a, Matrices const& b, bool a_again, bool b_again,
                             bool writes = false) {
-  params.one_a = a.one();
-  params.one_b = b.one();
+  params.broadcast_a = a.one();
+  params.broadcast_b = b.one();
   cudaError_t const error = encode_operand(params.a, params.policy_a, a, params.slices_a, a_again, b_again, writes);
   return error != cudaSuccess ? error
                               : encode_operand(params.b, params.policy_b, b, params.slices_b, b_again, a_again, writes);

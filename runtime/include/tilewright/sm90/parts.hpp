@@ -1,7 +1,7 @@
-// Split k whose parts meet in memory, because a tile has more of them than a cluster holds. A CTA leaves its part's
-// sums in the workspace, as the threads hold them; a second kernel adds them up in the order of k, so that the same
-// bits come out every time, and stores D. No CTA waits for another: the sums are complete when the first kernel is
-// done.
+// Split k through a workspace, where a tile has more k ranges ("parts") than a cluster has CTAs. A CTA stores the sums
+// of its part to the workspace, as its threads hold them. A second kernel adds the parts up in the order of k, so that
+// the result has the same bits every time, and stores D. No CTA waits for another: all sums are stored when the first
+// kernel is done.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,43 @@
 
 namespace tilewright::sm90 {
 
-// A tile's sums in memory: float4s, each four accumulators of a thread, two neighbours of a row and those 8 rows below.
-// `Warpgroups` says how the consumers divide the tile.
+// A tile's sums in the workspace: float4s, each a column group's four accumulators of a thread (two neighbours of a row
+// and the two 8 rows below). `Warpgroups` says how the consumers divide the tile.
 template <class Warpgroups>
 struct TileSums {
   static constexpr int kThreads = Warpgroups::kOfTile * 128;
-  static constexpr int kQuads = Warpgroups::kColumns / 8;  // of 64 rows of a warpgroup
-  static constexpr int kCount = Warpgroups::kRows * kQuads * kThreads;
+  static constexpr int kColumnGroups = Warpgroups::kColumns / 8;  // of a warpgroup's columns
+  static constexpr int kCount = Warpgroups::kRows * kColumnGroups * kThreads;
 
-  // By each thread, its sums, to where those of the tile begin. `thread` counts those of the tile.
-  static __device__ __forceinline__ void leave(float4* tile, uint32_t thread,
-                                               float const (&sums)[Warpgroups::kRows][kQuads * 4]) {
+  // Stores the calling thread's sums. `tile`: where the tile's sums begin. `thread`: its number among the tile's
+  // threads.
+  static __device__ __forceinline__ void store(float4* tile, uint32_t thread,
+                                               float const (&sums)[Warpgroups::kRows][kColumnGroups * 4]) {
     float4* const first = tile + thread;
 #pragma unroll
     for (int r = 0; r < Warpgroups::kRows; ++r) {
 #pragma unroll
-      for (int quad = 0; quad < kQuads; ++quad) {
-        float const* const v = sums[r] + quad * 4;
-        store_quad(first + (r * kQuads + quad) * kThreads, v[0], v[1], v[2], v[3]);
+      for (int column_group = 0; column_group < kColumnGroups; ++column_group) {
+        float const* const v = sums[r] + column_group * 4;
+        store_float4(first + (r * kColumnGroups + column_group) * kThreads, v[0], v[1], v[2], v[3]);
       }
     }
   }
 
-  // Of float4 `place`: its first accumulator's row and column in the tile.
+  // Row and column in the tile of the first accumulator of float4 number `place`.
   static __device__ __forceinline__ int row(int place) {
-    int const thread = place % kThreads, r = place / kThreads / kQuads;
+    int const thread = place % kThreads, r = place / kThreads / kColumnGroups;
     int const first = Warpgroups::kDown == 1 ? 0 : thread / 128 * Warpgroups::kRows * 64;
     return first + r * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
   }
   static __device__ __forceinline__ int column(int place) {
-    int const thread = place % kThreads, quad = place / kThreads % kQuads;
-    return (Warpgroups::kAcross == 1 ? 0 : thread / 128 * Warpgroups::kColumns) + quad * 8 + thread % 4 * 2;
+    int const thread = place % kThreads, column_group = place / kThreads % kColumnGroups;
+    return (Warpgroups::kAcross == 1 ? 0 : thread / 128 * Warpgroups::kColumns) + column_group * 8 + thread % 4 * 2;
   }
 };
 
-// The second kernel. `Kernel` is the first. L2 answers after a microsecond, and what hides it are many warps that have
-// a few parts on their way each.
+// The second kernel; `Kernel` is the first. L2 answers after a microsecond, which many warps hide that load a few parts
+// each at a time.
 template <class Kernel>
 struct Combine {
   using Sums = TileSums<typename Kernel::Warpgroups>;
@@ -60,7 +61,7 @@ struct Combine {
     __shared__ float4 shared[kWarps][32];
     Parts const& parts = params.parts;
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp % params.shares;
-    int const groups = kWarps / params.shares;  // of 32 float4s, in a thread block
+    int const groups = kWarps / params.shares;  // groups of 32 float4s that a thread block adds up
     int const blocks_of_tile = Sums::kCount / 32 / groups;
     int const tile = blockIdx.x / blocks_of_tile;
     int const place = (blockIdx.x % blocks_of_tile * groups + warp / params.shares) * 32 + lane;
@@ -69,14 +70,14 @@ struct Combine {
     int const row = tile_row * Kernel::TileM + Sums::row(place);
     int const column = tile_column * Kernel::TileN + Sums::column(place);
     EpilogueParams const& epilogue = params.epilogue;
-    bool const there = Kernel::kSwapped ? row < epilogue.n && column < epilogue.m  //
-                                        : row < epilogue.m && column < epilogue.n;
+    bool const exists = Kernel::kSwapped ? row < epilogue.n && column < epilogue.m  //
+                                         : row < epilogue.m && column < epilogue.n;
     int const each = (parts.count + params.shares - 1) / params.shares, begin = share * each;
-    int const end = there ? min(parts.count, begin + each) : begin;
+    int const end = exists ? min(parts.count, begin + each) : begin;
     float4 const* const from = parts.sums + int64_t(tile) * Sums::kCount + place;
     int64_t const step = int64_t(parts.tiles()) * Sums::kCount;
     if constexpr (Kernel::kPdl) {
-      allow_next_kernel();  // which waits for this one: its launch goes beside the end of the first
+      allow_next_kernel();  // it waits for this kernel, and is launched while the first one ends
       wait_for_previous_kernel();
     }
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -122,8 +123,9 @@ struct Combine {
 
 }  // namespace tilewright::sm90
 
-// Defines NAME_combine, which adds up what kernel NAME leaves in the workspace, and says where it is. TRAITS: the
-// struct that a generated file defines. COMBINE: the kernel, of `kThreads`, which gets PARAMS.
+// Defines the kernel NAME_combine, which adds up the parts that kernel NAME stores to the workspace, and
+// TRAITS::combining_entry, its address. TRAITS: the struct that a generated file defines. COMBINE: the kernel's body,
+// run by COMBINE::kThreads threads with PARAMS.
 #define TILEWRIGHT_COMBINING_KERNEL(NAME, TRAITS, COMBINE, PARAMS) \
   extern "C" __global__ void __launch_bounds__(COMBINE::kThreads)  \
       NAME##_combine(__grid_constant__ PARAMS const params) {      \

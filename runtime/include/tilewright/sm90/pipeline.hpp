@@ -1,4 +1,4 @@
-// The ring of stages between the thread that loads and the warpgroups that multiply.
+// The ring of stages between the warp that loads and the warpgroups that multiply.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tilewright::sm90 {
 
-// A position in the ring: which stage, and the parity of its barriers' phase in this round.
+// A position in the ring: a stage, and the parity of its barriers' current phase.
 template <int Stages>
 struct Position {
   int stage = 0;
@@ -27,9 +27,9 @@ struct Position {
   }
 };
 
-// Shared memory of a kernel, from an address that is a multiple of 1024: the stages of A, those of B, what is stored,
-// then the barriers. A stage of an operand is one or more boxes of 128 bytes of k, each with all rows of the tile, as
-// TMA's 128-byte swizzle lays it out.
+// The shared memory of a kernel, from an address that is a multiple of 1024: the stages of A, the stages of B, the
+// epilogue's buffers, the barriers. A stage of an operand is one or more boxes of 128 bytes of k. Each box has all rows
+// of the tile, in TMA's 128-byte swizzle.
 template <int TileM, int TileN, int Boxes, int Stages, int StoreBytes>
 struct Layout {
   static constexpr int kBoxA = TileM * 128, kBoxB = TileN * 128;

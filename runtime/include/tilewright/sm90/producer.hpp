@@ -1,5 +1,5 @@
-// The warp that loads. It is the first to limit small tiles, so it does nothing but wait for a stage, say what will
-// come, and issue the boxes of both operands.
+// The loop of the warp that loads. This warp is what limits small tiles first, so its loop only waits for a free stage,
+// announces the bytes that will arrive, and issues the TMA loads of both operands.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,27 @@
 
 namespace tilewright::sm90 {
 
-// One operand, as this CTA loads it.
+// What this CTA loads of one operand.
 struct Load {
   CUtensorMap const* map;
   uint64_t policy;
-  uint32_t offset;  // in a box, of this CTA's slice
-  int row;          // its first row in the tile; of an MN-major operand, its first k in a box
-  int turns, turn;  // whole k tiles in turn: those where the count of k tiles, modulo `turns`, is `turn`
-  uint16_t sharers;
+  uint32_t offset;    // bytes in a box to this CTA's slice
+  int row;            // the slice's first row in the tile; for an MN-major operand, its first k in a box
+  int period, phase;  // this CTA loads the k tiles whose number modulo `period` is `phase`
+  uint16_t sharers;   // CTAs that receive it, as bits by rank
 
-  __device__ __forceinline__ Load(CUtensorMap const* tensor_map, uint64_t cache_policy, Slices const& slices, int part,
+  __device__ __forceinline__ Load(CUtensorMap const* tensor_map, uint64_t cache_policy, Slices const& slices, int slice,
                                   uint16_t ctas)
       : map(tensor_map),
         policy(cache_policy),
-        offset(slices.turns == 1 ? part * slices.rows * 128 : 0),
-        row(slices.turns == 1 ? part * slices.rows : 0),
-        turns(slices.turns),
-        turn(slices.turns == 1 ? 0 : part),
+        offset(slices.period == 1 ? slice * slices.rows * 128 : 0),
+        row(slices.period == 1 ? slice * slices.rows : 0),
+        period(slices.period),
+        phase(slices.period == 1 ? 0 : slice),
         sharers(ctas) {}
 };
 
-// Both operands, as the CTA at `place` loads them. `Params` has the fields of ProductParams and ProductMaps that say
-// so.
+// What the CTA at `place` loads of both operands. `Params` has the fields of ProductParams and ProductMaps read here.
 struct OperandLoads {
   Load a, b;
 
@@ -41,32 +40,32 @@ struct OperandLoads {
         b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(params.cluster)) {}
 };
 
-// Which k tiles of which tile: `first` to `first + tiles` of the one whose rows begin at a_row and b_row.
-struct Extract {
-  int first, tiles;
+// The k range of a tile: k tiles `first` to `first + count - 1` of the tile whose rows begin at `a_row` and `b_row`.
+struct TileKRange {
+  int first, count;
   int a_row, b_row, a_matrix, b_matrix;
 };
 
-// `BoxesMnA`, `BoxesMnB`: boxes of 64 rows in an MN-major operand's tile; 0 where it is K-major.
+// `BoxesMnA`, `BoxesMnB`: how many boxes of 64 rows a tile of an MN-major operand has; 0 for a K-major operand.
 template <class Layout, int Boxes, int Stages, int BoxesMnA = 0, int BoxesMnB = 0>
 struct Producer {
   uint32_t shared;
   Position<Stages> at{};
-  int bytes = Layout::kStageA + Layout::kStageB;  // of both operands, that arrive in a stage
-  int count = 0;                                  // of k tiles, modulo the turns
-  bool loads = elect_one();                       // the thread of the warp that does
+  int bytes = Layout::kStageA + Layout::kStageB;  // of both operands that arrive in a stage
+  int count = 0;                                  // of k tiles so far, modulo kMostCtas
+  bool loads = elect_one();                       // whether this thread issues the loads
 
-  // Loads an extract. By the whole warp, whose threads differ in nothing but in which one loads: where ptxas cannot see
-  // that, it makes a loop of each copy, over the threads whose operands might differ, and a stage of a cluster takes
-  // 240 clocks more.
+  // Loads a k range. Called by the whole warp; one thread issues the copies. All other code is the same for every
+  // thread: where ptxas cannot see that, it makes each copy a loop over the threads whose operands might differ, and a
+  // stage of a cluster takes 240 clocks more.
   template <bool kShareA, bool kShareB>
-  __device__ __forceinline__ void run(Load const& a, Load const& b, Extract const& x) {
+  __device__ __forceinline__ void run(Load const& a, Load const& b, TileKRange const& x) {
     int byte = x.first * Boxes * 128;  // of k
 #pragma unroll 1
-    for (int i = 0; i < x.tiles; ++i) {
+    for (int i = 0; i < x.count; ++i) {
       uint32_t const full = Layout::full(shared, at.stage);
-      bool const own_a = !kShareA || (count & (a.turns - 1)) == a.turn;
-      bool const own_b = !kShareB || (count & (b.turns - 1)) == b.turn;
+      bool const own_a = !kShareA || (count & (a.period - 1)) == a.phase;
+      bool const own_b = !kShareB || (count & (b.period - 1)) == b.phase;
       barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
       if (loads) {
         barrier_expect(full, bytes);
@@ -79,14 +78,14 @@ struct Producer {
       }
       byte += Boxes * 128;
       if constexpr (kShareA || kShareB) {
-        count = (count + 1) & (kMostCtas - 1);  // turns are powers of two
+        count = (count + 1) & (kMostCtas - 1);  // periods are powers of two
       }
       at.next();
     }
   }
 
-  // The same, of what the CTAs of the cluster share.
-  __device__ __forceinline__ void run(ClusterShape const& cluster, OperandLoads const& loads, Extract const& x) {
+  // The same, with the multicast that the cluster's shape needs.
+  __device__ __forceinline__ void run(ClusterShape const& cluster, OperandLoads const& loads, TileKRange const& x) {
     if (cluster.n > 1 && cluster.m > 1) {
       run<true, true>(loads.a, loads.b, x);
     } else if (cluster.n > 1) {
@@ -98,7 +97,7 @@ struct Producer {
     }
   }
 
-  // Waits until all that was loaded is read, in all CTAs that share it: till then they tell this CTA's barriers.
+  // Waits until all CTAs that share the loads have read them: until then they arrive at this CTA's barriers.
   __device__ __forceinline__ void drain() {
 #pragma unroll 1
     for (int i = 0; i < Stages; ++i) {

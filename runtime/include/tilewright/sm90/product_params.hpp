@@ -1,4 +1,4 @@
-// What a launch tells a kernel that multiplies stages of two operands (product.hpp).
+// What a launch passes to a kernel that multiplies stages of two operands (product.hpp).
 #pragma once
 
 #include <cuda.h>
@@ -10,22 +10,25 @@
 
 namespace tilewright::sm90 {
 
-// What ptx.hpp calls CachePolicy, for the host's compiler, which does not read PTX; product.hpp holds them equal.
+// The values of CachePolicy (ptx.hpp) for the host's compiler, which does not read PTX. product.hpp asserts that they
+// are equal.
 constexpr uint64_t kPolicyNormal = 0x1000000000000000, kPolicyEvictFirst = 0x12F0000000000000;
 
-// In the order in which a CTA asks for them. Constants come by lines of 64 bytes, and the first warp that wants one
-// waits 100 to 400 clocks: all that precedes the first product lies in three (of six, when maps lay between).
+// Fields are in the order in which a CTA reads them. Kernel parameters arrive by lines of 64 bytes, and the first warp
+// that reads a line waits 100 to 400 clocks. All fields that precede the first product lie in three lines; they took
+// six when tensor maps lay between them.
 struct ProductParams {
   ClusterShape cluster;
-  int k_each, k_more;   // k tiles of a split, and how many of the first ones have one more
-  bool exchanges;       // sums go through the stages' memory, or k is cut into parts that meet in the workspace
-  bool one_a, one_b;    // one matrix for every batch
-  bool boxes_c, one_c;  // C, of D's type, comes as D goes: in boxes; of one matrix
+  int k_each, k_more;             // k tiles of a split; the first `k_more` splits have one more
+  bool epilogue_through_smem;     // sums go through the stages' memory, or through the workspace (parts.hpp)
+  bool broadcast_a, broadcast_b;  // one matrix serves every batch
+  bool c_by_tma, broadcast_c;     // TMA loads C, which has D's type, into D's buffers; one matrix of C
   Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
   EpilogueParams epilogue;
 
-  // Of k, for a kernel's own operands: `tile_m` and `tile_n` rows of theirs in a tile, of what a slice divides.
+  // Divides k among splits and loads among CTAs. `tile_m`, `tile_n`: rows of the kernel's own operands in a box, which
+  // multicast slices divide.
   void divide(ClusterShape const& shape, int tile_m, int tile_n, int k_tiles) {
     cluster = shape;
     slices_a = Slices::of(tile_m, shape.n);
@@ -34,14 +37,14 @@ struct ProductParams {
     k_more = k_tiles % shape.splits;
   }
 
-  // The part of k of a split.
+  // The k tiles of a split.
   __device__ __forceinline__ int k_tiles(int split) const { return k_each + (split < k_more ? 1 : 0); }
   __device__ __forceinline__ int first_k_tile(int split) const {
     return split * k_each + (k_more < split ? k_more : split);
   }
 };
 
-// TMA alone reads them, by their address: a kernel's parameters have them behind all others.
+// Tensor maps. Only TMA reads them, by their addresses, so they lie after all other parameters.
 struct ProductMaps {
   CUtensorMap a, b, d;
 };

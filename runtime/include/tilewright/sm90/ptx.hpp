@@ -77,7 +77,8 @@ __device__ __forceinline__ void store_float(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
-// Of accumulators of wgmma: turned into words they would change registers, and ptxas serialise the wgmmas (C7511).
+// Stores accumulators of wgmma. They stay floats: converted to words they would move to other registers, and ptxas
+// would serialise the wgmmas (C7511).
 __device__ __forceinline__ void store_floats(uint32_t address, float x, float y, float z, float w) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
@@ -86,16 +87,16 @@ __device__ __forceinline__ void store_pair_shared(uint32_t address, float x, flo
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
 }
 
-// Of accumulators, too, to global memory.
+// Stores accumulators to global memory.
 __device__ __forceinline__ void store_pair(float* address, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
 }
 
-__device__ __forceinline__ void store_quad(float4* address, float x, float y, float z, float w) {
+__device__ __forceinline__ void store_float4(float4* address, float x, float y, float z, float w) {
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
 
-// A transaction barrier in shared memory.
+// Initialises an mbarrier in shared memory.
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -104,8 +105,8 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// The same at a barrier of any CTA of the cluster. Spelt with `.release.cluster`, it made multicast kernels 1.6 to
-// 2.5 times slower; what it releases is read by wgmma alone, which is done when this runs.
+// Arrives at a barrier of any CTA of the cluster. Not `.release.cluster`, which made multicast kernels 1.6 to 2.5 times
+// slower: only wgmma reads what is released, and it is done when this runs.
 __device__ __forceinline__ void barrier_arrive_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -134,21 +135,21 @@ __device__ __forceinline__ void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// True in one thread of the warp, all of whose threads ask. The compiler knows it for one thread.
+// Returns true in one thread of the warp. Called by all of its threads. ptxas knows that only one thread goes on.
 __device__ __forceinline__ bool elect_one() {
   uint32_t elected;
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xFFFFFFFF;\nselp.u32 %0, 1, 0, p;\n}\n" : "=r"(elected)::"memory");
   return elected != 0;
 }
 
-// How long L2 should keep what a copy reads; the encodings are those that createpolicy makes.
+// How long L2 keeps the lines that a copy reads, in the encoding of createpolicy.
 enum CachePolicy : uint64_t {
   kKeepNormal = 0x1000000000000000,
   kEvictFirst = 0x12F0000000000000,
 };
 
-// Copies a box of a tensor map to shared memory; what lies outside of the tensor arrives as zeros. The destination is
-// spelt `.shared::cta`: with `.shared::cluster`, ptxas for sm_120 adds a call, and a stack, for other CTAs' memory.
+// Copies a box of a tensor map to shared memory. Elements outside of the tensor arrive as zeros. The destination is
+// `.shared::cta`: with `.shared::cluster`, ptxas for sm_120 adds a call and a stack for other CTAs' memory.
 __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const* map, uint32_t barrier, int byte,
                                          int row, int matrix, uint64_t policy) {
   asm volatile(
@@ -158,7 +159,7 @@ __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const
       : "memory");
 }
 
-// The same of four dimensions.
+// The same for a map of four dimensions.
 __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const* map, uint32_t barrier, int byte,
                                          int x, int y, int z, uint64_t policy) {
   asm volatile(
@@ -168,8 +169,8 @@ __device__ __forceinline__ void copy_box(uint32_t destination, CUtensorMap const
       : "memory");
 }
 
-// The same of three, to the same place in each CTA of the cluster whose bit is in `ctas`, where it counts at their
-// barriers.
+// Multicasts a box of a map of three dimensions: to the same place in each CTA of the cluster whose bit is in `ctas`,
+// with arrivals at the same barrier of each.
 __device__ __forceinline__ void copy_box_to(uint16_t ctas, uint32_t destination, CUtensorMap const* map,
                                             uint32_t barrier, int byte, int row, int matrix, uint64_t policy) {
   asm volatile(
@@ -179,14 +180,14 @@ __device__ __forceinline__ void copy_box_to(uint16_t ctas, uint32_t destination,
       : "memory");
 }
 
-// Copies a box from shared memory to a tensor map; what lies outside of the tensor is not written.
+// Stores a box from shared memory by a tensor map. Elements outside of the tensor are not written.
 __device__ __forceinline__ void store_box(uint32_t source, CUtensorMap const* map, int byte, int row, int matrix) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%1, {%2, %3, %4}], [%0];" ::"r"(source),
                "l"(map), "r"(byte), "r"(row), "r"(matrix)
                : "memory");
 }
 
-// The same of a tensor of F32, by columns; or added to what the tensor holds.
+// Stores a box of F32, whose map counts columns; with kAdd, adds it to what the tensor holds.
 template <bool kAdd>
 __device__ __forceinline__ void store_float_box(uint32_t source, CUtensorMap const* map, int column, int row,
                                                 int matrix) {
@@ -200,7 +201,7 @@ __device__ __forceinline__ void store_float_box(uint32_t source, CUtensorMap con
   }
 }
 
-// Copies contiguous bytes, a multiple of 16 at addresses that are, from shared memory.
+// Stores contiguous bytes from shared memory; sizes and addresses are multiples of 16.
 __device__ __forceinline__ void store_bytes(void* destination, uint32_t source, uint32_t bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(destination), "r"(source), "r"(bytes)
                : "memory");
@@ -214,8 +215,8 @@ __device__ __forceinline__ void wait_for_stores() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
 }
 
-// Four, or two, 8x8 matrices of 16-bit elements, of which thread t holds row t/4, columns 2(t%4) and 2(t%4)+1 in one
-// register each, to rows of 16 bytes: thread t gives the address of row t%8 of matrix t/8. Transposed where asked.
+// Stores four (or two) 8x8 matrices of 16-bit elements to rows of 16 bytes. In each matrix's register, thread t holds
+// row t/4, columns 2(t%4) and 2(t%4)+1. Thread t gives the address of row t%8 of matrix t/8.
 template <bool kTransposed>
 __device__ __forceinline__ void store_matrices(uint32_t row, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   if constexpr (kTransposed) {
@@ -239,7 +240,7 @@ __device__ __forceinline__ void store_matrices(uint32_t row, uint32_t x, uint32_
   }
 }
 
-// The reverse, of four matrices that are not transposed.
+// Loads four matrices that are not transposed: the reverse.
 __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -247,17 +248,18 @@ __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]
                : "memory");
 }
 
-// `threads` threads of the CTA, whole warps, meet at its barrier `id` (1 to 15; 0 is __syncthreads).
-__device__ __forceinline__ void meet(int id, int threads) {
+// Synchronises `threads` threads of the CTA, whole warps, at named barrier `id` (1 to 15; 0 is __syncthreads).
+__device__ __forceinline__ void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// As one of `threads` threads that make others go on at the barrier, without waiting.
-__device__ __forceinline__ void let_go(int id, int threads) {
+// Arrives at a named barrier without waiting. `threads` counts the threads that arrive and those that wait.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Registers a thread of this warpgroup has from here on: fewer, or more once others have given theirs up.
+// Sets the registers of each thread of this warpgroup: to fewer, or to more as soon as other warps have given theirs
+// up.
 template <int Count>
 __device__ __forceinline__ void keep_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
@@ -267,7 +269,7 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
 }
 
-// Copies contiguous bytes, a multiple of 16 at addresses that are, to shared memory.
+// Copies contiguous bytes to shared memory; sizes and addresses are multiples of 16.
 __device__ __forceinline__ void copy_bytes(uint32_t destination, void const* source, uint32_t bytes, uint32_t barrier,
                                            uint64_t policy) {
   asm volatile(
@@ -277,7 +279,7 @@ __device__ __forceinline__ void copy_bytes(uint32_t destination, void const* sou
       : "memory");
 }
 
-// Brings a line of 128 bytes of global memory to L2.
+// Prefetches a line of 128 bytes of global memory to L2.
 __device__ __forceinline__ void prefetch_line(void const* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
 }
@@ -286,8 +288,8 @@ __device__ __forceinline__ void prefetch_map(CUtensorMap const* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Tensor maps that a kernel makes in global memory of another: a copy whose address, row length and row distance (bytes
-// all) are others; and, in a later kernel, before a copy by it.
+// Changes a tensor map in global memory: its address, and its row length and row stride, which are equal (bytes). A
+// later kernel calls `acquire_map` before it copies by the map.
 __device__ __forceinline__ void replace_map(CUtensorMap* map, void const* address, uint32_t row_bytes) {
   asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(map), "l"(address) : "memory");
   asm volatile("tensormap.replace.tile.global_dim.global.b1024.b32 [%0], 0, %1;" ::"l"(map), "r"(row_bytes) : "memory");
@@ -300,13 +302,14 @@ __device__ __forceinline__ void acquire_map(CUtensorMap const* map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
 
-// The halves of a meeting of all threads of the cluster that orders nothing but barriers that were initialised before.
+// The two halves of a cluster barrier. The arrival is relaxed: it orders only the initialisation of mbarriers before it
+// (see fence_barrier_init).
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// All threads of the cluster meet, and see each other's shared memory.
+// Synchronises all threads of the cluster, and makes their writes to shared memory visible to each other.
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -317,14 +320,14 @@ __device__ __forceinline__ uint32_t cluster_rank() {
   return rank;
 }
 
-// CTAs of this cluster. Asked each time, so that nobody keeps it.
+// Number of CTAs in this cluster. `volatile`: it is read again each time, so that no register holds it.
 __device__ __forceinline__ uint32_t cluster_size() {
   uint32_t size;
   asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
   return size;
 }
 
-// The address, in the cluster, of this CTA's shared `address` in the CTA of rank `rank`.
+// Maps a shared-memory address of this CTA to the same place in the CTA of rank `rank`.
 __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t rank) {
   uint32_t result;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(result) : "r"(address), "r"(rank));
@@ -346,8 +349,8 @@ __device__ __forceinline__ float load_float_cluster(uint32_t address) {
   return value;
 }
 
-// Programmatic dependent launch: until the stream's previous kernel is done and its writes are visible, and
-// the word that the next one may start.
+// Programmatic dependent launch: waits until the stream's previous kernel is done and its writes are visible; lets the
+// next kernel start.
 __device__ __forceinline__ void wait_for_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 

@@ -1,5 +1,5 @@
-// FP32 scale factors of FP8 operands: which elements share one, where they lie in memory, and where beside the stages'
-// data in shared memory.
+// FP32 scale factors of FP8 operands: which elements share a factor, where factors lie in global memory, and where
+// beside a stage's data in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,16 @@
 
 namespace tilewright::sm90 {
 
-constexpr int kScaleBlock = 128;  // of k, and of rows where those share a factor, too
+constexpr int kScaleBlock = 128;  // elements along k that share a factor; also rows, with kBlocks
 
-// Which elements of an operand share a factor: none has one, 128 of k of a row, or those of 128 rows.
-enum class Scales { kNone, kRows, kBlocks };
+// Which elements of an operand share a factor.
+enum class Scales {
+  kNone,    // there are no factors
+  kRows,    // 1x128: 128 of k of one row
+  kBlocks,  // 128x128: 128 of k of 128 rows
+};
 
-// Where factors lie of which 128 rows share one. They come with their stage, word by word.
+// Factors of 128x128 blocks in global memory. Threads load them, not TMA.
 struct BlockScales {
   float const* scales = nullptr;
   int64_t matrix_stride = 0;          // elements between matrices
@@ -27,20 +31,19 @@ struct BlockScales {
   }
 };
 
-// Blocks of 128 that `rows` rows may lie in, which begin at a multiple of `rows`.
+// How many blocks of 128 rows can overlap `rows` rows that begin at a multiple of `rows`.
 constexpr int blocks_of(int rows) {
   return (kScaleBlock - std::gcd(rows, kScaleBlock) + rows + kScaleBlock - 1) / kScaleBlock;
 }
 
-// Shared memory with scale factors: beside each stage's boxes, for each 128 of k, those of the tile's rows, or of their
-// blocks.
+// Layout with scale factors: beside each stage's boxes, for each 128 of k, the factors of the tile's rows or blocks.
 template <int TileM, int TileN, int Boxes, int Stages, int StoreBytes, Scales kA, Scales kB>
 struct ScaledLayout {
   static constexpr int of(Scales scales, int rows) {
-    return scales == Scales::kRows ? (Boxes * rows * 4 + 127) / 128 * 128 : 0;  // TMA wants multiples of 128
+    return scales == Scales::kRows ? (Boxes * rows * 4 + 127) / 128 * 128 : 0;  // TMA writes to multiples of 128
   }
   static constexpr int kScalesA = of(kA, TileM), kScalesB = of(kB, TileN);
-  // One operand at most has those of blocks.
+  // At most one operand has factors of blocks.
   static constexpr int kBlockRows = kA == Scales::kBlocks ? TileM : kB == Scales::kBlocks ? TileN : 0;
   static constexpr int kBlocks = kBlockRows == 0 ? 0 : blocks_of(kBlockRows);
   static constexpr int kBlockBytes = (Boxes * kBlocks * 4 + 15) / 16 * 16;
@@ -50,7 +53,7 @@ struct ScaledLayout {
   static constexpr int kStoresAt = Base::kStoresAt, kBytes = Base::kBytes;
   static constexpr int kScalesAt = kStoresAt + StoreBytes;
   static constexpr int kBlocksAt = kScalesAt + Stages * (kScalesA + kScalesB);
-  // That TMA writes of a stage's factors.
+  // Bytes of a stage's factors that TMA writes.
   static constexpr int kScaleBytes =
       Boxes * 4 * ((kA == Scales::kRows ? TileM : 0) + (kB == Scales::kRows ? TileN : 0));
 

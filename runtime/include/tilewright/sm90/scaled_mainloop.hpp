@@ -1,9 +1,9 @@
-// What a consumer warpgroup does with stages of FP8 operands whose elements share scale factors along 128 of k:
+// The main loop of a consumer warpgroup for FP8 operands whose elements share scale factors along 128 of k:
 //
 //   D[64 * Rows, N] += sum over blocks of 128 k of SA * SB * (A B^T of the block)
 //
-// The tensor core sums a block, F32 registers the blocks with their factors. While one of two warpgroups does the
-// latter, the other's instructions keep the tensor core at work.
+// The tensor core sums a block. Then the sums are promoted: multiplied by their factors and added to F32 registers.
+// While one of two warpgroups promotes, the other's instructions keep the tensor core busy.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ __device__ __forceinline__ float2 load_pair(uint32_t address) {
   return value;
 }
 
-// Whether the barrier's phase is over, asked before the answer is needed, while other instructions go on; true where
-// nobody `asks`, or the warp would wait for what may never come.
+// Tests whether the barrier's phase is over, before the answer is needed, so that other instructions run meanwhile.
+// Returns true without a test unless `asks`: after the last stage, the wait might never end.
 __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity, bool asks) {
   uint32_t passed;
   asm volatile(
@@ -41,17 +41,20 @@ __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity
   return passed != 0;
 }
 
-// The same value, by whole warps, that ptxas keeps: where registers are short it would work addresses out anew, between
-// the wait for a stage and its first instruction (of 128x192, ten instructions, each of which waits for the one
-// before).
+// Returns `value` in a form that ptxas keeps in a register. Where registers are short, ptxas would compute addresses
+// anew between the wait for a stage and its first instruction: for 128x192, ten instructions that each wait for the one
+// before. Called by whole warps.
 __device__ __forceinline__ uint32_t kept(uint32_t value) {
   return __shfl_sync(~0u, value, static_cast<int>(threadIdx.x % 32));
 }
 
-// How a warpgroup's sums of a block of k become F32's: when its instructions are done; so too, but in turn with the
-// other warpgroup, whose instructions are at work meanwhile; while its own next ones are at work, which takes another
-// set of registers; or one half of the columns while the other half is at work.
-enum class Promotion { kAfter, kInTurn, kOverlapped, kHalves };
+// When a warpgroup promotes the sums of a block of k:
+enum class Promotion {
+  kAfter,       // after its instructions are done
+  kInTurn,      // the same, in alternation with the other warpgroup, whose instructions run meanwhile
+  kOverlapped,  // while its own next instructions run, which takes a second set of registers
+  kHalves,      // one half of the columns while the instructions of the other half run
+};
 
 template <class A, class B, class Layout, Scales kA, Scales kB, Promotion kPromotion, int TileM, int TileN, int Rows,
           int N, int Boxes, int Stages>
@@ -63,25 +66,25 @@ struct ScaledMainloop {
   static_assert(N % (8 * kHalves) == 0);
   static constexpr int kUnit = std::gcd(N / kHalves, kScaleBlock);  // columns that surely have one factor
   static constexpr int kColumnBlocks = kB == Scales::kBlocks ? Layout::kBlocks : 1;
-  // Quads of columns whose own factors are loaded before a stage's instructions begin, and stay in registers for all of
-  // the warpgroup's rows, as many as there is room for. Each load takes two of the shared memory's clocks and stands in
-  // line behind what wgmma reads: loaded after the instructions, for each 64 rows, they were 26 % of a loop's cycles.
+  // Factors of columns are loaded before a stage's instructions begin and kept in registers for all of the warpgroup's
+  // rows, for as many column groups as registers allow (kKept). A load takes two clocks of the shared memory and queues
+  // behind what wgmma reads: loaded after the instructions, for each 64 rows, these loads took 26 % of the loop.
   static constexpr bool kKeeps = kA == Scales::kRows && kB == Scales::kRows &&
                                  (kPromotion == Promotion::kAfter || kPromotion == Promotion::kInTurn);
   static constexpr int kTaken = Rows * kCount + kPart, kFree = kKeeps && kSums > kTaken ? kSums - kTaken : 0;
   static constexpr int kKept = kFree / 2 < kPart / 4 ? kFree / 2 : kPart / 4, kMostKept = kKept > 0 ? kKept : 1;
-  // Whether nothing of a stage's factors is read once its instructions are done.
+  // Whether all factors of a stage have been loaded when its instructions are done.
   static constexpr bool kAllKept = kB != Scales::kRows || kKept == kPart / 4;
 
   uint32_t shared;
   int first_row, first_column;  // of this warpgroup in the tile
   Release release;
   Position<Stages> at{};
-  // Where this thread's first row's factor, and its first columns', lie in those of a box.
+  // Offsets of the factors of this thread's first row and first columns among those of a box.
   uint32_t own_row = kept((first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4) * 4);
   uint32_t own_columns = (first_column + threadIdx.x % 4 * 2) * 4;
 
-  // The factors of blocks, of one 128 of k.
+  // Factors of 128x128 blocks, for one 128 of k.
   struct Factors {
     float rows[Rows], columns[kColumnBlocks];
 
@@ -101,14 +104,14 @@ struct ScaledMainloop {
     }
   };
 
-  // Adds `k_tiles` stages from where the ring stands; `column` is D's, of the first. `parts`: bits of the 64 rows that
-  // are wanted.
+  // Adds the products of the next `k_tiles` stages to `sum`. `column`: the warpgroup's first column in D. `row_slices`:
+  // mask of the 64-row slices that are stored.
   __device__ __forceinline__ void run(int k_tiles, int column, uint32_t parts, float (&sum)[Rows][kCount]) {
     int const split = (kScaleBlock - column % kScaleBlock) / kUnit;  // units of the first block of columns
     if constexpr (kPromotion == Promotion::kOverlapped || kPromotion == Promotion::kHalves) {
       overlapped(k_tiles, split, sum);
     } else {
-      // In turn, both warpgroups go through as many units.
+      // With kInTurn both warpgroups must run equally many units, so no slice is left out.
       if (Rows == 2 && kPromotion == Promotion::kAfter && (parts & 2) == 0) {
         one_by_one<1>(k_tiles, split, sum);
       } else {
@@ -117,53 +120,55 @@ struct ScaledMainloop {
     }
   }
 
-  // Stages of which this warpgroup has no rows. No instruction keeps its warps together here: one that is behind by all
-  // stages of the ring, as its stores may make it, would take a stage's next data for those it waits for, and wait
-  // forever.
+  // Releases `k_tiles` stages of which this warpgroup stores no row. No wgmma keeps its warps together here, so a named
+  // barrier does. Otherwise a warp that falls behind by a whole ring, as its stores may make it, would take a later
+  // phase of a stage's barrier for the one that it waits for, and wait forever.
   __device__ __forceinline__ void skip(int k_tiles) {
     for (int i = 0; i < k_tiles; ++i) {
       barrier_wait(Layout::full(shared, at.stage), at.phase);
-      await_turn();
-      pass_turn();
-      meet(kSkip + static_cast<int>(threadIdx.x) / 128, 128);
+      wait_for_order();
+      pass_order();
+      named_barrier_sync(kSkipBarrier + static_cast<int>(threadIdx.x) / 128, 128);
       release(at.stage);
       at.next();
     }
   }
 
-  // The first turn is the first warpgroup's. Once, by each.
-  static __device__ __forceinline__ void start_turns(int warpgroup) {
+  // Lets the first warpgroup begin (kInTurn). Called once by each.
+  static __device__ __forceinline__ void start_order(int warpgroup) {
     if (kPromotion == Promotion::kInTurn && warpgroup == 1) {
-      let_go(kTurn, 256);
+      named_barrier_arrive(kOrderBarrier, 256);
     }
   }
 
  private:
-  // Barriers of the CTA by which two warpgroups take turns in issuing instructions, which are done in that order.
-  static constexpr int kTurn = 5, kSkip = 7;  // and 6 and 8, of the second warpgroup
+  // Named barriers: by kOrderBarrier + i, warpgroup i may issue instructions, which run in that order; kSkipBarrier + i
+  // keeps the warps of warpgroup i together.
+  static constexpr int kOrderBarrier = 5, kSkipBarrier = 7;
 
-  static __device__ __forceinline__ void await_turn() {
+  static __device__ __forceinline__ void wait_for_order() {
     if constexpr (kPromotion == Promotion::kInTurn) {
-      meet(kTurn + static_cast<int>(threadIdx.x) / 128, 256);
+      named_barrier_sync(kOrderBarrier + static_cast<int>(threadIdx.x) / 128, 256);
     }
   }
-  static __device__ __forceinline__ void pass_turn() {
+  static __device__ __forceinline__ void pass_order() {
     if constexpr (kPromotion == Promotion::kInTurn) {
-      let_go(kTurn + 1 - static_cast<int>(threadIdx.x) / 128, 256);
+      named_barrier_arrive(kOrderBarrier + 1 - static_cast<int>(threadIdx.x) / 128, 256);
     }
   }
 
-  // `kRows`: of 64, the first.
+  // kAfter and kInTurn: `kRows` of the 64-row slices, starting with the first.
   template <int kRows>
   __device__ __forceinline__ void one_by_one(int k_tiles, int split, float (&sum)[Rows][kCount]) {
     float part[kPart];
     barrier_wait(Layout::full(shared, at.stage), at.phase);
     for (int left = k_tiles; left > 0; --left) {
       int const stage = at.stage;
-      bool arrived = true;  // the next stage's data
+      bool arrived = true;  // whether the next stage's data have arrived
 #pragma unroll
       for (int box = 0; box < Boxes; ++box) {
-        // Behind the instructions, these loads would wait for all that they read: 128x192 took 10 % longer.
+        // Before the instructions: after them, these loads would wait for all that wgmma reads (128x192 took 10 %
+        // longer).
         Factors now;
         now.load(Layout::blocks(shared, stage, box), first_row);
         float2 kept[kMostKept];
@@ -175,12 +180,12 @@ struct ScaledMainloop {
           load_rows(stage, now, box, r, factors);
           bool const turn = kPromotion == Promotion::kInTurn && box == 0 && r == 0;
           if (turn) {
-            await_turn();
+            wait_for_order();
           }
           multiply(stage, box, r, 0, part, turn);
           if (turn) {
             wgmma_wait<1>();
-            pass_turn();
+            pass_order();
           }
           wgmma_wait<0>();
           hold(part);
@@ -190,8 +195,8 @@ struct ScaledMainloop {
           }
           if (last) {
             at.next();
-            arrived =
-                barrier_passed(Layout::full(shared, at.stage), at.phase, left > 1);  // known when this is promoted
+            arrived = barrier_passed(Layout::full(shared, at.stage), at.phase,
+                                     left > 1);  // the answer is there when this is promoted
           }
           promote(stage, now, box, 0, factors, kept, split, part, sum[r]);
           if (!kAllKept && last) {
@@ -205,13 +210,13 @@ struct ScaledMainloop {
     }
   }
 
-  // What is multiplied and what is promoted: units of 64 rows, all or half of the columns, and 128 of k, each in one of
-  // two sets of registers.
+  // kOverlapped and kHalves: two sets of registers, one for the unit that is multiplied and one for the unit that is
+  // promoted. A unit is 64 rows, all or half of the columns, and 128 of k.
   struct Parts {
     float sums[2][kPart];
     float rows[2][2];
     Factors factors[2];
-    Position<Stages> ahead;  // the stage that is multiplied
+    Position<Stages> ahead;  // the stage whose units are issued
   };
   static constexpr int kUnits = Boxes * Rows * kHalves;  // of a stage
 
@@ -234,7 +239,7 @@ struct ScaledMainloop {
     }
   }
 
-  // Starts unit `unit` of the stage ahead.
+  // Issues the instructions of unit `unit` of stage `ahead`.
   template <int kSet>
   __device__ __forceinline__ void issue(int unit, Parts& parts) {
     int const half = unit % kHalves, r = unit / kHalves % Rows, box = unit / (kHalves * Rows);
@@ -251,7 +256,7 @@ struct ScaledMainloop {
     multiply(parts.ahead.stage, box, r, half, parts.sums[kSet]);
   }
 
-  // Promotes the units of the stage, of which the first is at work in set kFirst; kLast: no stage follows.
+  // Promotes the units of a stage. The first unit's instructions run, in set kFirst. `kLast`: no stage follows.
   template <int kFirst, bool kLast>
   __device__ __forceinline__ void stage(int split, Parts& parts, float (&sum)[Rows][kCount]) {
 #pragma unroll
@@ -279,8 +284,9 @@ struct ScaledMainloop {
       wgmma_wait<0>();
     }
     hold(parts.sums[kSet]);
-    // Factors of the unit that was issued are of the next stage. The stage is given back after their loads, too, so
-    // that no load is under way at an arrival, which the build can check. The wgmma that was waited for took longer.
+    // The unit just issued may belong to the next stage. This stage is released after the loads of its factors, too, so
+    // that no load is in flight at an arrival, which the build can check. It costs no time: the wgmma above took
+    // longer.
     uint32_t const ahead = more ? loaded_by(parts.factors[1 - kSet], parts.rows[1 - kSet]) : 0;
     if (kB != Scales::kRows && unit == kUnits - 1) {
       give_back(at.stage, ahead | loaded_by(parts.factors[kSet], parts.rows[kSet]));
@@ -305,16 +311,16 @@ struct ScaledMainloop {
     return loaded;
   }
 
-  // Gives the stage back after the loads of `loaded` have returned (`zero_after`).
+  // Releases the stage after the loads of `loaded` have returned (`zero_after`).
   __device__ __forceinline__ void give_back(int stage, uint32_t loaded) const {
-    __syncwarp();  // those of the other lanes, too
+    __syncwarp();  // the other lanes' loads, too
     release(stage + static_cast<int>(zero_after(loaded)));
   }
 
-  // 128 of k of 64 rows, and of a half of the columns where those are halved: four instructions.
+  // Issues four wgmmas: 64 rows, all or half of the columns, 128 of k. `halves`: they are two groups of two.
   __device__ __forceinline__ void multiply(int stage, int box, int r, int half, float (&part)[kPart],
                                            bool halves = false) {
-    // Both are so many units behind the memory's beginning, which is less to wait for than two descriptors.
+    // Both descriptors are offsets from that of the shared memory's beginning: fewer instructions than making two.
     uint64_t const begin = swizzled_descriptor(Layout::a(shared, 0));
     uint64_t const a =
         behind(begin, first_row * 8 + stage * (Layout::kStageA / 16) + (box * Layout::kBoxA + r * 8192) / 16);
@@ -332,7 +338,7 @@ struct ScaledMainloop {
     wgmma_commit();
   }
 
-  // The factors of this thread's two rows.
+  // Loads the factors of this thread's two rows.
   __device__ __forceinline__ void load_rows(int stage, Factors const& now, int box, int r, float (&factors)[2]) const {
     if constexpr (kA == Scales::kRows) {
       uint32_t const from = Layout::scales_a(shared, stage) + own_row + (box * TileM + r * 64) * 4;
@@ -343,15 +349,15 @@ struct ScaledMainloop {
     }
   }
 
-  // Where this thread's columns have their factors, of one 128 of k.
+  // Address of the factors of this thread's columns, for one 128 of k.
   __device__ __forceinline__ uint32_t columns_at(int stage, int box) const {
     return Layout::scales_b(shared, stage) + own_columns + box * TileN * 4;
   }
 
   __device__ __forceinline__ void load_columns(int stage, int box, float2 (&kept)[kMostKept]) const {
 #pragma unroll
-    for (int quad = 0; quad < kKept; ++quad) {
-      kept[quad] = load_pair(columns_at(stage, box) + quad * 32);
+    for (int column_group = 0; column_group < kKept; ++column_group) {
+      kept[column_group] = load_pair(columns_at(stage, box) + column_group * 32);
     }
   }
 
@@ -362,26 +368,27 @@ struct ScaledMainloop {
                                               float (&sum)[kCount]) const {
     uint32_t const columns = columns_at(stage, box);
     uint32_t loaded = 0;
-    int const first = half * kPart / 4;  // in quads of accumulators
+    int const first = half * kPart / 4;  // column group
     float of_block[kColumnBlocks][2], of_unit[2];
 #pragma unroll
     for (int i = 0; i < kColumnBlocks; ++i) {
       of_block[i][0] = rows[0] * now.columns[i], of_block[i][1] = rows[1] * now.columns[i];
     }
 #pragma unroll
-    for (int quad = 0; quad < kPart / 4; ++quad) {
+    for (int column_group = 0; column_group < kPart / 4; ++column_group) {
       float factors[4];
       if constexpr (kB == Scales::kRows) {
-        float2 const pair = quad < kKept ? kept[quad < kKept ? quad : 0] : load_pair(columns + (first + quad) * 32);
+        float2 const pair = column_group < kKept ? kept[column_group < kKept ? column_group : 0]
+                                                 : load_pair(columns + (first + column_group) * 32);
         loaded |= __float_as_uint(pair.x);
         factors[0] = rows[0] * pair.x, factors[1] = rows[0] * pair.y;
         factors[2] = rows[1] * pair.x, factors[3] = rows[1] * pair.y;
       } else {
-        if (quad * 8 % kUnit == 0) {
+        if (column_group * 8 % kUnit == 0) {
           of_unit[0] = of_block[0][0], of_unit[1] = of_block[0][1];
 #pragma unroll
           for (int i = 1; i < kColumnBlocks; ++i) {
-            bool const beyond = (first + quad) * 8 / kUnit >= split + (i - 1) * (kScaleBlock / kUnit);
+            bool const beyond = (first + column_group) * 8 / kUnit >= split + (i - 1) * (kScaleBlock / kUnit);
             of_unit[0] = beyond ? of_block[i][0] : of_unit[0];
             of_unit[1] = beyond ? of_block[i][1] : of_unit[1];
           }
@@ -391,7 +398,7 @@ struct ScaledMainloop {
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        sum[(first + quad) * 4 + e] += factors[e] * part[quad * 4 + e];
+        sum[(first + column_group) * 4 + e] += factors[e] * part[column_group * 4 + e];
       }
     }
     return loaded;

@@ -7,51 +7,54 @@
 
 namespace tilewright::sm90 {
 
-// The order in which clusters go through a grid of blocks of tiles (a block is what a cluster computes at once):
-// `group` neighbours of one direction at a time, then on along the other, so that the blocks that are computed at
-// the same time share rows of A and of B in L2.
+// The order in which clusters go through a grid of blocks. A block is the tiles that a cluster computes at once. The
+// order takes `swizzle` neighbours in one direction, then advances by one in the other direction, so that blocks that
+// run at the same time share rows of A and of B in L2. Such a band of `swizzle` blocks runs through the whole grid
+// before the next band begins.
 struct Raster {
-  int blocks;                              // of all matrices
-  int across;                              // blocks in the direction of the groups
-  bool down;                               // which is that of the rows, else that of the columns
-  bool many;                               // matrices
-  Divisor matrix, group, high, last_high;  // blocks of a matrix and of a group; neighbours of a group, and of the last
+  int blocks;                     // of all matrices
+  int across;                     // blocks in the direction of a band's width
+  bool down;                      // that direction is D's rows, else its columns
+  bool many;                      // more than one matrix
+  Divisor matrix, band;           // blocks of a matrix, and of a band
+  Divisor swizzle, last_swizzle;  // width of a band, and of the last band
 
   Raster() = default;
-  Raster(int rows, int columns, int batch, int neighbours, bool down_rows)
+  Raster(int rows, int columns, int batch, int swizzle_blocks, bool down_rows)
       : blocks(rows * columns * batch), across(down_rows ? rows : columns), down(down_rows), many(batch > 1) {
     int const along = down ? columns : rows;
-    int const taken = neighbours < across ? neighbours : across;
+    int const width = swizzle_blocks < across ? swizzle_blocks : across;
     matrix = Divisor(rows * columns);
-    group = Divisor(taken * along);
-    high = Divisor(taken);
-    last_high = Divisor(across % taken != 0 ? across % taken : taken);
+    band = Divisor(width * along);
+    swizzle = Divisor(width);
+    last_swizzle = Divisor(across % width != 0 ? across % width : width);
   }
 
-  // The order whose first `at_once` blocks, each of block_m x block_n elements, read the fewest rows of A and B.
-  static int best_group(int across, int at_once, int64_t group_extent, int64_t other_extent) {
+  // The swizzle whose first `at_once` blocks read the least of A and B. A block has `swizzle_extent` rows in the
+  // direction of a band's width and `other_extent` in the other.
+  static int best_swizzle(int across, int at_once, int64_t swizzle_extent, int64_t other_extent) {
     int best = 1;
     int64_t least = INT64_MAX;
-    for (int group = 1; group <= 16 && group < 2 * across; group *= 2) {
-      int const high = group < across ? group : across;
-      int64_t const read = high * group_extent + (at_once + high - 1) / high * other_extent;
+    for (int swizzle = 1; swizzle <= 16 && swizzle < 2 * across; swizzle *= 2) {
+      int const width = swizzle < across ? swizzle : across;
+      int64_t const read = width * swizzle_extent + (at_once + width - 1) / width * other_extent;
       if (read < least) {
-        least = read, best = group;
+        least = read, best = swizzle;
       }
     }
     return best;
   }
 };
 
-// Which blocks each cluster of a grid computes. The GPU runs `standing` clusters at once: they take the first
-// `in_turns` blocks in turns. Every other cluster is late: it starts when an SM is free, and computes one block. So a
-// slower SM (of 132, up to 8 % slower on the same tiles) computes fewer blocks, and the others wait for it no longer
-// than for one.
+// Which blocks each cluster of a grid computes. The GPU runs `standing` clusters at once, which divide the first
+// `in_turns` blocks evenly, round robin. Every other cluster is late: it starts when an SM is free and computes one
+// block. So a slower SM computes fewer blocks (on the same tiles, the 132 SMs of an H200 differ by up to 8 %), and the
+// other SMs wait for it no longer than one block takes.
 struct Shares {
   int clusters = 0, standing = 0;
   int in_turns = INT32_MAX;
 
-  // Blocks `index`, `index + step`, and so on, before `end`.
+  // Blocks `index`, `index + step` and so on, below `end`.
   struct Share {
     int index, step, end;
   };
@@ -62,20 +65,21 @@ struct Shares {
   }
 };
 
+// The place of block number `index` in the order: in units of blocks.
 struct Block {
   int row, column, matrix;
 
   __device__ __forceinline__ Block(Raster const& raster, int index) {
     matrix = raster.many ? raster.matrix.divide(index) : 0;
     int const within = index - matrix * raster.matrix.divisor();
-    int const group = raster.group.divide(within);
-    int const first = group * raster.high.divisor();
-    int const rest = within - group * raster.group.divisor();
-    Divisor const& high = first + raster.high.divisor() > raster.across ? raster.last_high : raster.high;
-    int const second = high.divide(rest);
-    int const x = first + rest - second * high.divisor();
-    row = raster.down ? x : second;
-    column = raster.down ? second : x;
+    int const band = raster.band.divide(within);
+    int const first = band * raster.swizzle.divisor();
+    int const rest = within - band * raster.band.divisor();
+    Divisor const& swizzle = first + raster.swizzle.divisor() > raster.across ? raster.last_swizzle : raster.swizzle;
+    int const along = swizzle.divide(rest);
+    int const across = first + rest - along * swizzle.divisor();
+    row = raster.down ? across : along;
+    column = raster.down ? along : across;
   }
 };
 

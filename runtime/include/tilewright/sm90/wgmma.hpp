@@ -19,13 +19,14 @@ __device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
   return kSwizzle | kEightRows | kLeading | ((address & 0x3FFFF) >> 4);
 }
 
-// The descriptor of what lies so many 16-byte units behind: addresses of shared memory carry into nothing.
+// Moves a descriptor by a number of 16-byte units. Adding to the low word is enough: shared-memory addresses never
+// carry into the other fields.
 __device__ __forceinline__ uint64_t behind(uint64_t descriptor, int units) {
   return (descriptor & 0xFFFFFFFF00000000) | (static_cast<uint32_t>(descriptor) + units);
 }
 
-// The same for an MN-major operand of 16 bits: boxes of 64 of its rows (128 bytes), each with 64 of k, one after the
-// other. `address` is that of a box, but for steps of 8 of k.
+// The descriptor of an MN-major operand of 16 bits: boxes of 64 of its rows (128 bytes) by 64 of k, one after the
+// other. `address` is a box's, plus any number of steps of 8 of k.
 __device__ __forceinline__ uint64_t swizzled_descriptor_mn(uint32_t address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
   constexpr uint64_t kEightOfK = uint64_t{1024 >> 4} << 32;  // bytes from 8 of k to the next 8
@@ -256,8 +257,9 @@ TILEWRIGHT_WGMMA(256, 128, 129, 130, 131, 132, 133, 134)
 
 }  // namespace detail
 
-// D = A B^T, plus D where `sum`. `a` and `b` describe 64 and N rows of shared memory. Thread t of quad g of warp w
-// holds, in d[4j] and d[4j+1], row 16w+g, columns 8j+2t and 8j+2t+1 of D; in d[4j+2] and d[4j+3] those of row 16w+g+8.
+// Issues D = A B^T, or D += A B^T with `sum`. `a` and `b` describe 64 and N rows of shared memory. Thread t of quad g
+// (four threads) of warp w holds row 16w+g, columns 8j+2t and 8j+2t+1 of D in d[4j] and d[4j+1], and the same columns
+// of row 16w+g+8 in d[4j+2] and d[4j+3].
 template <class A, class B, int N, bool kMnA = false, bool kMnB = false>
 __device__ __forceinline__ void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, bool sum) {
   detail::WgmmaShared<A, B, N, kMnA, kMnB>::run(d, a, b, sum);

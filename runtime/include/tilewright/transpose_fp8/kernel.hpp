@@ -112,7 +112,7 @@ struct Kernel {
   }
 
  private:
-  // Rows that become one matrix.
+  // Rows that become one matrix of the output.
   struct Part {
     char* out;
     int64_t column_step;
@@ -130,7 +130,7 @@ struct Kernel {
     return {params.out + matrix * params.batch_out_step, params.column_step, 0, params.rows};
   }
 
-  // The group of a row. All threads of a warp ask for the same.
+  // The group of a row. Called by all threads of a warp with the same row.
   static __device__ __forceinline__ Part part_of(Params const& params, int row) {
     int const lane = threadIdx.x % 32;
     int before = 0;  // rows of the groups before the 32 that the warp looks at
@@ -155,7 +155,7 @@ struct Kernel {
     return {params.out, 0, 0, 0};
   }
 
-  // Of 16 columns those that there are, else 0.
+  // Loads 16 columns, as far as the matrix has them; the others are 0.
   static __device__ __forceinline__ void load(char const* from, int left, bool wide, uint32_t (&words)[4]) {
     if (wide && left >= kUnit) {
       uint4 const all = *reinterpret_cast<uint4 const*>(from);
@@ -174,7 +174,7 @@ struct Kernel {
     }
   }
 
-  // Of 16 rows those that there are.
+  // Stores 16 rows, as far as the matrix has them.
   static __device__ __forceinline__ void store(char* to, int left, bool wide, uint4 const& all) {
     if (wide && left >= kUnit) {
       *reinterpret_cast<uint4*>(to) = all;

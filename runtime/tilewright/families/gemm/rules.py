@@ -192,7 +192,7 @@ def given_activation(config: GemmConfig) -> str | None:
 
 
 # gemm/lean_kernel.hpp: where 64 rows do not divide into two, the warpgroups of a cooperative kernel halve the
-# columns. sm90/piece.hpp: rows of 32 and 64 bytes are swizzled. sm90/wgmma.hpp: boxes have 128 bytes of
+# columns. sm90/subtile.hpp: rows of 32 and 64 bytes are swizzled. sm90/wgmma.hpp: boxes have 128 bytes of
 # rows.
 @rule(OURS, "tile schedule d layout", of=LEAN)
 def lean_columns(config: GemmConfig) -> str | None:
@@ -212,7 +212,7 @@ def lean_columns(config: GemmConfig) -> str | None:
     return None
 
 
-# sm90/piece.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+# sm90/subtile.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
 @rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=LEAN)
 def lean_pieces(config: GemmConfig) -> str | None:
     """What a warpgroup of a lean kernel stores divides into pieces of at least 16 columns."""
