@@ -86,19 +86,19 @@ double element(Mxfp8E5m2, int code) {
 template <class Format, Pairing kPairing>
 void check(int code, int place, uint32_t scale) {
   using Decoder = tilewright::blockscaled_gemm::sm90::Decoder<Format>;
-  constexpr int kOwn[] = {0, 2, 1, 3, 4, 6, 5, 7}, kFour[] = {0, 4, 1, 5, 2, 6, 3, 7};
+  constexpr int kStride2[] = {0, 2, 1, 3, 4, 6, 5, 7}, kStride4[] = {0, 4, 1, 5, 2, 6, 3, 7};
   uint8_t codes[8] = {0x38, 0xB1, 0x00, 0x41, 0x80, 0x2A, 0x53, 0xC6};
   codes[place] = uint8_t(code);
   uint32_t words[2], pairs[4];
   std::memcpy(words, codes, sizeof codes);
   Decoder::template octet<kPairing>(words, Decoder::factor(scale), pairs);
-  if (Decoder::odd_words(words) != 0 || Decoder::odd_scales(scale * 0x01010101) != 0) {
+  if (Decoder::words_to_repair(words) != 0 || Decoder::scales_to_repair(scale * 0x01010101) != 0) {
     Decoder::template repair<kPairing>(words, Decoder::second_factor(scale), pairs);
   }
   double const factor = scale == 0xFF ? NAN : std::ldexp(1.0, int(scale) - 127);
   for (int i = 0; i < 8; ++i) {
     float const actual = host::value(uint16_t(pairs[i / 2] >> i % 2 * 16));
-    int const from = codes[kPairing == Pairing::kOwn ? kOwn[i] : kFour[i]];
+    int const from = codes[kPairing == Pairing::kStride2 ? kStride2[i] : kStride4[i]];
     float const expected = host::round(element(Format{}, from) * factor);
     bool const same = std::isnan(expected) ? std::isnan(actual)
                                            : actual == expected && std::signbit(actual) == std::signbit(expected);
@@ -113,8 +113,8 @@ template <class Format>
 void check_all() {
   for (uint32_t scale = 0; scale < 256; ++scale) {
     for (int code = 0; code < 256; ++code) {
-      check<Format, Pairing::kOwn>(code, (code + int(scale)) % 8, scale);
-      check<Format, Pairing::kFour>(code, (code + int(scale)) % 8, scale);
+      check<Format, Pairing::kStride2>(code, (code + int(scale)) % 8, scale);
+      check<Format, Pairing::kStride4>(code, (code + int(scale)) % 8, scale);
     }
   }
 }

@@ -49,9 +49,9 @@ void ask(char const* what, Wrong wrong) {
 bool same(float x, float y) { return bits_of(x) == bits_of(y) || (x != x && y != y); }
 
 template <int kDivisor>
-bool share_is_wrong(uint32_t bits) {
+bool divide_by_is_wrong(uint32_t bits) {
   float volatile const amax = float_of(bits);
-  return !same(share<kDivisor>(amax), amax / float(kDivisor));
+  return !same(divide_by<kDivisor>(amax), amax / float(kDivisor));
 }
 
 // UE8M0, rounded up, of a quotient.
@@ -152,9 +152,9 @@ void ask_words(int count) {
     for (int j = 0; j < 8; ++j) {
       wanted |= encode_e2m1(x[j] * factor) << (4 * j);
     }
-    float const tamed = tame(factor);
+    float const tamed = nonzero_factor(factor);
     uint32_t word = e2m1_word_in_software(x, tamed);
-    word = regular(tamed) ? word : mend(word, tamed);
+    word = is_regular(tamed) ? word : repair_word(word, tamed);
     ++asked;
     wrong += word != wanted;
   }
@@ -209,7 +209,7 @@ void ask_thresholds(int count) {
         for (int half = 0; half < 2; ++half) {
           uint32_t data = sorted.encode(half, made.least);
           if (made.scale >= kZeroIsNan) {
-            data = mend(data, float_of(made.scale >= kAllIsNan ? 0x7FFFFFFF : kInfinity));
+            data = repair_word(data, float_of(made.scale >= kAllIsNan ? 0x7FFFFFFF : kInfinity));
           }
           wrong += data != wanted[half];
         }
@@ -255,8 +255,8 @@ void ask_pairs(char const* what, int step) {
 
 int main(int, char** arguments) {
   stride = std::strtoull(arguments[1], nullptr, 10);
-  ask("share<6>", share_is_wrong<6>);
-  ask("share<448>", share_is_wrong<448>);
+  ask("divide_by<6>", divide_by_is_wrong<6>);
+  ask("divide_by<448>", divide_by_is_wrong<448>);
   ask("fp8_scale", [](uint32_t bits) {
     float volatile const amax = float_of(bits);
     return !same(fp8_scale(amax), (amax < 1e-4f ? 1e-4f : amax) / 448.0f);

@@ -196,13 +196,13 @@ __device__ __forceinline__ void load_at_once(void const* address, uint32_t* word
   }
 }
 
-// Loads words, 16 bytes at a time where there are so many; sets them to zero unless they are asked for.
+// Loads words, up to 16 bytes at a time, if `valid`; otherwise sets them to zero.
 template <int kWords>
-__device__ __forceinline__ void load(void const* address, uint32_t (&words)[kWords], bool wanted) {
+__device__ __forceinline__ void load(void const* address, uint32_t (&words)[kWords], bool valid) {
   constexpr int kStep = kWords < 4 ? kWords : 4;
 #pragma unroll
   for (int i = 0; i < kWords; i += kStep) {
-    if (wanted) {
+    if (valid) {
       load_at_once<kStep>(static_cast<char const*>(address) + i * 4, words + i);
     } else {
 #pragma unroll

@@ -1,4 +1,4 @@
-// The formats: how an amax becomes a scale and a factor, and values times the factor become data.
+// The formats. A format turns an amax into a scale and a factor, and encodes values times this factor.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,12 @@ struct Fp8Data {
 struct Fp4Data {
   static constexpr int kBits = 4;
 
-  // The factor is `tame`. `none`: the amax is 0, and the factor anything.
+  // `factor` must come from `nonzero_factor`. With `all_zero` the amax is 0, and the factor may be anything.
   template <int kWords, class Values>
   static __device__ __forceinline__ void encode(Values const& values, float factor, uint32_t (&words)[kWords],
-                                                bool none = false) {
+                                                bool all_zero = false) {
 #ifdef TILEWRIGHT_CONVERTS_E2M1
-    factor = none ? 0.0f : factor;
+    factor = all_zero ? 0.0f : factor;
 #endif
 #pragma unroll
     for (int part = 0; part < kWords; ++part) {
@@ -53,17 +53,17 @@ struct Fp4Data {
 #endif
     }
 #ifndef TILEWRIGHT_CONVERTS_E2M1
-    if (__builtin_expect(!regular(factor), 0)) {
+    if (__builtin_expect(!is_regular(factor), 0)) {
 #pragma unroll
       for (int part = 0; part < kWords; ++part) {
-        words[part] = none ? words[part] : mend(words[part], factor);
+        words[part] = all_zero ? words[part] : repair_word(words[part], factor);
       }
     }
 #endif
   }
 };
 
-// The same for factors that are powers of two, or NaN.
+// E2M1 data for factors that are powers of two or NaN.
 struct Fp4DataByPowers : Fp4Data {
   using Fp4Data::encode;
 
@@ -83,27 +83,28 @@ struct Fp4DataByPowers : Fp4Data {
 
 }  // namespace detail
 
-// Each format: bits of an element, elements that share a scale, whether scales are bytes (else floats), and
-// `Scales`, made once a thread, which says the scale of an amax and encodes with its factor. A format with
-// `kGlobal` has `RowScales` too: for launches with a global scale for each row.
+// A format has kBits (of an element), kBlock (elements that share a scale), kByteScales (scales are bytes, otherwise
+// floats) and `Scales`. A thread constructs one `Scales`, which computes a block's scale from its amax and encodes the
+// block. A format with `kGlobal` also has `ScalesPerRow`, for launches with a global scale per row.
 
-// E2M1 in blocks of 16 with E4M3 scales and a global scale. With one of those for all rows there are 128 factors:
-// a table in shared memory. `kExact` false takes reciprocals that may be a few units in the last place off.
+// NVFP4: E2M1 in blocks of 16 with E4M3 scales and a global scale. With one global scale for all rows there are only
+// 128 factors, which a table in shared memory holds. If not `kExact`, reciprocals may be a few units in the last place
+// off.
 template <bool kExact>
 struct Nvfp4 {
   static constexpr int kBits = 4, kBlock = 16;
   static constexpr bool kByteScales = true, kGlobal = true;
   static constexpr int kSharedBytes = kExact ? 256 * 4 : 0;
 
-  struct RowScales {
+  struct ScalesPerRow {
     template <class Params>
-    __device__ __forceinline__ RowScales(Params const&, char*) {}
+    __device__ __forceinline__ ScalesPerRow(Params const&, char*) {}
 
     template <int kThreads, class Params>
-    __device__ __forceinline__ void begin(Params const&) {}
+    __device__ __forceinline__ void prepare(Params const&) {}
 
     template <class Params>
-    __device__ __forceinline__ float of_row(Params const& params, int64_t row, bool counts) const {
+    __device__ __forceinline__ float global_scale_of(Params const& params, int64_t row, bool counts) const {
       return counts ? params.global_scale[row] : 1.0f;
     }
 
@@ -111,7 +112,8 @@ struct Nvfp4 {
     __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float global_scale,
                                                uint32_t (&words)[kWords]) const {
       uint32_t const code = code_of(amax, global_scale);
-      float const factor = kExact ? tame(nvfp4_factor(code, global_scale)) : rough_factor(code, global_scale);
+      float const factor =
+          kExact ? nonzero_factor(nvfp4_factor(code, global_scale)) : approximate_factor(code, global_scale);
       detail::Fp4Data::encode(values, factor, words, amax == 0.0f);
       return code;
     }
@@ -125,16 +127,16 @@ struct Nvfp4 {
     __device__ __forceinline__ Scales(Params const&, char* memory)
         : table(reinterpret_cast<float const*>(memory)), global(1.0f) {}
 
-    // The first `kThreads` threads of the block, all of which ask for scales, make the table.
+    // Computes the table. Called by the first `kThreads` threads of the block, which are all that use scales.
     template <int kThreads, class Params>
-    __device__ __forceinline__ void begin(Params const& params) {
+    __device__ __forceinline__ void prepare(Params const& params) {
       if (params.global_scale != nullptr) {
         global = *params.global_scale;
       }
       if constexpr (kExact) {
         static_assert(kThreads >= 128);
-        if (threadIdx.x < 128) {  // negative scales are those of a negative global scale: the quotient is the same
-          float const factor = tame(nvfp4_factor(threadIdx.x, fabsf(global)));
+        if (threadIdx.x < 128) {  // a negative scale has a negative global scale, so the quotient is the same
+          float const factor = nonzero_factor(nvfp4_factor(threadIdx.x, fabsf(global)));
           const_cast<float*>(table)[threadIdx.x] = factor;
           const_cast<float*>(table)[threadIdx.x + 128] = factor;
         }
@@ -143,7 +145,7 @@ struct Nvfp4 {
     }
 
     template <class Params>
-    __device__ __forceinline__ float of_row(Params const&, int64_t, bool) const {
+    __device__ __forceinline__ float global_scale_of(Params const&, int64_t, bool) const {
       return global;
     }
 
@@ -151,7 +153,7 @@ struct Nvfp4 {
     __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float global_scale,
                                                uint32_t (&words)[kWords]) const {
       uint32_t const code = code_of(amax, global_scale);
-      float const factor = kExact ? table[code] : rough_factor(code, global_scale);
+      float const factor = kExact ? table[code] : approximate_factor(code, global_scale);
       detail::Fp4Data::encode(values, factor, words, amax == 0.0f);
       return code;
     }
@@ -162,15 +164,15 @@ struct Nvfp4 {
     return kExact ? nvfp4_scale(amax, global_scale) : encode_e4m3(multiply(global_scale, multiply(amax, 1.0f / 6)));
   }
 
-  static __device__ __forceinline__ float rough_factor(uint32_t code, float global_scale) {
+  static __device__ __forceinline__ float approximate_factor(uint32_t code, float global_scale) {
     float reciprocal;
     asm("rcp.approx.f32 %0, %1;" : "=f"(reciprocal) : "f"(decode_e4m3(code)));
-    return tame(multiply(global_scale, reciprocal));
+    return nonzero_factor(multiply(global_scale, reciprocal));
   }
 };
 
-// NVFP4 of E4M3 elements, where no instruction converts to E2M1. With one global scale for all rows, the table holds
-// scales and thresholds.
+// NVFP4 of E4M3 elements, for targets without an instruction that converts to E2M1. With one global scale for all rows,
+// the table holds scales and thresholds.
 struct Nvfp4OfE4m3 : Nvfp4<true> {
   static constexpr int kSharedBytes = 128 * sizeof(Thresholds);
 
@@ -180,22 +182,24 @@ struct Nvfp4OfE4m3 : Nvfp4<true> {
     template <class Params>
     __device__ __forceinline__ Scales(Params const&, char* memory) : table(reinterpret_cast<uint4*>(memory)) {}
 
-    // As Nvfp4's.
+    // Computes the table, under the same conditions as Nvfp4.
     template <int kThreads, class Params>
-    __device__ __forceinline__ void begin(Params const& params) {
+    __device__ __forceinline__ void prepare(Params const& params) {
       static_assert(kThreads >= 128);
       if (threadIdx.x < 128) {
         float const global = params.global_scale != nullptr ? *params.global_scale : 1.0f;
-        Thresholds const made = thresholds_of_amax(threadIdx.x, global);
-        table[2 * threadIdx.x] = make_uint4(made.scale, made.least[0], made.least[1], made.least[2]);
-        table[2 * threadIdx.x + 1] = make_uint4(made.least[3], made.least[4], made.least[5], made.least[6]);
+        Thresholds const thresholds = thresholds_of_amax(threadIdx.x, global);
+        table[2 * threadIdx.x] =
+            make_uint4(thresholds.scale, thresholds.least[0], thresholds.least[1], thresholds.least[2]);
+        table[2 * threadIdx.x + 1] =
+            make_uint4(thresholds.least[3], thresholds.least[4], thresholds.least[5], thresholds.least[6]);
       }
       asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
     }
 
     template <class Params>
-    __device__ __forceinline__ float of_row(Params const&, int64_t, bool) const {
-      return 1.0f;  // it is in the table
+    __device__ __forceinline__ float global_scale_of(Params const&, int64_t, bool) const {
+      return 1.0f;  // the table includes the global scale
     }
 
     template <int kWords>
@@ -211,10 +215,10 @@ struct Nvfp4OfE4m3 : Nvfp4<true> {
       if (__builtin_expect(first.x >= kZeroIsNan, 0)) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          words[half] = mend(words[half], float_of(first.x >= kAllIsNan ? 0x7FFFFFFF : kInfinity));
+          words[half] = repair_word(words[half], float_of(first.x >= kAllIsNan ? 0x7FFFFFFF : kInfinity));
         }
       }
-      return first.x;  // of whose bytes the lowest one is stored
+      return first.x;  // the caller stores its lowest byte
     }
   };
 };
@@ -225,15 +229,15 @@ struct NoGlobalScale {
   __device__ __forceinline__ NoGlobalScale(Params const&, char*) {}
 
   template <int kThreads, class Params>
-  __device__ __forceinline__ void begin(Params const&) {}
+  __device__ __forceinline__ void prepare(Params const&) {}
 
   template <class Params>
-  __device__ __forceinline__ float of_row(Params const&, int64_t, bool) const {
+  __device__ __forceinline__ float global_scale_of(Params const&, int64_t, bool) const {
     return 1.0f;
   }
 };
 
-// Blocks of 32 with UE8M0 scales; `Data` is E2M1, E4M3 or E5M2.
+// MX: blocks of 32 with UE8M0 scales. `Data` encodes E2M1, E4M3 or E5M2.
 template <class Data, int kMax>
 struct Mx {
   static constexpr int kBits = Data::kBits, kBlock = 32;
@@ -257,8 +261,8 @@ using Mxfp4 = Mx<detail::Fp4DataByPowers, 6>;
 using Mxfp8 = Mx<detail::Fp8Data<3>, 448>;
 using Mxfp8E5m2 = Mx<detail::Fp8Data<2>, 57344>;
 
-// E4M3 in blocks of 128 columns (and of one row, or 128), whose scales are floats: max(amax, 1e-4) / 448, or that
-// rounded up to a power of two. Which is said at run time, by the layout.
+// E4M3 in blocks of 128 columns and one row or 128 rows. A scale is the float max(amax, 1e-4) / 448 or, in packed
+// layouts, this number rounded up to a power of two, as UE8M0. The layout is a run-time argument.
 struct Fp8 {
   static constexpr int kBits = 8, kBlock = 128;
   static constexpr bool kByteScales = false, kGlobal = false;
@@ -271,7 +275,7 @@ struct Fp8 {
     __device__ __forceinline__ Scales(Params const& params, char* memory)
         : NoGlobalScale(params, memory), packed(params.packed) {}
 
-    // The scale: a float's bits, or a byte.
+    // Returns the scale: the bits of a float, or a byte.
     template <int kWords, class Values>
     __device__ __forceinline__ uint32_t encode(Values const& values, float amax, float,
                                                uint32_t (&words)[kWords]) const {

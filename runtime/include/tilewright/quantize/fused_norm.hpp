@@ -1,5 +1,6 @@
-// RMSNorm, then quantising: x * rsqrt(mean(x^2) + epsilon) * weight in FP32. A thread block takes four whole rows,
-// twice: for the sums of squares, and, from the other end, to quantise, so that what it holds last is not read again.
+// RMSNorm, then quantising: x * rsqrt(mean(x^2) + epsilon) * weight in FP32. A thread block reads four whole rows
+// twice: first for the sums of squares, then in reverse order to quantise. The stretch that it read last is still in
+// registers.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct NormKernel {
   using Source = Plain<Type>;
   static constexpr int kThreads = kThreads_;
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kMinBlocks = Format::kByteScales ? 512 / kThreads : 1;  // else 128 registers do not do
+  static constexpr int kMinBlocks = Format::kByteScales ? 512 / kThreads : 1;  // otherwise 128 registers do not suffice
   static constexpr int kCount = Elements<Type>::kCount;
   static constexpr int kDataBytes = kCount * Format::kBits / 8;
   static constexpr int kStretch = kThreads * kCount;
@@ -52,7 +53,7 @@ struct NormKernel {
       ptx::wait_for_previous_kernel();
       ptx::allow_next_kernel();
     }
-    bool begun = false;
+    bool prepared = false;
 #pragma unroll 1
     do {
       Quad const quad(params, task.group, task.quad(params, 0));
@@ -76,9 +77,9 @@ struct NormKernel {
           }
         }
       }
-      if (!begun) {
-        scales.template begin<kThreads>(params);
-        begun = true;
+      if (!prepared) {
+        scales.template prepare<kThreads>(params);
+        prepared = true;
       }
       float rates[kRows];
       normalize(params, reinterpret_cast<float*>(memory + kSumsAt), sums, rates);
@@ -92,13 +93,13 @@ struct NormKernel {
         uint32_t weight[Source::kWords];
         Source::read(params, params.weight + int64_t(column) * Elements<Type>::kBytes, weight, column < params.k);
         auto const weights = Source::values(weight);
-        uint32_t found[kRows];
+        uint32_t scale_bits[kRows];
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
-                                                 scaled(Source::values(words[i]), weights, rates[i]));
+          scale_bits[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
+                                                      scaled(Source::values(words[i]), weights, rates[i]));
         }
-        store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+        store_scales<Format, Type>(params, task.group, quad, column, lane, scale_bits);
       }
     } while (task.next(params));
   }
@@ -116,7 +117,7 @@ struct NormKernel {
     }
   }
 
-  // The thread block's sums of squares become what its rows are multiplied by.
+  // Adds up the thread block's sums of squares and computes the factors (`rates`) of its rows.
   static __device__ __forceinline__ void normalize(Params const& params, float* shared, float (&sums)[kRows],
                                                    float (&rates)[kRows]) {
 #pragma unroll
@@ -139,7 +140,7 @@ struct NormKernel {
       }
       rates[i] = rsqrtf(sum / static_cast<float>(params.k) + params.epsilon);
     }
-    __syncthreads();  // the next rows' sums go to the same place
+    __syncthreads();  // the next rows' sums overwrite these
   }
 
   template <class Values>

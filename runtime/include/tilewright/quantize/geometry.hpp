@@ -1,9 +1,9 @@
-// Which elements a warp takes, and where their scales are stored, for every format and layout.
+// Which elements a warp quantises, and where it stores their scales, for every format and layout.
 //
-// A warp takes a quad of rows at a time, and of each 32 threads' elements side by side. The rows of a quad are those
-// whose scales lie side by side in the layout: 32 apart for 128x4, neighbours for the others. So four bytes of
-// neighbouring columns for each of the four rows are 16 bytes of one layout tile, and a quad of threads, after
-// exchanging what it has, stores them at once.
+// A warp quantises a quad of four rows at a time; along each row, its 32 threads have neighbouring elements. The rows
+// of a quad are those whose scales are neighbours in the layout: 32 apart for 128x4, adjacent for the others. So the
+// scales of four columns for each of the four rows are 16 bytes of one layout tile. A quad of threads transposes its
+// scales by shuffles and stores these 16 bytes together.
 #pragma once
 
 #include <cstdint>
@@ -120,15 +120,15 @@ template <int kLanes>
 __device__ __forceinline__ void store_bytes(Params const& params, int group, Quad const& quad, int column, int lane,
                                             uint32_t codes) {
   int const place = lane / kLanes % 4;
-  uint32_t other = detail::exchange(codes, kLanes);
-  codes = __byte_perm(codes, other, place & 1 ? 0x3715 : 0x6240);
-  other = detail::exchange(codes, 2 * kLanes);
-  codes = __byte_perm(codes, other, place & 2 ? 0x3276 : 0x5410);
+  uint32_t partner_codes = detail::exchange(codes, kLanes);
+  codes = __byte_perm(codes, partner_codes, place & 1 ? 0x3715 : 0x6240);
+  partner_codes = detail::exchange(codes, 2 * kLanes);
+  codes = __byte_perm(codes, partner_codes, place & 2 ? 0x3276 : 0x5410);
   // Now the four bytes are of row `place`, in the order of columns.
   auto const first = static_cast<uint32_t>(column - place);
-  bool const mine =
+  bool const stores =
       lane % kLanes == 0 && quad.exists && int(first) < params.padded_columns && quad.row(place) < params.padded_rows;
-  if (!mine) {
+  if (!stores) {
     return;
   }
   int const in_tile = quad.number & ((1 << params.quad_bits) - 1);
@@ -232,7 +232,7 @@ inline void lengthen_tasks(tilewright_quantize_args const& args, Params& params)
     params.chunks *= 2;
   }
   int const across = static_cast<int>(ceil_div(params.column_tasks, params.chunks));
-  params.chunks = static_cast<int>(ceil_div(params.column_tasks, across));  // as long as each other, or nearly
+  params.chunks = static_cast<int>(ceil_div(params.column_tasks, across));  // chunks of tasks differ by little
   params.column_tasks = across;
 }
 

@@ -1,9 +1,11 @@
-// E2M1 of BF16 and F16 values times a power of two, two at a time, where no instruction converts.
+// E2M1 of products of BF16 or F16 values and a power of two, two at a time, for targets without a conversion
+// instruction.
 //
-// The product is exact, and F16 holds every one that can matter. With p the largest power of two not above v, but
-// at least 1, the sum 512 * p + v is rounded to a multiple of p / 2, ties to even: E2M1's own grid, whose steps are
-// 1/2 below 2, then 1, then 2. Less 512 * p and times 2^-14, so that F16's subnormals are where E2M1's are, the
-// result's bits 9 to 11 are the code. Infinities and NaN become F16's NaN, whose bits 9 to 11 are 6's code.
+// Each product is exact, and F16 holds every product that can matter. Let v be the product and p the largest power of
+// two that is not above v, but at least 1. The sum 512 * p + v is rounded to a multiple of p / 2, ties to even. These
+// multiples are E2M1's grid, whose steps are 1/2 below 2, then 1, then 2. Subtracting 512 * p and multiplying by 2^-14
+// moves E2M1's subnormals to those of F16, so that bits 9 to 11 of the result are the code. Infinities and NaN become
+// F16's NaN, whose bits 9 to 11 are the code of 6.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,7 @@
 
 namespace tilewright::quantize {
 
-// Pairs of F16, the first one low. What the host does is for tests, which ask it about every value.
+// Pairs of F16, the first in the low half. The host's versions are for tests, which try every value.
 struct Halves {
 #ifdef __CUDA_ARCH__
   static __device__ __forceinline__ uint32_t of_floats(float low, float high) {
@@ -39,8 +41,8 @@ struct Halves {
     return nearest(value(x) * value(y) + value(z)) | nearest(value(x >> 16) * value(y >> 16) + value(z >> 16)) << 16;
   }
   static uint32_t larger(uint32_t x, uint32_t y) {
-    auto const one = [](uint32_t x, uint32_t y) { return (x & 0x8000) | ((x & 0x7FFF) > y ? x & 0x7FFF : y); };
-    return one(x & 0xFFFF, y & 0xFFFF) | one(x >> 16, y >> 16) << 16;
+    auto const larger_half = [](uint32_t x, uint32_t y) { return (x & 0x8000) | ((x & 0x7FFF) > y ? x & 0x7FFF : y); };
+    return larger_half(x & 0xFFFF, y & 0xFFFF) | larger_half(x >> 16, y >> 16) << 16;
   }
   static double value(uint32_t half) {
     int const exponent = half >> 10 & 31, fraction = half & 0x3FF;
@@ -68,12 +70,13 @@ namespace detail {
 
 constexpr uint32_t both(uint32_t half) { return half | half << 16; }
 
-// Two products of floats with so many bits in their significands: codes in bits 9 to 11, signs in bit 15.
+// Rounds two products of floats whose significands have `kSignificand` bits. Each half of the result has a code in bits
+// 9 to 11 and the sign in bit 15.
 template <int kSignificand>
 TILEWRIGHT_BOTH uint32_t round_pair(float low, float high, float factor) {
   static_assert(kSignificand == 8 || kSignificand == 11);
   // Products of 8-bit significands may be scaled first: they are exact down to 1/8 among F16's subnormals, too. Nor
-  // need p be a power of two for them: with p = v the sum 513 * v does not reach the next one.
+  // need p be a power of two for them: with p = v the sum 513 * v does not reach the next power of two.
   constexpr bool kShort = kSignificand == 8;
   factor = kShort ? multiply(factor, 0x1p-14f) : factor;
   uint32_t const values = Halves::of_floats(multiply(low, factor), multiply(high, factor));
@@ -88,7 +91,7 @@ TILEWRIGHT_BOTH uint32_t round_pair(float low, float high, float factor) {
 
 }  // namespace detail
 
-// Eight E2M1 codes of x * factor, the first one lowest. No finite product is above 6.
+// Eight E2M1 codes of x * factor, the first in the lowest bits. No finite product may be above 6.
 template <int kSignificand>
 TILEWRIGHT_BOTH uint32_t e2m1_word_of_pairs(float const (&x)[8], float factor) {
   uint32_t nibbles[2];  // of the even elements and of the odd ones: in the upper half of each byte
@@ -96,7 +99,7 @@ TILEWRIGHT_BOTH uint32_t e2m1_word_of_pairs(float const (&x)[8], float factor) {
   for (int i = 0; i < 2; ++i) {
     uint32_t const first = detail::round_pair<kSignificand>(x[i], x[i + 2], factor);
     uint32_t const last = detail::round_pair<kSignificand>(x[i + 4], x[i + 6], factor);
-    uint32_t const bytes = permute(first, last, 0x7531);  // the upper one of each half
+    uint32_t const bytes = permute(first, last, 0x7531);  // the upper byte of each half
     nibbles[i] = choose(0x80808080, bytes, bytes << 3);
   }
   return choose(0xF0F0F0F0, nibbles[1], nibbles[0] >> 4);

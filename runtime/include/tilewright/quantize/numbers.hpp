@@ -1,5 +1,6 @@
-// The scalar mathematics of quantising, exact: each function is defined by tilewright/reference/{quantization,
-// codes}.py, bit for bit. All but what is marked compiles for the host too, where tests ask it about every float.
+// The scalar arithmetic of quantising. Each function gives the bits of the reference in
+// tilewright/reference/{quantization,codes}.py. Functions marked TILEWRIGHT_BOTH compile for the host too, where tests
+// try every float.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +13,7 @@ namespace tilewright::quantize {
 
 #define TILEWRIGHT_BOTH __host__ __device__ __forceinline__
 
-constexpr uint32_t kInfinity = 0x7F800000;  // as a float's bits; what is above is NaN
+constexpr uint32_t kInfinity = 0x7F800000;  // as bits of a float; larger magnitudes are NaN
 constexpr uint32_t kE4m3Nan = 0x7F, kUe8m0Nan = 0xFF;
 
 TILEWRIGHT_BOTH uint32_t bits_of(float value) {
@@ -35,7 +36,7 @@ TILEWRIGHT_BOTH float float_of(uint32_t bits) {
 #endif
 }
 
-// Products and sums that the compiler does not fuse.
+// Arithmetic that the compiler does not fuse: each result is rounded.
 TILEWRIGHT_BOTH float multiply(float x, float y) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(x, y);
@@ -60,8 +61,8 @@ TILEWRIGHT_BOTH float divide(float x, float y) {
 #endif
 }
 
-// x * y + z, limited to [0, 1]; NaN is 0. On the device the limit costs nothing.
-TILEWRIGHT_BOTH float limited_fma(float x, float y, float z) {
+// x * y + z, clamped to [0, 1]; NaN becomes 0. On the device the clamp is a free modifier of the instruction.
+TILEWRIGHT_BOTH float saturating_fma(float x, float y, float z) {
 #ifdef __CUDA_ARCH__
   float result;
   asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(x), "f"(y), "f"(z));
@@ -72,28 +73,29 @@ TILEWRIGHT_BOTH float limited_fma(float x, float y, float z) {
 #endif
 }
 
-TILEWRIGHT_BOTH float limited_product(float x, float y) {
+TILEWRIGHT_BOTH float saturating_product(float x, float y) {
 #ifdef __CUDA_ARCH__
   float result;
   asm("mul.rn.sat.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
   return result;
 #else
-  return limited_fma(x, y, 0.0f);
+  return saturating_fma(x, y, 0.0f);
 #endif
 }
 
-// amax / kDivisor of an amax so small that the quotient is subnormal: a quotient of integers, ties to even.
+// amax / kDivisor for an amax so small that the quotient is subnormal. Divides integers, with ties to even.
 template <int kDivisor>
-TILEWRIGHT_BOTH float subnormal_share(float amax) {
+TILEWRIGHT_BOTH float subnormal_quotient(float amax) {
   auto const units = static_cast<uint32_t>(multiply(multiply(amax, 0x1p100f), 0x1p49f));
   uint32_t const quotient = units / kDivisor, twice = (units % kDivisor) * 2;
   return float_of(quotient + (twice + (quotient & 1) > kDivisor));
 }
 
-// amax / kDivisor, rounded to nearest, of an amax that is not negative. The remainder of the rounded product
-// with the reciprocal is exact and corrects it, but for subnormal quotients, whose ties it cannot see.
+// amax / kDivisor, rounded to nearest, for an amax that is not negative. The product with the reciprocal is rounded;
+// its remainder is exact and corrects it. For subnormal quotients the remainder does not tell ties, so they are divided
+// as integers.
 template <int kDivisor>
-TILEWRIGHT_BOTH float share(float amax) {
+TILEWRIGHT_BOTH float divide_by(float amax) {
   constexpr float kInverse = 1.0f / kDivisor;
   constexpr float kSmall = kDivisor * 0x1p-126f;
   float const rough = multiply(amax, kInverse);
@@ -103,21 +105,22 @@ TILEWRIGHT_BOTH float share(float amax) {
   float quotient = std::fma(std::fma(-float(kDivisor), rough, amax), kInverse, rough);
 #endif
   uint32_t const small = bits_of(kSmall);
-  if (__builtin_expect(bits_of(amax) - small >= kInfinity - small, 0)) {  // one comparison for all that is rare
-    quotient = bits_of(amax) < small ? subnormal_share<kDivisor>(amax) : amax;
+  if (__builtin_expect(bits_of(amax) - small >= kInfinity - small, 0)) {  // one comparison finds all rare cases
+    quotient = bits_of(amax) < small ? subnormal_quotient<kDivisor>(amax) : amax;
   }
   return quotient;
 }
 
-// UE8M0 of share<kMax>(amax), for kMax of 6, 448 or 57344, without the division. A quotient by 1.f * 2^e whose
-// amax has a significand up to 1.f is at most 2^(E - e) after rounding, and above it beyond: so the exponent
-// alone counts. It rounds up, as UE8M0 does, but for one amax whose subnormal quotient is a hair above 2^-127.
+// UE8M0, which rounds up, of divide_by<kMax>(amax), without the division. kMax is 6, 448 or 57344: 1.f * 2^e. Let E be
+// the exponent of amax. If the significand of amax is at most 1.f, the rounded quotient is at most 2^(E - e), otherwise
+// it is larger, so one comparison of significands gives the exponent. The exception is one amax whose subnormal
+// quotient is slightly above 2^-127: kZero includes it.
 template <int kMax>
 TILEWRIGHT_BOTH uint32_t ue8m0_of_amax(uint32_t amax) {
   constexpr int kExponent = kMax == 6 ? 2 : kMax == 448 ? 8 : 15;
   constexpr uint32_t kFraction = kMax == 6 ? 0x400000 : 0x600000;
   static_assert(kMax == 6 || kMax == 448 || kMax == 57344);
-  constexpr uint32_t kZero = (uint32_t(kExponent) << 23) + kFraction + 1;  // and what is below: byte 0
+  constexpr uint32_t kZero = (uint32_t(kExponent) << 23) + kFraction + 1;  // amax up to this gives byte 0
   uint32_t const byte = ((amax + (0x7FFFFF - kFraction)) >> 23) - kExponent;
   if (amax >= kInfinity) {
     return amax == kInfinity ? 0xFE : kUe8m0Nan;
@@ -125,7 +128,7 @@ TILEWRIGHT_BOTH uint32_t ue8m0_of_amax(uint32_t amax) {
   return amax <= kZero ? 0 : byte;
 }
 
-// The factor of elements for a UE8M0 scale: 2^(127 - byte), or NaN.
+// The factor by which elements are multiplied for a UE8M0 scale: 2^(127 - byte), or NaN.
 TILEWRIGHT_BOTH float ue8m0_factor(uint32_t byte) {
   uint32_t const power = (254 - byte) << 23;
   return float_of(byte >= 254 ? (byte == 254 ? 0x00400000 : 0x7FFFFFFF) : power);
@@ -141,7 +144,8 @@ TILEWRIGHT_BOTH float decode_e4m3(uint32_t code) {
   if (size == kE4m3Nan) {
     return float_of(sign | 0x7FFFFFFF);
   }
-  return float_of(bits_of(multiply(float_of(size << 20), 0x1p120f)) | sign);  // subnormals too
+  return float_of(bits_of(multiply(float_of(size << 20), 0x1p120f)) |
+                  sign);  // the product is exact for subnormals, too
 }
 
 TILEWRIGHT_BOTH float decode_e5m2(uint32_t code) {
@@ -156,7 +160,7 @@ TILEWRIGHT_BOTH float decode_e2m1(uint32_t code) {
   return float_of(bits_of(multiply(float_of((code & 7) << 22), 0x1p126f)) | (code & 8) << 28);
 }
 
-// E4M3 (kMantissa 3) or E5M2 (2) of a float: nearest even, saturating, NaN is 0x7F.
+// E4M3 (kMantissa 3) or E5M2 (kMantissa 2) of a float: rounds to nearest even and saturates. NaN becomes 0x7F.
 template <int kMantissa>
 TILEWRIGHT_BOTH uint32_t encode_fp8_in_software(float value) {
   constexpr int kBias = kMantissa == 3 ? 7 : 15;
@@ -166,9 +170,9 @@ TILEWRIGHT_BOTH uint32_t encode_fp8_in_software(float value) {
   if (size > kInfinity) {
     return 0x7F;
   }
-  constexpr uint32_t kNormal = uint32_t(127 - kBias + 1) << 23;  // the least normal one
+  constexpr uint32_t kNormal = uint32_t(127 - kBias + 1) << 23;  // the smallest normal number
   uint32_t code;
-  if (size < kNormal) {  // a multiple of the least subnormal: adding 2^23 of those rounds to one
+  if (size < kNormal) {  // adding 2^23 times the smallest subnormal rounds to a multiple of it
     constexpr float kMagic = kMantissa == 3 ? 0x1p14f : 0x1p7f;
     code = bits_of(add(float_of(size), kMagic)) - bits_of(kMagic);
   } else {
@@ -188,7 +192,7 @@ TILEWRIGHT_BOTH uint32_t encode_e4m3(float value) {
 #endif
 }
 
-// Four floats as four bytes, the first one lowest.
+// Four floats as four bytes of FP8. The first is the lowest byte.
 template <int kMantissa>
 TILEWRIGHT_BOTH uint32_t encode_fp8_word(float a, float b, float c, float d) {
 #ifdef __CUDA_ARCH__
@@ -211,14 +215,16 @@ TILEWRIGHT_BOTH uint32_t encode_fp8_word(float a, float b, float c, float d) {
 #endif
 }
 
-// 2^23 + the E2M1 code of a value that is not negative: of a product x * factor, rounded. Codes 0 to 4 are the
-// halves up to 2, rounded to nearest even; 4 to 6 add the ones from 2 to 4, and 6 and 7 the two from 4 to 6.
-// What was added before is even wherever the next part is not 0, so that ties go where they should. All of it
-// runs at the full rate of multiply-adds; comparisons and logic have half of it. NaN makes 0.
+// 2^23 plus the E2M1 code of a rounded product x * factor that is not negative. NaN gives code 0.
+//
+// The code is a sum of three terms. Codes 0 to 4 count steps of 1/2 up to the value 2, codes 4 to 6 steps of 1 from 2
+// to 4, and codes 6 to 7 the step of 2 from 4 to 6. Each addition rounds to nearest even. The sum of the earlier terms
+// is even wherever a later term is not 0, so ties are rounded as E2M1 demands. Multiply-adds run at full rate,
+// comparisons and logic at half of it.
 TILEWRIGHT_BOTH float e2m1_sum(float value) {
-  float const halves = limited_product(value, 0.5f);
-  float const ones = limited_fma(value, 0.5f, -1.0f);
-  float const twos = limited_fma(value, 0.5f, -2.0f);
+  float const halves = saturating_product(value, 0.5f);
+  float const ones = saturating_fma(value, 0.5f, -1.0f);
+  float const twos = saturating_fma(value, 0.5f, -2.0f);
 #ifdef __CUDA_ARCH__
   return __fadd_rn(__fmaf_rn(ones, 2.0f, __fmaf_rn(halves, 4.0f, 0x1p23f)), twos);
 #else
@@ -226,7 +232,7 @@ TILEWRIGHT_BOTH float e2m1_sum(float value) {
 #endif
 }
 
-// `word` moved up by a bit, in whose place comes the top one of `next`: one instruction on the device.
+// `word` shifted left by one bit, with the top bit of `next` shifted in. One instruction on the device.
 TILEWRIGHT_BOTH uint32_t shift_in(uint32_t word, uint32_t next) {
 #ifdef __CUDA_ARCH__
   return __funnelshift_l(next, word, 1);
@@ -235,7 +241,8 @@ TILEWRIGHT_BOTH uint32_t shift_in(uint32_t word, uint32_t next) {
 #endif
 }
 
-// Eight E2M1 codes of x * factor, the first one lowest. Right for factors of `regular`; others want `mend`.
+// Eight E2M1 codes of x * factor, the first in the lowest bits. Unless the factor `is_regular`, `repair_word` must
+// correct them.
 TILEWRIGHT_BOTH uint32_t e2m1_word_in_software(float const (&x)[8], float factor) {
   uint32_t word = 0;
 #pragma unroll
@@ -243,30 +250,32 @@ TILEWRIGHT_BOTH uint32_t e2m1_word_in_software(float const (&x)[8], float factor
     word = shift_in(word, bits_of(x[i]));
     word = (word << 3) + bits_of(e2m1_sum(multiply(std::fabs(x[i]), factor)));
   }
-  return word - 0xFB000000;  // what the eight 2^23 amount to, modulo 2^32
+  return word - 0xFB000000;  // the sum of the eight shifted 2^23, modulo 2^32
 }
 
-// `e2m1_word_in_software` sees no NaN: where the factor is NaN, infinite or 0, products may be. For 0, which is
-// an amax of infinity, `tame` puts a number so small that all finite products round to 0 like it.
+// `e2m1_word_in_software` does not handle products that are NaN, which occur only with a factor of NaN, infinity or 0.
+// A factor of 0 comes from an amax of infinity. `nonzero_factor` replaces it by the smallest subnormal: finite products
+// still round to 0, and products of infinities, which must become NaN, get a code that `repair_word` recognises.
 constexpr uint32_t kNextToZero = 1;
 
-TILEWRIGHT_BOTH float tame(float factor) { return factor == 0.0f ? float_of(kNextToZero) : factor; }
+TILEWRIGHT_BOTH float nonzero_factor(float factor) { return factor == 0.0f ? float_of(kNextToZero) : factor; }
 
-TILEWRIGHT_BOTH bool regular(float tamed) { return bits_of(tamed) - 2 < kInfinity - 2; }
+TILEWRIGHT_BOTH bool is_regular(float factor) { return bits_of(factor) - 2 < kInfinity - 2; }
 
-// Corrects eight codes that `e2m1_word_in_software` made with an irregular factor. NaN becomes +6.
-TILEWRIGHT_BOTH uint32_t mend(uint32_t word, float factor) {
+// Corrects eight codes that `e2m1_word_in_software` computed with a factor that is not regular. NaN becomes +6.
+TILEWRIGHT_BOTH uint32_t repair_word(uint32_t word, float factor) {
   if (bits_of(factor) > kInfinity) {
     return 0x77777777;
   }
-  if (bits_of(factor) == kInfinity) {  // products of zeros are NaN, all others 6 or -6
-    uint32_t const other = (word | word >> 1 | word >> 2) & 0x11111111, zero = other ^ 0x11111111;
-    return (word & other * 15) | zero * 7;
+  if (bits_of(factor) == kInfinity) {  // zeros give NaN, all other elements 6 or -6
+    uint32_t const nonzeros = (word | word >> 1 | word >> 2) & 0x11111111, zeros = nonzeros ^ 0x11111111;
+    return (word & nonzeros * 15) | zeros * 7;
   }
-  return word & ~((word & 0x11111111) << 3);  // those of infinities are NaN, all others 0 or -0
+  return word & ~((word & 0x11111111) << 3);  // infinities give NaN, all other elements 0 or -0
 }
 
-// The code of a product, by the boundaries between codes: tests compare `e2m1_word_in_software` with it.
+// The E2M1 code of a value, by comparison with the boundaries between codes. Tests compare `e2m1_word_in_software` with
+// it.
 TILEWRIGHT_BOTH uint32_t encode_e2m1(float value) {
   uint32_t const size = bits_of(value) & 0x7FFFFFFF;
   if (size > kInfinity) {
@@ -279,10 +288,10 @@ TILEWRIGHT_BOTH uint32_t encode_e2m1(float value) {
 
 #ifdef __CUDA_ARCH__
 #if __CUDA_ARCH__ >= 1000
-#define TILEWRIGHT_CONVERTS_E2M1 1  // every target of ours from sm_100 on is of a family or an architecture
+#define TILEWRIGHT_CONVERTS_E2M1 1  // all targets starting at sm_100 are family- or architecture-specific
 #endif
 
-// Eight codes of x * factor by the conversion instruction, for any factor.
+// Eight E2M1 codes of x * factor by the conversion instruction. Any factor is allowed.
 __device__ __forceinline__ uint32_t e2m1_word_by_instruction(float const (&x)[8], float factor) {
   uint32_t word = 0;
 #ifdef TILEWRIGHT_CONVERTS_E2M1
@@ -299,22 +308,23 @@ __device__ __forceinline__ uint32_t e2m1_word_by_instruction(float const (&x)[8]
 }
 #endif
 
-// NVFP4: the scale's code, and the factor 1 / (scale / gs) of that code. Where amax is 0 the factor ought to be
-// 0; products with it are zeros, but for a factor that is not finite.
+// The E4M3 code of an NVFP4 block's scale.
 TILEWRIGHT_BOTH uint32_t nvfp4_scale(float amax, float global_scale) {
-  return encode_e4m3(multiply(global_scale, share<6>(amax)));
+  return encode_e4m3(multiply(global_scale, divide_by<6>(amax)));
 }
 
+// The factor 1 / (scale / global scale) by which the elements of an NVFP4 block are multiplied. In a block of zeros any
+// finite factor gives zeros; its caller handles a factor that is not finite.
 TILEWRIGHT_BOTH float nvfp4_factor(uint32_t code, float global_scale) {
   uint32_t const size = code & 0x7F, gs = bits_of(global_scale) & 0x7FFFFFFF;
-  if (size == 0 || size == kE4m3Nan) {  // quotients that would take the division's long way
+  if (size == 0 || size == kE4m3Nan) {  // quotients for which the division would take its slow path
     bool const infinite = size == 0 && gs != 0 && gs <= kInfinity;
     return float_of(infinite ? kInfinity | ((code << 24 ^ bits_of(global_scale)) & 0x80000000) : 0x7FFFFFFF);
   }
   return divide(1.0f, divide(decode_e4m3(code), global_scale));
 }
 
-// FP8 in blocks of 128: scale = max(amax, 1e-4) / 448; NaN stays NaN.
-TILEWRIGHT_BOTH float fp8_scale(float amax) { return share<448>(amax < 1e-4f ? 1e-4f : amax); }
+// The scale of FP8 in blocks of 128: max(amax, 1e-4) / 448. NaN stays NaN.
+TILEWRIGHT_BOTH float fp8_scale(float amax) { return divide_by<448>(amax < 1e-4f ? 1e-4f : amax); }
 
 }  // namespace tilewright::quantize

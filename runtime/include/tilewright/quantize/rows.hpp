@@ -17,8 +17,8 @@ struct Plain {
   static constexpr int kParts = 1;  // stretches of a row of x
 
   static __device__ __forceinline__ void read(Params const&, char const* address, uint32_t (&words)[kWords],
-                                              bool wanted) {
-    load(address, words, wanted);
+                                              bool valid) {
+    load(address, words, valid);
   }
   static __device__ __forceinline__ auto values(uint32_t const (&words)[kWords]) { return Of::values(words); }
 };
@@ -31,11 +31,11 @@ struct SiluMul {
   static constexpr int kParts = 2;
 
   static __device__ __forceinline__ void read(Params const& params, char const* address, uint32_t (&words)[kWords],
-                                              bool wanted) {
+                                              bool valid) {
     uint32_t half[Of::kWords];
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
-      load(address + part * int64_t(params.k) * Of::kBytes, half, wanted);
+      load(address + part * int64_t(params.k) * Of::kBytes, half, valid);
 #pragma unroll
       for (int i = 0; i < Of::kWords; ++i) {
         words[part * Of::kWords + i] = half[i];
@@ -87,12 +87,12 @@ __device__ __forceinline__ uint32_t quantize_part(Params const& params, Scales c
   constexpr int kWords = kCount * Format::kBits / 32;
   int const row = quad.row(i);
   bool const counts = quad.counts(i);
-  float own = values.amax();
+  float thread_amax = values.amax();
   if (kLanes > 1 && column >= params.k) {
-    own = 0.0f;  // behind the row's end, beside the elements of a block that there are
+    thread_amax = 0.0f;  // the row ends within a block that other threads share
   }
-  float const amax = amax_of_lanes<kLanes>(own);
-  float const global = scales.of_row(params, int64_t(group) * params.m + row, counts);
+  float const amax = amax_of_lanes<kLanes>(thread_amax);
+  float const global = scales.global_scale_of(params, int64_t(group) * params.m + row, counts);
   uint32_t words[kWords];
   uint32_t const scale = scales.encode(values, amax, global, words);
   if (halves_swapped) {
@@ -122,7 +122,7 @@ template <class Format, class Kernel>
 __device__ __forceinline__ void run_with_scales(Kernel const& kernel, Params const& params, char* memory, char* table) {
   if constexpr (Format::kGlobal) {
     if (params.scale_per_row) {
-      kernel.run(params, typename Format::RowScales(params, table), memory);
+      kernel.run(params, typename Format::ScalesPerRow(params, table), memory);
       return;
     }
   }
@@ -146,14 +146,15 @@ struct Place {
 // Stores the scales that the four calls of `quantize_part` returned.
 template <class Format, class Type>
 __device__ __forceinline__ void store_scales(Params const& params, int group, Quad const& quad, int column, int lane,
-                                             uint32_t const (&found)[kRows]) {
+                                             uint32_t const (&scale_bits)[kRows]) {
   constexpr int kCount = Elements<Type>::kCount;
   constexpr int kLanes = Format::kBlock > kCount ? Format::kBlock / kCount : 1;
   if constexpr (Format::kByteScales) {
-    uint32_t const low = __byte_perm(found[0], found[1], 0x0040), high = __byte_perm(found[2], found[3], 0x0040);
+    uint32_t const low = __byte_perm(scale_bits[0], scale_bits[1], 0x0040),
+                   high = __byte_perm(scale_bits[2], scale_bits[3], 0x0040);
     store_bytes<kLanes>(params, group, quad, block_of<Format>(column), lane, __byte_perm(low, high, 0x5410));
   } else {
-    store_floats<kLanes>(params, group, quad, block_of<Format>(column), lane, found);
+    store_floats<kLanes>(params, group, quad, block_of<Format>(column), lane, scale_bits);
   }
 }
 

@@ -1,6 +1,9 @@
-// NVFP4 of E4M3 by comparisons of bytes. A block's largest magnitude, one of 127, decides its scale and factor,
-// and so for each E2M1 code the least magnitude that becomes it: all that a table holds, made with the exact
-// arithmetic of numbers.hpp. Four elements are then compared at a time, and nothing is converted or multiplied.
+// Quantises E4M3 to NVFP4 by comparing bytes.
+//
+// The largest magnitude of a block is one of 127 codes. It determines the block's scale and factor, and so the smallest
+// magnitude that becomes each E2M1 code. A table holds the scale and these thresholds for each code; it is computed
+// with the exact arithmetic of numbers.hpp. Quantising then compares four elements at a time, without conversion or
+// multiplication.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +13,12 @@
 
 namespace tilewright::quantize {
 
-constexpr uint32_t kZeroIsNan = 0x100, kAllIsNan = 0x200;  // what `mend` has to do
+constexpr uint32_t kZeroIsNan = 0x100, kAllIsNan = 0x200;  // flags in Thresholds::scale: what `repair_word` has to do
 
-// `scale`: the code, and one of the bits above. `least[j]`: the magnitude from which on codes are j + 1 or more,
-// in each of the four bytes; 0x80 is above all of them.
 struct Thresholds {
-  uint32_t scale;
-  uint32_t least[7];
+  uint32_t scale;     // code of the scale, with one of the flags above if needed
+  uint32_t least[7];  // least[j]: the smallest magnitude whose E2M1 code is at least j + 1, in each of the four bytes;
+                      // 0x80 if there is none
 };
 
 // The thresholds of a block whose largest magnitude has the code `amax`, 0 to 0x7F.
@@ -29,19 +31,19 @@ TILEWRIGHT_BOTH Thresholds thresholds_of_amax(uint32_t amax, float global_scale)
   }
 #pragma unroll
   for (int j = 0; j < 7; ++j) {
-    // Halfway between the values of codes j and j + 1; there the even one is nearest.
+    // Halfway between the values of codes j and j + 1. This value itself is rounded to the even code.
     float const bound = j < 4 ? 0.5f * j + 0.25f : j < 6 ? j - 1.5f : 5.0f;
-    uint32_t const near = encode_e4m3(multiply(bound, step)) & 0x7F;
-    float const product = multiply(decode_e4m3(near), factor);
+    uint32_t const nearest = encode_e4m3(multiply(bound, step)) & 0x7F;
+    float const product = multiply(decode_e4m3(nearest), factor);
     bool const reached = j % 2 == 0 ? product > bound : product >= bound;
-    result.least[j] = (amax == 0 ? 0x80 : reached ? near : near + 1) * 0x01010101;
+    result.least[j] = (amax == 0 ? 0x80 : reached ? nearest : nearest + 1) * 0x01010101;
   }
   return result;
 }
 
 namespace detail {
 
-// The maxima of two, and of three, pairs of 16 bits.
+// The larger halves of two or three pairs of 16-bit numbers.
 TILEWRIGHT_BOTH uint32_t larger_halves(uint32_t x, uint32_t y) {
 #ifdef __CUDA_ARCH__
   return __vmaxu2(x, y);
@@ -59,8 +61,8 @@ TILEWRIGHT_BOTH uint32_t larger_halves(uint32_t x, uint32_t y, uint32_t z) {
 #endif
 }
 
-// x << 8, by the multiplier, which is idle here: the compiler would use the busier logic unit.
-TILEWRIGHT_BOTH uint32_t up_a_byte(uint32_t x) {
+// x << 8 by a multiplication. The multiplier is idle here, and the compiler would use the logic unit, which is busy.
+TILEWRIGHT_BOTH uint32_t shift_up_a_byte(uint32_t x) {
 #ifdef __CUDA_ARCH__
   uint32_t result;
   asm("mul.lo.u32 %0, %1, 256;" : "=r"(result) : "r"(x));
@@ -72,8 +74,8 @@ TILEWRIGHT_BOTH uint32_t up_a_byte(uint32_t x) {
 
 }  // namespace detail
 
-// Sixteen elements, each word with those that go to the same nibble of four bytes of data: 0, 2, 4 and 6; 1, 3, 5
-// and 7; and the same of the other eight.
+// Sixteen elements. A word holds those that become the same nibble of four bytes of data: elements 0, 2, 4 and 6, then
+// 1, 3, 5 and 7, and in the same order the other eight.
 struct SortedE4m3 {
   uint32_t words[4];
 
@@ -84,14 +86,14 @@ struct SortedE4m3 {
     }
   }
 
-  // The code of the largest magnitude; that of NaN is above all others.
+  // The code of the largest magnitude. NaN has the largest code.
   TILEWRIGHT_BOTH uint32_t amax() const {
     using detail::larger_halves;
-    uint32_t high[4], low[4];  // of each 16 bits the upper byte counts
+    uint32_t high[4], low[4];  // in each 16 bits, only the upper byte matters
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       high[i] = words[i] | 0x80808080;
-      low[i] = detail::up_a_byte(high[i]);
+      low[i] = detail::shift_up_a_byte(high[i]);
     }
     uint32_t const highs = larger_halves(larger_halves(high[0], high[1], high[2]), high[3]);
     uint32_t const lows = larger_halves(larger_halves(low[0], low[1], low[2]), low[3]);
@@ -99,11 +101,11 @@ struct SortedE4m3 {
     return larger_halves(both, both << 16) >> 24 & 0x7F;
   }
 
-  // E2M1 codes of eight elements, the first one lowest. Where bit 7 of a byte is set in the difference to a
-  // threshold, this one is reached; what is reached is a run from the first one on, whose length is the code.
+  // E2M1 codes of eight elements, the first in the lowest bits. Bit 7 of a byte is set in the difference to a threshold
+  // if the element reaches it. An element reaches all thresholds up to some, and their number is its code.
   TILEWRIGHT_BOTH uint32_t encode(int half, uint32_t const (&least)[7]) const {
     constexpr uint32_t kTops = 0x80808080;
-    uint32_t bits[4][2];  // of the code, lowest first, and the sign: in bit 7
+    uint32_t bits[4][2];  // bits of the code, lowest first, then the sign; each in bit 7 of a byte
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       uint32_t const word = words[half * 2 + i], size = word | kTops;

@@ -71,7 +71,7 @@ struct TmaKernel {
   // A thread that quantises.
   template <class Scales>
   __device__ __forceinline__ void run(Params const& params, Scales scales, char* memory) const {
-    scales.template begin<kConsumers>(params);  // while the first stages are on their way
+    scales.template prepare<kConsumers>(params);  // while the first stages are on their way
     consume(params, scales, sm90::shared_address(memory), warp_number(), threadIdx.x % 32);
   }
 
@@ -104,8 +104,8 @@ struct TmaKernel {
         for (int first = 0; first < kWarps * kRows; first += 32) {
           int const warp = (first + lane) / kRows, i = lane % kRows;
           Quad const quad(params, task.group, task.quad(params, warp));
-          int const wanted = quad.counts(i) && left > 0 ? least(left, 32 * kCount) : 0;
-          int const bytes = wanted * Elements<Type>::kBytes;
+          int const count = quad.counts(i) && left > 0 ? least(left, 32 * kCount) : 0;
+          int const bytes = count * Elements<Type>::kBytes;
           int total = bytes + __shfl_xor_sync(~0u, bytes, 1);
           total += __shfl_xor_sync(~0u, total, 2);
           if (i == 0) {
@@ -152,13 +152,13 @@ struct TmaKernel {
         // Every thread arrives for itself: racecheck reports a race if one arrives for its warp.
         ptx::barrier_arrive(empty(shared, stage) + ptx::zero_after(any_of(words)));
         if (quad.exists) {
-          uint32_t found[kRows];
+          uint32_t scale_bits[kRows];
 #pragma unroll
           for (int i = 0; i < kRows; ++i) {
-            found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
-                                                   Source::values(words[i]), swapped);
+            scale_bits[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
+                                                        Source::values(words[i]), swapped);
           }
-          store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+          store_scales<Format, Type>(params, task.group, quad, column, lane, scale_bits);
         }
         if (++stage == kStages) {
           stage = 0;

@@ -58,7 +58,7 @@ struct VectorKernel {
         }
       }
     }
-    scales.template begin<kThreads>(params);
+    scales.template prepare<kThreads>(params);
 #pragma unroll 1
     do {
       Quad const quad(params, task.group, task.quad(params, warp));
@@ -75,13 +75,13 @@ struct VectorKernel {
           Source::read(params, x + i * step, words[i], quad.counts(i) && column < params.k);
         }
         if (quad.exists) {
-          uint32_t found[kRows];
+          uint32_t scale_bits[kRows];
 #pragma unroll
           for (int i = 0; i < kRows; ++i) {
-            found[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
-                                                   Source::values(words[i]));
+            scale_bits[i] = quantize_part<Format, Type>(params, scales, task.group, quad, i, column, place.row(i),
+                                                        Source::values(words[i]));
           }
-          store_scales<Format, Type>(params, task.group, quad, column, lane, found);
+          store_scales<Format, Type>(params, task.group, quad, column, lane, scale_bits);
         }
         column += 32 * kCount;
         x += 32 * kCount * Elements<Type>::kBytes;

@@ -1,4 +1,4 @@
-// What an sm_90a block-scaled kernel is, as far as compiling fixes it: tiles, shared memory, parameters.
+// The compile-time configuration of an sm_90a block-scaled kernel: tiles, shared memory, parameters.
 #pragma once
 
 #include <cstdint>
@@ -18,37 +18,39 @@ struct Config {
   static constexpr bool kWithC = kWithC_;
   using Weights = OperandTile<FormatB, TileM, TileK>;
   using Activations = OperandTile<FormatA, TileN, TileK>;
-  using Type = typename Weights::Decode::Type;  // that the tensor cores multiply
+  using Type = typename Weights::Decode::Type;  // of decoded elements, which wgmma multiplies
   static constexpr Pairing kPairing = kCommonPairing<FormatA, FormatB>;
-  static_assert(Weights::Decode::kBlock == Activations::Decode::kBlock, "operands want blocks of one size");
+  static_assert(Weights::Decode::kBlock == Activations::Decode::kBlock,
+                "both operands must have scale blocks of the same size");
   static_assert(TileM == 64 || TileM == 128 || TileM == 256);
   static_assert(TileN == 8 || TileN == 16 || TileN == 32 || TileN == 64 || TileN == 128);
   static_assert(Stages >= 2);
 
-  static constexpr int kColumns = TileK / Weights::Decode::kBlock;  // of scale factors, in a k tile
+  static constexpr int kColumns = TileK / Weights::Decode::kBlock;  // of scale factors in a k tile
   static constexpr int kWarps = TileM / 16;
   static constexpr int kThreads = kWarps * 32;
   using Store = Epilogue<ElementD, TileM, TileN, kThreads, kWithC>;
 
-  // Shared memory: decoded activations, then the stages' data and scale factors, then barriers. The epilogue
-  // uses it anew, up to the barriers.
+  // Shared memory holds the buffers of decoded activations, then the stages' data and scale factors, then barriers.
+  // The epilogue reuses all of it up to the barriers.
   static constexpr int kDecodedBytes = TileN * TileK * 2;
   static constexpr int kStageBytes =
       Weights::kSlotBytes + Activations::kSlotBytes + Weights::kScaleBytes + Activations::kScaleBytes;
-  static constexpr int barriers_at(int buffers) {
+  static constexpr int barrier_offset(int buffers) {
     int const pipeline = buffers * kDecodedBytes + Stages * kStageBytes;
     return pipeline > Store::kBytes ? pipeline : (Store::kBytes + 15) / 16 * 16;
   }
-  static constexpr int shared_bytes(int buffers) { return barriers_at(buffers) + Stages * 8; }
+  static constexpr int shared_bytes(int buffers) { return barrier_offset(buffers) + Stages * 8; }
   static constexpr int blocks_per_sm(int buffers) { return 228 * 1024 / (shared_bytes(buffers) + 1024); }
 
-  // As many CTAs an SM as shared memory holds, while a thread keeps about 100 registers.
-  static constexpr int kMostBlocks = TileN == 128 ? 128 / TileM : TileM == 64 ? 4 : TileM == 128 ? 2 : 1;
-  static constexpr int least(int x, int y) { return x < y ? x : y; }
-  static constexpr int kMinBlocks = blocks_per_sm(2) < 1 || kMostBlocks < 1 ? 1 : least(blocks_per_sm(2), kMostBlocks);
-  // With a third buffer of decoded activations, wgmma need not run dry between k tiles.
+  // CTAs per SM. Shared memory limits them, and kMaxBlocks leaves a thread about 100 registers.
+  static constexpr int kMaxBlocks = TileN == 128 ? 128 / TileM : TileM == 64 ? 4 : TileM == 128 ? 2 : 1;
+  static constexpr int min_of(int x, int y) { return x < y ? x : y; }
+  static constexpr int kMinBlocks = blocks_per_sm(2) < 1 || kMaxBlocks < 1 ? 1 : min_of(blocks_per_sm(2), kMaxBlocks);
+  // With a third buffer of decoded activations, wgmma still has work while the next k tile is decoded. It is used
+  // where it does not lower the number of CTAs per SM.
   static constexpr int kBuffers = blocks_per_sm(3) >= kMinBlocks ? 3 : 2;
-  static constexpr int kBarriersAt = barriers_at(kBuffers);
+  static constexpr int kBarrierOffset = barrier_offset(kBuffers);
   static constexpr int kSharedBytes = shared_bytes(kBuffers);
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
 
@@ -56,37 +58,37 @@ struct Config {
     CUtensorMap weights, activations;
     uint8_t const* weight_scales;
     uint8_t const* activation_scales;
-    int64_t weight_scale_stride, activation_scale_stride;  // bytes of a matrix of the batch
+    int64_t weight_scale_stride, activation_scale_stride;  // bytes between the matrices of a batch
     EpilogueParams epilogue;
     int k_tiles;
-    int atoms;              // of scale factors, along k
-    int last_columns;       // of scale factors, in the last k tile
-    int weight_row_blocks;  // of 128 rows of scale factors
+    int atoms;              // of scale factors along k
+    int last_columns;       // of scale factors in the last k tile
+    int weight_row_blocks;  // blocks of 128 rows of the weights' scale factors
     int splits;
-    bool along_m;                       // grid.x counts tiles along the caller's m, else along n
-    bool one_weights, one_activations;  // one matrix for every batch
+    bool along_m;                                   // grid.x counts tiles along the caller's m, otherwise along n
+    bool broadcast_weights, broadcast_activations;  // one matrix serves every batch
     uint64_t weight_policy;
   };
 
-  // What a CTA computes.
+  // The tile of D and the range of k tiles that a CTA computes.
   struct Work {
     int m0, n0, batch, split;
-    int first_tile, tiles;  // along k
+    int first_k_tile, k_tiles;
 
     __device__ __forceinline__ explicit Work(Params const& params)
         : m0((params.along_m ? blockIdx.x : blockIdx.y) * TileN),
           n0((params.along_m ? blockIdx.y : blockIdx.x) * TileM),
           batch(blockIdx.z / params.splits),
           split(blockIdx.z % params.splits),
-          first_tile(first(params, split)),
-          tiles(first(params, split + 1) - first_tile) {}
+          first_k_tile(first_k_tile_of(params, split)),
+          k_tiles(first_k_tile_of(params, split + 1) - first_k_tile) {}
 
-    static __device__ __forceinline__ int first(Params const& params, int split) {
+    static __device__ __forceinline__ int first_k_tile_of(Params const& params, int split) {
       return static_cast<int>(int64_t(params.k_tiles) * split / params.splits);
     }
   };
 
-  // Shared memory.
+  // Addresses in shared memory, of a buffer or stage.
   static __device__ __forceinline__ uint32_t decoded(uint32_t shared, int buffer) {
     return shared + buffer * kDecodedBytes;
   }
@@ -103,7 +105,7 @@ struct Config {
     return weight_scales(shared, Stages) + stage * Activations::kScaleBytes;
   }
   static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
-    return shared + kBarriersAt + stage * 8;
+    return shared + kBarrierOffset + stage * 8;
   }
 };
 

@@ -2,16 +2,17 @@
 //
 // Hopper has no FP4 tensor core and none that applies block scales, so elements are decoded in registers.
 // The decoded value is exact:
-//   NVFP4  in F16.  E2M1 times E4M3 has six significant bits. A constant factor 2^-6 (kFactor, for both
-//          operands) is left in, and undone with alpha: every product stays a multiple of 2^-16 below 42.
-//   MX     in BF16, which has UE8M0's range. Products beyond BF16's range overflow to infinity and below its
-//          smallest subnormal, 2^-133, are rounded: that takes a scale next to 2^127 or 2^-127.
-// NaN in a scale (E4M3 0x7F, UE8M0 0xFF), NaN in E4M3 and E5M2 data and E5M2's infinities come out as such;
-// `odd` and `repair` do it where it takes more than the common path does.
+//   NVFP4  in F16.  E2M1 times E4M3 has six significant bits. Decoding leaves in a constant factor of 2^-6
+//          (kFactor, for each operand), which the epilogue divides out. Every decoded value is then a multiple of
+//          2^-16 below 42, which F16 holds.
+//   MX     in BF16, which has UE8M0's range. A decoded value beyond BF16's range becomes infinity, and one below its
+//          smallest subnormal, 2^-133, is rounded. Both take a scale close to 2^127 or 2^-127.
+// NaN in a scale (E4M3 0x7F, UE8M0 0xFF), NaN in E4M3 and E5M2 data and the infinities of E5M2 are kept. The common
+// path gets some of them wrong: `scales_to_repair` and `words_to_repair` find those, and `repair` corrects them.
 //
-// The unit of decoding is an octet: eight consecutive elements, decoded to four registers of two elements,
-// whose order is a permutation of k. It is free as long as both operands' is the same, so each kernel
-// chooses one `Pairing` for both.
+// The unit of decoding is an octet: eight consecutive elements, decoded to four registers of two elements each. The
+// order of the elements in these registers is a permutation of k. A product does not change if both operands are
+// permuted alike, so each kernel chooses one `Pairing` for both.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,15 @@ struct Mxfp4 {};      // E2M1, blocks of 32, UE8M0 scales
 struct Mxfp8 {};      // E4M3, blocks of 32, UE8M0 scales
 struct Mxfp8E5m2 {};  // E5M2, blocks of 32, UE8M0 scales
 
-// Which elements of an octet share a register: (0,2) (4,6) (1,3) (5,7) in an order of the format's own, or
-// (0,4) (1,5) (2,6) (3,7).
-enum class Pairing { kOwn, kFour };
+// Which elements of an octet share a register. kStride2: (0,2) (4,6) (1,3) (5,7), in an order that each format chooses
+// for itself. kStride4: (0,4) (1,5) (2,6) (3,7), in this order.
+enum class Pairing { kStride2, kStride4 };
 
 namespace detail {
 
 constexpr uint32_t kSigns = 0x80008000;
 
-// Both halves of a product of two F16 or BF16 each; subnormals count.
+// Products of two pairs of F16 or BF16. Subnormals are not flushed to zero.
 __device__ __forceinline__ uint32_t multiply(F16, uint32_t x, uint32_t y) {
   uint32_t product;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));
@@ -45,8 +46,8 @@ __device__ __forceinline__ uint32_t multiply(F16, uint32_t x, uint32_t y) {
 
 __device__ __forceinline__ uint32_t multiply(Bf16, uint32_t x, uint32_t y) { return multiply_bf16(x, y); }
 
-// Two E4M3 as F16: the low half of `pair`.
-__device__ __forceinline__ uint32_t from_e4m3(uint32_t pair) {
+// Converts the two E4M3 in the low half of `pair` to F16.
+__device__ __forceinline__ uint32_t f16_from_low_e4m3(uint32_t pair) {
   uint32_t result;
   asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.rn.f16x2.e4m3x2 %0, low;\n}\n"
       : "=r"(result)
@@ -54,8 +55,8 @@ __device__ __forceinline__ uint32_t from_e4m3(uint32_t pair) {
   return result;
 }
 
-// The same of the high half.
-__device__ __forceinline__ uint32_t from_e4m3_high(uint32_t pair) {
+// Converts the two E4M3 in the high half of `pair` to F16.
+__device__ __forceinline__ uint32_t f16_from_high_e4m3(uint32_t pair) {
   uint32_t result;
   asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.rn.f16x2.e4m3x2 %0, high;\n}\n"
       : "=r"(result)
@@ -63,42 +64,42 @@ __device__ __forceinline__ uint32_t from_e4m3_high(uint32_t pair) {
   return result;
 }
 
-// 0xFFFF in each half of `x` that equals that of `y`.
+// A mask with 0xFFFF in each half where `x` equals `y`.
 __device__ __forceinline__ uint32_t equal_halves(uint32_t x, uint32_t y) {
   uint32_t const difference = x ^ y;
   return ((difference & 0xFFFF) == 0 ? 0xFFFFu : 0u) | ((difference & 0xFFFF0000) == 0 ? 0xFFFF0000u : 0u);
 }
 
-// What the MX formats have in common. A decoded element is 2^-kBias of its value before the scale comes in:
-// then the factor 2^(scale - 127 + kBias) is a normal BF16 for every scale up to kLast. Beyond it, a second
-// factor is wanted, which `repair` multiplies by.
+// The scale factors of the MX formats. Before it is scaled, a decoded element is its value times 2^-kBias. The factor
+// 2^(scale - 127 + kBias) is then a normal BF16 for every scale up to kLargestScale. A larger scale needs a second
+// factor, by which `repair` multiplies.
 template <int kBias>
 struct MxScale {
   using Type = Bf16;
   static constexpr int kBlock = 32;
   static constexpr float kFactor = 1.0f;
-  static constexpr uint32_t kLast = 254 - kBias;
+  static constexpr uint32_t kLargestScale = 254 - kBias;
 
-  // Nonzero if any of four scale factors wants a second factor, or is NaN. `kLast` is at least 128.
-  static __device__ __forceinline__ uint32_t odd_scales(uint32_t scales) {
-    constexpr uint32_t kAbove = 0x80 - (kLast + 1 - 0x80);
+  // Nonzero if any of four scale factors needs a second factor, or is NaN. `kLargestScale` must be at least 128.
+  static __device__ __forceinline__ uint32_t scales_to_repair(uint32_t scales) {
+    constexpr uint32_t kAbove = 0x80 - (kLargestScale + 1 - 0x80);
     return ((scales & 0x7F7F7F7F) + kAbove * 0x01010101) & scales & 0x80808080;
   }
 
-  // The factor for a scale, in both halves.
+  // The factor of a scale, as a pair of BF16 that are equal.
   static __device__ __forceinline__ uint32_t factor(uint32_t scale) {
-    return ((scale < kLast ? scale : kLast) + kBias) * 0x00800080;
+    return ((scale < kLargestScale ? scale : kLargestScale) + kBias) * 0x00800080;
   }
 
-  // What is missing from it: 1, but for odd scales.
+  // What `factor` lacks: 1 for scales up to kLargestScale, NaN for the scale that is NaN.
   static __device__ __forceinline__ uint32_t second_factor(uint32_t scale) {
-    return scale == 0xFF ? 0x7FFF7FFF : ((scale > kLast ? scale - kLast : 0) + 127) * 0x00800080;
+    return scale == 0xFF ? 0x7FFF7FFF : ((scale > kLargestScale ? scale - kLargestScale : 0) + 127) * 0x00800080;
   }
 
-  // The factors for the 16 elements that begin at element 16 * `part` of 32, whose scale is `scale`.
-  static __device__ __forceinline__ uint32_t factor_of_part(uint32_t scale, int) { return factor(scale); }
+  // The factor of elements 16 * `half` to 16 * `half` + 15 of a block of 32. Both halves share `scale`.
+  static __device__ __forceinline__ uint32_t factor_of_half(uint32_t scale, int) { return factor(scale); }
 
-  // Those for the parts `part` of four such, whose scales are the bytes of a word.
+  // The factors of four blocks, whose scales are the bytes of a word.
   static __device__ __forceinline__ void factors(uint32_t scales, uint32_t (&factors)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -109,7 +110,7 @@ struct MxScale {
 
 }  // namespace detail
 
-// How a format is decoded.
+// Decodes octets of a format.
 template <class Format>
 struct Decoder;
 
@@ -120,26 +121,27 @@ struct Decoder<Nvfp4> {
   static constexpr float kFactor = 1.0f / 64;
   static constexpr bool kRepairs = false;
 
-  // E2M1 becomes E4M3 by moving bits (2^-6 of its value, subnormals and all), and E4M3 F16 by conversion.
+  // Moving the bits of E2M1 gives E4M3 of 2^-6 times the value, also for subnormals. An instruction converts E4M3 to
+  // F16.
   template <Pairing kPairing>
   static __device__ __forceinline__ void octet(uint32_t const* words, uint32_t factor, uint32_t (&out)[4]) {
-    static_assert(kPairing == Pairing::kOwn, "NVFP4 goes with itself");
+    static_assert(kPairing == Pairing::kStride2, "NVFP4 is multiplied by NVFP4 only");
     uint32_t const x = words[0];
     uint32_t const even = ((x << 4) & 0x80808080) | ((x << 2) & 0x1C1C1C1C);
     uint32_t const odd = (x & 0x80808080) | ((x >> 2) & 0x1C1C1C1C);
-    out[0] = detail::multiply(F16{}, detail::from_e4m3(even), factor);
-    out[1] = detail::multiply(F16{}, detail::from_e4m3_high(even), factor);
-    out[2] = detail::multiply(F16{}, detail::from_e4m3(odd), factor);
-    out[3] = detail::multiply(F16{}, detail::from_e4m3_high(odd), factor);
+    out[0] = detail::multiply(F16{}, detail::f16_from_low_e4m3(even), factor);
+    out[1] = detail::multiply(F16{}, detail::f16_from_high_e4m3(even), factor);
+    out[2] = detail::multiply(F16{}, detail::f16_from_low_e4m3(odd), factor);
+    out[3] = detail::multiply(F16{}, detail::f16_from_high_e4m3(odd), factor);
   }
 
-  // The factors of two neighbouring blocks, whose scales are the bytes of `scales`; `part` is 0 or 1.
-  static __device__ __forceinline__ uint32_t factor_of_part(uint32_t scales, int part) {
-    return __byte_perm(detail::from_e4m3(scales), 0, part == 0 ? 0x1010 : 0x3232);
+  // The factor of block `half` (0 or 1) of two neighbouring blocks, whose scales are the bytes of `scales`.
+  static __device__ __forceinline__ uint32_t factor_of_half(uint32_t scales, int half) {
+    return __byte_perm(detail::f16_from_low_e4m3(scales), 0, half == 0 ? 0x1010 : 0x3232);
   }
 
   static __device__ __forceinline__ void factors(uint32_t scales, uint32_t (&factors)[4]) {
-    uint32_t const low = detail::from_e4m3(scales), high = detail::from_e4m3_high(scales);
+    uint32_t const low = detail::f16_from_low_e4m3(scales), high = detail::f16_from_high_e4m3(scales);
     factors[0] = __byte_perm(low, 0, 0x1010);
     factors[1] = __byte_perm(low, 0, 0x3232);
     factors[2] = __byte_perm(high, 0, 0x1010);
@@ -154,17 +156,17 @@ struct Decoder<Mxfp4> : detail::MxScale<kE2m1Bias> {
 
   template <Pairing kPairing>
   static __device__ __forceinline__ void octet(uint32_t const* words, uint32_t factor, uint32_t (&out)[4]) {
-    static_assert(kPairing == Pairing::kFour);
+    static_assert(kPairing == Pairing::kStride4);
     decode_e2m1(words[0], factor, out);
   }
 
-  // Nonzero if any of the words holds what the common path gets wrong.
+  // Nonzero if any of the words holds an element that `octet` decodes wrongly. E2M1 has none.
   template <int Count>
-  static __device__ __forceinline__ uint32_t odd_words(uint32_t const (&)[Count]) {
+  static __device__ __forceinline__ uint32_t words_to_repair(uint32_t const (&)[Count]) {
     return 0;
   }
 
-  // Mends an octet that the common path has decoded.
+  // Corrects an octet that `octet` has decoded.
   template <Pairing kPairing>
   static __device__ __forceinline__ void repair(uint32_t const*, uint32_t second_factor, uint32_t (&out)[4]) {
 #pragma unroll
@@ -176,28 +178,28 @@ struct Decoder<Mxfp4> : detail::MxScale<kE2m1Bias> {
 
 namespace detail {
 
-// E4M3 and E5M2: `kMantissa` bits of mantissa, and magnitudes from `kSpecial` on that are not finite numbers.
+// E4M3 and E5M2: `kMantissa` bits of mantissa. Magnitudes starting at `kSpecial` are no finite numbers.
 template <int kBias, int kMantissa, uint32_t kSpecial>
 struct Fp8 : MxScale<kBias> {
   static constexpr int kBits = 8;
   static constexpr bool kRepairs = true;
-  static constexpr int kUp = 7 - kMantissa;  // from a byte's place to BF16's, in the low byte of a half
-  static constexpr uint32_t kMagnitudes = (0x7Fu << kUp) * 0x00010001;
+  static constexpr int kShift = 7 - kMantissa;  // from the magnitude in the low byte of a half to BF16's
+  static constexpr uint32_t kMagnitudes = (0x7Fu << kShift) * 0x00010001;
 
-  // The octet's bytes in the order of the pairs: 0 and 2 of the first word, 1 and 3, then those of the second.
+  // Word `i` of the octet, with its bytes in the order of the pairs: bytes 0 and 2 are one pair, 1 and 3 the next.
   template <Pairing kPairing>
   static __device__ __forceinline__ uint32_t arrange(uint32_t const* words, int i) {
-    if constexpr (kPairing == Pairing::kFour) {
+    if constexpr (kPairing == Pairing::kStride4) {
       return __byte_perm(words[0], words[1], i == 0 ? 0x5410 : 0x7632);
     } else {
       return words[i];
     }
   }
 
-  // The pair (0,2) or (1,3) of a word, 2^-kBias of its value.
+  // Bytes 0 and 2 of a word (1 and 3 if `odd`) as BF16 of 2^-kBias times their values.
   static __device__ __forceinline__ uint32_t expand(uint32_t x, int odd) {
-    return odd == 0 ? (((x << 8) & kSigns) | ((x << kUp) & kMagnitudes))
-                    : ((x & kSigns) | ((x >> (8 - kUp)) & kMagnitudes));
+    return odd == 0 ? (((x << 8) & kSigns) | ((x << kShift) & kMagnitudes))
+                    : ((x & kSigns) | ((x >> (8 - kShift)) & kMagnitudes));
   }
 
   template <Pairing kPairing>
@@ -209,13 +211,13 @@ struct Fp8 : MxScale<kBias> {
   }
 
   template <int Count>
-  static __device__ __forceinline__ uint32_t odd_words(uint32_t const (&words)[Count]) {
-    uint32_t found = 0;
+  static __device__ __forceinline__ uint32_t words_to_repair(uint32_t const (&words)[Count]) {
+    uint32_t flags = 0;
 #pragma unroll
     for (uint32_t word : words) {
-      found |= (word & 0x7F7F7F7F) + (0x80 - kSpecial) * 0x01010101;
+      flags |= (word & 0x7F7F7F7F) + (0x80 - kSpecial) * 0x01010101;
     }
-    return found & 0x80808080;
+    return flags & 0x80808080;
   }
 
   template <Pairing kPairing>
@@ -225,11 +227,11 @@ struct Fp8 : MxScale<kBias> {
     for (int i = 0; i < 4; ++i) {
       uint32_t const magnitudes = expand(arrange<kPairing>(words, i / 2), i % 2) & kMagnitudes;
       uint32_t special, value;
-      if constexpr (kMantissa == 3) {  // E4M3: all ones is NaN
+      if constexpr (kMantissa == 3) {  // E4M3: a magnitude of all ones is NaN
         special = equal_halves(magnitudes, kMagnitudes);
         value = kInfinity | 0x00400040;
-      } else {  // E5M2: an exponent of all ones, as in BF16
-        constexpr uint32_t kExponent = (0x7Cu << kUp) * 0x00010001;
+      } else {  // E5M2: an exponent of all ones is infinity or NaN, as in BF16
+        constexpr uint32_t kExponent = (0x7Cu << kShift) * 0x00010001;
         special = equal_halves(magnitudes & kExponent, kExponent);
         value = kInfinity | (magnitudes & ~kExponent);
       }
@@ -247,18 +249,18 @@ struct Decoder<Mxfp8> : detail::Fp8<120, 3, 0x7F> {};
 template <>
 struct Decoder<Mxfp8E5m2> : detail::Fp8<112, 2, 0x7C> {};
 
-// The pairing that two formats have in common.
+// The pairing for a product of two formats.
 template <class FormatA, class FormatB>
-inline constexpr Pairing kCommonPairing = Pairing::kFour;
+inline constexpr Pairing kCommonPairing = Pairing::kStride4;
 template <>
-inline constexpr Pairing kCommonPairing<Nvfp4, Nvfp4> = Pairing::kOwn;
+inline constexpr Pairing kCommonPairing<Nvfp4, Nvfp4> = Pairing::kStride2;
 template <>
-inline constexpr Pairing kCommonPairing<Mxfp8, Mxfp8> = Pairing::kOwn;
+inline constexpr Pairing kCommonPairing<Mxfp8, Mxfp8> = Pairing::kStride2;
 template <>
-inline constexpr Pairing kCommonPairing<Mxfp8E5m2, Mxfp8E5m2> = Pairing::kOwn;
+inline constexpr Pairing kCommonPairing<Mxfp8E5m2, Mxfp8E5m2> = Pairing::kStride2;
 template <>
-inline constexpr Pairing kCommonPairing<Mxfp8, Mxfp8E5m2> = Pairing::kOwn;
+inline constexpr Pairing kCommonPairing<Mxfp8, Mxfp8E5m2> = Pairing::kStride2;
 template <>
-inline constexpr Pairing kCommonPairing<Mxfp8E5m2, Mxfp8> = Pairing::kOwn;
+inline constexpr Pairing kCommonPairing<Mxfp8E5m2, Mxfp8> = Pairing::kStride2;
 
 }  // namespace tilewright::blockscaled_gemm::sm90

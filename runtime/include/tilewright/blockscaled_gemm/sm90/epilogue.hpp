@@ -1,4 +1,4 @@
-// From the F32 accumulators of a CTA, or of the CTAs that share a tile along k, to rows of D.
+// The epilogue: from the F32 accumulators of a CTA, or of the CTAs of a cluster that split k, to rows of D.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ __device__ __forceinline__ Element from_float(float value) {
   if constexpr (sizeof(Element) == 4) {
     return value;
   } else {
-    return Element(value);  // to nearest even
+    return Element(value);  // rounds to nearest even
   }
 }
 
@@ -29,30 +29,32 @@ struct EpilogueParams {
   int64_t batch_stride_c, batch_stride_d;
   float beta;
   int m, n;
-  bool wide_c, wide_d;  // rows are aligned to 16 bytes
+  bool aligned_c, aligned_d;  // all rows begin at multiples of 16 bytes
 };
 
-// `TileM` is along n, `TileN` along m: the accumulators' rows are columns of D. Through shared memory they
-// become rows, in F32, so that the CTAs of a cluster can add theirs in a fixed order, and so that stores are
-// wide and coalesced.
+// `TileM` is along n and `TileN` along m, so the rows of the accumulators are columns of D. They go through shared
+// memory, in F32, to become rows of D. From there the CTAs of a cluster add their sums in a fixed order, and stores
+// are coalesced and 16 bytes wide.
 template <class ElementD, int TileM, int TileN, int kThreads, bool kWithC>
 struct Epilogue {
-  static constexpr int kPitch = TileM + 4;  // floats; keeps the accumulators' stores off each other's banks
+  static constexpr int kPitch = TileM + 4;  // in floats; padded against bank conflicts of `store_accumulators`
   static constexpr int kBytes = TileN * kPitch * 4;
-  static constexpr int kVector = 16 / sizeof(ElementD);  // elements a thread stores at once
+  static constexpr int kVector = 16 / sizeof(ElementD);  // elements that a thread stores at once
 
-  // Lays the accumulators of a thread down at `tile`. `row` is the first of its two rows (the other is 8 on).
-  static __device__ __forceinline__ void lay_down(uint32_t tile, float const (&accumulators)[TileN / 2], int row,
-                                                  int pair) {
-    uint32_t const own = tile + (pair * 2 * kPitch + row) * 4;
+  // Stores a thread's accumulators to the tile in shared memory at `tile`. `row` is the first of the thread's two
+  // rows; the second is row + 8.
+  static __device__ __forceinline__ void store_accumulators(uint32_t tile, float const (&accumulators)[TileN / 2],
+                                                            int row, int pair) {
+    uint32_t const address = tile + (pair * 2 * kPitch + row) * 4;
 #pragma unroll
     for (int i = 0; i < TileN / 2; ++i) {
       int const column = i / 4 * 8 + i % 2, down = i % 4 / 2 * 8;
-      store_float(own + (column * kPitch + down) * 4, accumulators[i]);
+      store_float(address + (column * kPitch + down) * 4, accumulators[i]);
     }
   }
 
-  // Adds the `splits` tiles of the cluster, scales and stores this CTA's share of the sum.
+  // Adds up the tiles of the cluster's `splits` CTAs, scales the sums and stores them to D. Each CTA does so for its
+  // share of the tile.
   static __device__ __forceinline__ void store(EpilogueParams const& params, uint32_t tile, float factor, int thread,
                                                int rank, int splits, int batch, int m0, int n0) {
     float const alpha = params.alpha != nullptr ? *params.alpha : 1.0f;
@@ -61,8 +63,8 @@ struct Epilogue {
     int const rows = min(TileN, params.m - m0);
     for (int i = thread + rank * kThreads; i < rows * (TileM / kVector); i += kThreads * splits) {
       int const row = i / (TileM / kVector), column = i % (TileM / kVector) * kVector;
-      int const left = params.n - (n0 + column);
-      if (left <= 0) {
+      int const remaining = params.n - (n0 + column);
+      if (remaining <= 0) {
         continue;
       }
       float sum[kVector];
@@ -73,10 +75,10 @@ struct Epilogue {
       }
       if constexpr (kWithC) {
         if (params.beta != 0.0f) {
-          add_c(sum, c + (m0 + row) * params.ld_c + n0 + column, params.beta, params.wide_c, left);
+          add_c(sum, c + (m0 + row) * params.ld_c + n0 + column, params.beta, params.aligned_c, remaining);
         }
       }
-      write(d + (m0 + row) * params.ld_d + n0 + column, sum, params.wide_d, left);
+      write(d + (m0 + row) * params.ld_d + n0 + column, sum, params.aligned_d, remaining);
     }
   }
 
@@ -91,15 +93,15 @@ struct Epilogue {
       uint32_t const remote = cluster_address(address, rank);
 #pragma unroll
       for (int i = 0; i < kVector; i += 4) {
-        float4 const part = load_cluster(remote + i * 4);
-        sum[i] += part.x, sum[i + 1] += part.y, sum[i + 2] += part.z, sum[i + 3] += part.w;
+        float4 const values = load_cluster(remote + i * 4);
+        sum[i] += values.x, sum[i + 1] += values.y, sum[i + 2] += values.z, sum[i + 3] += values.w;
       }
     }
   }
 
-  static __device__ __forceinline__ void add_c(float (&sum)[kVector], ElementD const* source, float beta, bool wide,
-                                               int left) {
-    if (wide && left >= kVector) {
+  static __device__ __forceinline__ void add_c(float (&sum)[kVector], ElementD const* source, float beta, bool aligned,
+                                               int remaining) {
+    if (aligned && remaining >= kVector) {
       alignas(16) ElementD values[kVector];
       *reinterpret_cast<uint4*>(values) = *reinterpret_cast<uint4 const*>(source);
 #pragma unroll
@@ -110,25 +112,26 @@ struct Epilogue {
     }
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      if (i < left) {
+      if (i < remaining) {
         sum[i] += beta * static_cast<float>(source[i]);
       }
     }
   }
 
-  static __device__ __forceinline__ void write(ElementD* target, float const (&sum)[kVector], bool wide, int left) {
+  static __device__ __forceinline__ void write(ElementD* target, float const (&sum)[kVector], bool aligned,
+                                               int remaining) {
     alignas(16) ElementD values[kVector];
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       values[i] = from_float<ElementD>(sum[i]);
     }
-    if (wide && left >= kVector) {
+    if (aligned && remaining >= kVector) {
       *reinterpret_cast<uint4*>(target) = *reinterpret_cast<uint4 const*>(values);
       return;
     }
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      if (i < left) {
+      if (i < remaining) {
         target[i] = values[i];
       }
     }

@@ -1,14 +1,15 @@
-// A block-scaled GEMM for Hopper, which has tensor cores for neither FP4 nor block scales.
+// A block-scaled GEMM for Hopper, whose tensor cores support neither FP4 nor block scales.
 //
-// Weights (the caller's b) are decoded in registers and feed wgmma's operand A from there; activations (the
-// caller's a) are decoded once a CTA to shared memory and feed operand B. So a tile's TileM is along the caller's
-// n and TileN along the caller's m, and a CTA's accumulators are columns of D. Packed data and
-// scale factors arrive by TMA, several k tiles ahead; each warpgroup has 64 rows of weights. Along k, the CTAs of a
-// cluster can share a tile (split-k): their sums meet through distributed shared memory, in a fixed order, with no
-// workspace.
+// Operands are swapped. Weights (the caller's b) are decoded in registers, which are wgmma's operand A. Activations
+// (the caller's a) are decoded to shared memory, once per CTA, and are operand B. So TileM is along the caller's n,
+// TileN along the caller's m, and the rows of the accumulators are columns of D. Each warpgroup multiplies 64 rows of
+// weights. TMA loads packed data and scale factors several k tiles ahead.
 //
-// k is permuted alike for both operands within blocks of 128 elements: thread t of a quad takes the 32 elements
-// from 32t on, which are one MX block or two NVFP4 blocks, as four octets; octet w is the quad's part of the
+// With split-k, the CTAs of a cluster divide k. They add their sums through distributed shared memory, in a fixed
+// order and without a workspace.
+//
+// Within blocks of 128 elements, k is permuted alike for both operands. Thread t of a quad takes elements 32t to
+// 32t + 31, which are one MX block or two NVFP4 blocks, as four octets. Octets w of the quad's four threads make up the
 // 16-element steps 2w and 2w+1 of wgmma.
 #pragma once
 
@@ -65,9 +66,9 @@ struct Kernel {
     params.last_columns = ceil_div(args.k, kBlock) - (params.k_tiles - 1) * Config::kColumns;
     params.splits = splits_of(args);
     params.along_m = along_m(args);
-    params.one_weights = args.batch == 1 || args.batch_stride_b == 0;
-    params.one_activations = args.batch == 1 || args.batch_stride_a == 0;
-    params.weight_policy = args.m <= TileN && !(params.one_weights && args.batch > 1) ? kEvictFirst : kKeepNormal;
+    params.broadcast_weights = args.batch == 1 || args.batch_stride_b == 0;
+    params.broadcast_activations = args.batch == 1 || args.batch_stride_a == 0;
+    params.weight_policy = args.m <= TileN && !(params.broadcast_weights && args.batch > 1) ? kEvictFirst : kKeepNormal;
     params.epilogue = {args.c,
                        args.d,
                        args.alpha,
@@ -78,8 +79,8 @@ struct Kernel {
                        args.beta,
                        args.m,
                        args.n,
-                       wide(args.c, args.ld_c, args.batch_stride_c, args.batch),
-                       wide(args.d, args.ld_d, args.batch_stride_d, args.batch)};
+                       rows_at_16_bytes(args.c, args.ld_c, args.batch_stride_c, args.batch),
+                       rows_at_16_bytes(args.d, args.ld_d, args.batch_stride_d, args.batch)};
     if (cudaError_t const error =
             encode<Weights>(params.weights, args.b, args.n, args.ld_b, args.batch_stride_b, args, TileM);
         error != cudaSuccess) {
@@ -92,10 +93,29 @@ struct Kernel {
     uint32_t const shared = shared_address(memory);
     int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
     Work const work(params);
-    if (shared % 1024 != 0) {
-      __trap();  // the swizzles count on it; there is no static shared memory to get in the way
-    }
+    prologue(params, shared);
 
+    float accumulators[TileN / 2];
+#pragma unroll
+    for (float& value : accumulators) {
+      value = 0.0f;
+    }
+    Mainloop<Config> const mainloop(params, work, shared, warp);
+    mainloop.multiply(work.k_tiles, accumulators);
+    __syncthreads();  // the epilogue overwrites the stages, which all threads have read now
+    if constexpr (kPdl) {
+      allow_next_kernel();
+    }
+    Store::store_accumulators(shared, accumulators, mainloop.row, threadIdx.x % 4);
+    finish(params, work, shared);
+  }
+
+ private:
+  // Initialises the barriers. Afterwards, threads may read what the previous kernel wrote.
+  static __device__ __forceinline__ void prologue(Params const& params, uint32_t shared) {
+    if (shared % 1024 != 0) {
+      __trap();  // TMA's swizzle requires this alignment, and static shared memory would break it
+    }
     if (threadIdx.x == 0) {
       prefetch_map(&params.weights);
       prefetch_map(&params.activations);
@@ -108,21 +128,11 @@ struct Kernel {
     if constexpr (kPdl) {
       wait_for_previous_kernel();
     }
+  }
 
-    float accumulators[TileN / 2];
-#pragma unroll
-    for (float& value : accumulators) {
-      value = 0.0f;
-    }
-    Mainloop<Config> const mainloop(params, work, shared, warp);
-    mainloop.run(work.tiles, accumulators);
-    __syncthreads();  // nobody reads the pipeline's memory any more
-    if constexpr (kPdl) {
-      allow_next_kernel();
-    }
-
+  // Adds up the sums of the cluster's CTAs and stores them to D.
+  static __device__ __forceinline__ void finish(Params const& params, Work const& work, uint32_t shared) {
     constexpr float kFactor = 1.0f / (Weights::Decode::kFactor * Activations::Decode::kFactor);
-    Store::lay_down(shared, accumulators, mainloop.row, threadIdx.x % 4);
     if (params.splits > 1) {
       cluster_barrier();
     } else {
@@ -131,25 +141,25 @@ struct Kernel {
     Store::store(params.epilogue, shared, kFactor, threadIdx.x, work.split, params.splits, work.batch, work.m0,
                  work.n0);
     if (params.splits > 1) {
-      cluster_barrier();  // the others may still be reading this CTA's tile
+      cluster_barrier();  // other CTAs may still read this CTA's sums, so it must not exit before
     }
   }
 
- private:
   static constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
   static int splits_of(Args const& args) { return args.tactic.splits; }
 
-  // By default neighbours share the larger operand: a column of tiles along m reads its weights once.
+  // Unless the tactic says otherwise, neighbouring CTAs go along m, so that they share the weights, the larger operand.
   static bool along_m(Args const& args) { return args.tactic.raster != TILEWRIGHT_RASTER_ALONG_N; }
 
-  // Rows and matrices begin at multiples of 16 bytes.
+  // Whether an operand's rows and matrices lie multiples of 16 bytes apart.
   template <class Tile>
   static bool rows_aligned(int64_t leading, int64_t batch_stride) {
     constexpr int64_t kElements = 128 / Tile::Decode::kBits;
     return leading % kElements == 0 && batch_stride % kElements == 0;
   }
 
-  static bool wide(void const* address, int64_t leading, int64_t batch_stride, int batch) {
+  // Whether all rows of C or D begin at multiples of 16 bytes.
+  static bool rows_at_16_bytes(void const* address, int64_t leading, int64_t batch_stride, int batch) {
     return reinterpret_cast<uintptr_t>(address) % 16 == 0 && leading % Store::kVector == 0 &&
            (batch == 1 || batch_stride % Store::kVector == 0);
   }

@@ -15,47 +15,47 @@ using namespace tilewright::sm90;
 
 constexpr int kAtomBytes = 512;  // scale factors of 128 rows and 4 columns: the atom of the 128x4 layout
 
-// The place of row `row` (of any number) in its atoms.
+// The offset of row `row` (modulo 128) in an atom, in bytes.
 __host__ __device__ constexpr int atom_row(int row) { return row % 32 * 16 + row % 128 / 32 * 4; }
 
-// `kRows` rows of `kTileK` elements.
+// A tile of `kRows` rows of `kTileK` elements.
 //
-// Data lies in boxes of 128 (or 64) bytes a row, their 16-byte chunks swizzled by TMA so that the warps' reads
-// below meet no bank conflicts.
+// Data lies in TMA boxes whose rows have 128 (or 64) bytes. TMA swizzles their 16-byte chunks, so that warps read
+// them without bank conflicts.
 template <class Format, int kRows, int kTileK>
 struct OperandTile {
   using Decode = Decoder<Format>;
   static constexpr int kRowBytes = kTileK * Decode::kBits / 8;
-  static constexpr int kWidth = kRowBytes < 128 ? kRowBytes : 128;  // of a box
+  static constexpr int kWidth = kRowBytes < 128 ? kRowBytes : 128;  // bytes of a box's row
   static constexpr int kBoxes = kRowBytes / kWidth;
   static constexpr int kBoxBytes = kRows * kWidth;
   static constexpr int kBytes = kBoxes * kBoxBytes;
-  static constexpr int kSlotBytes = (kBytes + 1023) / 1024 * 1024;  // a stage's, aligned as the swizzle wants it
+  static constexpr int kSlotBytes = (kBytes + 1023) / 1024 * 1024;  // of a stage, aligned as the swizzle requires
   static constexpr int kAtoms = kTileK / Decode::kBlock / 4;        // along k
   static constexpr int kRowBlocks = (kRows + 127) / 128;
   static constexpr int kScaleBytes = kRowBlocks * kAtoms * kAtomBytes;
   static_assert(kTileK % 128 == 0 && kRowBytes % kWidth == 0 && (kWidth == 64 || kWidth == 128));
 
-  // What a chunk's number in its row is XORed with.
+  // The swizzle: the number of a chunk in its row is XORed with this.
   static __device__ __forceinline__ int swizzle(int row) { return kWidth == 128 ? row & 7 : (row >> 1) & 3; }
 
-  // Where 16-byte chunk `chunk` of block `block` (of 128 elements) of a row lies; FP4 has 4 chunks in a block,
-  // FP8 has 8.
+  // The offset of 16-byte chunk `chunk` of a row's block `block` of 128 elements. A block has 4 chunks of FP4 or 8 of
+  // FP8.
   static __device__ __forceinline__ int chunk(int row, int block, int chunk) {
     constexpr int kBlocksPerBox = kWidth * 8 / Decode::kBits / 128;
-    int const in_row = block % kBlocksPerBox * 4 + chunk;
-    return block / kBlocksPerBox * kBoxBytes + row * kWidth + (in_row ^ swizzle(row)) * 16;
+    int const chunk_in_box = block % kBlocksPerBox * 4 + chunk;
+    return block / kBlocksPerBox * kBoxBytes + row * kWidth + (chunk_in_box ^ swizzle(row)) * 16;
   }
 
-  // The row, of 8, that quad `quad` of a warp reads in 16-byte chunks, one a thread. The quads of a quarter
-  // warp want 8 different chunks: rows that differ in bit 2 have them where a quad's four are half a box.
+  // The row, of 8, that quad `quad` of a warp reads, one 16-byte chunk per thread. The two quads of a quarter warp
+  // must read 8 different chunks. Where a quad's four chunks are half a box's row, the two rows must differ in bit 2.
   static __device__ __forceinline__ int quad_row(int quad) {
     return Decode::kBits == 4 && kWidth == 128 ? (quad >> 1) | ((quad & 1) << 2) : quad;
   }
 };
 
-// Describes an operand of `rows` rows of `row_bytes` bytes to TMA: boxes of `Tile`. A batch stride of 0 is one
-// matrix that serves every batch. Strides are in bytes.
+// Encodes the tensor map of an operand of `rows` rows of `row_bytes` bytes, with the boxes of `Tile`. Strides are in
+// bytes. With a batch stride of 0, one matrix serves every batch.
 template <class Tile>
 cudaError_t encode_map(CUtensorMap& map, void const* address, int row_bytes, int rows, int batch, int64_t row_stride,
                        int64_t batch_stride, int box_rows) {
