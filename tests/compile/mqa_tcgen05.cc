@@ -24,7 +24,7 @@ std::deque<Told> told;
 struct Beside : tcgen05::Emulated {
   using Emulated::Emulated;
   static constexpr int kArrivals = 1;
-  static bool gives_instructions() { return threadIdx.x % 32 == 0; }
+  static bool issues_instructions() { return threadIdx.x % 32 == 0; }
 
   void copy_scales(uint32_t to, uint64_t from) const {
     tell(true, [=] { as_warp([&] { Emulated::copy_scales(to, from); }); });

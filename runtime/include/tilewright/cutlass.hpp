@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-// A stride of CUTLASS's (major, other, batch) kind from a leading dimension and a batch stride.
+// Makes a CUTLASS stride, with a static or dynamic major mode, from a leading dimension and a batch stride.
 template <class Stride>
 Stride make_stride(int64_t leading, int64_t batch) {
   Stride stride{};
@@ -23,7 +23,7 @@ Stride make_stride(int64_t leading, int64_t batch) {
   return stride;
 }
 
-// A void pointer as the type of one of CUTLASS's arguments.
+// Assigns a void pointer to a typed pointer among CUTLASS's arguments.
 template <class Pointer, class Void>
 void assign(Pointer& pointer, Void* address) {
   pointer = static_cast<Pointer>(address);
@@ -35,7 +35,8 @@ inline constexpr bool kStreamK = cute::is_same_v<typename Kernel::TileSchedulerT
 template <class Kernel>
 inline constexpr bool kDynamicCluster = !cute::is_static_v<typename Kernel::ClusterShape>;
 
-// Kernels of which two SMs share an instruction take clusters of whole pairs; others single thread blocks.
+// Clusters must have a multiple of this many thread blocks: 2 for kernels whose MMA instructions span two SMs,
+// otherwise 1.
 template <class Kernel>
 constexpr int cluster_multiple() {
   if constexpr (kDynamicCluster<Kernel>) {
@@ -45,8 +46,8 @@ constexpr int cluster_multiple() {
   }
 }
 
-// The run-time part of CUTLASS's arguments that no operand has to do with. `swap_ab`: the caller's m and n
-// are the kernel's n and m.
+// Sets the arguments of CUTLASS that follow from the tactic alone. `swap_ab`: the kernel's m and n are the caller's n
+// and m.
 template <class Kernel>
 void set_tactic(typename Kernel::Arguments& out, tilewright_tactic const& tactic, bool swap_ab) {
   out.hw_info.sm_count = tactic.sm_count;
@@ -85,9 +86,9 @@ void set_tactic(typename Kernel::Arguments& out, tilewright_tactic const& tactic
   }
 }
 
-// `Traits` is what a generated file defines: Kernel, Fusion, kSwapAB, kPdl and the entry point.
-// `Problem<Traits>` is its family's: Args, the C struct; `possible`, what CUTLASS does not check; and
-// `arguments`, which makes CUTLASS's out of them.
+// `Traits` is the struct that a generated file defines: Kernel, Fusion, kSwapAB, kPdl and the entry point.
+// `Problem<Traits>` belongs to the family: Args, its C struct; `possible`, which checks what CUTLASS does not check;
+// and `arguments`, which converts Args to CUTLASS's arguments.
 template <class Traits, template <class> class Problem>
 struct CutlassAdapter {
   using Kernel = typename Traits::Kernel;
@@ -95,7 +96,7 @@ struct CutlassAdapter {
 
   static bool clusters_fit(typename Kernel::Arguments const& arguments) {
     if constexpr (kDynamicCluster<Kernel>) {
-      // CUTLASS takes any fallback that divides the preferred shape, also one that cuts a pair of SMs.
+      // CUTLASS accepts any fallback that divides the preferred shape, even one that splits a pair of SMs.
       unsigned const multiple = cluster_multiple<Kernel>();
       dim3 const preferred = arguments.hw_info.cluster_shape;
       dim3 const fallback = arguments.hw_info.cluster_shape_fallback;
@@ -105,7 +106,7 @@ struct CutlassAdapter {
     }
   }
 
-  // Checks what must hold before CUTLASS is asked, which divides by some of these numbers.
+  // Checks what CUTLASS's own checks assume; they divide by some of these numbers.
   static bool sane(Args const& args) {
     tilewright_tactic const& tactic = args.tactic;
     return args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0 && tactic.sm_count > 0 && tactic.swizzle > 0 &&
@@ -155,7 +156,7 @@ struct CutlassAdapter {
     auto const arguments = Problem<Traits>::arguments(resident);
     if constexpr (kStreamK<Kernel>) {
       if (Kernel::initialize_workspace(arguments, workspace, stream) != cutlass::Status::kSuccess) {
-        cudaError_t const error = cudaGetLastError();  // CUTLASS may have taken it already
+        cudaError_t const error = cudaGetLastError();  // CUTLASS may have cleared it already
         return error != cudaSuccess ? error : cudaErrorUnknown;
       }
     }
@@ -186,10 +187,10 @@ struct CutlassAdapter {
     return shape;
   }
 
-  // Lowers the SMs of the tactic to those that the stream's context has. Thread blocks of a stream-K kernel wait for
-  // one another's sums, and wait for ever for one that does not run: all of its grid has to run at once. The caller's
-  // workspace goes with the SMs of `args` as they come: where fewer SMs would take more of it, tiles are computed
-  // whole, without a workspace.
+  // Lowers the tactic's number of SMs to that of the stream's context. Thread blocks of a stream-K kernel wait for each
+  // other's sums, so it hangs unless all thread blocks of its grid run at once. The caller sized the workspace for the
+  // number of SMs that `args` had. If fewer SMs need a larger workspace, tiles are computed without splitting k and
+  // without a workspace.
   static cudaError_t keep_resident(Context const& context, LaunchShape const& shape, Args& args) {
     CUfunction function;
     if (cudaError_t const error = allow<Traits>(context, Traits::entry(), shape, function); error != cudaSuccess) {
@@ -204,7 +205,7 @@ struct CutlassAdapter {
       }
       resident = at_once * static_cast<int>(shape.cluster.x * shape.cluster.y);
     }
-    if (resident == 0 || resident >= args.tactic.sm_count) {  // 0: not known
+    if (resident == 0 || resident >= args.tactic.sm_count) {  // 0: the driver does not say
       return cudaSuccess;
     }
     if constexpr (kStreamK<Kernel>) {

@@ -70,8 +70,8 @@ struct Epilogue {
       alpha.scalar_ptrs[1] = inputs.factors[0];
       alpha.scalar_ptrs[2] = inputs.factors[1];
     }
-    // A batch stride of the scalar (which has no pointer) that is not 0 makes the node read the
-    // scales in each tile's epilogue, not in its constructor: that runs ahead of
+    // With a batch stride other than 0 (of a scalar that has no pointer), the node reads the scales in
+    // each tile's epilogue. With 0 it would read them in its constructor, which runs before
     // griddepcontrol.wait, when the previous kernel may still be writing them.
     cute::get<2>(alpha.dScalar[0]) = 1;
 

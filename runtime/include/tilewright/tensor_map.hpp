@@ -1,8 +1,9 @@
-// Whether CUTLASS could encode its tensor maps. Include it before any other header of CUTLASS's.
+// Detects whether CUTLASS failed to encode a tensor map. Include this header before any header of CUTLASS.
 //
-// Where the driver refuses a map (a misaligned address, a stride beyond 2^40 bytes, no context), CUTLASS prints
-// that, asserts, which NDEBUG takes away, and goes on with a map of zeros, on which the kernel faults or hangs.
-// All it asks the driver goes through one macro (cutlass/cuda_host_adapter.hpp): here it also keeps the answer.
+// The driver refuses a map with a misaligned address or a stride beyond 2^40 bytes, or without a context. CUTLASS then
+// prints a message, asserts (which NDEBUG removes) and continues with a map of zeros, with which the kernel faults or
+// hangs. All calls of CUTLASS to the driver go through one macro (cutlass/cuda_host_adapter.hpp). This header redefines
+// it, so that it also records the result.
 #pragma once
 
 #include "cutlass/cuda_host_adapter.hpp"
@@ -13,7 +14,7 @@
 
 namespace tilewright {
 
-// The first answer of the driver, since it was last cleared, that is not CUDA_SUCCESS.
+// The first result other than CUDA_SUCCESS since this was last cleared.
 inline CUresult& tensor_map_error() {
   static thread_local CUresult error = CUDA_SUCCESS;
   return error;

@@ -1,5 +1,5 @@
-// What a generated `blockscaled_gemm` kernel for sm_100, sm_103, sm_110 or sm_12x includes: the CUTLASS
-// headers that its collectives need, and what turns a problem into CUTLASS's arguments.
+// The header of generated `blockscaled_gemm` kernels for sm_100, sm_103, sm_110 and sm_12x. It includes the CUTLASS
+// headers that their collectives need, and converts a problem to CUTLASS's arguments.
 #pragma once
 
 #include "tilewright/tensor_map.hpp"  // before the rest of CUTLASS
@@ -15,8 +15,9 @@
 
 namespace cute::SM120::BLOCKSCALED {
 
-// sm_12x's mma wants FP4 beside FP8 in the middle of its byte. What CUTLASS 4.2 to 4.5 have for it does not
-// compile (it transforms a temporary); these overloads are more special, so that they are taken instead.
+// In a product of FP4 and FP8, the mma of sm_12x expects FP4 in the middle of a byte. The functions for this in
+// CUTLASS 4.2 to 4.5 do not compile, because they transform a temporary. These overloads are more specialised, so the
+// compiler selects them instead.
 template <class Tensor>
 CUTE_DEVICE void shift_fp4(Tensor&& tensor) {
   auto words = recast<uint32_t>(tensor);
@@ -42,7 +43,7 @@ CUTE_DEVICE void fp4_shift_B(SM120_16x8x32_TN_VS<TypeA, cutlass::float_e2m1_t, T
 
 namespace tilewright::blockscaled_gemm {
 
-// An epilogue that quantises D: blocks of `Block` along n share a scale factor of type ElementScale.
+// An epilogue that quantises D. Blocks of `Block` elements along n share a scale factor of type ElementScale.
 template <int Block, class ElementC, class ElementD, class ElementScale>
 struct QuantizingEpilogue {
   using Callbacks = cutlass::epilogue::fusion::LinCombBlockScaleFactor<Block, ElementD, float, ElementScale,
@@ -55,8 +56,8 @@ struct Problem {
   using Kernel = typename Traits::Kernel;
   using Scales = typename Kernel::CollectiveMainloop::Sm1xxBlkScaledConfig;
 
-  // Alpha is read in each tile's epilogue, at the tile's batch: an epilogue of CUTLASS's own, as a quantised
-  // D takes, has one alpha alone.
+  // CUTLASS's epilogue for a quantised D would read alpha at an offset of the tile's batch index, but there is only one
+  // alpha, so batches are not supported.
   static bool possible(Args const& args) { return !Traits::kQuantizes || args.batch == 1; }
 
   static typename Kernel::Arguments arguments(Args const& args) {
@@ -88,7 +89,7 @@ struct Problem {
 
  private:
   static void set_epilogue(typename Kernel::EpilogueArguments& out, Args const& args) {
-    // Without C the tensor map still wants a valid address; beta = 0 keeps it from being read.
+    // Without C, the tensor map still needs a valid address. With beta = 0, C is not read.
     bool const has_c = args.c != nullptr;
     assign(out.ptr_C, has_c ? args.c : args.d);
     out.dC = make_stride<typename Kernel::StrideC>(has_c ? args.ld_c : args.ld_d,
@@ -97,8 +98,8 @@ struct Problem {
     out.dD = make_stride<typename Kernel::StrideD>(args.ld_d, args.batch_stride_d);
     if constexpr (Traits::kQuantizes) {
       out.thread.alpha_ptr = args.alpha;
-      // A batch stride that is not 0 makes the epilogue read alpha in each tile and not in its constructor,
-      // which runs ahead of griddepcontrol.wait (see tilewright/epilogue.hpp).
+      // With a batch stride other than 0, the epilogue reads alpha in each tile. With 0 it would read alpha in its
+      // constructor, which runs before griddepcontrol.wait (see tilewright/epilogue.hpp).
       cute::get<2>(out.thread.dAlpha) = 1;
       out.thread.beta = args.beta;
       assign(out.thread.block_scale_factor_ptr, args.scale_d);

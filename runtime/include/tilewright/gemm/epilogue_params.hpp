@@ -8,10 +8,10 @@ namespace tilewright::gemm {
 
 // Whether a kernel that is compiled with `activation` can compute the epilogue that the arguments ask for.
 inline bool known_epilogue(tilewright_gemm_args const& args, sm90::Activation compiled) {
-  auto const known = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
+  auto const valid_type = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
   // Activations in between are those that a launch can name.
   int32_t const activations = compiled == sm90::Activation::kNone ? 1 : static_cast<int32_t>(sm90::Activation::kGiven);
-  return known(args.type_c) && known(args.type_bias) && args.activation >= 0 && args.activation < activations;
+  return valid_type(args.type_c) && valid_type(args.type_bias) && args.activation >= 0 && args.activation < activations;
 }
 
 // `n_boxes`: columns of D that TMA stores.

@@ -127,8 +127,8 @@ class Maker {
     }
     params.parts = parts(workspace);
     if (params.parts.count > 1) {  // the parts divide k, not the cluster
-      params.k_each = k_tiles() / params.parts.count;
-      params.k_more = k_tiles() % params.parts.count;
+      params.k_tiles_per_split = k_tiles() / params.parts.count;
+      params.larger_splits = k_tiles() % params.parts.count;
     }
     params.stage_bytes = facts_.tile_k * facts_.bytes *
                          ((facts_.mn_a ? facts_.tile_m : params.slices_a.loaded()) +

@@ -26,7 +26,7 @@ struct Problem {
     epilogue.bias = args.bias;
     out.epilogue.thread = Traits::Fusion::arguments(epilogue);
 
-    // Without C the tensor map still wants a valid address; beta = 0 keeps it from being read.
+    // Without C, the tensor map still needs a valid address. With beta = 0, C is not read.
     bool const has_c = args.c != nullptr;
     assign(out.epilogue.ptr_C, has_c ? args.c : args.d);
     out.epilogue.dC = make_stride<typename Kernel::StrideC>(has_c ? args.ld_c : args.ld_d,

@@ -124,9 +124,9 @@ struct Kernel {
       }
       sm90::cluster_barrier();
       if (split == 0 && row < kRows) {
-        uint32_t const own = sm90::shared_address(totals + threadIdx.x);
-        for (int other = 1; other < params.splits; ++other) {
-          total += sm90::load_float_cluster(sm90::cluster_address(own, other));
+        uint32_t const address = sm90::shared_address(totals + threadIdx.x);
+        for (int rank = 1; rank < params.splits; ++rank) {
+          total += sm90::load_float_cluster(sm90::cluster_address(address, rank));
         }
       }
       sm90::cluster_barrier();  // no CTA ends before its shared memory is read

@@ -272,8 +272,9 @@ struct Maker {
     bool const raster_given = args.tactic.raster != TILEWRIGHT_RASTER_HEURISTIC;
     groups.swizzle =
         raster_given ? args.tactic.swizzle : sm90::Raster::best_swizzle(rows, launching.at_once, high, wide);
-    bool const known = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
-    groups.raster = sm90::Raster(rows, groups.columns, known ? args.groups : 1, groups.swizzle,
+    bool const group_is_matrix =
+        args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    groups.raster = sm90::Raster(rows, groups.columns, group_is_matrix ? args.groups : 1, groups.swizzle,
                                  !raster_given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
     groups.shares = shares_of(args, groups, rows, launching);
     return groups;

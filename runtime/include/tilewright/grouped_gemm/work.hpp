@@ -148,27 +148,27 @@ class TileScheduler {
         tile.flags = Tile::kPadding | Tile::kNoneLeft;
         return true;
       }
-      bool others = false, padding = false;
+      bool other_groups = false, padding = false;
       uint32_t row_slices = 0;
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         bool const exists = i * 32 + lane < kRows && row_ + i * 32 + lane < groups_.rows;
-        others = others || (group_of_lane_row_[i] != least && group_of_lane_row_[i] != kNoGroup);
+        other_groups = other_groups || (group_of_lane_row_[i] != least && group_of_lane_row_[i] != kNoGroup);
         padding = padding || (group_of_lane_row_[i] == kNoGroup && exists);
         row_slices |= __any_sync(kAllLanes, group_of_lane_row_[i] == least) ? 1u << (i / 2) : 0;
       }
-      others = __any_sync(kAllLanes, others);
+      other_groups = __any_sync(kAllLanes, other_groups);
       padding = __any_sync(kAllLanes, padding);
       // The first group that has rows in the tile zeroes its padding. A tile of padding alone is computed here only
       // because another CTA of the cluster has rows. It is left untouched unless padding is to be zeroed, so that the
       // result does not depend on clusters.
       bool const clears = last_group_ < 0 && (groups_.zeroes || __any_sync(kAllLanes, own != kNoGroup));
-      bool const none_left = !others && (clears || !padding);
+      bool const none_left = !other_groups && (clears || !padding);
       tile.row = row_, tile.column = column_;
       tile.matrix = 0, tile.group = static_cast<int>(least);
       tile.rows = {groups_.rows, 0};
       tile.row_slices = row_slices;
-      tile.flags = Tile::kIndexed | (none_left ? Tile::kNoneLeft : 0) | (others || padding ? 0 : Tile::kEvery) |
+      tile.flags = Tile::kIndexed | (none_left ? Tile::kNoneLeft : 0) | (other_groups || padding ? 0 : Tile::kEvery) |
                    (clears ? Tile::kClears : 0);
       last_group_ = static_cast<int>(least);
       return true;
@@ -247,8 +247,8 @@ class TileScheduler {
     blocks_through_ = blocks_;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-      int const other = __shfl_up_sync(kAllLanes, blocks_through_, step);
-      blocks_through_ += lane >= step ? other : 0;
+      int const earlier_blocks = __shfl_up_sync(kAllLanes, blocks_through_, step);
+      blocks_through_ += lane >= step ? earlier_blocks : 0;
     }
   }
 

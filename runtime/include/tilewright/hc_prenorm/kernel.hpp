@@ -257,10 +257,11 @@ __global__ void __launch_bounds__(AddUp::kThreads) add_up(__grid_constant__ Para
   int const tile = blockIdx.x, split = tile % plan.splits, first_row = tile / plan.splits * Kernel::TileM;
   int const pairs = AddUp::kThreads / params.ways, way = threadIdx.x / pairs;
   int const pair = blockIdx.y * pairs + threadIdx.x % pairs, row = pair / (N / 2), column = pair % (N / 2) * 2;
-  bool const here = row < Kernel::TileM && first_row + row < params.m;
+  bool const exists = row < Kernel::TileM && first_row + row < params.m;
   Sharers const sharers(plan, tile);
-  int const each = (sharers.last - sharers.first + params.ways) / params.ways, begin = sharers.first + way * each;
-  int const end = here ? min(begin + each, sharers.last + 1) : begin;
+  int const ctas_per_way = (sharers.last - sharers.first + params.ways) / params.ways;
+  int const begin = sharers.first + way * ctas_per_way;
+  int const end = exists ? min(begin + ctas_per_way, sharers.last + 1) : begin;
   if constexpr (Kernel::kPdl) {
     sm90::wait_for_previous_kernel();
     sm90::allow_next_kernel();
@@ -278,12 +279,12 @@ __global__ void __launch_bounds__(AddUp::kThreads) add_up(__grid_constant__ Para
   if (params.ways > 1) {
     sums[threadIdx.x] = sum;
     __syncthreads();
-    for (int other = 1; other < params.ways && way == 0; ++other) {
-      float3 const more = sums[threadIdx.x + other * pairs];
-      sum.x += more.x, sum.y += more.y, sum.z += more.z;
+    for (int source = 1; source < params.ways && way == 0; ++source) {
+      float3 const addend = sums[threadIdx.x + source * pairs];
+      sum.x += addend.x, sum.y += addend.y, sum.z += addend.z;
     }
   }
-  if (way != 0 || !here) {
+  if (way != 0 || !exists) {
     return;
   }
   if (column == 0) {

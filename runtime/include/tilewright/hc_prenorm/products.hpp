@@ -1,9 +1,9 @@
-// How a warp multiplies a stage: 64 of k, A in BF16 and B in F32, both in rows of 128 bytes under TMA's 128-byte
-// swizzle, by the tensor core in TF32. A is widened in registers, which is exact, and squared there;
-// B is rounded to TF32 already.
+// Multiplies a stage in TF32, and adds up the squares of A. A stage holds 64 of k: A in BF16 and B in F32, both in rows
+// of 128 bytes with TMA's 128-byte swizzle. A is widened in registers, which is exact, and squared there. TMA has
+// already rounded B to TF32.
 //
-// Of its 16 rows of A, a warp's thread t of quad g holds those of g and g+8; of D, as mma and wgmma have it, columns
-// that `column` says, in sums[4j], sums[4j+1] (row g) and sums[4j+2], sums[4j+3] (row g+8).
+// Of a warp's 16 rows of A, thread t of quad g holds rows g and g+8. In the accumulators of mma and wgmma, sums[4j] and
+// sums[4j+1] belong to row g, sums[4j+2] and sums[4j+3] to row g+8. `column` returns the thread's first column of D.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@
 
 namespace tilewright::hc_prenorm {
 
-constexpr int kBlockK = 64;  // of k, in a stage: one box of 128 bytes of A, two of B
+constexpr int kBlockK = 64;  // of k in a stage: one box of 128 bytes of A, two of B
 
-// Sums of squares of one row of a group of 16: two chains, so that an addition need not wait for the one before it.
+// Sums of squares of a thread's two rows in a group of 16. Each row has two chains of additions, so that an addition
+// need not wait for the previous one.
 struct Squares {
   float even[2] = {0.0f, 0.0f}, odd[2] = {0.0f, 0.0f};
 
@@ -25,7 +26,7 @@ struct Squares {
     odd[row] = fmaf(y, y, odd[row]);
   }
 
-  // The row's sum over the quad, in each of its threads.
+  // The sum of a row over the quad's threads. Every thread of the quad gets it.
   __device__ __forceinline__ float total(int row) const {
     float sum = even[row] + odd[row];
     sum += __shfl_xor_sync(~0u, sum, 1);
@@ -33,38 +34,38 @@ struct Squares {
   }
 };
 
-// By wgmma: a warpgroup multiplies 64 rows of A, which it has in registers, by B from shared memory.
+// Multiplies by wgmma: a warpgroup multiplies 64 rows of A in its registers by B in shared memory.
 template <int N>
 struct Wgmma {
-  static constexpr int kGroups = 1;               // of 16 rows, of a warp
-  static constexpr int kSteps = kBlockK / 2 / 8;  // of a box of B, half a stage
+  static constexpr int kGroups = 1;               // groups of 16 rows of a warp
+  static constexpr int kSteps = kBlockK / 2 / 8;  // of 8 of k in a box of B, which is half a stage
 
-  uint32_t at;  // of this thread's elements in a stage of A
-  uint32_t chunk;
+  uint32_t a_offset;  // of the thread's first element in a stage of A
+  uint32_t a_swizzle;
 
   __device__ __forceinline__ Wgmma(int warp, int lane)
-      : at((warp * 16 + lane / 4) * 128 + lane % 4 * 2), chunk(lane / 4 * 16) {}
+      : a_offset((warp * 16 + lane / 4) * 128 + lane % 4 * 2), a_swizzle(lane / 4 * 16) {}
 
   static __device__ __forceinline__ int column(int lane) { return lane % 4 * 2; }
 
-  // Adds `count` stages. The sums of an earlier half of a stage are at work while the next half is loaded.
+  // Adds the products of `count` stages. wgmma multiplies one half of a stage while threads load the next half.
   template <class Stages>
   __device__ __forceinline__ void run(Stages& stages, int count, float (&sums)[kGroups][N / 2],
                                       Squares (&squares)[kGroups]) const {
-    uint32_t first[kSteps][4], second[kSteps][4];
+    uint32_t lower_half[kSteps][4], upper_half[kSteps][4];
     for (int i = 0; i < count; ++i) {
       stages.wait();
-      load(stages.a(), 0, first, squares[0]);
+      load_a(stages.a(), 0, lower_half, squares[0]);
       sm90::wgmma_wait<0>();
       sm90::hold(sums[0]);
-      multiply(stages.b(), first, sums[0]);
+      multiply(stages.b(), lower_half, sums[0]);
       if (i > 0) {
-        stages.release();  // of the stage before; behind the instructions for which `first` must have arrived
+        stages.release();  // the previous stage: wgmma reads `lower_half`, so all earlier loads have returned
       }
-      load(stages.a(), 1, second, squares[0]);
+      load_a(stages.a(), 1, upper_half, squares[0]);
       sm90::wgmma_wait<0>();
       sm90::hold(sums[0]);
-      multiply(stages.b() + N * 128, second, sums[0]);
+      multiply(stages.b() + N * 128, upper_half, sums[0]);
       stages.next();
     }
     sm90::wgmma_wait<0>();
@@ -86,10 +87,11 @@ struct Wgmma {
     sm90::wgmma_commit();
   }
 
-  __device__ __forceinline__ void load(uint32_t a, int half, uint32_t (&fragments)[kSteps][4], Squares& squares) const {
+  __device__ __forceinline__ void load_a(uint32_t a, int half, uint32_t (&fragments)[kSteps][4],
+                                         Squares& squares) const {
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
-      uint32_t const address = a + at + ((half * kSteps + k) * 16 ^ chunk);
+      uint32_t const address = a + a_offset + ((half * kSteps + k) * 16 ^ a_swizzle);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         fragments[k][i] = sm90::load_short(address + i % 2 * 1024 + i / 2 * 8) << 16;
@@ -100,26 +102,27 @@ struct Wgmma {
   }
 };
 
-// By mma.sync, which every architecture from sm_80 on has.
+// Multiplies by mma.sync, which every architecture starting at sm_80 has.
 //
-// A product of 8 of k takes them in any order that is the same for A and B. ldmatrix gives a thread two neighbours in
-// a word; the even ones of 16 make one product, the odd ones the next, and B's two neighbours are one load. So that
-// those loads of half a warp fill all banks, quad g reads row 2g of B's 8, or 2g-7.
+// The order of the 8 elements of k in an mma does not matter if it is the same for A and B. ldmatrix gives a thread
+// words of two neighbours along k. Of 16 elements of k, the even ones go to one mma and the odd ones to the next, so a
+// thread loads B's two neighbours at once. Quad g reads row 2g of B's 8 rows, or 2g-7 in the upper half of the warp, so
+// that the loads of half a warp use all banks.
 template <int N, int kGroups_>
 struct MmaSync {
   static constexpr int kGroups = kGroups_;
 
-  uint32_t a_at, a_chunk, b_at, b_chunk;
+  uint32_t a_offset, a_swizzle, b_offset, b_swizzle;
 
   __device__ __forceinline__ MmaSync(int warp, int lane) {
-    a_at = (warp * kGroups * 16 + lane % 16) * 128;
-    a_chunk = (lane / 16 ^ lane % 8) * 16;
+    a_offset = (warp * kGroups * 16 + lane % 16) * 128;
+    a_swizzle = (lane / 16 ^ lane % 8) * 16;
     int const row = lane < 16 ? lane / 4 * 2 : lane / 4 * 2 - 7;
-    b_at = row * 128 + lane % 2 * 8;
-    b_chunk = (lane % 4 / 2 ^ row) * 16;
+    b_offset = row * 128 + lane % 2 * 8;
+    b_swizzle = (lane % 4 / 2 ^ row) * 16;
   }
 
-  // As `exchange` leaves them.
+  // The first column, after `make_adjacent`.
   static __device__ __forceinline__ int column(int lane) { return lane % 2 * 4 + lane % 4 / 2 * 2; }
 
   template <class Stages>
@@ -127,31 +130,32 @@ struct MmaSync {
                                       Squares (&squares)[kGroups]) const {
     for (int i = 0; i < count; ++i) {
       stages.wait();
-      uint32_t const loaded = multiply(stages.a(), stages.b(), sums, squares);
+      uint32_t const last_loads = multiply(stages.a(), stages.b(), sums, squares);
       stages.next();
-      stages.release(loaded);
+      stages.release(last_loads);
     }
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
       for (int j = 0; j < N / 4; ++j) {
-        exchange(sums[group][j * 2], sums[group][j * 2 + 1]);
+        make_adjacent(sums[group][j * 2], sums[group][j * 2 + 1]);
       }
     }
   }
 
  private:
-  // Adds a stage. Returns words of the last step's loads, those that may not have returned when a warp has issued all.
+  // Adds the products of a stage. Returns a word that depends on the loads of the last step. These may still be in
+  // flight when the warp has issued all its instructions, and the stage must not be released before they return.
   __device__ __forceinline__ uint32_t multiply(uint32_t a, uint32_t b, float (&sums)[kGroups][N / 2],
                                                Squares (&squares)[kGroups]) const {
-    uint32_t loaded = 0;
+    uint32_t last_loads = 0;
 #pragma unroll
     for (int k = 0; k < kBlockK / 16; ++k) {
       uint32_t even[kGroups][4], odd[kGroups][4];
 #pragma unroll
       for (int group = 0; group < kGroups; ++group) {
         uint32_t words[4];
-        sm90::load_matrices(a + a_at + group * 16 * 128 + (k * 32 ^ a_chunk), words);
+        sm90::load_matrices(a + a_offset + group * 16 * 128 + (k * 32 ^ a_swizzle), words);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           even[group][i] = words[i] << 16;
@@ -159,13 +163,13 @@ struct MmaSync {
           squares[group].add(i % 2, even[group][i], odd[group][i]);
         }
       }
-      uint32_t const box = b + k / 2 * (N * 128) + b_at;
+      uint32_t const box = b + k / 2 * (N * 128) + b_offset;
 #pragma unroll
       for (int j = 0; j < N / 8; ++j) {
         uint32_t low[2], high[2];
-        sm90::load_words(box + j * 1024 + (k % 2 * 64 ^ b_chunk), low);
-        sm90::load_words(box + j * 1024 + ((k % 2 * 64 + 32) ^ b_chunk), high);
-        loaded |= k == kBlockK / 16 - 1 ? low[0] | high[0] : 0;
+        sm90::load_words(box + j * 1024 + (k % 2 * 64 ^ b_swizzle), low);
+        sm90::load_words(box + j * 1024 + ((k % 2 * 64 + 32) ^ b_swizzle), high);
+        last_loads |= k == kBlockK / 16 - 1 ? low[0] | high[0] : 0;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
           mma(sums[group] + j * 4, even[group], low[0], high[0]);
@@ -176,7 +180,7 @@ struct MmaSync {
         }
       }
     }
-    return loaded;
+    return last_loads;
   }
 
   static __device__ __forceinline__ void mma(float* d, uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
@@ -187,12 +191,12 @@ struct MmaSync {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 
-  // A thread has two columns that are not neighbours, its partner those beside them.
-  static __device__ __forceinline__ void exchange(float& first, float& second) {
+  // Exchanges sums with the thread that has the neighbouring columns, so that each thread has two adjacent columns.
+  static __device__ __forceinline__ void make_adjacent(float& first_sum, float& second_sum) {
     bool const lower = threadIdx.x % 4 < 2;
-    float const other = __shfl_xor_sync(~0u, lower ? second : first, 2);
-    first = lower ? first : other;
-    second = lower ? other : second;
+    float const received = __shfl_xor_sync(~0u, lower ? second_sum : first_sum, 2);
+    first_sum = lower ? first_sum : received;
+    second_sum = lower ? received : second_sum;
   }
 };
 

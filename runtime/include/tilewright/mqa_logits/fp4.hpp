@@ -19,11 +19,11 @@ namespace tilewright::mqa_logits {
 template <int HeadDim>
 struct Exponents {
   static __device__ __forceinline__ uint32_t largest(uint32_t word) {
-    uint32_t found = max(word & 0xFF, word >> 8 & 0xFF);
+    uint32_t exponent = max(word & 0xFF, word >> 8 & 0xFF);
     if constexpr (HeadDim == 128) {
-      found = max(found, max(word >> 16 & 0xFF, word >> 24));
+      exponent = max(exponent, max(word >> 16 & 0xFF, word >> 24));
     }
-    return found;
+    return exponent;
   }
 
   // 2^largest; 0 stands for 2^-127, and 255 for NaN.

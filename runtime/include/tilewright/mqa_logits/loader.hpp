@@ -177,23 +177,23 @@ struct Loader {
 
   static __device__ __forceinline__ void load_pages(Params const& params, uint32_t shared, Item const& item,
                                                     Share<Loaders, Stages>& share, bool loads) {
-    constexpr int kMost = kTile / 32;  // pages of a tile
-    int const page = params.work.page, each = kTile / page;
+    constexpr int kMaxPages = kTile / 32;  // of a tile
+    int const page = params.work.page, pages_per_tile = kTile / page;
     int const first = item.key / page;
-    Pages pages(params.work, item.table_row, first + share.tile * each);
+    Pages pages(params.work, item.table_row, first + share.tile * pages_per_tile);
     for (; share.tile < item.tiles; share.next()) {
-      int const next = first + share.tile * each;
-      int where[kMost];
+      int const next = first + share.tile * pages_per_tile;
+      int pages_of_tile[kMaxPages];
 #pragma unroll
-      for (int i = 0; i < kMost; ++i) {
-        where[i] = i == 0 || i < each ? pages.at(next + i) : 0;
+      for (int i = 0; i < kMaxPages; ++i) {
+        pages_of_tile[i] = i == 0 || i < pages_per_tile ? pages.at(next + i) : 0;
       }
       if (loads) {
         uint32_t const barrier = acquire(shared, share.at);
 #pragma unroll
-        for (int i = 0; i < kMost; ++i) {
-          if (i == 0 || i < each) {
-            load_page(params, shared, share.at.stage, i * page, where[i], barrier);
+        for (int i = 0; i < kMaxPages; ++i) {
+          if (i == 0 || i < pages_per_tile) {
+            load_page(params, shared, share.at.stage, i * page, pages_of_tile[i], barrier);
           }
         }
       }

@@ -21,11 +21,11 @@ struct Relu {
   static __device__ __forceinline__ float unit(int head) { return kBounded && head % 2 != 0 ? kUnit : 1.0f; }
 
   static __device__ __forceinline__ float relu(float product, int head) {
-    float found = fmaxf(product, 0.0f);
+    float result = fmaxf(product, 0.0f);
     if (kBounded && head % 2 == 0) {
-      asm("mul.sat.f32 %0, %1, %2;" : "=f"(found) : "f"(product), "f"(kUnit));
+      asm("mul.sat.f32 %0, %1, %2;" : "=f"(result) : "f"(product), "f"(kUnit));
     }
-    return found;
+    return result;
   }
 
   // Adds an even and an odd head, each to its own sum; sm_100 does so in one instruction.

@@ -62,17 +62,17 @@ struct ScheduleKernel {
     int run = 0;  // where the current run of equal indices began
     for (int first = 0; first < params.sequences; first += Threads) {
       int const sequence = first + threadIdx.x;
-      bool const there = sequence < params.sequences;
-      bool heads = there;
+      bool const exists = sequence < params.sequences;
+      bool heads = exists;
       if (params.indices != nullptr) {
-        bool const begins = there && (sequence == 0 || params.indices[sequence] != params.indices[sequence - 1]);
+        bool const begins = exists && (sequence == 0 || params.indices[sequence] != params.indices[sequence - 1]);
         int const start = max(run, scan(runs_through, begins ? sequence : 0, [](int x, int y) { return max(x, y); }));
         run = max(run, last(runs_through));
-        heads = there && (sequence - start) % kGroup == 0;
+        heads = exists && (sequence - start) % kGroup == 0;
       }
       int const splits = heads ? (length(params, sequence) + kSplit - 1) / kSplit : 0;
       int const through = scan(splits_through, splits, [](int x, int y) { return x + y; });
-      if (there) {
+      if (exists) {
         body(sequence, before + through - splits, splits);
       }
       before += last(splits_through);

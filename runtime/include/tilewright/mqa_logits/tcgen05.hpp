@@ -62,7 +62,7 @@ struct Native {
   __device__ __forceinline__ explicit Native(uint32_t) {}
 
   // One thread of a warp issues instructions: those of one thread run in order ("Implicitly pipelined").
-  static __device__ __forceinline__ bool gives_instructions() { return sm90::elect_one(); }
+  static __device__ __forceinline__ bool issues_instructions() { return sm90::elect_one(); }
 
   // Allocates tensor memory, and writes its address to `slot` in shared memory. Called by the warp that frees it again.
   template <int Columns>

@@ -1,6 +1,6 @@
-// The tensor core of sm_100 in software, for GPUs that lack it and for the host: a warp does what descriptors and
-// addresses tell it, which it reads as the PTX ISA's tables say; what these forbid is a trap. Tensor memory is shared
-// memory, a word for each lane and column.
+// The tensor core of sm_100 in software, for tests on GPUs that lack it and on the host. A warp decodes descriptors and
+// addresses by the PTX ISA's tables and computes the product. It traps on values that the tables forbid. Tensor memory
+// is emulated in shared memory, with one word for each lane and column.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@ namespace tilewright::mqa_logits::tcgen05 {
 
 struct Emulated {
   static constexpr int kSharedBytes = 128 * 4;  // for a column of tensor memory
-  // Every thread arrives: compute-sanitizer's racecheck does not know that one speaks for a warp that has met.
+  // Every thread arrives for itself: compute-sanitizer's racecheck reports a race if one arrives for a synchronised
+  // warp.
   static constexpr int kArrivals = 32;
 
   uint32_t memory;
 
-  __device__ __forceinline__ explicit Emulated(uint32_t where) : memory(where) {}
+  __device__ __forceinline__ explicit Emulated(uint32_t address) : memory(address) {}
 
-  static __device__ __forceinline__ bool gives_instructions() { return true; }  // a whole warp does
+  static __device__ __forceinline__ bool issues_instructions() { return true; }  // all threads of a warp
 
   template <int Columns>
   __device__ __forceinline__ void allocate(uint32_t slot) const {
@@ -35,31 +36,31 @@ struct Emulated {
     sm90::load_words(chunk_at(from, lane, 0), words);
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
-      sm90::store_word(at(to, i / 4 * 32 + lane, i % 4), words[i % 4]);
+      sm90::store_word(word_address(to, i / 4 * 32 + lane, i % 4), words[i % 4]);
     }
     __syncwarp();
   }
 
   __device__ __forceinline__ void multiply(uint32_t products, uint64_t a, uint64_t b, uint32_t instruction,
                                            bool add) const {
-    // Dense, F32, E4M3 by E4M3, neither negated nor transposed, 128 rows; no shift.
+    // Requires: dense, sums in F32, E4M3 by E4M3, neither negated nor transposed, 128 rows, no shift.
     require((instruction & 0xFF81FFFF) == 0x08000010);
-    each_product<4>(
+    multiply_blocks<4>(
         products, a, b, instruction, add, [](uint32_t word, int i) { return e4m3(word >> i * 8); },
         [](int, int, int) { return 1.0f; });
   }
 
   __device__ __forceinline__ void multiply(uint32_t products, uint64_t a, uint64_t b, uint32_t instruction, bool add,
                                            uint32_t a_scales, uint32_t b_scales) const {
-    // Dense, E2M1 by E2M1, UE8M0, 128 rows, 64 of k; bytes of scale factors are 0 or 2.
+    // Requires: dense, E2M1 by E2M1, UE8M0 scale factors, 128 rows, 64 of k. Scale factors start at byte 0 or 2.
     require((instruction & 0xBF81FFDF) == 0x08800480);
     int const a_first = instruction >> 29 & 3, b_first = instruction >> 4 & 3;
-    each_product<8>(
+    multiply_blocks<8>(
         products, a, b, instruction, add, [](uint32_t word, int i) { return e2m1(word >> i * 4); },
         [&](int row, int column, int block) {
           int const quarter = row / 32 * 32;
-          uint32_t const x = sm90::load_word(at(a_scales, quarter + row % 32, row / 32));
-          uint32_t const y = sm90::load_word(at(b_scales, quarter + column % 32, column / 32));
+          uint32_t const x = sm90::load_word(word_address(a_scales, quarter + row % 32, row / 32));
+          uint32_t const y = sm90::load_word(word_address(b_scales, quarter + column % 32, column / 32));
           return ue8m0(x >> (a_first + block) * 8) * ue8m0(y >> (b_first + block) * 8);
         });
   }
@@ -68,14 +69,14 @@ struct Emulated {
 
   template <int Count>
   __device__ __forceinline__ void load(uint32_t from, float (&to)[Count]) const {
-    require(from >> 16 == threadIdx.x / 32 % 4 * 32);  // a warp's own quarter
+    require(from >> 16 == threadIdx.x / 32 % 4 * 32);  // a warp may read its own quarter only
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      to[i] = sm90::load_float(at(from, threadIdx.x % 32, i));
+      to[i] = sm90::load_float(word_address(from, threadIdx.x % 32, i));
     }
   }
-  // A fence waits until the loads have returned. Without it, loads that nobody uses are under way when the slot is
-  // given back.
+  // The fence waits until the loads have returned. Without it, loads whose results are not used would still be in
+  // flight when the slot is released.
   __device__ __forceinline__ void wait_for_loads() const { __threadfence_block(); }
   __device__ __forceinline__ void before_barrier() const {}
   __device__ __forceinline__ void after_barrier() const {}
@@ -88,9 +89,9 @@ struct Emulated {
   }
 
   static __device__ __forceinline__ float e4m3(uint32_t byte) {
-    uint32_t const size = byte & 0x7F;  // 8 exponents more are 2^120 less
-    float const value = __uint_as_float((byte & 0x80) << 24 | size << 20) * 0x1p120f;
-    return size == 0x7F ? __uint_as_float(0x7FFFFFFF) : value;
+    uint32_t const magnitude = byte & 0x7F;  // F32's exponent bias is 120 larger
+    float const value = __uint_as_float((byte & 0x80) << 24 | magnitude << 20) * 0x1p120f;
+    return magnitude == 0x7F ? __uint_as_float(0x7FFFFFFF) : value;
   }
   static __device__ __forceinline__ float e2m1(uint32_t nibble) {
     return __uint_as_float((nibble & 8) << 28 | (nibble & 7) << 22) * 0x1p126f;
@@ -100,31 +101,31 @@ struct Emulated {
     return __uint_as_float(exponent == 0 ? 0x00400000 : exponent == 0xFF ? 0x7FFFFFFF : exponent << 23);
   }
 
-  __device__ __forceinline__ uint32_t at(uint32_t address, int lane, int column) const {
+  __device__ __forceinline__ uint32_t word_address(uint32_t address, int lane, int column) const {
     return memory + (((address & 0xFFFF) + column) * 128 + (address >> 16) + lane) * 4;
   }
 
-  // 16 bytes of a row. The swizzle is one of addresses: it exchanges bits 4 to 6 by bits 7 to 9, or fewer of them.
+  // The address of 16 bytes of a row. The swizzle XORs bits 4 to 6 of the address (or fewer) with bits 7 to 9.
   static __device__ __forceinline__ uint32_t chunk_at(uint64_t descriptor, int row, int chunk) {
     int const mode = static_cast<int>(descriptor >> 61), width = mode == 2 ? 128 : mode == 4 ? 64 : mode == 6 ? 32 : 16;
     uint32_t const start = (descriptor & 0x3FFF) << 4, stride = (descriptor >> 32 & 0x3FFF) << 4;
-    // 0b001, no base offset (so that the pattern begins where the rows do), and nothing where nothing belongs.
+    // Requires: the fixed bits 0b001, no base offset (the swizzle's pattern begins with the rows), reserved bits 0.
     require((descriptor & 0x1FFFC000C000C000) == uint64_t{1} << 46 && mode % 2 == 0 && start % (8 * width) < width);
     uint32_t const address = start + row / 8 * stride + row % 8 * width + chunk * 16;
     return address ^ (address >> 3 & (width - 16));
   }
 
-  // Of the 32 bytes of k two times 16, each with a factor; `Elements` to a word.
+  // Multiplies 32 bytes of k, as two blocks of 16 bytes, each with a scale factor. A word has `Elements` elements.
   template <int Elements, class Decode, class Scale>
-  __device__ __forceinline__ void each_product(uint32_t products, uint64_t a, uint64_t b, uint32_t instruction,
-                                               bool add, Decode const& decode, Scale const& scale) const {
+  __device__ __forceinline__ void multiply_blocks(uint32_t products, uint64_t a, uint64_t b, uint32_t instruction,
+                                                  bool add, Decode const& decode, Scale const& scale) const {
     int const columns = (instruction >> 17 & 0x3F) * 8;
 #pragma unroll 1
     for (int row = threadIdx.x % 32; row < 128; row += 32) {
 #pragma unroll 1
       for (int column = 0; column < columns; ++column) {
-        uint32_t const place = at(products, row, column);
-        float sum = add ? sm90::load_float(place) : 0.0f;
+        uint32_t const sum_address = word_address(products, row, column);
+        float sum = add ? sm90::load_float(sum_address) : 0.0f;
 #pragma unroll 1
         for (int block = 0; block < 2; ++block) {
           uint32_t x[4], y[4];
@@ -140,7 +141,7 @@ struct Emulated {
           }
           sum += dot * scale(row, column, block);
         }
-        sm90::store_float(place, sum);
+        sm90::store_float(sum_address, sum);
       }
     }
   }

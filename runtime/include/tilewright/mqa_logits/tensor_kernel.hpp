@@ -149,11 +149,11 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
     sm90::Position<kQueryStages> queries{};
     sm90::Position<Stages> keys{};
     sm90::Position<kSlots> slots{};
-    bool const gives = Core::gives_instructions();
+    bool const issues = Core::issues_instructions();
     params.work.template for_each<Queries, kTile>(params.logits, [&](Item const& item) {
       sm90::barrier_wait(ready_queries(shared, queries.stage), queries.phase);
       uint32_t const query_scales = tensor + kQueryScales + queries.stage * kQueryColumns;
-      if (kScales && gives) {
+      if (kScales && issues) {
         copy_scales<kColumns>(core, query_scales, shared + kQueryScalesAt + queries.stage * kWeightBytes);
       }
 #pragma unroll 1
@@ -161,7 +161,7 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
         sm90::barrier_wait(ready(shared, keys.stage), keys.phase);
         sm90::barrier_wait(empty_slot(shared, slots.stage), slots.phase ^ 1);
         core.after_barrier();
-        if (gives) {
+        if (issues) {
           uint32_t const key_scales = tensor + kKeyScales + slots.stage * (kTile / 32);
           if constexpr (kScales) {
             copy_scales<kTile>(core, key_scales, shared + kScalesAt + keys.stage * kScaleBytes);

@@ -21,10 +21,11 @@ namespace tilewright::reduced_gemm {
 // Fields that are read first come first (sm90/product_params.hpp).
 struct Params {
   sm90::ClusterShape cluster;
-  int blocks, blocks_down;        // in D, and in a column of D; a block has one tile for each CTA of a cluster
-  int tiles_down;                 // of a column of D, in whole blocks
-  int k_tiles;                    // of a matrix
-  int each, more;                 // k tiles of a part, and how many of the first parts have one more
+  int blocks, blocks_down;  // in D, and in a column of D; a block has one tile for each CTA of a cluster
+  int tiles_down;           // of a column of D, in whole blocks
+  int k_tiles;              // of a matrix
+  int k_tiles_per_part;     // the first `larger_parts` parts have one more
+  int larger_parts;
   bool broadcast_a, broadcast_b;  // one matrix for every one of the batch
   sm90::Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
@@ -128,8 +129,8 @@ struct Kernel {
     __device__ __forceinline__ Part(Params const& params, sm90::ClusterPlace const& place) {
       int const cluster = sm90::cluster_index(), block = cluster % params.blocks;
       number = cluster / params.blocks;
-      first = number * params.each + min(number, params.more);
-      tiles = params.each + (number < params.more ? 1 : 0);
+      first = number * params.k_tiles_per_part + min(number, params.larger_parts);
+      tiles = params.k_tiles_per_part + (number < params.larger_parts ? 1 : 0);
       tile_row = block % params.blocks_down * params.cluster.m + place.m;
       tile_column = block / params.blocks_down * params.cluster.n + place.n;
     }
@@ -150,8 +151,8 @@ struct Combine {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int const index = blockIdx.x * 32 + lane;  // of a float4 among those of a part
     int64_t const step = int64_t(params.tiles) * TileSums::kCount;
-    int const each = (params.parts + kWarps - 1) / kWarps;
-    int const first = warp * each, end = min(params.parts, first + each);
+    int const parts_per_warp = (params.parts + kWarps - 1) / kWarps;
+    int const first = warp * parts_per_warp, end = min(params.parts, first + parts_per_warp);
     if constexpr (Kernel::kPdl) {
       sm90::wait_for_previous_kernel();
       sm90::allow_next_kernel();
@@ -168,15 +169,15 @@ struct Combine {
     }
     sum = shares[0][lane];
 #pragma unroll
-    for (int other = 1; other < kWarps; ++other) {
-      add(sum, shares[other][lane]);
+    for (int source = 1; source < kWarps; ++source) {
+      add(sum, shares[source][lane]);
     }
     store(params, index, sum);
   }
 
  private:
-  static __device__ __forceinline__ void add(float4& sum, float4 const& more) {
-    sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+  static __device__ __forceinline__ void add(float4& sum, float4 const& addend) {
+    sum.x += addend.x, sum.y += addend.y, sum.z += addend.z, sum.w += addend.w;
   }
 
   // Stores four accumulators of a thread of the first kernel: two neighbours of a row, and the two 8 rows below.

@@ -58,8 +58,8 @@ struct Host {
     params.blocks_down = static_cast<int>(blocks_down(args));
     params.tiles_down = tiles_down;
     params.k_tiles = static_cast<int>(k_tiles(args));
-    params.each = total / part_count;
-    params.more = total % part_count;
+    params.k_tiles_per_part = total / part_count;
+    params.larger_parts = total % part_count;
     // False where only one tile reads the operand.
     bool const a_again = args.n > Kernel::TileN * cluster.n || a.one();
     bool const b_again = args.m > Kernel::TileM * cluster.m || b.one();

@@ -1,8 +1,8 @@
 // What a generated `scale_columns` kernel includes: FP32 scales [m, columns] become lines that TMA reads, each of one
 // column, or of the four exponents of a word, for all m rows and zeros up to a multiple of 4.
 //
-// A thread block takes 64 rows and 32 columns, so that a thread has eight loads on their way. Rows that lie contiguous
-// go through shared memory, so that loads and stores both are of neighbours.
+// A thread block converts 64 rows and 32 columns, so that a thread has eight loads in flight. Row-major scales go
+// through shared memory, so that both loads and stores are coalesced.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -142,18 +142,18 @@ struct Kernel {
     int first, count;
   };
 
-  // Where the group after one with this end begins: an int's sum with a multiple may be none.
+  // The first row of the group that follows one that ends at `end`. Unsigned, because rounding up may exceed an int.
   static __device__ __forceinline__ uint32_t begin_after(Params const& params, int end) {
     uint32_t const multiple = params.alignment;
     return (static_cast<uint32_t>(max(end, 0)) + multiple - 1) / multiple * multiple;
   }
 
-  // Whether a row is one of a group's, and no padding between two.
+  // Whether a row belongs to a group, and not to the padding between groups.
   static __device__ __forceinline__ bool in_group(Params const& params, int row) {
     if (params.grouping != TILEWRIGHT_SCALE_GROUPS_ROW_ENDS) {
       return true;
     }
-    int low = 0, high = params.group_count;  // the first group whose successor begins behind the row
+    int low = 0, high = params.group_count;  // searches for the first group whose successor begins after the row
     while (low < high) {
       int const middle = (low + high) / 2;
       if (begin_after(params, params.groups[middle]) > static_cast<uint32_t>(row)) {
@@ -165,7 +165,7 @@ struct Kernel {
     return low < params.group_count && row < params.groups[low];
   }
 
-  // Columns of a group, from its size or its end along k.
+  // The number of a group's columns, from its size or its end along k.
   static __device__ __forceinline__ int group_columns(Params const& params, int group) {
     uint32_t size = max(params.groups[group], 0), begin = 0;
     if (params.grouping == TILEWRIGHT_SCALE_GROUPS_K_ENDS && group > 0) {
@@ -175,7 +175,7 @@ struct Kernel {
     return size > 0 ? (size - 1) / static_cast<uint32_t>(params.block) + 1 : 0;
   }
 
-  // Called by all threads of a warp with the same line.
+  // The columns of a line. Called by all threads of a warp with the same line.
   static __device__ __forceinline__ Columns columns_of(Params const& params, int line, int lane) {
     if (!params.packed) {
       return {line, 1};
@@ -184,24 +184,25 @@ struct Kernel {
       int const first = line * kWordColumns, left = params.columns - first;
       return {first, left < kWordColumns ? left : kWordColumns};
     }
-    int words_before = 0, columns_before = 0;  // those of the groups before the 32 that the warp looks at
+    int words_before = 0, columns_before = 0;  // of the groups before the 32 that the warp looks at
     for (int base = 0; base < params.group_count; base += 32) {
-      // Sizes that add up to more than there is are not followed beyond it, nor would an int hold their sums.
+      // Sizes may add up to more than the matrix has, and to more than an int holds. They are clamped to what is left.
       int const rest = max(params.columns - columns_before, 0);
       int const own = base + lane < params.group_count ? min(group_columns(params, base + lane), rest) : 0;
       int columns = own, words = (own + kWordColumns - 1) / kWordColumns;
 #pragma unroll
-      for (int step = 1; step < 32; step *= 2) {  // sums up to a lane's own group
+      for (int step = 1; step < 32; step *= 2) {  // prefix sums, including the lane's own group
         int const more_columns = __shfl_up_sync(~0u, columns, step), more_words = __shfl_up_sync(~0u, words, step);
         columns += lane >= step ? more_columns : 0;
         words += lane >= step ? more_words : 0;
       }
-      unsigned const behind = __ballot_sync(~0u, words_before + words > line);
-      if (behind != 0) {
-        int const found = __ffs(behind) - 1;
-        int const size = __shfl_sync(~0u, own, found);
-        int const first_column = columns_before + __shfl_sync(~0u, columns, found) - size;
-        int const first_word = words_before + __shfl_sync(~0u, words, found) - (size + kWordColumns - 1) / kWordColumns;
+      unsigned const later_groups = __ballot_sync(~0u, words_before + words > line);
+      if (later_groups != 0) {
+        int const group_lane = __ffs(later_groups) - 1;
+        int const size = __shfl_sync(~0u, own, group_lane);
+        int const first_column = columns_before + __shfl_sync(~0u, columns, group_lane) - size;
+        int const first_word =
+            words_before + __shfl_sync(~0u, words, group_lane) - (size + kWordColumns - 1) / kWordColumns;
         int const taken = (line - first_word) * kWordColumns;
         int const left = min(size - taken, params.columns - first_column - taken);
         return {first_column + taken, left < 0 ? 0 : left < kWordColumns ? left : kWordColumns};
@@ -209,7 +210,7 @@ struct Kernel {
       words_before += __shfl_sync(~0u, words, 31);
       columns_before += __shfl_sync(~0u, columns, 31);
     }
-    return {0, 0};  // behind the last group
+    return {0, 0};  // the line follows the last group
   }
 };
 

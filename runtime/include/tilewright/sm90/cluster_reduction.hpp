@@ -80,9 +80,9 @@ struct ClusterReduction {
           for (int subtile = 0; subtile < Count; ++subtile) {
 #pragma unroll
             for (int i = 0; i < ColumnGroups; ++i) {
-              float4 const& more = loaded[p][subtile][i];
+              float4 const& addend = loaded[p][subtile][i];
               float* const sum = sums[subtile] + i * 4;
-              sum[0] += more.x, sum[1] += more.y, sum[2] += more.z, sum[3] += more.w;
+              sum[0] += addend.x, sum[1] += addend.y, sum[2] += addend.z, sum[3] += addend.w;
             }
           }
         }

@@ -16,7 +16,7 @@ inline int parts_of(tilewright_tactic const& tactic) {
 
 // A tactic's cluster, with `splits` CTAs to a tile.
 inline ClusterShape cluster_of(tilewright_tactic const& tactic, int splits) {
-  auto const side = [](int32_t given) { return given > 0 ? given : 1; };
+  auto const side = [](int32_t extent) { return extent > 0 ? extent : 1; };
   return ClusterShape(side(tactic.cluster_m), side(tactic.cluster_n), splits);
 }
 

@@ -14,7 +14,7 @@ namespace tilewright::sm90 {
 
 // Applies the activation to values. Each activation has a loop of its own, so that no value needs a branch.
 template <Activation kActivation, int Count>
-__device__ __forceinline__ void activate(float (&values)[Count], Activation given) {
+__device__ __forceinline__ void activate(float (&values)[Count], Activation activation) {
   static_assert(kActivation == Activation::kNone || kActivation == Activation::kGiven);
   auto const apply = [&values](auto const& function) {
 #pragma unroll
@@ -23,11 +23,11 @@ __device__ __forceinline__ void activate(float (&values)[Count], Activation give
     }
   };
   if constexpr (kActivation == Activation::kGiven) {
-    if (given == Activation::kRelu) {
+    if (activation == Activation::kRelu) {
       apply([](float x) { return x > 0.0f || x != x ? x : 0.0f; });  // NaN stays
-    } else if (given == Activation::kGelu) {
+    } else if (activation == Activation::kGelu) {
       apply([](float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); });
-    } else if (given == Activation::kSilu) {
+    } else if (activation == Activation::kSilu) {
       apply([](float x) { return x / (1.0f + __expf(-x)); });
     }
   }

@@ -53,15 +53,16 @@ cudaError_t encode_boxes(CUtensorMap& map, CUtensorMapDataType type, void const*
 inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, int box_bytes, int box_rows,
                                    CUtensorMapSwizzle swizzle, int bytes = 1, bool tf32 = false,
                                    CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
-  bool const one = matrices.one();
+  bool const broadcast = matrices.one();
   // A side of a box has at most 256 elements, so boxes with longer rows in bytes use words as elements.
   auto const type = tf32         ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                     : bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
                                  : CU_TENSOR_MAP_DATA_TYPE_UINT8;
   return encode_boxes<3>(
       map, type, matrices.address,
-      {cuuint64_t(matrices.row_bytes / bytes), cuuint64_t(matrices.rows), cuuint64_t(one ? 1 : matrices.batch)},
-      {cuuint64_t(matrices.row_stride), cuuint64_t(one ? matrices.row_stride * matrices.rows : matrices.batch_stride)},
+      {cuuint64_t(matrices.row_bytes / bytes), cuuint64_t(matrices.rows), cuuint64_t(broadcast ? 1 : matrices.batch)},
+      {cuuint64_t(matrices.row_stride),
+       cuuint64_t(broadcast ? matrices.row_stride * matrices.rows : matrices.batch_stride)},
       {cuuint32_t(box_bytes / bytes), cuuint32_t(box_rows), 1}, swizzle, promotion);
 }
 

@@ -72,8 +72,8 @@ struct Combine {
     EpilogueParams const& epilogue = params.epilogue;
     bool const exists = Kernel::kSwapped ? row < epilogue.n && column < epilogue.m  //
                                          : row < epilogue.m && column < epilogue.n;
-    int const each = (parts.count + params.shares - 1) / params.shares, begin = share * each;
-    int const end = exists ? min(parts.count, begin + each) : begin;
+    int const parts_per_share = (parts.count + params.shares - 1) / params.shares, begin = share * parts_per_share;
+    int const end = exists ? min(parts.count, begin + parts_per_share) : begin;
     float4 const* const from = parts.sums + int64_t(tile) * Sums::kCount + place;
     int64_t const step = int64_t(parts.tiles()) * Sums::kCount;
     if constexpr (Kernel::kPdl) {
@@ -82,17 +82,17 @@ struct Combine {
     }
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int first = begin; first < end; first += kAtOnce) {
-      float4 more[kAtOnce];
+      float4 addends[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if (first + i < end) {
-          more[i] = __ldcg(from + (first + i) * step);
+          addends[i] = __ldcg(from + (first + i) * step);
         }
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if (first + i < end) {
-          add(sum, more[i]);
+          add(sum, addends[i]);
         }
       }
     }
@@ -102,8 +102,8 @@ struct Combine {
       if (share != 0) {
         return;
       }
-      for (int other = 1; other < params.shares; ++other) {
-        add(sum, shared[warp + other][lane]);
+      for (int source = 1; source < params.shares; ++source) {
+        add(sum, shared[warp + source][lane]);
       }
     }
     float const values[4] = {sum.x, sum.y, sum.z, sum.w};
@@ -116,8 +116,8 @@ struct Combine {
   }
 
  private:
-  static __device__ __forceinline__ void add(float4& sum, float4 const& more) {
-    sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+  static __device__ __forceinline__ void add(float4& sum, float4 const& addend) {
+    sum.x += addend.x, sum.y += addend.y, sum.z += addend.z, sum.w += addend.w;
   }
 };
 

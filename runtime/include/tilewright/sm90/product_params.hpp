@@ -19,10 +19,10 @@ constexpr uint64_t kPolicyNormal = 0x1000000000000000, kPolicyEvictFirst = 0x12F
 // six when tensor maps lay between them.
 struct ProductParams {
   ClusterShape cluster;
-  int k_each, k_more;             // k tiles of a split; the first `k_more` splits have one more
-  bool epilogue_through_smem;     // sums go through the stages' memory, or through the workspace (parts.hpp)
-  bool broadcast_a, broadcast_b;  // one matrix serves every batch
-  bool c_by_tma, broadcast_c;     // TMA loads C, which has D's type, into D's buffers; one matrix of C
+  int k_tiles_per_split, larger_splits;  // k tiles of a split; the first `larger_splits` splits have one more
+  bool epilogue_through_smem;            // sums go through the stages' memory, or through the workspace (parts.hpp)
+  bool broadcast_a, broadcast_b;         // one matrix serves every batch
+  bool c_by_tma, broadcast_c;            // TMA loads C, which has D's type, into D's buffers; one matrix of C
   Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
   EpilogueParams epilogue;
@@ -33,14 +33,16 @@ struct ProductParams {
     cluster = shape;
     slices_a = Slices::of(tile_m, shape.n);
     slices_b = Slices::of(tile_n, shape.m);
-    k_each = k_tiles / shape.splits;
-    k_more = k_tiles % shape.splits;
+    k_tiles_per_split = k_tiles / shape.splits;
+    larger_splits = k_tiles % shape.splits;
   }
 
   // The k tiles of a split.
-  __device__ __forceinline__ int k_tiles(int split) const { return k_each + (split < k_more ? 1 : 0); }
+  __device__ __forceinline__ int k_tiles(int split) const {
+    return k_tiles_per_split + (split < larger_splits ? 1 : 0);
+  }
   __device__ __forceinline__ int first_k_tile(int split) const {
-    return split * k_each + (k_more < split ? k_more : split);
+    return split * k_tiles_per_split + (larger_splits < split ? larger_splits : split);
   }
 };
 

@@ -187,9 +187,10 @@ struct Subtile {
       if constexpr (kSwapped) {
         // Neighbours in D lie in lanes that are 4 apart. The even lane of such two takes the pairs of D's row 2t, the
         // odd lane those of row 2t + 1.
-        uint32_t const own = ElementD::pack(v[0], v[1]) | ElementD::pack(v[2], v[3]) << 16;
-        uint32_t const other = __shfl_xor_sync(~0u, own, 4);
-        uint32_t const pairs = group % 2 == 0 ? __byte_perm(own, other, 0x6240) : __byte_perm(other, own, 0x7351);
+        uint32_t const own_pair = ElementD::pack(v[0], v[1]) | ElementD::pack(v[2], v[3]) << 16;
+        uint32_t const peer_pair = __shfl_xor_sync(~0u, own_pair, 4);
+        uint32_t const pairs =
+            group % 2 == 0 ? __byte_perm(own_pair, peer_pair, 0x6240) : __byte_perm(peer_pair, own_pair, 0x7351);
         int const row = column_group * 8 + t * 2 + group % 2, byte = group / 2 * 2;
         store_short(box + place(row, warp) + byte, pairs & 0xFFFF);
         store_short(box + place(row, warp) + byte + 8, pairs >> 16);

@@ -7,14 +7,14 @@
 
 namespace tilewright::sm90 {
 
-// Thread t of quad g of a warp holds, of the warp's 16 rows of A, in a[0] (row g, k = 2t and 2t+1),
-// a[1] (row g+8, the same k), a[2] (row g, k = 2t+8 and 2t+9), a[3] (row g+8, as a[2]); of D, in d[4j] and
-// d[4j+1] (row g, columns 8j+2t and 8j+2t+1), in d[4j+2] and d[4j+3] (row g+8, the same columns). Where `sum` is 0,
-// what D held does not count.
+// Of a warp's 16 rows of A, thread t of quad g holds a[0] (row g, k = 2t and 2t+1), a[1] (row g+8, the same k), a[2]
+// (row g, k = 2t+8 and 2t+9) and a[3] (row g+8, the same k as a[2]). Of D, it holds d[4j] and d[4j+1] (row g, columns
+// 8j+2t and 8j+2t+1), and d[4j+2] and d[4j+3] (row g+8, the same columns). If `sum` is 0, D is overwritten instead of
+// added to.
 template <class Type, int N>
 struct WgmmaRegisters;
 
-// The accumulators as operands of the assembly, eight at a time.
+// Eight accumulators as operands of the assembly.
 #define TILEWRIGHT_D8(i)                                                                                      \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])

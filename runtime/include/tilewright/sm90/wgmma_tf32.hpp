@@ -32,7 +32,7 @@ struct WgmmaTf32;
 #define TILEWRIGHT_TEXT_128 \
   TILEWRIGHT_TEXT_96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// The numbers are those of the operands that follow the N/2 accumulators.
+// A0 to A3 and B: the numbers of the assembly's operands that follow the N/2 accumulators.
 #define TILEWRIGHT_WGMMA(N, A0, A1, A2, A3, B)                                                                  \
   template <>                                                                                                   \
   struct WgmmaTf32<N> {                                                                                         \
@@ -75,9 +75,9 @@ TILEWRIGHT_WGMMA(128, 64, 65, 66, 67, 68)
 
 }  // namespace detail
 
-// Of a warp's 16 rows of A, thread t of quad g holds in a[0] (row g, k = t), a[1] (row g+8, k = t), a[2] (row g,
-// k = t+4), a[3] (row g+8, k = t+4): F32, of which the tensor core reads sign, exponent and the upper 10 bits of the
-// mantissa, as it does of B. D lies as `wgmma` says. `b` describes N rows of shared memory.
+// Multiplies and adds. Of a warp's 16 rows of A, thread t of quad g holds a[0] (row g, k = t), a[1] (row g+8, k = t),
+// a[2] (row g, k = t+4) and a[3] (row g+8, k = t+4), in F32. The tensor core reads sign, exponent and the upper 10 bits
+// of the mantissa of A and B. The layout of D is that of `wgmma`. `b` is the descriptor of N rows in shared memory.
 template <int N>
 __device__ __forceinline__ void wgmma_tf32(float (&d)[N / 2], uint32_t const (&a)[4], uint64_t b) {
   detail::WgmmaTf32<N>::run(d, a, b);

@@ -1,8 +1,8 @@
 // What a generated `transpose_fp8` kernel includes: out[column, row] = x[row, column], of bytes.
 //
-// A thread block takes 128 rows and 128 columns through shared memory. A thread loads 16 columns of four rows, turns
-// them in its registers into words of four rows of a column, and stores 16 rows of a column: both ways 128 bytes are
-// moved side by side, and no two lanes of a warp meet in a bank.
+// A thread block transposes 128 rows and 128 columns through shared memory. A thread loads 16 columns of four rows,
+// transposes them in registers into words of four rows of a column, and stores 16 rows of a column. Loads and stores
+// access 128 contiguous bytes, without bank conflicts in shared memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -75,7 +75,7 @@ struct Kernel {
     }
     Part const part = params.group_rows != nullptr ? part_of(params, first_row) : whole(params, matrix);
     if (first_row >= part.end) {
-      return;  // rows of no group
+      return;  // these rows belong to no group
     }
     char const* const x = params.x + matrix * params.batch_step;
     bool const wide = aligned(reinterpret_cast<uintptr_t>(x), params.row_step);
@@ -135,7 +135,7 @@ struct Kernel {
     int const lane = threadIdx.x % 32;
     int before = 0;  // rows of the groups before the 32 that the warp looks at
     for (int base = 0; base < params.groups; base += 32) {
-      // Sizes may add up to more than there is, and than an int holds: no sum goes beyond the rows that are left.
+      // Sizes may add up to more than the matrix has, and to more than an int holds. They are clamped to the rows left.
       uint32_t const left = params.rows - before;
       uint32_t end = base + lane < params.groups ? max(params.group_rows[base + lane], 0) : 0;
       end = min(end, left);
@@ -144,10 +144,11 @@ struct Kernel {
         uint32_t const more = __shfl_up_sync(~0u, end, step);
         end = lane >= step ? min(end + more, left) : end;
       }
-      unsigned const behind = __ballot_sync(~0u, before + static_cast<int>(end) > row);
-      if (behind != 0) {
-        int const found = __ffs(behind) - 1, last = before + __shfl_sync(~0u, end, found);
-        int const first = __shfl_sync(~0u, end, found > 0 ? found - 1 : 0), begin = before + (found > 0 ? first : 0);
+      unsigned const later_groups = __ballot_sync(~0u, before + static_cast<int>(end) > row);
+      if (later_groups != 0) {
+        int const group_lane = __ffs(later_groups) - 1, last = before + __shfl_sync(~0u, end, group_lane);
+        int const first = __shfl_sync(~0u, end, group_lane > 0 ? group_lane - 1 : 0),
+                  begin = before + (group_lane > 0 ? first : 0);
         return {params.out + int64_t(begin) * params.columns, last - begin, begin, last};
       }
       before += __shfl_sync(~0u, end, 31);
@@ -189,7 +190,7 @@ struct Kernel {
     }
   }
 
-  // Bytes of four rows: a word of each of four columns.
+  // Transposes four words, each four bytes of a row, to four words, each four rows of a column.
   static __device__ __forceinline__ void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t (&columns)[4]) {
     uint32_t const low_ab = __byte_perm(a, b, 0x5140), low_cd = __byte_perm(c, d, 0x5140);
     uint32_t const high_ab = __byte_perm(a, b, 0x7362), high_cd = __byte_perm(c, d, 0x7362);
