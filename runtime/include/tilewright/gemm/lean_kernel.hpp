@@ -183,7 +183,7 @@ struct Kernel {
     }
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
       int const k_tiles =
-          kThroughSmem ? params.k_tiles(split_of(params, params.parts.of(index), place)) : params.k_each;
+          kThroughSmem ? params.k_tiles(split_of(params, params.parts.of(index), place)) : params.k_tiles_per_split;
       if (kPingpong && tile++ % 2 != warpgroup) {
         mainloop.at.skip(k_tiles);
         continue;

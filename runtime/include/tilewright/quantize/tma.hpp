@@ -1,5 +1,5 @@
-// The producer-consumer kernel: one warp keeps a ring of stages in shared memory full by bulk copies; the others
-// quantise from there. What is in flight costs no registers.
+// The producer-consumer kernel: the producer warp keeps a ring of stages in shared memory full by bulk copies, and the
+// consumer warps quantise from there. Data in flight takes no registers.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct TmaKernel {
   static constexpr int kRowBytes = 32 * kThreadBytes;
   static constexpr int kSlotBytes = kRows * kRowBytes;  // of a warp
   static constexpr int kStageBytes = kWarps * kSlotBytes;
-  static constexpr int kBarriersAt = kStages * kStageBytes;
-  static constexpr int kTableAt = (kBarriersAt + kStages * (kWarps + 1) * 8 + 15) / 16 * 16;
-  static constexpr int kSharedBytes = kTableAt + Format::kSharedBytes;
-  static constexpr __host__ __device__ int least(int x, int y) { return x < y ? x : y; }
-  static constexpr int kMinBlocks = least(228 * 1024 / (kSharedBytes + 1024), 1024 / kConsumers);
+  static constexpr int kBarrierOffset = kStages * kStageBytes;
+  static constexpr int kTableOffset = (kBarrierOffset + kStages * (kWarps + 1) * 8 + 15) / 16 * 16;
+  static constexpr int kSharedBytes = kTableOffset + Format::kSharedBytes;
+  static constexpr __host__ __device__ int min_of(int x, int y) { return x < y ? x : y; }
+  static constexpr int kMinBlocks = min_of(228 * 1024 / (kSharedBytes + 1024), 1024 / kConsumers);
   static_assert(kWarps % 8 == 0, "the producer's lanes take a row each");
   static_assert(kMinBlocks >= 1, "the stages exceed the shared memory");
 
@@ -62,9 +62,9 @@ struct TmaKernel {
       ptx::allow_next_kernel();
     }
     if (warp == kWarps) {
-      produce(params, shared, lane);
+      load_stages(params, shared, lane);
     } else {
-      run_with_scales<Format>(*this, params, memory, memory + kTableAt);
+      run_with_scales<Format>(*this, params, memory, memory + kTableOffset);
     }
   }
 
@@ -72,7 +72,7 @@ struct TmaKernel {
   template <class Scales>
   __device__ __forceinline__ void run(Params const& params, Scales scales, char* memory) const {
     scales.template prepare<kConsumers>(params);  // while the first stages are on their way
-    consume(params, scales, sm90::shared_address(memory), warp_number(), threadIdx.x % 32);
+    quantize_stages(params, scales, sm90::shared_address(memory), warp_number(), threadIdx.x % 32);
   }
 
  private:
@@ -83,12 +83,12 @@ struct TmaKernel {
     return shared + stage * kStageBytes + warp * kSlotBytes;
   }
   static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage, int warp) {
-    return shared + kBarriersAt + (stage * (kWarps + 1) + warp) * 8;
+    return shared + kBarrierOffset + (stage * (kWarps + 1) + warp) * 8;
   }
   static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return full(shared, stage, kWarps); }
 
   // A lane takes one row of one warp's slot at a time.
-  static __device__ __forceinline__ void produce(Params const& params, uint32_t shared, int lane) {
+  static __device__ __forceinline__ void load_stages(Params const& params, uint32_t shared, int lane) {
     namespace ptx = sm90;
     Task<kWarps> task(params, blockIdx.x);
     int stage = 0;
@@ -104,7 +104,7 @@ struct TmaKernel {
         for (int first = 0; first < kWarps * kRows; first += 32) {
           int const warp = (first + lane) / kRows, i = lane % kRows;
           Quad const quad(params, task.group, task.quad(params, warp));
-          int const count = quad.counts(i) && left > 0 ? least(left, 32 * kCount) : 0;
+          int const count = quad.counts(i) && left > 0 ? min_of(left, 32 * kCount) : 0;
           int const bytes = count * Elements<Type>::kBytes;
           int total = bytes + __shfl_xor_sync(~0u, bytes, 1);
           total += __shfl_xor_sync(~0u, total, 2);
@@ -128,8 +128,8 @@ struct TmaKernel {
   }
 
   template <class Scales>
-  static __device__ __forceinline__ void consume(Params const& params, Scales const& scales, uint32_t shared, int warp,
-                                                 int lane) {
+  static __device__ __forceinline__ void quantize_stages(Params const& params, Scales const& scales, uint32_t shared,
+                                                         int warp, int lane) {
     namespace ptx = sm90;
     // The 32 bytes of neighbours would conflict in the same banks, so every other four threads read their halves in the
     // reverse order.
