@@ -29,7 +29,7 @@ REPLACED = (
     "tilewright/sm90/ptx.hpp",
     "tilewright/sm90/wgmma.hpp",
 )
-SATURATE = 'asm("mul.sat.f32 %0, %1, %2;" : "=f"(found) : "f"(product), "f"(kUnit));'
+SATURATE = 'asm("mul.sat.f32 %0, %1, %2;" : "=f"(result) : "f"(product), "f"(kUnit));'
 
 # PTX ISA 9.0, "Shared memory descriptor" and "Instruction descriptor": first bit, bits, value.
 Fields = dict[str, tuple[int, int, int]]
@@ -92,7 +92,7 @@ CASES = (
 def program() -> Path:
     text = (INCLUDE / "tilewright/mqa_logits/reduction.hpp").read_text()
     assert text.count(SATURATE) == 1
-    saturated = text.replace(SATURATE, "found = std::min(std::max(product * kUnit, 0.0f), 1.0f);")
+    saturated = text.replace(SATURATE, "result = std::min(std::max(product * kUnit, 0.0f), 1.0f);")
     return compiled(
         "mqa_tcgen05",
         [HERE / "mqa_tcgen05.cc"],

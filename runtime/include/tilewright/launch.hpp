@@ -107,9 +107,9 @@ inline cudaError_t current_context(Context& context, cudaStream_t stream) {
 struct Occupancy {
   static constexpr int kUnknown = -1;
 
-  int sms = 0;             // 0 if the driver does not say; then the numbers of bytes are 0, too
+  int sms = 0;             // 0 if the driver does not report it; then the numbers of bytes are 0, too
   int shared_bytes = 0;    // shared memory of an SM
-  int reserved_bytes = 0;  // of which each thread block takes so much beside its own
+  int reserved_bytes = 0;  // of it, taken by each thread block in addition to what the thread block uses
   int most_bytes = 0;      // the most that a thread block may use
   // Clusters of 1 to 8 thread blocks, each on an SM of its own, that run at once. 0: no such cluster ever runs.
   std::array<int, kPortableCluster> clusters = {kUnknown, kUnknown, kUnknown, kUnknown,
@@ -222,11 +222,11 @@ inline cudaError_t clusters_at_once(Context const& context, void const* entry, L
 
 // The dynamic shared memory to ask for so that no SM gets more thread blocks of a grid than an even spread gives it.
 //
-// With programmatic launch a grid's thread blocks start while the previous kernel still holds SMs. Those that are
-// free first get two or three each, as many as fit, which then share that SM to their end while others stay idle:
-// on an H200, NVFP4 products of one wave took 1.4 to 1.6 times as long after a quantising kernel as by themselves.
-// A thread block that asks for more than its share of an SM's shared memory waits for another SM instead.
-// It was measured for clusters of 1, 2, 4 and 8.
+// With programmatic launch, thread blocks of a grid start while the previous kernel still holds SMs. The SMs that are
+// free first get as many thread blocks as fit, two or three. These share the SM to their end while other SMs stay idle:
+// on an H200, NVFP4 products of one wave took 1.4 to 1.6 times as long after a quantising kernel as alone. A thread
+// block that asks for more than its share of an SM's shared memory waits for another SM instead. This was measured for
+// clusters of 1, 2, 4 and 8.
 inline int spread_bytes(LaunchShape const& shape, Occupancy const& occupancy) {
   unsigned const size = shape.cluster.x * shape.cluster.y * shape.cluster.z;
   bool const measured = size <= kPortableCluster && (size & (size - 1)) == 0;

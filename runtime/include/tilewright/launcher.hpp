@@ -1,4 +1,4 @@
-// What a module's table exports, whatever its family: functions on a family's argument struct. The struct's header
+// The functions that a module's table of any family exports. They take a family's argument struct. The struct's header
 // (`tilewright/<family>/args.h`) and the code that fills it are written from the family's declaration.
 //
 //   abi_version() -> int,  kernels() -> names,  attributes(name) -> map

@@ -1,5 +1,5 @@
-// What a kernel takes at run time and tuning chooses; compiling decides the rest. A kernel ignores what
-// it has no use for.
+// The run-time parameters of a kernel, which tuning chooses; the others are compile-time parameters. A kernel ignores
+// fields that it does not need.
 #ifndef TILEWRIGHT_TACTIC_H_
 #define TILEWRIGHT_TACTIC_H_
 

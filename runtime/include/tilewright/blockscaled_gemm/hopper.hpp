@@ -1,5 +1,5 @@
-// What a generated `blockscaled_gemm` kernel for sm_90a includes: the kernel (ours: see sm90/kernel.hpp), and
-// what turns it into a `tilewright_kernel`.
+// The header of generated `blockscaled_gemm` kernels for sm_90a: the kernel, which is our own (sm90/kernel.hpp), and
+// its adapter to `tilewright_kernel`.
 #pragma once
 
 #include "tilewright/adapter.hpp"
@@ -9,7 +9,8 @@
 
 namespace tilewright::blockscaled_gemm {
 
-// What a launch checks and sets up. A split k is reduced through distributed shared memory: there is no workspace.
+// Checks problems and makes the parameters of a launch. Split-k reduces through distributed shared memory, so there is
+// no workspace.
 template <class Kernel>
 struct HopperMaker {
   using Args = tilewright_blockscaled_gemm_args;

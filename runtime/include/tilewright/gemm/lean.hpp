@@ -1,4 +1,4 @@
-// What a generated lean `gemm` kernel for sm_90a includes: the kernel, and its facts for the host.
+// The header of generated lean `gemm` kernels for sm_90a: the kernel, and its facts for the host.
 #pragma once
 
 #include "tilewright/descriptor.hpp"

@@ -57,8 +57,8 @@ using sm90::ceil_div;
 
 namespace {  // so that g++ inlines functions that are called once
 
-// What a launch checks and sets up. A split k is reduced through the shared memory of a cluster, or through a
-// workspace.
+// Checks problems and makes the parameters of a launch. Split-k reduces through the shared memory of a cluster, or
+// through a workspace.
 class Maker {
  public:
   Maker(Facts const& facts, Args const& args)

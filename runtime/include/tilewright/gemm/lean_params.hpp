@@ -1,6 +1,6 @@
-// What a lean `gemm` kernel and its host share. A unit is compiled without the host's code, which would take g++ longer
-// than all else of the unit: a module's table has that code once, for all units (lean_host.hpp). A unit does not read
-// that code's headers either (launch.hpp and the standard library's): four passes over them take 0.13 s of a unit's 1.5
+// The types that lean `gemm` kernels and their host code share. A module's table has the host code once, for all units
+// (lean_host.hpp), because g++ would take longer for it than for the rest of a unit. Nor does a unit include the
+// headers of the host code (launch.hpp and the standard library): reading them four times takes 0.13 s of a unit's 1.5
 // s.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a generated sm_90a `gemm` kernel includes: just the CUTLASS headers that its collectives
-// need (cutlass/gemm/collective/collective_builder.hpp would pull in every architecture's), and
-// what turns a problem into CUTLASS's arguments.
+// The header of generated CUTLASS `gemm` kernels for sm_90a. It includes only the CUTLASS headers that their
+// collectives need (cutlass/gemm/collective/collective_builder.hpp would include those of all architectures), and
+// converts a problem to CUTLASS's arguments.
 #pragma once
 
 #include "tilewright/tensor_map.hpp"  // before the rest of CUTLASS

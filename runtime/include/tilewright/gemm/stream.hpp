@@ -1,5 +1,4 @@
-// What a generated `gemm` kernel of few rows for sm_90a includes: the kernel, and what turns it into a
-// `tilewright_kernel`.
+// The header of generated `gemm` kernels of few rows for sm_90a: the kernel, and its adapter to `tilewright_kernel`.
 #pragma once
 
 #include "tilewright/adapter.hpp"
@@ -10,7 +9,7 @@
 
 namespace tilewright::gemm::stream {
 
-// What a launch checks and sets up.
+// Checks problems and makes the parameters of a launch.
 template <class Traits>
 struct Maker {
   using Args = tilewright_gemm_args;

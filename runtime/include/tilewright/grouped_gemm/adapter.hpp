@@ -1,4 +1,4 @@
-// What a generated `grouped_gemm` kernel for sm_90a includes: the kernel, and what turns it into a `tilewright_kernel`.
+// The header of generated `grouped_gemm` kernels for sm_90a: the kernel, and its adapter to `tilewright_kernel`.
 #pragma once
 
 #include "tilewright/grouped_gemm/args.h"
@@ -32,7 +32,7 @@ __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const
   }
 }
 
-// What a launch checks and sets up.
+// Checks problems and makes the parameters of a launch.
 template <class Traits>
 struct Maker {
   using Args = tilewright_grouped_gemm_args;

@@ -1,4 +1,4 @@
-// What a generated `hc_prenorm` kernel includes: the kernel, and what turns it into a `tilewright_kernel`.
+// The header of generated `hc_prenorm` kernels: the kernel, and its adapter to `tilewright_kernel`.
 #pragma once
 
 #include "tilewright/adapter.hpp"
@@ -9,7 +9,7 @@
 
 namespace tilewright::hc_prenorm {
 
-// How a kernel is launched, and after it the one that adds up what it left of tiles that blocks share.
+// Launches a kernel, and after it the kernel that adds up the sums of tiles that several CTAs share.
 template <class Traits>
 struct Host {
   using Args = tilewright_hc_prenorm_args;
@@ -53,7 +53,7 @@ struct Host {
   }
 
  private:
-  struct AddingUp {};  // has a memory of its own of what contexts allow
+  struct AddingUp {};  // the key of this kernel's own list of contexts in `allow`
 
   static constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
   static int64_t blocks(Args const& args) { return ceil_div(args.k, kBlockK); }

@@ -39,8 +39,8 @@ struct Exponents {
   }
 };
 
-// Thread t of a quad has a quarter of the elements of keys g and g + 8: from HeadDim / 4 * t on. Four of a row in each
-// step of 16 along k, for which the elements of queries are put into the same order.
+// Thread t of a quad decodes a quarter of the elements of keys g and g + 8, starting at element HeadDim / 4 * t. A step
+// of 16 along k uses four of them per row. The elements of queries are permuted to the same order.
 template <int HeadDim>
 struct Decoded {
   static_assert(HeadDim == 64 || HeadDim == 128);

@@ -22,10 +22,10 @@ template <class Work, class Product, int Heads, int Queries, int Stages, int War
 using WarpgroupLoader = Loader<Work, Product, Reduction<Heads, Queries, Product::kBounded>, kTile, Stages, Warpgroups,
                                Work::kPaged ? 2 : 1, Work::kPaged ? 2 : 3, Element>;
 
-// `Pieces`: the columns of a tile are divided into so many pieces with wgmmas of their own, so that one piece is
-// reduced while the tensor core works at the next. `Run`: how many tiles in a row a warpgroup overlaps: each begins,
-// piece by piece, while the previous one is reduced. Without it, all warpgroups come to wait for the tensor core, and
-// to reduce, at the same time.
+// `Pieces`: the number of pieces into which a tile's columns are divided. Each piece has its own wgmmas, so that a
+// warpgroup reduces one piece while the tensor core computes the next. `Run`: the number of consecutive tiles that a
+// warpgroup overlaps. It starts the pieces of a tile while it reduces those of the previous tile. Without this, all
+// warpgroups would wait for the tensor core at the same time, and reduce at the same time.
 template <class Work_, template <int> class Products, int Heads, int HeadDim, int Queries, int Pieces, int Run,
           int Stages, int Warpgroups, class Element, bool kPdl>
 struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages, Warpgroups, Element> {
@@ -204,9 +204,9 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
       }
     }
 
-    // Unrolled: a loop that reads products while those of the next tile are at work is more than ptxas follows (13.0,
-    // C7514: it would wait for each wgmma). A function of its own: of a loop's variables, which wgmma does not read
-    // first, the compiler would keep what they held before.
+    // Unrolled, because ptxas does not analyse a loop that reads products while wgmma computes those of the next tile
+    // (13.0, warning C7514: it would wait for each wgmma). A separate function, because the compiler would preserve the
+    // previous values of a loop's variables, which wgmma overwrites.
     template <int Tiles>
     __device__ __forceinline__ void row(Item const& item) {
       Accumulators products[Pieces];
@@ -259,7 +259,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
       return tile;
     }
 
-    // Reduces a piece while the tensor core works at the next ones, and begins the same piece of the next tile.
+    // Reduces a piece while the tensor core computes the following ones, then starts the same piece of the next tile.
     template <int Piece, bool kNext>
     __device__ __forceinline__ void reduce(Tile const& next, typename Product::Keys& keys,
                                            typename Product::Keys const& next_keys, Accumulators (&products)[Pieces],
@@ -294,7 +294,7 @@ struct Kernel : WarpgroupLoader<Work_, Products<HeadDim>, Heads, Queries, Stages
       reduction.finish(own);
 #pragma unroll
       for (int s = 0; s < Reduce::kSets; ++s) {
-        sm90::hold(own[s]);  // else the compiler would reduce within the branches below, one row after the other
+        sm90::hold(own[s]);  // otherwise the compiler would reduce within the branches below, one row after the other
       }
       int const first = Reduce::row(threadIdx.x % 4);
 #pragma unroll

@@ -1,5 +1,5 @@
-// What every generated `mqa_logits` kernel includes beside its own algorithm (`kernel.hpp`, `tensor_kernel.hpp` or
-// `schedule.hpp`): what turns one into a `tilewright_kernel`.
+// The adapter of `mqa_logits` kernels to `tilewright_kernel`. A generated kernel includes it, and the header of its
+// algorithm: `kernel.hpp`, `tensor_kernel.hpp` or `schedule.hpp`.
 #pragma once
 
 #include "tilewright/adapter.hpp"

@@ -14,9 +14,9 @@ namespace tilewright::mqa_logits::tcgen05 {
 
 constexpr int kLanes = 128, kMostColumns = 512;
 
-// "Shared memory descriptor", of rows of `RowBytes` as TMA's swizzle of as many bytes lays them out, k contiguous;
-// without a swizzle (16 bytes): of 8 rows next to each other. Addresses and distances count in units of 16 bytes, in
-// 14 bits; those along k do not count where a row is one swizzle wide.
+// "Shared memory descriptor" of rows of `RowBytes` bytes, k contiguous, laid out by TMA's swizzle of the same width.
+// Rows of 16 bytes have no swizzle; 8 of them are contiguous. Addresses and strides are in units of 16 bytes, in 14
+// bits. The stride along k is ignored, because a row is as wide as the swizzle.
 template <int RowBytes>
 __host__ __device__ constexpr uint64_t shared_descriptor(uint32_t address) {
   static_assert(RowBytes == 128 || RowBytes == 64 || RowBytes == 32 || RowBytes == 16);

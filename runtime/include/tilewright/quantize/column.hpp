@@ -18,7 +18,7 @@ struct ColumnKernel {
   static constexpr int kSide = Block::kSide, kCount = Block::kCount, kLanes = Block::kLanes, kParts = Block::kParts;
   static constexpr int kThreads = kThreads_;
   static constexpr int kMinBlocks = (Elements<Type>::kBytes == 4 ? 512 : 768) / kThreads;
-  static constexpr int kSharedBytes = 2 * kSide * 4;  // of each column its amax, and what elements are multiplied by
+  static constexpr int kSharedBytes = 2 * kSide * 4;  // the amax and the factor of each column
   static_assert(kThreads >= kSide && 32 % kLanes == 0);
 
   static bool can_implement(Args const& args) {

@@ -21,7 +21,8 @@ __device__ __forceinline__ uint32_t round_pair(F16, float low, float high) {
   return pair;
 }
 
-// kMantissa: of the elements. kSide rows share a scale (of FP8 in blocks of 128x128 and 128x1), else one.
+// A stored format. kMantissa: bits of the elements' mantissa. kSide: rows that share a scale, which is 128 for FP8 in
+// blocks of 128x128 and 128x1, otherwise 1.
 template <int kBits_, int kMantissa, int kBlock_, bool kByteScales_, int kSide_ = 1>
 struct Stored {
   static constexpr int kBits = kBits_, kBlock = kBlock_, kSide = kSide_;
@@ -135,7 +136,7 @@ struct DequantizeKernel {
       constexpr int kPerWord = 32 / Format::kBits;
       uint32_t const code = words[i / kPerWord] >> (i % kPerWord * Format::kBits) & ((1 << Format::kBits) - 1);
       float const own = Format::kBlock > 1 ? scale : Format::scale(params, group, row, column + i);
-      values[i] = multiply(Format::element(code), own);  // exact but for scales of 24 bits
+      values[i] = multiply(Format::element(code), own);  // exact, except with scales that are floats
       if (Format::kGlobal && params.global_scale != nullptr) {
         values[i] = divide(values[i], global);
       }

@@ -46,7 +46,7 @@ struct Params {
 constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 constexpr int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
 
-// What a thread block computes at a time: `kWarps` quads of rows of a group, and a stretch of columns.
+// A thread block's unit of work: `kWarps` quads of rows of a group, and a stretch of columns.
 template <int kWarps>
 struct Task {
   int row_task, column_task, group;
@@ -222,9 +222,10 @@ inline void set_params(tilewright_quantize_args const& args, Params& params, int
   params.column_tasks = static_cast<int>(ceil_div(int64_t(params.padded_columns) * block, stretch));
 }
 
-// Lets a task be several chunks long where there are many tasks: what is worked out once a task then costs less.
+// If there are many tasks, merges them into tasks of several chunks, so that the work per task is done less often.
 inline void lengthen_tasks(tilewright_quantize_args const& args, Params& params) {
-  constexpr int kMost = 8, kTasks = 12;  // of an SM, at least (measured: fewer leave SMs idle at the end)
+  constexpr int kMost = 8,
+                kTasks = 12;  // chunks of a task at most; tasks of an SM at least (measured: fewer leave SMs idle)
   int64_t const rows = params.total_row_tasks, tasks = rows * params.column_tasks;
   params.chunks = 1;
   while (params.chunks < kMost && params.chunks * 2 <= params.column_tasks &&
@@ -236,7 +237,8 @@ inline void lengthen_tasks(tilewright_quantize_args const& args, Params& params)
   params.column_tasks = across;
 }
 
-// The grid: as many thread blocks as there are tasks, or as the tactic says; and the steps that go with it.
+// Sets the steps by which thread blocks advance. Returns the size of the grid: one thread block per task, or fewer if
+// the tactic limits them.
 inline unsigned set_grid(tilewright_quantize_args const& args, Params& params) {
   int64_t const tasks = int64_t(params.total_row_tasks) * params.column_tasks;
   int64_t const most = args.tactic.blocks > 0 ? int64_t(args.tactic.blocks) * args.tactic.sm_count : int64_t(1) << 30;
@@ -249,7 +251,7 @@ inline unsigned set_grid(tilewright_quantize_args const& args, Params& params) {
 // Whether these kernels can compute a problem.
 inline bool takes(tilewright_quantize_args const& args, int x_bits, int data_bits, int data_bytes, bool byte_scales,
                   int block_rows = 1, int parts = 1) {
-  constexpr int kMost = 1 << 30;  // of m and k: what they are rounded up to, and a row's column, are ints too
+  constexpr int kMost = 1 << 30;  // of m and k: their rounded-up values and the columns of a row must fit an int, too
   bool const sizes = args.m > 0 && args.k > 0 && args.groups > 0 && args.m <= kMost && args.k <= kMost &&
                      args.k % 16 == 0 && (args.x_parts == 0 || args.x_parts == parts);
   bool const bytes = args.layout >= TILEWRIGHT_SCALES_128X4 && args.layout <= TILEWRIGHT_SCALES_LINEAR;

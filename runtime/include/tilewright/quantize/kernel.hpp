@@ -1,4 +1,4 @@
-// What a generated `quantize` kernel includes: the kernels, and what turns one into a `tilewright_kernel`.
+// The header of generated `quantize` kernels: all kernels, and their adapter to `tilewright_kernel`.
 #pragma once
 
 #include "tilewright/adapter.hpp"

@@ -9,7 +9,7 @@
 
 namespace tilewright::quantize {
 
-// `kConsumers` threads quantise; a stage holds what each of their warps takes at a time: a stretch of four rows.
+// `kConsumers` threads quantise. A stage holds, for each of their warps, a stretch of four rows.
 template <class Format, class Type, int kConsumers, int kStages, bool kPdl>
 struct TmaKernel {
   using Args = tilewright_quantize_args;
@@ -87,7 +87,7 @@ struct TmaKernel {
   }
   static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return full(shared, stage, kWarps); }
 
-  // A lane takes one row of one warp's slot at a time.
+  // The producer warp: each lane loads one row of one consumer warp's slot at a time.
   static __device__ __forceinline__ void load_stages(Params const& params, uint32_t shared, int lane) {
     namespace ptx = sm90;
     Task<kWarps> task(params, blockIdx.x);

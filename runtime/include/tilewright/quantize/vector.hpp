@@ -9,7 +9,7 @@
 
 namespace tilewright::quantize {
 
-// `Source` is what is quantised: of Plain or SiluMul.
+// `Source` computes the values to quantise: Plain or SiluMul.
 template <class Format, class Type, class Source, int kThreads_, bool kPdl>
 struct VectorKernel {
   using Args = tilewright_quantize_args;

@@ -1,4 +1,4 @@
-// Four bytes at a time: what takes one instruction, on the host too.
+// Operations on four bytes that take one instruction on the device. They compile for the host, too.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace tilewright::quantize {
 
-// Bits of x where the mask has ones, of y elsewhere. One instruction on the device, in assembly: for a constant mask
-// the compiler would emit several.
+// Bits of x where the mask has ones, and of y elsewhere. In assembly, because the compiler would emit several
+// instructions for a constant mask.
 TILEWRIGHT_BOTH uint32_t choose(uint32_t mask, uint32_t x, uint32_t y) {
 #ifdef __CUDA_ARCH__
   uint32_t result;

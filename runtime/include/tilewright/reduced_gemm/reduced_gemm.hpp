@@ -1,4 +1,4 @@
-// What a generated `reduced_gemm` kernel includes: the two kernels, and what turns them into one `tilewright_kernel`.
+// The header of generated `reduced_gemm` kernels: the two kernels, and their adapter to one `tilewright_kernel`.
 #pragma once
 
 #include "tilewright/reduced_gemm/args.h"

@@ -1,5 +1,5 @@
-// What a generated `scale_columns` kernel includes: FP32 scales [m, columns] become lines that TMA reads, each of one
-// column, or of the four exponents of a word, for all m rows and zeros up to a multiple of 4.
+// The header of generated `scale_columns` kernels, which convert FP32 scales [m, columns] to lines that TMA reads. A
+// line has one column, or words of the exponents of four columns, for all m rows. Zeros pad it to a multiple of 4 rows.
 //
 // A thread block converts 64 rows and 32 columns, so that a thread has eight loads in flight. Row-major scales go
 // through shared memory, so that both loads and stores are coalesced.

@@ -37,7 +37,7 @@ cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic
                     ClusterShape const& cluster, LaunchShape& shape, int& at_once) {
   shape.cluster = shape.preferred = dim3(cluster.size());
   shape.spread = true;
-  CUfunction function;  // before the driver can say how many clusters the SMs hold
+  CUfunction function;  // `allow` must run before the driver is asked how many clusters the SMs hold
   if (cudaError_t const error = allow<Kernel>(context, entry, shape, function); error != cudaSuccess) {
     return error;
   }
@@ -54,11 +54,11 @@ inline LaunchShape combining_shape(int64_t blocks, int threads, bool pdl) {
   return shape;
 }
 
-// What `Maker::make_params` knows of the launch.
+// The properties of a launch that `Maker::make_params` needs.
 struct Launching {
   ClusterShape cluster;
   int at_once;      // clusters that run at once
-  bool all;         // `at_once` is as many as the context's SMs hold
+  bool all;         // `at_once` is the number of clusters that the context's SMs hold
   void* workspace;  // of `workspace_bytes`
   cudaStream_t stream;
 };

@@ -1,4 +1,4 @@
-// What an epilogue does to each element of D:
+// The arithmetic of an epilogue for each element of D:
 //
 //   D = scale_result * activation(alpha * scale_a * scale_b * sum + bias + beta * C)
 //

@@ -22,7 +22,7 @@ namespace tilewright::sm90 {
 struct AddendBoxes {
   CUtensorMap const* map = nullptr;
   uint32_t barriers = 0;   // mbarriers, one for each of this epilogue's buffers
-  bool present = false;    // TMA loads C; else threads load it, or there is none
+  bool present = false;    // TMA loads C; otherwise threads load it, or there is no C
   bool broadcast = false;  // one matrix of C serves every batch
 };
 
@@ -377,7 +377,7 @@ struct Epilogue {
     }
   }
 
-  // The buffer after `buffer`. Of two buffers written as XOR, which takes fewer instructions than a comparison.
+  // The buffer after `buffer`. For two buffers this is an XOR, which takes fewer instructions than a comparison.
   static __device__ __forceinline__ int next_buffer(int buffer) {
     if constexpr (kBuffers <= 2) {
       return buffer ^ (kBuffers - 1);

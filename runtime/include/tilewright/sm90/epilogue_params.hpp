@@ -1,4 +1,4 @@
-// What a launch passes to an epilogue (epilogue.hpp).
+// The parameters of an epilogue (epilogue.hpp).
 #pragma once
 
 #include <cstdint>

@@ -124,7 +124,7 @@ struct Mainloop {
     issued();
   }
 
-  // Issues the wgmmas of a box, 128 bytes of k: four for each 64 rows. `sum`: add to `d`, else overwrite it.
+  // Issues the wgmmas of a box, 128 bytes of k: four for each 64 rows. `sum`: add to `d`, otherwise overwrite it.
   __device__ __forceinline__ void multiply(int box, bool sum, float (&d)[Rows][kCount]) {
     uint64_t const a = descriptor<kMnA>(Layout::a(shared, at.stage) + box * Layout::kBoxA + first_row * 128);
     uint64_t const b = descriptor<kMnB>(Layout::b(shared, at.stage) + box * Layout::kBoxB + first_column * 128);

@@ -1,4 +1,4 @@
-// Sets what a kernel's parameters say of the two operands that it loads.
+// Sets the parameters of a kernel that describe its two operands.
 #pragma once
 
 #include "tilewright/sm90/matrices.hpp"

@@ -1,4 +1,4 @@
-// What a launch passes to kernels that split k through a workspace (parts.hpp), and to the kernel that adds the parts
+// The parameters of kernels that split k through a workspace (parts.hpp), and of the kernel that adds the parts
 // up.
 #pragma once
 

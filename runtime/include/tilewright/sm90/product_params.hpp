@@ -1,4 +1,4 @@
-// What a launch passes to a kernel that multiplies stages of two operands (product.hpp).
+// The parameters of a kernel that multiplies stages of two operands (product.hpp).
 #pragma once
 
 #include <cuda.h>

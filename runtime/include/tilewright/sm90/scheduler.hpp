@@ -14,7 +14,7 @@ namespace tilewright::sm90 {
 struct Raster {
   int blocks;                     // of all matrices
   int across;                     // blocks in the direction of a band's width
-  bool down;                      // that direction is D's rows, else its columns
+  bool down;                      // that direction is D's rows, otherwise its columns
   bool many;                      // more than one matrix
   Divisor matrix, band;           // blocks of a matrix, and of a band
   Divisor swizzle, last_swizzle;  // width of a band, and of the last band

@@ -8,8 +8,8 @@
 
 namespace tilewright::sm90 {
 
-// The shared-memory descriptor of K-major rows of 128 bytes (64, 32) under the swizzle of so many, at `address`
-// (aligned to 8 rows, but for steps of 32 bytes along k): PTX ISA, "Matrix descriptor".
+// The shared-memory descriptor of K-major rows of 128, 64 or 32 bytes with the swizzle of the same width (PTX ISA,
+// "Matrix descriptor"). `address` is aligned to 8 rows, plus steps of 32 bytes along k.
 template <int RowBytes = 128>
 __device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
   static_assert(RowBytes == 128 || RowBytes == 64 || RowBytes == 32);
@@ -37,7 +37,7 @@ __device__ __forceinline__ uint64_t swizzled_descriptor_mn(uint32_t address) {
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Waits until at most `Pending` of the latest groups are still at work.
+// Waits until at most `Pending` of the latest groups are still in flight.
 template <int Pending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
@@ -62,7 +62,7 @@ __device__ __forceinline__ void hold(uint32_t (&registers)[Count]) {
 
 namespace detail {
 
-// 16-bit operands say whether they are transposed, that is MN-major; 8-bit ones cannot be.
+// The instruction has flags for transposed (MN-major) 16-bit operands. 8-bit operands are always K-major.
 template <int kBytes, bool kMnA, bool kMnB>
 struct Shape {
   static constexpr char kDepth[] = "k16", kEnd[] = {',', ' ', kMnA ? '1' : '0', ',', ' ', kMnB ? '1' : '0', 0};

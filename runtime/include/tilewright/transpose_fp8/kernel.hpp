@@ -1,4 +1,4 @@
-// What a generated `transpose_fp8` kernel includes: out[column, row] = x[row, column], of bytes.
+// The header of generated `transpose_fp8` kernels: out[column, row] = x[row, column], of bytes.
 //
 // A thread block transposes 128 rows and 128 columns through shared memory. A thread loads 16 columns of four rows,
 // transposes them in registers into words of four rows of a column, and stores 16 rows of a column. Loads and stores
