@@ -54,18 +54,18 @@ class KernelList {
 
   // Throws KeyError for a kernel that is not here, RuntimeError for one of another ABI.
   tilewright_kernel const& find(ffi::String const& name) const {
-    std::string_view const wanted(name.data(), name.size());
+    std::string_view const key(name.data(), name.size());
     KernelEntry const* entry =
-        std::find_if(begin_, end_, [wanted](KernelEntry const& candidate) { return wanted == candidate.name; });
+        std::find_if(begin_, end_, [key](KernelEntry const& candidate) { return key == candidate.name; });
     if (entry == end_) {
-      TVM_FFI_THROW(KeyError) << "module " << module_ << " has no kernel named " << wanted;
+      TVM_FFI_THROW(KeyError) << "module " << module_ << " has no kernel named " << key;
     }
     if (entry->kernel == nullptr) {
-      TVM_FFI_THROW(KeyError) << "kernel " << wanted << " of module " << module_ << " is not in this library";
+      TVM_FFI_THROW(KeyError) << "kernel " << key << " of module " << module_ << " is not in this library";
     }
     tilewright_kernel const& kernel = *entry->kernel;
     if (kernel.abi_version != TILEWRIGHT_ABI_VERSION || kernel.args_bytes != args_bytes_) {
-      TVM_FFI_THROW(RuntimeError) << "kernel " << wanted << " was compiled for ABI " << kernel.abi_version << " ("
+      TVM_FFI_THROW(RuntimeError) << "kernel " << key << " was compiled for ABI " << kernel.abi_version << " ("
                                   << kernel.args_bytes << " bytes of arguments), its table for ABI "
                                   << TILEWRIGHT_ABI_VERSION << " (" << args_bytes_ << " bytes): build it again";
     }

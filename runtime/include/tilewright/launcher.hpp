@@ -22,11 +22,11 @@
 
 namespace tilewright {
 
-// What a launcher finds wrong with a call's operands, which are counted from 0 in the launcher's order. The caller
+// The status of a call whose operands do not fit. Operands are counted from 0 in the launcher's order. The caller
 // raises its own error, or copies the operand.
 enum Status : int64_t {
-  kMisaligned = -100,  // - i: the address of operand i is not a multiple of what the kernel needs
-  kUnplanned = -200,   // - i: operand i has another layout than the launcher was made for
+  kMisaligned = -100,  // - i: the address of operand i is not as aligned as the kernel needs
+  kUnplanned = -200,   // - i: the layout of operand i is not the one that the launcher was made for
   kOverflow = -300,    // - i: number i is finite, but not as a float
   kAliased = -1000,    // - i - 64 * j: operand j is written, and overlaps operand i, or lies among its elements
 };
@@ -36,14 +36,14 @@ constexpr int64_t kMostOperands = 64;
 //
 //   (offset, alignment, written, twin, device, code, bits, lanes, code, bits, lanes, dimensions or -1, ...)
 //
-// `offset`: of its pointer in the struct. `twin`: the operand, one that is written, that it may be; or -1. There are
-// two types that it may have, as DLPack has them: its own, and uint8 where that may stand for it. After
-// the dimensions come the extent and the stride of each; after -1 a number of elements, of any shape, that lie in
-// order and without gaps. No numbers: the operand is left out.
+// `offset`: of its pointer in the struct. `twin`: the written operand with which it may be identical, or -1. It may
+// have either of two types, described as by DLPack: its own, and uint8 if that may stand for it. The dimensions are
+// followed by the extent and the stride of each. -1 is followed by a number of elements, which have any shape and are
+// contiguous in order. Without numbers, the operand is absent.
 class Operand {
  public:
-  explicit Operand(ffi::Array<int64_t> const& given) {
-    std::vector<int64_t> const numbers(given.begin(), given.end());
+  explicit Operand(ffi::Array<int64_t> const& description) {
+    std::vector<int64_t> const numbers(description.begin(), description.end());
     if (numbers.empty()) {
       return;
     }
@@ -75,8 +75,8 @@ class Operand {
     if (tensor == nullptr || !present_) {
       return tensor == nullptr && !present_;
     }
-    bool const there = tensor->device.device_type == TILEWRIGHT_DEVICE_TYPE && tensor->device.device_id == device_;
-    if (!there || !(same(tensor->dtype, types_[0]) || same(tensor->dtype, types_[1]))) {
+    bool const on_device = tensor->device.device_type == TILEWRIGHT_DEVICE_TYPE && tensor->device.device_id == device_;
+    if (!on_device || !(same(tensor->dtype, types_[0]) || same(tensor->dtype, types_[1]))) {
       return false;
     }
     if (dimensions_ < 0) {
@@ -86,7 +86,7 @@ class Operand {
       return false;
     }
     for (int i = 0; i < dimensions_; ++i) {
-      // The stride of an extent of 1 means nothing: frameworks write what they like there.
+      // The stride of an extent of 1 has no meaning; frameworks set it to anything.
       bool const alike =
           layout_[2 * i] == tensor->shape[i] && (tensor->shape[i] == 1 || layout_[2 * i + 1] == stride(*tensor, i));
       if (!alike) {
@@ -126,20 +126,20 @@ class Launcher {
     }
   }
 
-  int64_t operator()(ffi::PackedArgs const& given) const {
-    size_t const operands = operands_.size(), wanted = operands + numbers_.size() + 1;
-    if (size_t(given.size()) != wanted) {
-      TVM_FFI_THROW(TypeError) << "a launcher of " << kernel_->name << " takes " << wanted << " arguments, not "
-                               << given.size();
+  int64_t operator()(ffi::PackedArgs const& call) const {
+    size_t const operands = operands_.size(), expected = operands + numbers_.size() + 1;
+    if (size_t(call.size()) != expected) {
+      TVM_FFI_THROW(TypeError) << "a launcher of " << kernel_->name << " takes " << expected << " arguments, not "
+                               << call.size();
     }
     std::array<DLTensor const*, kMostOperands> tensors;
     for (size_t i = 0; i < operands; ++i) {
-      tensors[i] = tensor_or_null(given[i], "an operand");
+      tensors[i] = tensor_or_null(call[i], "an operand");
       if (!operands_[i].fits(tensors[i])) {
         return kUnplanned - int64_t(i);
       }
     }
-    // A struct of a few hundred bytes; its strictest members are of 8.
+    // The struct has a few hundred bytes, and its members need an alignment of at most 8.
     alignas(16) std::array<char, 1024> arguments;
     if (arguments_.size() > arguments.size()) {
       TVM_FFI_THROW(ValueError) << "arguments of " << arguments_.size() << " bytes";
@@ -164,7 +164,7 @@ class Launcher {
       return status;
     }
     for (size_t i = 0; i < numbers_.size(); ++i) {
-      double const wide = given[operands + i].cast<double>();
+      double const wide = call[operands + i].cast<double>();
       if (std::abs(wide) > std::numeric_limits<float>::max() && std::isfinite(wide)) {
         return kOverflow - int64_t(i);
       }
@@ -174,7 +174,7 @@ class Launcher {
     if (first == nullptr) {
       TVM_FFI_THROW(TypeError) << "no operand of " << kernel_->name << " is a tensor";
     }
-    ffi::AnyView const& room = given[static_cast<int>(wanted) - 1];
+    ffi::AnyView const& room = call[static_cast<int>(expected) - 1];
     bool const none = room.type_index() == ffi::TypeIndex::kTVMFFINone;
     void* const workspace =
         none ? nullptr : workspace_of(room, first->device, kernel_->workspace_bytes(arguments.data()));
@@ -215,7 +215,7 @@ struct Table {
     return kernel;
   }
 
-  // Into memory that is aligned as the struct wants it.
+  // Copies the struct to memory with the alignment that it needs.
   static std::vector<int64_t> aligned(ffi::Bytes const& arguments) {
     std::vector<int64_t> copy((arguments.size() + sizeof(int64_t) - 1) / sizeof(int64_t));
     std::memcpy(copy.data(), arguments.data(), arguments.size());
@@ -229,7 +229,7 @@ struct Table {
   static int64_t workspace_bytes(KernelList const& list, ffi::String const& name, ffi::Bytes const& arguments) {
     tilewright_kernel const& kernel = find(list, name, arguments);
     std::vector<int64_t> const copy = aligned(arguments);
-    if (kernel.can_implement(copy.data()) != TILEWRIGHT_OK) {  // CUTLASS divides by what it would have refused
+    if (kernel.can_implement(copy.data()) != TILEWRIGHT_OK) {  // CUTLASS would divide by numbers that it refuses
       TVM_FFI_THROW(ValueError) << name << " does not take the problem";
     }
     return kernel.workspace_bytes(copy.data());
@@ -238,13 +238,13 @@ struct Table {
   static ffi::Function launcher(KernelList const& list, ffi::String const& name, ffi::Bytes const& arguments,
                                 ffi::Array<ffi::Array<int64_t>> const& operands, ffi::Array<int64_t> const& numbers) {
     return ffi::Function::FromPacked([launcher = Launcher(list.find(name), arguments, operands, numbers)](
-                                         ffi::PackedArgs given, ffi::Any* result) { *result = launcher(given); });
+                                         ffi::PackedArgs call, ffi::Any* result) { *result = launcher(call); });
   }
 
   static ffi::Function first_planned(ffi::Array<ffi::Function> const& launchers) {
-    return ffi::Function::FromPacked([launchers](ffi::PackedArgs given, ffi::Any* result) {
+    return ffi::Function::FromPacked([launchers](ffi::PackedArgs call, ffi::Any* result) {
       for (ffi::Function const& launcher : launchers) {
-        launcher.CallPacked(given, result);
+        launcher.CallPacked(call, result);
         int64_t const status = result->cast<int64_t>();
         if (status > kUnplanned || status <= kUnplanned - kMostOperands) {
           return;

@@ -13,37 +13,41 @@
 
 namespace tilewright::gemm::lean {
 
-// The tag of all kernels that this code launches, for `allow`.
+// The tag of all lean kernels, for `allow`.
 struct AnyKernel {};
 
 }  // namespace tilewright::gemm::lean
 
 namespace tilewright {
 
-// The primary template (launch.hpp) caches functions by context, in one list for each kernel type. Lean kernels share
-// one type here: their cache is a hash table of lists, by the kernel's address.
+// Caches functions by context, like the primary template (launch.hpp), but for all lean kernels. The primary template
+// has one list of contexts for each kernel type. Lean kernels share one type here, so this one has a hash table of
+// lists, indexed by the kernel's address.
 template <>
 inline cudaError_t allow<gemm::lean::AnyKernel>(Context const& context, void const* entry, LaunchShape const& shape,
                                                 CUfunction& function) {
-  struct Known : KernelInContext {
+  struct LeanKernelInContext : KernelInContext {
     void const* entry;
   };
-  static std::array<std::atomic<Known const*>, 1024> lists{};
-  std::atomic<Known const*>& list = lists[reinterpret_cast<uintptr_t>(entry) / 16 % lists.size()];
-  auto const next = [](Known const* known) { return static_cast<Known const*>(known->next); };
-  for (Known const* known = list.load(std::memory_order_acquire); known != nullptr; known = next(known)) {
-    if (known->entry == entry && known->context == context.current) {
-      function = known->function;
+  static std::array<std::atomic<LeanKernelInContext const*>, 1024> lists{};
+  std::atomic<LeanKernelInContext const*>& list = lists[reinterpret_cast<uintptr_t>(entry) / 16 % lists.size()];
+  auto const next = [](LeanKernelInContext const* kernel) {
+    return static_cast<LeanKernelInContext const*>(kernel->next);
+  };
+  for (LeanKernelInContext const* kernel = list.load(std::memory_order_acquire); kernel != nullptr;
+       kernel = next(kernel)) {
+    if (kernel->entry == entry && kernel->context == context.current) {
+      function = kernel->function;
       return cudaSuccess;
     }
   }
   cudaError_t const error = allow_now(context, entry, shape, function);
   if (error == cudaSuccess) {
-    auto* const known = new Known{{context.current, function, nullptr}, entry};
-    Known const* first = list.load(std::memory_order_relaxed);
+    auto* const kernel = new LeanKernelInContext{{context.current, function, nullptr}, entry};
+    LeanKernelInContext const* head = list.load(std::memory_order_relaxed);
     do {
-      known->next = first;
-    } while (!list.compare_exchange_weak(first, known, std::memory_order_release, std::memory_order_relaxed));
+      kernel->next = head;
+    } while (!list.compare_exchange_weak(head, kernel, std::memory_order_release, std::memory_order_relaxed));
   }
   return error;
 }
