@@ -23,9 +23,9 @@ struct TmaKernel {
   static constexpr int kRowBytes = 32 * kThreadBytes;
   static constexpr int kSlotBytes = kRows * kRowBytes;  // of a warp
   static constexpr int kStageBytes = kWarps * kSlotBytes;
-  static constexpr int kBarrierOffset = kStages * kStageBytes;
-  static constexpr int kTableOffset = (kBarrierOffset + kStages * (kWarps + 1) * 8 + 15) / 16 * 16;
-  static constexpr int kSharedBytes = kTableOffset + Format::kSharedBytes;
+  static constexpr int kBarriersAt = kStages * kStageBytes;
+  static constexpr int kTableAt = (kBarriersAt + kStages * (kWarps + 1) * 8 + 15) / 16 * 16;
+  static constexpr int kSharedBytes = kTableAt + Format::kSharedBytes;
   static constexpr __host__ __device__ int min_of(int x, int y) { return x < y ? x : y; }
   static constexpr int kMinBlocks = min_of(228 * 1024 / (kSharedBytes + 1024), 1024 / kConsumers);
   static_assert(kWarps % 8 == 0, "the producer's lanes take a row each");
@@ -64,7 +64,7 @@ struct TmaKernel {
     if (warp == kWarps) {
       load_stages(params, shared, lane);
     } else {
-      run_with_scales<Format>(*this, params, memory, memory + kTableOffset);
+      run_with_scales<Format>(*this, params, memory, memory + kTableAt);
     }
   }
 
@@ -83,7 +83,7 @@ struct TmaKernel {
     return shared + stage * kStageBytes + warp * kSlotBytes;
   }
   static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage, int warp) {
-    return shared + kBarrierOffset + (stage * (kWarps + 1) + warp) * 8;
+    return shared + kBarriersAt + (stage * (kWarps + 1) + warp) * 8;
   }
   static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) { return full(shared, stage, kWarps); }
 

@@ -36,11 +36,11 @@ struct Config {
   static constexpr int kDecodedBytes = TileN * TileK * 2;
   static constexpr int kStageBytes =
       Weights::kSlotBytes + Activations::kSlotBytes + Weights::kScaleBytes + Activations::kScaleBytes;
-  static constexpr int barrier_offset(int buffers) {
+  static constexpr int barriers_at(int buffers) {
     int const pipeline = buffers * kDecodedBytes + Stages * kStageBytes;
     return pipeline > Store::kBytes ? pipeline : (Store::kBytes + 15) / 16 * 16;
   }
-  static constexpr int shared_bytes(int buffers) { return barrier_offset(buffers) + Stages * 8; }
+  static constexpr int shared_bytes(int buffers) { return barriers_at(buffers) + Stages * 8; }
   static constexpr int blocks_per_sm(int buffers) { return 228 * 1024 / (shared_bytes(buffers) + 1024); }
 
   // CTAs per SM. Shared memory limits them, and kMaxBlocks leaves a thread about 100 registers.
@@ -50,7 +50,7 @@ struct Config {
   // With a third buffer of decoded activations, wgmma still has work while the next k tile is decoded. It is used
   // where it does not lower the number of CTAs per SM.
   static constexpr int kBuffers = blocks_per_sm(3) >= kMinBlocks ? 3 : 2;
-  static constexpr int kBarrierOffset = barrier_offset(kBuffers);
+  static constexpr int kBarriersAt = barriers_at(kBuffers);
   static constexpr int kSharedBytes = shared_bytes(kBuffers);
   static_assert(kSharedBytes <= 227 * 1024, "the stages exceed the shared memory of sm_90");
 
@@ -105,7 +105,7 @@ struct Config {
     return weight_scales(shared, Stages) + stage * Activations::kScaleBytes;
   }
   static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
-    return shared + kBarrierOffset + stage * 8;
+    return shared + kBarriersAt + stage * 8;
   }
 };
 
