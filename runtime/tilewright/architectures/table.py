@@ -191,9 +191,14 @@ ARCHITECTURES: tuple[Architecture, ...] = (
 )  # fmt: skip
 
 
-def targets() -> tuple[str, ...]:
-    """Every target that a spec may name, unless its family's kernels need what one architecture alone has."""
-    return tuple(target for architecture in ARCHITECTURES for target in architecture.targets)
+def targets(core: TensorCore | None = None) -> tuple[str, ...]:
+    """Every target that a spec may name, or those that have the tensor-core instructions `core`."""
+    return tuple(
+        target
+        for architecture in ARCHITECTURES
+        for target in architecture.targets
+        if core in (None, architecture.tensor_core)
+    )
 
 
 def find_target(target: str) -> Architecture | None:

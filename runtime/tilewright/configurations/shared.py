@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypedDict
 
-from tilewright.architectures.table import ARCHITECTURES, of_target, targets
+from tilewright.architectures.table import ARCHITECTURES, WGMMA, of_target, targets
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.configurations.value_kinds import Bounds, OneOf
 from tilewright.formats.types import bits
@@ -13,6 +13,8 @@ BARRIER = 16  # bytes of a full and an empty mbarrier
 HOPPER_SHARED_MEMORY = of_target("sm_90a").shared_memory.block
 # The target of a family whose kernels need nothing that one architecture alone has.
 AnyTarget = Annotated[str, OneOf(targets())]
+# The target of a family whose kernels need wgmma.
+WgmmaTarget = Annotated[str, OneOf(targets(WGMMA))]
 
 # Elements as CUTLASS has them, whatever scales them.
 CUTLASS_TYPES = {
@@ -101,6 +103,11 @@ def named(first: str, arch: str, *parts: object) -> str:
     """The name of file, symbol, table row and report: what it is and for which architecture, then the parts
     that are not empty. Every field that may differ has one."""
     return "_".join(map(str, filter(None, (f"{first}_{arch.replace('_', '').removesuffix('a')}", *parts))))
+
+
+def flag(text: str, condition: bool) -> str:
+    """A part of a name, or of a sentence, that stands under a condition: `flag("swap", config.swap_ab)`."""
+    return text if condition else ""
 
 
 def kernel_operands(config: Product) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from tilewright.configurations.shared import (
     PipelineFacts,
     Stages,
     SwapAB,
+    WgmmaTarget,
 )
 
 Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
@@ -29,7 +30,7 @@ Accumulator = Literal["f32", "s32"]
 class GemmConfig:
     """Everything that is decided when a `gemm` kernel is compiled."""
 
-    arch: Annotated[Literal["sm_90a"], "architecture the kernel is compiled for"]
+    arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
     a: Annotated[Operand, "type of A; tf32 reads f32 tensors"]
     b: Annotated[Operand, "type of B; tf32 reads f32 tensors"]
     d: Annotated[

@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from tilewright.configurations.shared import MatrixAlignment, OwnPdl, OwnTile, PipelineFacts, Stages, SwapAB
+from tilewright.configurations.shared import (
+    MatrixAlignment,
+    OwnPdl,
+    OwnTile,
+    PipelineFacts,
+    Stages,
+    SwapAB,
+    WgmmaTarget,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +24,7 @@ class GroupedGemmConfig:
     """Everything that is decided when a `grouped_gemm` kernel is compiled. How rows are grouped, clusters
     and splits of k are run-time arguments."""
 
-    arch: Annotated[Literal["sm_90a"], "architecture the kernel is compiled for"]
+    arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
     a: Annotated[Literal["e4m3", "bf16"], "type of A"]
     b: Annotated[Literal["e4m3", "bf16"], "type of B"]
     d: Annotated[Literal["bf16", "f32"], "type of D, and of C where there is one"]

@@ -13,6 +13,7 @@ BLOCK_K = 64  # splits of k are whole blocks of so many
 class Problem(ProblemBase):
     """D[s,m,n] = sum over the k of split s of A[m,k] B[n,k]; squares[s,m] = that of A[m,k]^2."""
 
+    op_text = "hc_prenorm"
     shown_beyond_1 = (("splits", " in {} splits"),)
 
     m: int
@@ -29,10 +30,6 @@ class Problem(ProblemBase):
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
         return 2 * self.m * self.k + 4 * self.n * self.k + 4 * self.splits * self.m * (self.n + 1)
-
-    @property
-    def op_text(self) -> str:
-        return "hc_prenorm"
 
     @property
     def types_text(self) -> str:

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory, OwnPdl, PipelineFacts
+from tilewright.configurations.shared import (
+    BARRIER,
+    HOPPER_SHARED_MEMORY,
+    Memory,
+    OwnPdl,
+    PipelineFacts,
+    WgmmaTarget,
+)
 
 K = 64  # elements of 16 bits in the 128 bytes of a row of a box
 
@@ -15,7 +22,7 @@ K = 64  # elements of 16 bits in the 128 bytes of a row of a box
 class ReducedConfig:
     """Everything that is decided when a `reduced_gemm` kernel is compiled."""
 
-    arch: Annotated[Literal["sm_90a"], "architecture the kernel is compiled for"]
+    arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
     a: Annotated[Literal["bf16", "f16"], "type of A and B, and of D and C unless they are f32"]
     tile: Annotated[Tile, "tile of one thread block, MxNx64 elements"]
     pdl: OwnPdl = True

@@ -16,6 +16,7 @@ ALONG_K = ("k_sizes", "k_ends")
 class Problem(ProblemBase):
     """out[line, m]: column `line` of scales[m, columns], or four columns' exponents in a word (packed)."""
 
+    op_text = "scale_columns"
     kind_fields = ("layout",)
     shown_beyond_1 = (("batch", " batch {}"),)
 
@@ -50,10 +51,6 @@ class Problem(ProblemBase):
     def bytes(self) -> int:
         """Bytes that memory must move at least: scales and lines once."""
         return 4 * self.batch * (self.m * self.columns + self.lines * self.leading)
-
-    @property
-    def op_text(self) -> str:
-        return "scale_columns"
 
     @property
     def types_text(self) -> str:

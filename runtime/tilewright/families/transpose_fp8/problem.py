@@ -13,6 +13,7 @@ TYPES = ("e4m3", "e5m2")
 class Problem(ProblemBase):
     """out[columns, rows] of x[rows, columns]; with groups, of the rows of each by themselves."""
 
+    op_text = "transpose_fp8"
     kind_fields = ("type",)
     shown_beyond_1 = (("batch", " batch {}"),)
 
@@ -26,10 +27,6 @@ class Problem(ProblemBase):
     def bytes(self) -> int:
         """Bytes that memory must move at least: the matrix twice."""
         return 2 * self.batch * self.rows * self.columns
-
-    @property
-    def op_text(self) -> str:
-        return "transpose_fp8"
 
     @property
     def types_text(self) -> str:
