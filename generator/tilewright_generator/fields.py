@@ -79,11 +79,11 @@ class Field:
         """The message about a scalar that is none of its values, in one sentence."""
         if slip := self._slip(given):
             return f"{self.name}: {show(given)} {slip}"
-        shapes = [kind.wanted(given) for kind in self.kinds if isinstance(kind, value_kinds.Shape)]
+        shapes = [kind.expected(given) for kind in self.kinds if isinstance(kind, value_kinds.Shape)]
         if shapes:
             return f"{self.name}: {shapes[0]}"
         choices = [word for kind in self.kinds for word in kind.words()]
-        complaints = [complaint for kind in self.kinds if (complaint := kind.wanted(given))]
+        complaints = [complaint for kind in self.kinds if (complaint := kind.expected(given))]
         if choices:
             complaints.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
         hint = did_you_mean(str(given), choices) if len(choices) > 1 else ""

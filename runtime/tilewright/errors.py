@@ -112,7 +112,7 @@ class ForeignTunedFileError(TunedFileError):
 class ArgumentError(TilewrightError, ValueError):
     """An argument of an op has a wrong value: shape, stride, device, alignment, aliasing.
 
-    `argument` names it; the message says what was given and what is wanted.
+    `argument` names it; the message says what is expected and what was given.
     """
 
     exit_code = 2

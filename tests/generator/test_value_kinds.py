@@ -38,7 +38,7 @@ def test_what_is_no_tile_is_refused_with_an_example(scalar: object) -> None:
     kind = only(Annotated[Tile, "of a thread block"])
     assert kind.read(scalar) is NO
     wanted = "is not a tile; write MxNxK in positive whole numbers, for example 128x256x64"
-    assert kind.wanted(scalar).endswith(wanted)
+    assert kind.expected(scalar).endswith(wanted)
 
 
 def test_json_schema_completes_shapes() -> None:
@@ -84,7 +84,7 @@ def test_a_scalar_is_a_value_by_its_type_too(
     ],
 )
 def test_what_is_wrong_with_a_number_is_said(scalar: object, wanted: str) -> None:
-    assert only(Annotated[int, Bounds(4, 12, multiple=4), "threads"]).wanted(scalar) == wanted
+    assert only(Annotated[int, Bounds(4, 12, multiple=4), "threads"]).expected(scalar) == wanted
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,9 @@ def clusters_at_once(device: int, shared_memory: int, library: str = driver.LIBR
 def _ask(cuda: ctypes.CDLL, function: ctypes.c_void_p, size: int, shared_memory: int) -> int:
     attribute = Attribute(id=_CLUSTER_DIMENSION, cluster=(size, 1, 1))
     config = Config((size, 1, 1), (_THREADS, 1, 1), shared_memory, None, ctypes.pointer(attribute), 1)
-    found = ctypes.c_int()
-    call(cuda.cuOccupancyMaxActiveClusters, ctypes.byref(found), function, ctypes.byref(config))
-    return found.value
+    clusters = ctypes.c_int()
+    call(cuda.cuOccupancyMaxActiveClusters, ctypes.byref(clusters), function, ctypes.byref(config))
+    return clusters.value
 
 
 @contextlib.contextmanager

@@ -88,15 +88,15 @@ def advice(
     there are kernels of `others`."""
     matching = [target for target in targets if runs_on(target, capability)]
     if not matching:
-        there = f" There are kernels of {', '.join(others)} for this GPU." if others else ""
+        alternatives = f" There are kernels of {', '.join(others)} for this GPU." if others else ""
         return (
             f"The rules of {family} know no target of this GPU (they know {', '.join(targets)}); "
-            f"a family learns one in its rules and templates (docs/design.md, Adding).{there}"
+            f"a family learns one in its rules and templates (docs/design.md, Adding).{alternatives}"
         )
     best = wanted_target(capability)
-    wanted = best if best in matching else matching[-1]
+    target = best if best in matching else matching[-1]
     where = f"a spec beside {', '.join(specs)}" if specs else "a spec in specs/"
     return (
-        f"Add {where} with `family: {family}` and `arch: {wanted}`, then run `tilewright generate` and "
-        f"`tilewright build --filter arch={wanted}`."
+        f"Add {where} with `family: {family}` and `arch: {target}`, then run `tilewright generate` and "
+        f"`tilewright build --filter arch={target}`."
     )

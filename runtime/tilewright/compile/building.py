@@ -132,8 +132,8 @@ def _refuse(modules: Sequence[Module], select: Select) -> None:
 
 
 def _machine_limit(missing: Sequence[Unit]) -> int:
-    each = unit_bytes((unit.record.arch, unit.cutlass) for unit in missing)
-    return bounded_jobs(available_cores(), available_memory(), each)
+    memory = unit_bytes((unit.record.arch, unit.cutlass) for unit in missing)
+    return bounded_jobs(available_cores(), available_memory(), memory)
 
 
 def _run(store: Store, work: list[Job], limit: int, progress: Progress) -> dict[str, Outcome]:
@@ -152,11 +152,11 @@ def _run(store: Store, work: list[Job], limit: int, progress: Progress) -> dict[
 
 def _remember_refusals(store: Store, reports: Iterable[UnitReport]) -> None:
     """For calls, which then pass over what was refused."""
-    known = refusals.remembered(store)
+    refused = refusals.remembered(store)
     for unit in reports:
         if unit.refusal:
             refusals.remember(store, unit.name, unit.key, unit.refusal)
-        elif unit.data and unit.key in known.get(unit.name, ()):
+        elif unit.data and unit.key in refused.get(unit.name, ()):
             refusals.forget(store, unit.name, unit.key)
 
 

@@ -19,7 +19,7 @@ OUTPUTS = ("-MD", "-MF", DEPFILE, "-o", OBJECT)
 
 
 def includes(include: Path) -> list[str]:
-    """Of tilewright's headers, and those of families from outside."""
+    """The options that name the folders of tilewright's headers and of out-of-tree families' headers."""
     return [f"-I{each}" for each in (include, *plugins.folders("include"))]
 
 

@@ -45,7 +45,7 @@ def disassemble(cuobjdump: str, objects: Sequence[Path]) -> list[MachineCode]:
     """
     beside = Path(cuobjdump).with_name("nvdisasm")
     nvdisasm = str(beside) if beside.is_file() else beside.name
-    found = []
+    machine_code = []
     with tempfile.TemporaryDirectory(dir=objects[0].parent) as folder:
         merged = Path(folder) / "merged"
         head, code, homes = b"", [], []
@@ -62,16 +62,16 @@ def disassemble(cuobjdump: str, objects: Sequence[Path]) -> list[MachineCode]:
                     if kind == _PROGBITS and name.startswith(_TEXT):
                         homes.append((home, name.removeprefix(_TEXT).decode(errors="replace")))
                         code.append(content)
-            found.append(MachineCode({}, state.hexdigest()[:32]))
+            machine_code.append(MachineCode({}, state.hexdigest()[:32]))
         if not code:
-            return found
+            return machine_code
         merged.write_bytes(_file(head, code))
         texts = sass_functions(_said([nvdisasm, "--no-dataflow", "--print-code", str(merged)], Path(folder)))
     for index, (home, function_name) in enumerate(homes):
         text = texts.get(str(index), "")
-        function = found[home].functions[function_name] = parse_sass(text)
+        function = machine_code[home].functions[function_name] = parse_sass(text)
         function.hazards = find_hazards(text, code[index])
-    return found
+    return machine_code
 
 
 def _sections(cubin: bytes) -> Iterator[tuple[bytes, int, bytes]]:
@@ -94,11 +94,13 @@ def _file(head: bytes, code: Sequence[bytes]) -> bytes:
     names = b"\0.shstrtab\0"
     sections = [(0,) * 10]
     body = bytearray(_HEAD.size)
-    for index, each in enumerate(code):
+    for index, function_code in enumerate(code):
         body += bytes(-len(body) % _ALIGNMENT)
-        sections.append((len(names), _PROGBITS, _CODE_FLAGS, 0, len(body), len(each), 0, 0, _ALIGNMENT, 0))
+        sections.append(
+            (len(names), _PROGBITS, _CODE_FLAGS, 0, len(body), len(function_code), 0, 0, _ALIGNMENT, 0)
+        )
         names += _TEXT + b"%d\0" % index
-        body += each
+        body += function_code
     sections.append((1, _STRTAB, 0, 0, len(body), len(names), 0, 0, 1, 0))
     body += names
     body += bytes(-len(body) % 8)

@@ -38,18 +38,18 @@ def remove(store: Store, found: list[Debris]) -> None:
     """Removes it, and what killed builds and removals have left. What another process has loaded stays mapped
     there."""
     store.sweep()
-    for each in found:
-        store.remove(each.path)
+    for item in found:
+        store.remove(item.path)
 
 
 def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
-    found = store.listed("libraries")
-    modules = sorted({path.parent.name for path in found})
-    inside = [one for module in modules for one in libraries(module, store=store, include=include)]
-    kept = {library.path.parent for library in inside}
-    yield from ((path, "a library that is not in force") for path in found if path not in kept)
-    needed = {kernel.get("object") for library in inside for kernel in library.kernels.values()}
-    needed |= {library.table for library in inside}
+    folders = store.listed("libraries")
+    modules = sorted({path.parent.name for path in folders})
+    in_force = [library for module in modules for library in libraries(module, store=store, include=include)]
+    kept = {library.path.parent for library in in_force}
+    yield from ((path, "a library that is not in force") for path in folders if path not in kept)
+    needed = {kernel.get("object") for library in in_force for kernel in library.kernels.values()}
+    needed |= {library.table for library in in_force}
     objects = store.listed("objects")
     yield from ((path, "an object of no library in force") for path in objects if path.name not in needed)
     yield from ((path, "set aside as damaged") for path in store.listed("quarantine"))

@@ -52,9 +52,9 @@ def judge(record: KernelRecord, report: Mapping[str, Any], cutlass: bool = False
         if warning["code"] == "C7510" or "wgmma.mma_async instructions are serialized" in warning["text"]:
             findings.append(Finding("serialized_mma", f"ptxas {warning['code']}: {warning['text']}"))
     if spilled := report["spill_store_bytes"] + report["spill_load_bytes"]:
-        known = f", as its family knows: {record.spills}" if record.spills else ""
+        expected = f", as its family knows: {record.spills}" if record.spills else ""
         kind = KNOWN_SPILLS if record.spills else "spills"
-        findings.append(Finding(kind, f"spills {spilled} bytes of registers{known}"))
+        findings.append(Finding(kind, f"spills {spilled} bytes of registers{expected}"))
     elif report["stack_bytes"]:
         findings.append(Finding("stack", f"has a stack frame of {report['stack_bytes']} bytes"))
     return findings + judge_facts(record, report)

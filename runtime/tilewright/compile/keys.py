@@ -106,9 +106,9 @@ class HeaderSet:
 
     def path(self, name: str) -> Path:
         """Where a header is: with tilewright's, or with those of a family from outside."""
-        found = (folder / name for folder in self._folders if (folder / name).exists())
+        places = (folder / name for folder in self._folders if (folder / name).exists())
         home = plugins.families().get(name.split("/")[1])
-        return next(found, (self._folders[0] if home is None else home / "include") / name)
+        return next(places, (self._folders[0] if home is None else home / "include") / name)
 
     def _file(self, name: str) -> tuple[str, frozenset[str], bool]:
         if name not in self._files:
@@ -139,7 +139,7 @@ def _included(text: bytes) -> set[str]:
 
 
 def tree_digest(root: Path, memory: Path | None, *, keep: bool = True) -> str:
-    """Of the content of every file below `root`, by their paths below it; see `files_digest`."""
+    """A digest of every file below `root`, by its path below it; see `files_digest`."""
     prefix = len(str(root)) + 1
     return files_digest(
         {path[prefix:]: Path(path) for path in _walk(str(root))}, memory, str(root), keep=keep
@@ -147,7 +147,7 @@ def tree_digest(root: Path, memory: Path | None, *, keep: bool = True) -> str:
 
 
 def files_digest(files: Mapping[str, Path], memory: Path | None, title: str, *, keep: bool = True) -> str:
-    """Of the content of files, by the names they are given here.
+    """A digest of the content of files, by the names that `files` gives them.
 
     Hashing CUTLASS's 27 MB takes 0.1 s or, cold, far longer; so the answer is remembered in `memory` (a
     folder), under `title`, with the files' sizes, times and inodes, and computed again when one differs.
@@ -194,7 +194,7 @@ def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterab
     text = depfile.split(":", 1)[1] if ":" in depfile else ""
     text = text.replace("\\\n", " ")
     names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)[ \t\n]+", text) if name]
-    known = {os.path.realpath(file) for file in files}
+    covered = {os.path.realpath(file) for file in files}
     below = tuple(os.path.realpath(root) + os.sep for root in roots)
     folders: dict[str, str] = {}
 
@@ -206,4 +206,4 @@ def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterab
         return f"{folders[folder]}{os.sep}{base}"
 
     paths = {resolve(name) for name in names}
-    return sorted(path for path in paths if path not in known and not path.startswith(below))
+    return sorted(path for path in paths if path not in covered and not path.startswith(below))

@@ -70,7 +70,7 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
     root = paths.cache_dir().absolute() if store is None else store.root
     include = paths.include_dir() if include is None else include
     headers = HeaderSet(include)
-    found = []
+    dated = []
     for path in described_in(root, module):
         try:
             record = read(path, module, headers)
@@ -83,15 +83,15 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
                 log.warning("passing over a library: %s; the next build sets it aside", error.message)
             continue
         if record is not None:
-            found.append((-written, record.key, record))
-    return [record for *_, record in sorted(found, key=lambda item: item[:2])]
+            dated.append((-written, record.key, record))
+    return [record for *_, record in sorted(dated, key=lambda item: item[:2])]
 
 
 def described_in(root: Path, module: str) -> list[Path]:
     """The library.json of all that stands where the module's libraries do in a cache and is called as they
     are."""
-    found = paths.in_each(root / "libraries" / module, "library.json")
-    return [path for path in found if marker.has_our_name(path.parent, "libraries")]
+    descriptions = paths.in_each(root / "libraries" / module, "library.json")
+    return [path for path in descriptions if marker.has_our_name(path.parent, "libraries")]
 
 
 def described(library: Path) -> LibraryRecord:
@@ -131,10 +131,10 @@ def damage(library: Path, stated: str | None = None) -> str:
     root = cache_of(library)
     memory = root / "digests" if root else None
     try:
-        found = files_digest({"library": library}, memory, f"library {library}")
+        actual = files_digest({"library": library}, memory, f"library {library}")
     except OSError as error:
         return f"{library}: {error.strerror or error}"
-    if found == digest(f"library {stated}"):
+    if actual == digest(f"library {stated}"):
         return ""
     return f"{library} is damaged: its content is not what was linked"
 
@@ -194,13 +194,13 @@ def _parse(path: Path) -> dict[str, Any]:
 
 def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
     """Moves the module's damaged libraries to the quarantine and says of each what was wrong with it."""
-    found = []
+    messages = []
     for path in described_in(store.root, module):
         if _damaged(path, module, include):
             with store.lock(f"library-{module}-{path.parent.name}"):  # it may be a new one by now
                 if reason := _damaged(path, module, include):
-                    found.append(f"{reason}; set aside in {store.quarantine(path.parent)}")
-    return found
+                    messages.append(f"{reason}; set aside in {store.quarantine(path.parent)}")
+    return messages
 
 
 def damaged(module: str, store: Store, include: Path) -> list[str]:

@@ -117,15 +117,15 @@ def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: HostTool
     output = draft / f"{module}.so"
     command = link_command(toolchain, output, listing)
     try:
-        status, said = run_bounded(command)
+        status, printed = run_bounded(command)
     finally:
         listing.unlink()
     if status == 0 and output.is_file():
         return
-    if says_full(said) or status == -signal.SIGBUS:  # ld maps what it writes
+    if says_full(printed) or status == -signal.SIGBUS:  # ld maps what it writes
         raise OSError(errno.ENOSPC, "No space left on device")
     what = f"exits {status}{'' if status else f' and wrote no {output.name}'}"
-    errors = "".join(f"{shortened(line)}\n" for line in said.strip().splitlines()[:12])
+    errors = "".join(f"{shortened(line)}\n" for line in printed.strip().splitlines()[:12])
     raise BuildError(f"{module}: the linker {what}\n{errors}  command: {shell(command)}")
 
 

@@ -121,14 +121,14 @@ def read_descriptor(path: Path, name: str) -> Descriptor | None:
     (offset,) = struct.unpack_from("<Q", data, 0x28)
     size, count = struct.unpack_from("<HH", data, 0x3A)
     sections = [struct.unpack_from("<IIQQQQIIQQ", data, offset + size * index) for index in range(count)]
-    wanted = f"tilewright_{name}".encode() + b"\0"
+    symbol_name = f"tilewright_{name}".encode() + b"\0"
     for section in sections:
         if section[1] != 2:  # SHT_SYMTAB
             continue
         names = sections[section[6]][4]
         for at in range(section[4], section[4] + section[5], 24):
             symbol, _, _, home, value, _ = struct.unpack_from("<IBBHQQ", data, at)
-            if 0 < home < count and data.startswith(wanted, names + symbol):
+            if 0 < home < count and data.startswith(symbol_name, names + symbol):
                 return Descriptor(*struct.unpack_from("<IIII", data, sections[home][4] + value))
     return None
 

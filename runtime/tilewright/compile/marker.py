@@ -54,11 +54,11 @@ def check(root: Path) -> None:
         return
     except OSError as error:
         raise CacheRefusedError(f"{root}: {error.strerror}", hint=_hint(root.parent)) from None
-    others = sorted(names - _FORMS.keys()) or sorted(names)
+    foreign = sorted(names - _FORMS.keys()) or sorted(names)
     of_old = names <= _FORMS.keys() and not names.isdisjoint(("locks", "digests"))
     if names and not of_old:
         raise CacheRefusedError(
-            f"{root} is no build cache: it holds {others[0]}{' and more' if len(names) > 1 else ''}, and no "
+            f"{root} is no build cache: it holds {foreign[0]}{' and more' if len(names) > 1 else ''}, and no "
             f"{TAG} of tilewright's",
             hint=_hint(root),
         )

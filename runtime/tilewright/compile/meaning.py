@@ -28,7 +28,7 @@ def meaning(text: bytes) -> bytes:
         literals.append(literal)
         return b"\0%d\0" % (len(literals) - 1)
 
-    said: list[bytes] = []  # directives, and what stands between two of them
+    parts: list[bytes] = []  # directives, and what stands between two of them
     between = b""
     for raw in (*_TOKEN.sub(hold, text).replace(b"\\\n", b" ").split(b"\n"), b"#"):
         line = raw.strip()
@@ -36,6 +36,6 @@ def meaning(text: bytes) -> bytes:
             between += line + b" "
             continue
         code = _AROUND.sub(rb"\1", _SPACES.sub(b" ", between).strip())
-        said += [code, _SPACES.sub(b" ", line)]  # a space may mean something there: `#define F (x)`
+        parts += [code, _SPACES.sub(b" ", line)]  # a space may mean something there: `#define F (x)`
         between = b""
-    return _HELD.sub(lambda match: literals[int(match[1])], b"\n".join(filter(None, said)))
+    return _HELD.sub(lambda match: literals[int(match[1])], b"\n".join(filter(None, parts)))

@@ -110,7 +110,7 @@ class Terminal(Lines):
         self._draw()
 
     def done(self, name: str, status: str) -> None:
-        self._running = [one for one in self._running if one != name]
+        self._running = [running for running in self._running if running != name]
         if status == "failed":
             super().done(name, status)
         else:

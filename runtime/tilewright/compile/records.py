@@ -122,18 +122,18 @@ def merge(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
     toolchain, old = dict(head["toolchain"]), before.get("toolchain", {})
     kept = before["kernels"] if old.get("nvcc") == toolchain["nvcc"] else []
     merged: dict[str, dict[str, Any]] = {}
-    for words, given in ((old, kept), (toolchain, added)):
+    for words, group in ((old, kept), (toolchain, added)):
         own = {word: words.get(word, "") for word in _OWN}
-        merged |= {row["name"]: {**own, **row} for row in given if row["name"] in table}
+        merged |= {row["name"]: {**own, **row} for row in group if row["name"] in table}
     free = [name for name in merged if not table[name].cutlass]  # that any release compiles
     if free and not any(row["name"] in free for row in added):
         toolchain["cutlass"] = old["cutlass"]
-    found = [
+    rows_kept = [
         _under(merged[name], toolchain)
         for name in sorted(merged)
         if table[name].cutlass or merged[name]["cutlass"] == toolchain["cutlass"]
     ]
-    write(path, {"format": FORMAT, "module": table.module, **head, "toolchain": toolchain}, found)
+    write(path, {"format": FORMAT, "module": table.module, **head, "toolchain": toolchain}, rows_kept)
 
 
 def _under(row: Mapping[str, Any], toolchain: Mapping[str, str]) -> dict[str, Any]:

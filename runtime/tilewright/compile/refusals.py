@@ -34,18 +34,18 @@ def forget(store: Store, kernel: str, key: str) -> None:
 
 def remembered(store: Store) -> dict[str, set[str]]:
     """The keys under which kernels were refused, by the kernel."""
-    found: dict[str, set[str]] = {}
+    keys: dict[str, set[str]] = {}
     for path in store.listed(_FOLDER):
         kernel, key, _ = path.name.rsplit(".", 2)
-        found.setdefault(kernel, set()).add(key)
-    return found
+        keys.setdefault(kernel, set()).add(key)
+    return keys
 
 
 def reason(store: Store, kernel: str, key: str) -> str:
     """Why it was refused; "" where nothing readable says so."""
     path = store.root / _FOLDER / f"{kernel}.{key}.json"
     with suppress(FileNotFoundError, UnreadableFileError):
-        found = reading.load_json(path, schemas.REFUSAL)
-        if (found["kernel"], found["key"]) == (kernel, key):
-            return str(found["reason"])
+        refusal = reading.load_json(path, schemas.REFUSAL)
+        if (refusal["kernel"], refusal["key"]) == (kernel, key):
+            return str(refusal["reason"])
     return ""

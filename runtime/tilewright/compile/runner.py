@@ -164,12 +164,12 @@ def _process(command: list[str], cwd: Path, environment: dict[str, str]) -> Iter
 
 def _running(names: Mapping[Path, str]) -> list[str]:
     """The units that have begun and not ended: what they make first is an empty result."""
-    found = []
+    running = []
     for path, name in names.items():
         with suppress(FileNotFoundError):
             if not path.stat().st_size:
-                found.append(name)
-    return found
+                running.append(name)
+    return running
 
 
 def _lines(descriptor: int, tick: Callable[[], None]) -> Iterator[str]:

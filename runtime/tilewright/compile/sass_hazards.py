@@ -135,15 +135,15 @@ class _Flow:
         self.blocks = self._split()
 
     def _split(self) -> dict[int, _Block]:
-        branches = [each for each in self.instructions.values() if _BRANCH.match(each.opcode)]
-        targets = {each.address: self._targets(each) for each in branches}
+        branches = [branch for branch in self.instructions.values() if _BRANCH.match(branch.opcode)]
+        targets = {branch.address: self._targets(branch) for branch in branches}
         begins = {0, *self.labels.values(), *(address + _STEP for address in targets)}
-        begins.update(target for each in targets.values() for target in each)
+        begins.update(begin for following in targets.values() for begin in following)
         order = sorted(begin for begin in begins if 0 <= begin < self.end)
         syncs: dict[str, list[int]] = defaultdict(list)
-        for each in branches:
-            if each.opcode.startswith("BSSY"):
-                syncs[each.operands.split(",")[0]] += targets[each.address]
+        for branch in branches:
+            if branch.opcode.startswith("BSSY"):
+                syncs[branch.operands.split(",")[0]] += targets[branch.address]
         blocks = {}
         for begin, end in zip(order, [*order[1:], self.end], strict=True):
             last = self.instructions.get(end - _STEP)
@@ -186,11 +186,11 @@ class _Flow:
 
     def early_releases(self) -> list[Hazard]:
         """For each load the first arrival on each path at which the load may still be under way."""
-        loads = [each for each in self.instructions.values() if _LOAD.match(each.opcode)]
-        number = {each.address: index for index, each in enumerate(loads)}
+        loads = [instruction for instruction in self.instructions.values() if _LOAD.match(instruction.opcode)]
+        number = {instruction.address: index for index, instruction in enumerate(loads)}
         held = [0] * 8  # the loads of each scoreboard, a bit each
-        for index, each in enumerate(loads):
-            held[self.control[each.address // _STEP] >> _RESULT_AT & 7] |= 1 << index
+        for index, instruction in enumerate(loads):
+            held[self.control[instruction.address // _STEP] >> _RESULT_AT & 7] |= 1 << index
         held[_NO_SCOREBOARD] = 0
         waited = [
             sum(held[i] for i in range(_SCOREBOARDS) if mask >> i & 1) for mask in range(1 << _SCOREBOARDS)
@@ -218,7 +218,11 @@ class _Flow:
             Hazard(
                 EARLY_RELEASE,
                 self._place(arrival),
-                tuple(self._place(each.address) for i, each in enumerate(loads) if pending >> i & 1),
+                tuple(
+                    self._place(instruction.address)
+                    for i, instruction in enumerate(loads)
+                    if pending >> i & 1
+                ),
             )
             for arrival, pending in sorted(early.items())
             if pending
@@ -236,16 +240,20 @@ class _Flow:
         for index in range(block.begin // _STEP, block.end // _STEP):
             control = self.control[index]
             returned = waited[control >> _WAITS_AT & 63]
-            each = self.instructions.get(index * _STEP)
+            instruction = self.instructions.get(index * _STEP)
             load, arrival = 0, None
-            if each is not None:
-                if each.address in number:
-                    load = 1 << number[each.address] if control >> _RESULT_AT & 7 != _NO_SCOREBOARD else 0
-                elif _ARRIVAL.match(each.opcode):
-                    arrival = each.address
-                elif each.opcode.startswith("DEPBAR") and (match := _SCOREBOARD.search(each.operands)):
+            if instruction is not None:
+                if instruction.address in number:
+                    load = (
+                        1 << number[instruction.address] if control >> _RESULT_AT & 7 != _NO_SCOREBOARD else 0
+                    )
+                elif _ARRIVAL.match(instruction.opcode):
+                    arrival = instruction.address
+                elif instruction.opcode.startswith("DEPBAR") and (
+                    match := _SCOREBOARD.search(instruction.operands)
+                ):
                     returned |= held[int(match[1])]
-                elif each.opcode.startswith("MEMBAR"):
+                elif instruction.opcode.startswith("MEMBAR"):
                     returned |= (1 << len(number)) - 1
             if load or returned or arrival is not None:
                 steps.append((load, returned, arrival))
@@ -253,20 +261,20 @@ class _Flow:
 
     def early_accesses(self) -> list[Hazard]:
         """Accesses to global memory on paths that have not reached ACQBULK, if the function has one."""
-        if not any(each.opcode == _WAIT for each in self.instructions.values()):
+        if not any(instruction.opcode == _WAIT for instruction in self.instructions.values()):
             return []
         accesses = []
         seen, work = {0}, [0]
         while work:
             block = self.blocks[work.pop()]
             for address in range(block.begin, block.end, _STEP):
-                each = self.instructions.get(address)
-                if each is None:
+                instruction = self.instructions.get(address)
+                if instruction is None:
                     continue
-                if each.opcode == _WAIT and not each.guard:
+                if instruction.opcode == _WAIT and not instruction.guard:
                     break
-                if _ACCESS.match(each.opcode):
-                    accesses.append(Place(each.opcode, address))
+                if _ACCESS.match(instruction.opcode):
+                    accesses.append(Place(instruction.opcode, address))
             else:
                 for following in block.next:
                     if following not in seen:
@@ -274,8 +282,8 @@ class _Flow:
                         work.append(following)
         hazards = []
         for _, same in groupby(sorted(accesses), key=lambda place: place.opcode):
-            first, *others = same
-            hazards.append(Hazard(EARLY_ACCESS, first, tuple(others)))
+            first, *further = same
+            hazards.append(Hazard(EARLY_ACCESS, first, tuple(further)))
         return hazards
 
 

@@ -181,8 +181,8 @@ class Store:
     def listed(self, name: str) -> list[Path]:
         """What is ours in a subfolder, sorted; of "libraries", in the folders of all modules."""
         pattern = "*/*" if name == "libraries" else "*"
-        found = (self.root / name).glob(pattern)
-        return sorted(path for path in found if marker.has_our_name(path, name))
+        paths_below = (self.root / name).glob(pattern)
+        return sorted(path for path in paths_below if marker.has_our_name(path, name))
 
     def remove(self, path: Path) -> None:
         """Removes what `listed` names; a reader sees all of an entry or a library, or nothing."""
@@ -259,9 +259,9 @@ class Store:
     def size(path: Path) -> int:
         """Bytes on disk of a file, or of all below a folder."""
         total = 0
-        for each in (path, *path.rglob("*")):
+        for file in (path, *path.rglob("*")):
             with suppress(OSError):  # another process has removed it
-                total += each.stat().st_blocks * 512
+                total += file.stat().st_blocks * 512
         return total
 
     def failure(self, error: OSError) -> StoreError:

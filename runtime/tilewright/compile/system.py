@@ -28,12 +28,12 @@ def package_folders(name: str) -> tuple[Path, ...]:
 def run(command: Sequence[str], *, check: bool = True) -> str:
     """stdout and stderr of a short command. Raises ToolchainError where it cannot run or fails."""
     try:
-        status, said = run_bounded(command, timeout=120)
+        status, output = run_bounded(command, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"{shlex.join(command)}: {error}") from None
     if check and status != 0:
-        raise ToolchainError(f"{shlex.join(command)} exits {status}: {said.strip()[:500]}")
-    return said
+        raise ToolchainError(f"{shlex.join(command)} exits {status}: {output.strip()[:500]}")
+    return output
 
 
 def run_bounded(
@@ -59,8 +59,8 @@ def run_bounded(
         assert process.stdout is not None
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            said = _read_bounded(process.stdout.fileno(), deadline)
-            return process.wait(_remaining(deadline)), said.decode(errors="replace")
+            output = _read_bounded(process.stdout.fileno(), deadline)
+            return process.wait(_remaining(deadline)), output.decode(errors="replace")
         except (TimeoutError, subprocess.TimeoutExpired):
             process.kill()
             raise subprocess.TimeoutExpired(command, timeout or 0) from None

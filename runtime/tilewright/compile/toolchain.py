@@ -149,8 +149,8 @@ class Toolchain(HostToolchain):
     @cached_property
     def parts(self) -> tuple[Path, ...]:
         """What nvcc runs and reads besides headers, which comes in other packages than nvcc itself."""
-        said = run([str(self.nvcc), f"-ccbin={self.host[0]}", "--dryrun", "x.cu"], check=False)
-        named = dict(re.findall(r"^#\$ (CICC_PATH|NVVMIR_LIBRARY_DIR|PATH)=(.*)$", said, re.MULTILINE))
+        output = run([str(self.nvcc), f"-ccbin={self.host[0]}", "--dryrun", "x.cu"], check=False)
+        named = dict(re.findall(r"^#\$ (CICC_PATH|NVVMIR_LIBRARY_DIR|PATH)=(.*)$", output, re.MULTILINE))
         search = os.pathsep.join(filter(None, (named.get("CICC_PATH"), named.get("PATH"))))
         tools = [shutil.which(name, path=search) for name in ("cicc", "cudafe++", "ptxas", "fatbinary")]
         bitcode = (
@@ -182,15 +182,15 @@ class Toolchain(HostToolchain):
         """Raises ToolchainError where nvcc does not know `arch` ("sm_90a", "sm_100f")."""
         code = re.fullmatch(r"sm_(\d+)[af]?", arch)
         if code is None or int(code[1]) not in self.gpu_codes:
-            known = ", ".join(f"sm_{number}" for number in sorted(self.gpu_codes))
+            supported = ", ".join(f"sm_{number}" for number in sorted(self.gpu_codes))
             raise ToolchainError(
-                f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}; it knows {known}",
+                f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}; it knows {supported}",
                 hint=INSTALL_HINT,
             )
         # The list has numbers alone, and not each has an "f": no sm_90f, and none at all before 12.9.
         gencode = f"-gencode=arch=compute_{arch.removeprefix('sm_')},code={arch}"
-        said = run([str(self.nvcc), f"-ccbin={self.host[0]}", gencode, "--dryrun", "x.cu"], check=False)
-        if refused := re.search(r"^nvcc fatal\s*:\s*(.*architecture.*)$", said, re.MULTILINE):
+        output = run([str(self.nvcc), f"-ccbin={self.host[0]}", gencode, "--dryrun", "x.cu"], check=False)
+        if refused := re.search(r"^nvcc fatal\s*:\s*(.*architecture.*)$", output, re.MULTILINE):
             raise ToolchainError(
                 f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}: {refused[1]}",
                 hint=INSTALL_HINT,
@@ -225,29 +225,29 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
     """
     tried: dict[str, list[str]] = {name: [] for name in ("nvcc", "host compiler", "CUTLASS", "cuobjdump")}
     host = _find_host(tried["host compiler"])
-    found = _find_nvcc(nvcc, host, tried["nvcc"])
+    compiler = _find_nvcc(nvcc, host, tried["nvcc"])
     headers = find_cutlass(cutlass, tried["CUTLASS"])
-    cuobjdump = _find_cuobjdump(found[0], found[3], tried["cuobjdump"]) if found else None
-    if found is None or host is None or headers is None or cuobjdump is None:
+    cuobjdump = _find_cuobjdump(compiler[0], compiler[3], tried["cuobjdump"]) if compiler else None
+    if compiler is None or host is None or headers is None or cuobjdump is None:
         hints = {
             "nvcc": INSTALL_HINT if nvcc is None else _OPTION_HINT.format("--nvcc", "an nvcc"),
             "host compiler": _CXX_HINT if os.environ.get("CXX") else _HOST_HINT,
             "CUTLASS": INSTALL_HINT if cutlass is None else _OPTION_HINT.format("--cutlass", "its headers"),
             "cuobjdump": INSTALL_HINT,
         }
-        there = {
-            "nvcc": found is not None,
+        present = {
+            "nvcc": compiler is not None,
             "host compiler": host is not None,
             "CUTLASS": headers is not None,
-            "cuobjdump": cuobjdump is not None or found is None,  # it is looked for beside nvcc
+            "cuobjdump": cuobjdump is not None or compiler is None,  # it is looked for beside nvcc
         }
-        missing = [name for name in there if not there[name]]
+        missing = [name for name in present if not present[name]]
         report = "\n".join(f"  {line}" for name in missing for line in tried[name])
         raise ToolchainError(
             f"no usable {' and no usable '.join(missing)}; tried\n{report}",
             hint="\n".join(dict.fromkeys(hints[name] for name in missing)),
         )
-    path, origin, version, root, lib = found
+    path, origin, version, root, lib = compiler
     host_version, machine = _host_facts(host)
     log.debug("nvcc %s from %s; CUTLASS headers at %s", path, origin, headers)
     return Toolchain(
@@ -333,8 +333,8 @@ def cuda_release() -> str | None:
 def _toolkit_root(nvcc: Path, host: tuple[str, ...] | None) -> Path | None:
     """The folder with include/cuda_runtime_api.h. nvcc may be a wrapper script, so it is asked too."""
     ccbin = [f"-ccbin={host[0]}"] if host else []
-    said = run([str(nvcc), *ccbin, "--dryrun", "x.cu"], check=False)
-    top = re.search(r"^#\$ TOP=(.+)$", said, re.MULTILINE)
+    output = run([str(nvcc), *ccbin, "--dryrun", "x.cu"], check=False)
+    top = re.search(r"^#\$ TOP=(.+)$", output, re.MULTILINE)
     for root in (nvcc.parent.parent, Path(top[1].strip()) if top else None, nvcc.resolve().parent.parent):
         if root is not None and (root / "include" / "cuda_runtime_api.h").is_file():
             return root.resolve()

@@ -29,20 +29,20 @@ def check(path: Path, root: Path) -> None:
     if os.environ.get(VARIABLE) == "1":
         return
     real, top = path.resolve(), root.resolve()
-    for each in (real, *real.parents):
+    for level in (real, *real.parents):
         try:
-            found = each.stat()
+            status = level.stat()
         except FileNotFoundError:
             continue
-        inside = each.is_relative_to(top)
-        if inside and found.st_uid not in (os.geteuid(), 0):
-            raise _refused(root, f"{each} belongs to {_name(found.st_uid)}")
-        if not inside and found.st_mode & stat.S_ISVTX:
+        inside = level.is_relative_to(top)
+        if inside and status.st_uid not in (os.geteuid(), 0):
+            raise _refused(root, f"{level} belongs to {_name(status.st_uid)}")
+        if not inside and status.st_mode & stat.S_ISVTX:
             continue
-        if found.st_mode & stat.S_IWOTH:
-            raise _refused(root, f"everybody may write to {each} (`chmod o-w` ends that)")
-        if found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid):
-            raise _refused(root, f"its group may write to {each} (`chmod g-w` ends that)")
+        if status.st_mode & stat.S_IWOTH:
+            raise _refused(root, f"everybody may write to {level} (`chmod o-w` ends that)")
+        if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid):
+            raise _refused(root, f"its group may write to {level} (`chmod g-w` ends that)")
 
 
 def _refused(root: Path, why: str) -> CacheRefusedError:
@@ -67,6 +67,10 @@ def _is_private(gid: int) -> bool:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:
         return False
-    others = [one.pw_name for one in pwd.getpwall() if one.pw_gid == gid and one.pw_uid != user.pw_uid]
+    members = [
+        account.pw_name
+        for account in pwd.getpwall()
+        if account.pw_gid == gid and account.pw_uid != user.pw_uid
+    ]
     named = group.gr_name == user.pw_name  # a directory service does not list who has which primary group
-    return named and gid == user.pw_gid and not others and set(group.gr_mem) <= {user.pw_name}
+    return named and gid == user.pw_gid and not members and set(group.gr_mem) <= {user.pw_name}

@@ -97,14 +97,14 @@ def run(jobs: Sequence[Job]) -> list[Outcome]:
             held.enter_context(store.slot(missing[0].slots))
         compiled = []
         for job in missing:
-            made = _attempt(store, partial(_compile, job, store, held))
-            if isinstance(made, Outcome):
-                outcomes[job.key] = made
+            result = _attempt(store, partial(_compile, job, store, held))
+            if isinstance(result, Outcome):
+                outcomes[job.key] = result
             else:
-                compiled.append(made)
+                compiled.append(result)
         code = _machine_code(store, compiled)
-        for each in compiled:
-            outcomes[each.job.key] = _attempt(store, partial(_commit, each, code.get(each.job.key), store))
+        for unit in compiled:
+            outcomes[unit.job.key] = _attempt(store, partial(_commit, unit, code.get(unit.job.key), store))
     return [outcomes.get(job.key, Outcome("shared")) for job in jobs]
 
 
@@ -138,15 +138,16 @@ def _compile(job: Job, store: Store, held: ExitStack) -> _Compiled | Outcome:
 
 
 def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, MachineCode]:
-    """Of the kernels, by key. Nothing where one of several objects cannot be read: each is then by itself."""
+    """The machine code of the kernels, by key. Empty where an object cannot be read: each is then read by
+    itself, so that only the unreadable one fails."""
     kernels = [each for each in compiled if each.job.kind == "kernel"]
     if len(kernels) < 2:
         return {}
     first, paths = kernels[0].job, [each.draft / OBJECT for each in kernels]
-    found = _attempt(store, partial(COMPILERS[first.compiler].machine_code, first.disassembler, paths))
-    if isinstance(found, Outcome):
+    codes = _attempt(store, partial(COMPILERS[first.compiler].machine_code, first.disassembler, paths))
+    if isinstance(codes, Outcome):
         return {}
-    return {each.job.key: code for each, code in zip(kernels, found, strict=True)}
+    return {each.job.key: code for each, code in zip(kernels, codes, strict=True)}
 
 
 def _commit(compiled: _Compiled, code: MachineCode | None, store: Store) -> Outcome:

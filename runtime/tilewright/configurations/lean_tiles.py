@@ -42,7 +42,7 @@ def exchanges(config: Config, stages: int) -> bool:
 
 
 def variables(config: Any) -> dict[str, Any]:
-    """Of templates: operands as the kernel sees them, and its tile."""
+    """The variables of templates: operands as the kernel sees them, and its tile."""
     a, b = shared.kernel_operands(config)
     k_a, k_b = shared.k_contiguous(config)
     return {
@@ -90,7 +90,7 @@ def shared_piece_columns(columns: int, swapped: bool, bits: int) -> int:
     if bits == 8 and not swapped:
         return 32
     wished = (16 if swapped else 32, 24, 16)
-    return next((one for one in wished if columns > one and columns % one == 0), 8)
+    return next((width for width in wished if columns > width and columns % width == 0), 8)
 
 
 def store_buffers(warpgroups: Warpgroups, swapped: bool, most: int = 2) -> int:

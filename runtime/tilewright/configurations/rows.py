@@ -26,17 +26,17 @@ def config_schema(config: type) -> Object:
 
 
 def facts_schema(facts: Any) -> Object:
-    """Of facts: every key that must be there, and others."""
+    """The schema of facts: the keys of the TypedDict, and any others."""
     return _object(facts, others=Anything())
 
 
 def defaults(config: type) -> dict[str, Any]:
     """The fields that a row may lack, with what they then hold, as JSON has it."""
-    given = {one.name: one.default for one in dataclasses.fields(config)}
+    values = {field.name: field.default for field in dataclasses.fields(config)}
     return {
-        name: list(one) if isinstance(one, tuple) else one
-        for name, one in given.items()
-        if one is not dataclasses.MISSING
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value is not dataclasses.MISSING
     }
 
 

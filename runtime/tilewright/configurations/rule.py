@@ -65,7 +65,7 @@ class Rule:
 
     def said_better(self, config: Any) -> bool:
         """Whether others say what is wrong with a configuration that the check rejects."""
-        return any(one(config) for one in self.unless)
+        return any(rule(config) for rule in self.unless)
 
     @property
     def statement(self) -> str:
@@ -91,16 +91,16 @@ def unsettled(config: object, kernels: str, settled: Mapping[str, object]) -> st
     """None where fields have the one value that such kernels are written for, else all that differ."""
     reasons = []
     for field, value in settled.items():
-        if (given := getattr(config, field)) != value:
-            said, other = (str(one).lower() for one in (value, given))
-            reasons.append(f"{field} of {kernels} is {said}, not {other}")
+        if (actual := getattr(config, field)) != value:
+            expected, shown = (str(word).lower() for word in (value, actual))
+            reasons.append(f"{field} of {kernels} is {expected}, not {shown}")
     return "; ".join(reasons) or None
 
 
 def of_module(name: str) -> tuple[Rule, ...]:
     """The rules that a module makes, in its order."""
     values = vars(sys.modules[name]).values()
-    return tuple(one for one in values if isinstance(one, Rule) and one.check.__module__ == name)
+    return tuple(rule for rule in values if isinstance(rule, Rule) and rule.check.__module__ == name)
 
 
 def _all(config: Any) -> bool:

@@ -50,7 +50,9 @@ OwnPdl = Annotated[bool, "programmatic dependent launch: start while the previou
 
 
 # Numbers that follow from a configuration, as tables hold them.
-SharedBytes = Annotated[int, Bounds(0, max(one.shared_memory.block for one in ARCHITECTURES))]
+SharedBytes = Annotated[
+    int, Bounds(0, max(architecture.shared_memory.block for architecture in ARCHITECTURES))
+]
 Threads = Annotated[int, Bounds(32, 1024)]
 StageCount = Annotated[int, Bounds(1, 32)]
 Multiple = Annotated[int, Bounds(1, 4096)]  # elements or bytes that something is a multiple of
@@ -145,4 +147,4 @@ def with_launch(words: str, config: Any) -> str:
 
 def spelt(values: dict[str, str | int | bool]) -> dict[str, str]:
     """A template's variables as C++ spells them."""
-    return {name: one if type(one) is str else str(one).lower() for name, one in values.items()}
+    return {name: value if type(value) is str else str(value).lower() for name, value in values.items()}

@@ -16,8 +16,8 @@ def shared_memory(bytes_of: Callable[[Any], int], fields: str) -> Rule:
     def shared_memory(config: Any) -> str | None:
         """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
         total, limit = bytes_of(config), of_target(config.arch).shared_memory.block
-        wanted = f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
-        return wanted if total > limit else None
+        reason = f"{total:,} bytes of shared memory, of {limit:,} that {config.arch} has"
+        return reason if total > limit else None
 
     return rule(HARDWARE, fields)(shared_memory)
 

@@ -28,7 +28,7 @@ _JSON_TYPES = {str: "string", int: "integer", bool: "boolean"}
 
 
 class Bounds(NamedTuple):
-    """Of whole numbers: `Annotated[int, Bounds(32, 1024, multiple=32)]`."""
+    """The bounds of a whole number: `Annotated[int, Bounds(32, 1024, multiple=32)]`."""
 
     least: int
     most: int
@@ -46,8 +46,8 @@ class ValueKind:
         """The values as they are spelt, where they are few."""
         return []
 
-    def wanted(self, given: object) -> str:
-        """What is wanted instead of a scalar that is none; empty where `words` say it."""
+    def expected(self, given: object) -> str:
+        """What is expected in place of a scalar that is not a value; empty where `words` lists the values."""
         return ""
 
     def json_schema(self) -> dict[str, Any]:
@@ -67,15 +67,15 @@ class OneOf(ValueKind):
 
     def read(self, given: object) -> Any:
         # In Python 1 is equal to True; in a spec neither stands for the other.
-        return next((one for one in self.values if one == given and type(one) is type(given)), NO)
+        return next((value for value in self.values if value == given and type(value) is type(given)), NO)
 
     def words(self) -> list[str]:
         from tilewright.base.spelling import text  # noqa: PLC0415 (no reader of tables asks)
 
-        return [text(one) for one in self.values]
+        return [text(value) for value in self.values]
 
     def json_schema(self) -> dict[str, Any]:
-        names = {_JSON_TYPES[type(one)] for one in self.values}
+        names = {_JSON_TYPES[type(value)] for value in self.values}
         kind = {"type": names.pop()} if len(names) == 1 else {}
         if kind == {"type": "boolean"}:
             return kind
@@ -92,9 +92,9 @@ class Whole(ValueKind):
         self.bounds = bounds
 
     def read(self, given: object) -> Any:
-        return NO if self.wanted(given) else given
+        return NO if self.expected(given) else given
 
-    def wanted(self, given: object) -> str:
+    def expected(self, given: object) -> str:
         least, most, multiple = self.bounds
         if type(given) is not int:
             return "a valid integer"
@@ -107,7 +107,7 @@ class Whole(ValueKind):
     def json_schema(self) -> dict[str, Any]:
         least, most, multiple = self.bounds
         bounds = {"maximum": most, "minimum": least, "multipleOf": multiple, "type": "integer"}
-        return {name: one for name, one in bounds.items() if name != "multipleOf" or multiple > 1}
+        return {name: value for name, value in bounds.items() if name != "multipleOf" or multiple > 1}
 
     def schema(self) -> Schema:
         return Integer(self.bounds.least, self.bounds.most)
@@ -119,7 +119,7 @@ class Text(ValueKind):
     def read(self, given: object) -> Any:
         return given if isinstance(given, str) else NO
 
-    def wanted(self, given: object) -> str:
+    def expected(self, given: object) -> str:
         return "a valid string"
 
     def json_schema(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class Shape(ValueKind):
             return NO
         return self.made(*map(int, given.split("x")))
 
-    def wanted(self, given: object) -> str:
+    def expected(self, given: object) -> str:
         from tilewright.base.spelling import quoted  # noqa: PLC0415 (no reader of tables asks)
 
         name, letters = self.made.__name__.lower(), "x".join(map(str.upper, self.made._fields))
@@ -164,18 +164,18 @@ class Shape(ValueKind):
 def of(annotation: Any) -> tuple[ValueKind, ...]:
     """The kinds that an annotation names: a value is one of any. TypeError for any other annotation."""
     base, *notes = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-    notes = [one for one in notes if not isinstance(one, str)]
+    notes = [note for note in notes if not isinstance(note, str)]
     if base is int and len(notes) == 1 and isinstance(notes[0], Bounds):
         return (Whole(notes[0]),)
     if base is str and len(notes) == 1 and isinstance(notes[0], OneOf):
         return (notes[0],)
     if not notes and get_origin(base) in (Union, UnionType):
-        return tuple(kind for one in get_args(base) for kind in of(one))
+        return tuple(kind for alternative in get_args(base) for kind in of(alternative))
     if not notes and get_origin(base) is Literal:
         return (OneOf(get_args(base)),)
-    known: dict[Any, ValueKind] = {bool: OneOf((True, False)), str: Text()} | {
-        one: Shape(one) for one in _SHAPES
+    kinds: dict[Any, ValueKind] = {bool: OneOf((True, False)), str: Text()} | {
+        shape: Shape(shape) for shape in _SHAPES
     }
-    if notes or base not in known:
+    if notes or base not in kinds:
         raise TypeError(f"a field has no values of {annotation}; see tilewright.configurations.value_kinds")
-    return (known[base],)
+    return (kinds[base],)
