@@ -26,8 +26,8 @@ from benchmarks.host.compile_trace import summarize
 from benchmarks.lib.machine import Run, describe, record, run
 
 from tilewright.base import paths
-from tilewright.compile.nvcc import Nvcc
-from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.compile.nvcc.compiler import Nvcc
+from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.declarations.table import KernelRecord, Table, find_tables
 
 PEER = Path(__file__).parents[1] / "peers" / "plain_cutlass_gemm.cu"
@@ -62,7 +62,7 @@ class Compiled:
 
 
 def compile_once(
-    toolchain: Toolchain, source: Path, flags: list[str], folder: Path, trace: Path | None = None
+    toolchain: NvccToolchain, source: Path, flags: list[str], folder: Path, trace: Path | None = None
 ) -> Compiled:
     times = folder / "times.csv"
     times.unlink(missing_ok=True)
@@ -93,7 +93,7 @@ def find(name: str) -> tuple[Path, KernelRecord]:
     raise SystemExit(f"no kernel {name} in {paths.generated_dir()}")
 
 
-def measure(toolchain: Toolchain, runs: int) -> list[dict[str, Any]]:
+def measure(toolchain: NvccToolchain, runs: int) -> list[dict[str, Any]]:
     utilities = toolchain.cutlass.parent / "tools" / "util" / "include"
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -116,7 +116,7 @@ def measure(toolchain: Toolchain, runs: int) -> list[dict[str, Any]]:
     return rows
 
 
-def trace(toolchain: Toolchain) -> dict[str, Any]:
+def trace(toolchain: NvccToolchain) -> dict[str, Any]:
     """Compiles one unit under nvcc's own tracing and sums the trace up."""
     source, traced = find(TRACED)
     with tempfile.TemporaryDirectory() as temporary:

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 import tilewright
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 
 CALLS = 400  # a batch; fewer than the driver queues before it blocks
 BATCHES = 60

@@ -31,8 +31,8 @@ from benchmarks.lib.machine import describe
 from benchmarks.robustness.rule_samples import ROOT, Candidate, sample
 
 from tilewright.base import paths
-from tilewright.compile.nvcc import Nvcc
-from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.compile.nvcc.compiler import Nvcc
+from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.declarations.table import KernelRecord
 from tilewright_generator import families
 
@@ -54,7 +54,7 @@ def units(todo: list[Candidate], front_end: bool) -> Iterator[list[Candidate]]:
         yield from (some[start : start + TOGETHER] for start in range(0, len(some), TOGETHER))
 
 
-def compile_unit(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> list[dict[str, Any]]:
+def compile_unit(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> list[dict[str, Any]]:
     """Rows of the record: what the rules and nvcc say of each configuration."""
     start = time.monotonic()
     error = nvcc(unit, toolchain, front_end) if unit[0].text else "no source: the template has nothing for it"
@@ -88,7 +88,7 @@ def flags_of(one: Candidate) -> tuple[str, ...]:
     return Nvcc().flags(KernelRecord.parse(row))
 
 
-def nvcc(unit: list[Candidate], toolchain: Toolchain, front_end: bool) -> str:
+def nvcc(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> str:
     """The first error of its compilation; "" where there is none."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{unit[0].name}.cu"

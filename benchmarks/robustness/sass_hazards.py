@@ -1,11 +1,11 @@
-"""Looks for races in the machine code of all kernels (compile/sass_hazards.py), with any headers.
+"""Looks for races in the machine code of all kernels (compile/nvcc/sass_hazards.py), with any headers.
 
     python -m benchmarks.robustness.sass_hazards [MODULE ...] [--filter GLOB] [--include FOLDER] [--jobs N]
         [--report FILE]
 
 Compiles what the cache lacks and prints a line for each module: kernels, early releases, early accesses, and
-accesses of CUTLASS's warps that are exceptions (compile/waits.py); below them, what was found and why what is
-excepted is right. Exits 1 if a kernel has a race, or does not compile.
+accesses of CUTLASS's warps that are exceptions (compile/nvcc/waits.py); below them, what was found and why
+what is excepted is right. Exits 1 if a kernel has a race, or does not compile.
 
 To see that the check finds races which have been mended, compile against the headers of an earlier commit:
 
@@ -24,9 +24,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from tilewright.compile.building import build
+from tilewright.compile.nvcc.sass_hazards import EARLY_ACCESS, EARLY_RELEASE
 from tilewright.compile.progress import progress_for
 from tilewright.compile.report import BuildReport, UnitReport
-from tilewright.compile.sass_hazards import EARLY_ACCESS, EARLY_RELEASE
 from tilewright.declarations.table import Table, find_tables
 
 ROOT = Path(__file__).parents[2]

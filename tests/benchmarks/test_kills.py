@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small_modules import Mini, toolchain_expected
 
+from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.errors import ToolchainError
 
 
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture(scope="session")
-def toolchain() -> Toolchain:
+def toolchain() -> NvccToolchain:
     """Skips where none may be expected; elsewhere, not finding it is a failure of discovery."""
     try:
         return find_toolchain()

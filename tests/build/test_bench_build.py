@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_modules import Mini
 
-from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.errors import BuildError
 from tilewright.libraries.registry import Registry
 from tilewright.tools.benchmarking import groups
@@ -15,7 +15,7 @@ from tilewright.tools.benchmarking import groups
 
 @pytest.mark.compile
 def test_exactly_the_kernels_that_are_missing(
-    tmp_path: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     generated = tmp_path / "generated"

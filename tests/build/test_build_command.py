@@ -12,8 +12,8 @@ from small_modules import Mini
 
 from tilewright.base import paths
 from tilewright.compile.library import libraries
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.declarations.table import Table
 from tilewright.libraries.registry import Registry
 from tilewright_generator import cli
@@ -48,7 +48,7 @@ def everything(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 @pytest.mark.compile
-def test_a_filter_a_module_and_everything(project: Path, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_filter_a_module_and_everything(project: Path, toolchain: NvccToolchain, tmp_path: Path) -> None:
     two_modules(project)
     assert run("--dry-run").exit_code == 0
     assert not (tmp_path / "cache").exists(), "a dry run makes no cache"
@@ -84,7 +84,7 @@ def test_a_filter_a_module_and_everything(project: Path, toolchain: Toolchain, t
 
 
 @pytest.mark.compile
-def test_a_failure_exits_1_and_still_reports(project: Path, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_failure_exits_1_and_still_reports(project: Path, toolchain: NvccToolchain, tmp_path: Path) -> None:
     Mini(project / "generated").add("one", instructions=["HGMMA"]).table()
     result = run("--report", tmp_path / "report.json")
     assert result.exit_code == 1
@@ -96,7 +96,7 @@ def test_a_failure_exits_1_and_still_reports(project: Path, toolchain: Toolchain
 
 
 def test_usage_errors_exit_2_and_help(
-    project: Path, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+    project: Path, toolchain: NvccToolchain, capsys: pytest.CaptureFixture[str]
 ) -> None:
     empty = run()
     assert (empty.exit_code, "tilewright generate" in empty.stderr) == (2, True)
@@ -112,7 +112,7 @@ def test_usage_errors_exit_2_and_help(
 
 
 def test_what_the_specs_make_and_nobody_has_generated_is_told(
-    project: Path, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+    project: Path, toolchain: NvccToolchain, capsys: pytest.CaptureFixture[str]
 ) -> None:
     two_modules(project)
     group = "configs:\n  - {a: bf16, b: bf16, d: bf16, tile: 128x128x64}\n"
@@ -128,7 +128,9 @@ def test_what_the_specs_make_and_nobody_has_generated_is_told(
         assert ("the specs make it: run `tilewright generate` first" in said) == made, said
 
 
-def test_a_dry_run_lists_what_it_would_compile(project: Path, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_dry_run_lists_what_it_would_compile(
+    project: Path, toolchain: NvccToolchain, tmp_path: Path
+) -> None:
     two_modules(project)
     result = run("--dry-run", "--root", project)
     assert result.exit_code == 0
@@ -138,7 +140,7 @@ def test_a_dry_run_lists_what_it_would_compile(project: Path, toolchain: Toolcha
 
 
 def test_it_says_whose_kernels_and_takes_no_others_unasked(
-    project: Path, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, toolchain: NvccToolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_modules(project)
     monkeypatch.delenv("TILEWRIGHT_GENERATED", raising=False)
@@ -170,7 +172,7 @@ def test_it_says_whose_kernels_and_takes_no_others_unasked(
 
 
 def test_what_a_call_says_builds_the_kernel_that_it_means(
-    project: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+    project: Path, toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
     two_modules(project)

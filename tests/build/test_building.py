@@ -15,10 +15,10 @@ from small_modules import HEAD, PLAIN, SERIALIZED, SPILLING, STACK, TENSOR, Mini
 from tilewright.base import paths
 from tilewright.compile.building import build
 from tilewright.compile.library import described, libraries
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.progress import Lines
 from tilewright.compile.report import BuildReport
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError, ToolchainError
 
 pytestmark = pytest.mark.compile
@@ -40,7 +40,7 @@ def numbers(report: BuildReport, *names: str) -> list[int]:
     return [module.number(name) for name in names]
 
 
-def test_builds_links_and_caches(mini: Mini, store: Store, toolchain: Toolchain, capfd: Any) -> None:
+def test_builds_links_and_caches(mini: Mini, store: Store, toolchain: NvccToolchain, capfd: Any) -> None:
     table = mini.add("one", number=1).add("two", TENSOR, number=2, instructions=["HGMMA"]).table()
     report = build([table], store=store, toolchain=toolchain, progress=Lines())
     assert report.ok, report.explain_failures()
@@ -68,7 +68,9 @@ def test_builds_links_and_caches(mini: Mini, store: Store, toolchain: Toolchain,
     assert list((store.root / "tmp").iterdir()) == list((store.root / "work").iterdir()) == []
 
 
-def test_a_source_makes_the_same_bytes_each_time(mini: Mini, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_source_makes_the_same_bytes_each_time(
+    mini: Mini, toolchain: NvccToolchain, tmp_path: Path
+) -> None:
     """Also after a build that was killed, or on another day."""
     table = mini.add("one", number=1).table()
     first, second = (build([table], store=Store(tmp_path / name), toolchain=toolchain) for name in "ab")
@@ -78,7 +80,7 @@ def test_a_source_makes_the_same_bytes_each_time(mini: Mini, toolchain: Toolchai
     assert objects[0] == objects[1]
 
 
-def test_one_kernel_at_a_time_adds_to_the_library(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_one_kernel_at_a_time_adds_to_the_library(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     table = mini.add("one", number=1).add("two", number=2).add("three", number=3).table()
     first = build([table], ["one"], store=store, toolchain=toolchain)
     assert numbers(first, "one", "two", "three") == [1, -1, -1]
@@ -95,7 +97,7 @@ def test_one_kernel_at_a_time_adds_to_the_library(mini: Mini, store: Store, tool
     assert set(third.libraries[0].kernels) == {"three"}
 
 
-def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     table = mini.add("one", number=1).add("two", number=2).table()
     other = replace(toolchain, nvcc_version=toolchain.nvcc_version + "\nBuild of another day")
     both = build([table], store=store, toolchain=toolchain).libraries
@@ -107,7 +109,7 @@ def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: To
 
 
 def test_a_library_holds_what_its_rows_and_headers_make(
-    mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mini: Mini, store: Store, toolchain: NvccToolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     include = tmp_path / "include"
     shutil.copytree(paths.include_dir(), include)
@@ -119,7 +121,7 @@ def test_a_library_holds_what_its_rows_and_headers_make(
     for changed in ({"arch": "sm_100a"}, {"defines": ("X=1",)}, {"sha256": "0" * 64}, {"name": "two"}):
         assert not library.holds(table["one"]._replace(**changed)), changed
     with monkeypatch.context() as patch:
-        patch.setattr("tilewright.compile.nvcc._KERNEL_FLAGS", ("-O2",))
+        patch.setattr("tilewright.compile.nvcc.compiler._KERNEL_FLAGS", ("-O2",))
         assert not library.holds(table["one"])
 
     with monkeypatch.context() as patch:  # a home that machines of both kinds mount
@@ -141,7 +143,7 @@ def test_a_library_holds_what_its_rows_and_headers_make(
 
 
 def test_findings_name_the_kernel_and_fail_as_they_should(
-    mini: Mini, store: Store, toolchain: Toolchain
+    mini: Mini, store: Store, toolchain: NvccToolchain
 ) -> None:
     mini.add("plain", number=1, instructions=["HGMMA"]).add("spilling", SPILLING, number=2)
     mini.add("serial", SERIALIZED, number=3, instructions=["HGMMA"]).add("stack", STACK, number=4)
@@ -164,7 +166,7 @@ def test_findings_name_the_kernel_and_fail_as_they_should(
 
 
 def test_a_table_that_is_wrong_about_a_kernel_fails_a_strict_build(
-    mini: Mini, store: Store, toolchain: Toolchain
+    mini: Mini, store: Store, toolchain: NvccToolchain
 ) -> None:
     table = mini.add("one", facts={"smem_bytes": 999, "threads": 128}).table()
     report = build([table], store=store, toolchain=toolchain, strict=True)
@@ -172,7 +174,7 @@ def test_a_table_that_is_wrong_about_a_kernel_fails_a_strict_build(
 
 
 def test_compile_errors_are_shown_with_log_and_command(
-    mini: Mini, store: Store, toolchain: Toolchain
+    mini: Mini, store: Store, toolchain: NvccToolchain
 ) -> None:
     mini.add("good", number=5)
     table = mini.add("bad", "__global__ void {name}() {{ undeclared = {number}; }}").table()
@@ -188,7 +190,7 @@ def test_compile_errors_are_shown_with_log_and_command(
 
 
 def test_what_a_compiler_that_fails_leaves_is_no_object(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     command, _ = launcher('"$@"; exit 3')
     report = build([mini.add("one").table()], store=store, toolchain=toolchain, launcher=command)
@@ -197,14 +199,14 @@ def test_what_a_compiler_that_fails_leaves_is_no_object(
     assert store.entry(report.to_json()["kernels"][0]["key"]) is None
 
 
-def test_an_object_without_its_descriptor_fails(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_an_object_without_its_descriptor_fails(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     mini.add_source("one", (HEAD + PLAIN).format(name="one", number=1))
     report = build([mini.table()], store=store, toolchain=toolchain)
     assert "does not define tilewright_one" in report.explain_failures()
 
 
 def test_a_source_that_the_table_does_not_know_is_not_built(
-    mini: Mini, store: Store, toolchain: Toolchain
+    mini: Mini, store: Store, toolchain: NvccToolchain
 ) -> None:
     table = mini.add("one").table()
     (mini.folder / "one.cu").write_text("// edited by hand\n")
@@ -215,7 +217,7 @@ def test_a_source_that_the_table_does_not_know_is_not_built(
 
 
 def test_what_is_included_must_be_in_the_key(
-    mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path
+    mini: Mini, store: Store, toolchain: NvccToolchain, tmp_path: Path
 ) -> None:
     stray = tmp_path / "stray.h"
     stray.write_text("#define STRAY 1\n")
@@ -226,7 +228,7 @@ def test_what_is_included_must_be_in_the_key(
     assert str(stray) in report.explain_failures()
 
 
-def test_a_broken_entry_is_set_aside_and_rebuilt(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_broken_entry_is_set_aside_and_rebuilt(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     table = mini.add("one", number=1).add("two", number=2).add("three", number=3).table()
     report = build([table], store=store, toolchain=toolchain)
     one, two, three = (store.root / "objects" / unit.key for unit in report.units)
@@ -242,7 +244,7 @@ def test_a_broken_entry_is_set_aside_and_rebuilt(mini: Mini, store: Store, toolc
     assert numbers(again, "one", "two", "three") == [1, 2, 3]
 
 
-def test_a_broken_library_is_linked_again(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_broken_library_is_linked_again(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     table = mini.add("one", number=4).table()
     library = build([table], store=store, toolchain=toolchain).libraries[0].path
     library.write_bytes(library.read_bytes()[:1000])
@@ -253,7 +255,7 @@ def test_a_broken_library_is_linked_again(mini: Mini, store: Store, toolchain: T
 def test_a_unit_killed_for_memory_is_tried_again_alone(
     mini: Mini,
     store: Store,
-    toolchain: Toolchain,
+    toolchain: NvccToolchain,
     launcher: Launcher,
     tmp_path: Path,
 ) -> None:
@@ -264,20 +266,20 @@ def test_a_unit_killed_for_memory_is_tried_again_alone(
     assert notes.read_text().count("start") == 3
 
 
-def test_a_dry_run_compiles_nothing(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_dry_run_compiles_nothing(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     report = build([mini.add("one").table()], store=store, toolchain=toolchain, dry_run=True)
     assert statuses(report) == {"one": "missing"}
     assert report.ok
     assert not (store.root / "objects").exists()
 
 
-def test_an_architecture_nvcc_does_not_know(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_an_architecture_nvcc_does_not_know(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     with pytest.raises(ToolchainError, match=r"cannot compile for sm_999a; it knows .*sm_90"):
         build([mini.add("one", arch="sm_999a").table()], store=store, toolchain=toolchain)
 
 
 def test_a_module_without_its_table_source_says_what_to_run(
-    mini: Mini, store: Store, toolchain: Toolchain
+    mini: Mini, store: Store, toolchain: NvccToolchain
 ) -> None:
     table = mini.add("one").table()
     (mini.folder / "table.cc").unlink()
@@ -286,7 +288,9 @@ def test_a_module_without_its_table_source_says_what_to_run(
     assert "tilewright generate" in report.explain_failures()
 
 
-def test_a_table_source_that_does_not_compile_or_link(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_table_source_that_does_not_compile_or_link(
+    mini: Mini, store: Store, toolchain: NvccToolchain
+) -> None:
     table = mini.add("one").table()
     (mini.folder / "table.cc").write_text("int f( {")
     assert "error: " in build([table], store=store, toolchain=toolchain).explain_failures()

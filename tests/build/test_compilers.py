@@ -15,9 +15,10 @@ from tilewright.base import paths
 from tilewright.compile.building import build
 from tilewright.compile.compilers import COMPILERS, SUFFIXES, made_of, of, of_table, toolchain_for
 from tilewright.compile.library import libraries
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import HostToolchain, Toolchain, find_host_toolchain
+from tilewright.compile.toolchain import HostToolchain, find_host_toolchain
 from tilewright.errors import TableError, ToolchainError
 
 SOURCE = """
@@ -47,8 +48,8 @@ def without_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs))
     for name in ("CUDA_HOME", "CUDA_PATH", "CUTLASS_PATH", "CXX"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("tilewright.compile.toolchain.package_folders", lambda _: [])
-    monkeypatch.setattr("tilewright.compile.cutlass.package_folders", lambda _: [])
+    monkeypatch.setattr("tilewright.compile.nvcc.toolchain.package_folders", lambda _: [])
+    monkeypatch.setattr("tilewright.compile.nvcc.cutlass.package_folders", lambda _: [])
 
 
 @pytest.mark.usefixtures("without_nvcc")
@@ -97,7 +98,7 @@ def test_what_a_table_says_of_a_host_kernel_is_checked(mini: Mini, store: Store)
     assert "its object does not define tilewright_one" in failure.findings[0].message
 
 
-def test_compilers_share_no_key(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_compilers_share_no_key(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     table = add(mini, "one").table()
     planner = Planner(toolchain, store, paths.include_dir())
     host, cuda = (planner.unit(table, table["one"]._replace(compiler=name)) for name in ("host", "nvcc"))
@@ -110,7 +111,7 @@ def test_compilers_share_no_key(mini: Mini, store: Store, toolchain: Toolchain) 
     assert planner.kernel_job(host, 1, ()).command[0] == toolchain.host[0]
 
 
-def test_a_module_has_one_compiler(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_module_has_one_compiler(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     table = add(mini.add("cuda"), "host").table()
     assert of_table(table).name == "host"
     planner = Planner(toolchain, store, paths.include_dir())

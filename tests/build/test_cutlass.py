@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from small_modules import Mini
 
 from tilewright.compile.building import build
-from tilewright.compile.cutlass import headers_release, keyed_release, satisfies
 from tilewright.compile.library import libraries
+from tilewright.compile.nvcc.cutlass import headers_release, keyed_release, satisfies
+from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.compile.report import BuildReport
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.errors import NotBuiltError
 from tilewright.libraries.registry import Registry
 from tilewright_generator.cli import invoke
@@ -78,7 +78,7 @@ def mixed(mini: Mini) -> Mini:
     return mini.add("plain", number=1).add("far", number=2, cutlass=FAR)
 
 
-def reason(toolchain: Toolchain) -> str:
+def reason(toolchain: NvccToolchain) -> str:
     there = f"the headers at {toolchain.cutlass} are {toolchain.cutlass_version}"
     return f"needs CUTLASS {FAR}, {there}; pass --cutlass"
 
@@ -88,7 +88,7 @@ def statuses(report: BuildReport) -> dict[str, str]:
 
 
 @pytest.mark.compile
-def test_older_headers_skip_the_kernel_and_say_so(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_older_headers_skip_the_kernel_and_say_so(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     report = build([mixed(mini).table()], store=store, toolchain=toolchain)
     assert report.ok
     assert statuses(report) == {"plain": "built", "far": "skipped"}
@@ -101,7 +101,7 @@ def test_older_headers_skip_the_kernel_and_say_so(mini: Mini, store: Store, tool
 
 @pytest.mark.compile
 def test_newer_headers_compile_it_and_its_library_stays(
-    mini: Mini, store: Store, toolchain: Toolchain, future: Path
+    mini: Mini, store: Store, toolchain: NvccToolchain, future: Path
 ) -> None:
     table = mixed(mini).table()
     newer = find_toolchain(cutlass=future)
@@ -118,7 +118,7 @@ def test_newer_headers_compile_it_and_its_library_stays(
     )
 
 
-def test_to_ask_for_nothing_else_is_an_error(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_to_ask_for_nothing_else_is_an_error(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     table = mixed(mini).table()
     for select in (["far"], ["plain", "far"], lambda record: record.name == "far"):
         with pytest.raises(NotBuiltError) as caught:
@@ -130,21 +130,23 @@ def test_to_ask_for_nothing_else_is_an_error(mini: Mini, store: Store, toolchain
     assert statuses(some) == {"plain": "missing", "far": "skipped"}
 
 
-def test_a_module_of_nothing_else_links_nothing(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_module_of_nothing_else_links_nothing(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     report = build([mini.add("far", cutlass=FAR).table()], store=store, toolchain=toolchain)
     assert report.ok
     assert report.libraries == []
     assert not (store.root / "objects").exists()  # not even the table's source is compiled
 
 
-def test_an_edited_source_is_a_failure_all_the_same(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_an_edited_source_is_a_failure_all_the_same(
+    mini: Mini, store: Store, toolchain: NvccToolchain
+) -> None:
     table = mini.add("far", cutlass=FAR).table()
     (mini.folder / "far.cu").write_text("// edited by hand\n")
     assert not build([table], store=store, toolchain=toolchain).ok
 
 
 def test_a_call_that_needs_it_says_why_it_cannot_be_built(
-    mini: Mini, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mini: Mini, toolchain: NvccToolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TILEWRIGHT_JIT", raising=False)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
@@ -170,7 +172,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.compile
-def test_the_command_lists_what_it_skips(project: Path, toolchain: Toolchain) -> None:
+def test_the_command_lists_what_it_skips(project: Path, toolchain: NvccToolchain) -> None:
     said = f"skipped 2 kernels: {reason(toolchain)}\n  far\n  farther\n"
     result = CliRunner().invoke(command, ["--dry-run"])
     assert result.exit_code == 0
@@ -194,7 +196,7 @@ def test_the_command_lists_what_it_skips(project: Path, toolchain: Toolchain) ->
     ],
 )
 def test_the_command_exits_2_where_that_is_asked_for(
-    project: Path, toolchain: Toolchain, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    project: Path, toolchain: NvccToolchain, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert invoke(["build", *arguments]) == 2
     assert reason(toolchain) in capsys.readouterr().err
@@ -208,7 +210,7 @@ def test_the_command_takes_other_headers(project: Path, future: Path) -> None:
     assert "skipped" not in result.stdout
 
 
-def test_headers_of_no_known_release(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_headers_of_no_known_release(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     unknown = replace(toolchain, cutlass_version="")
     report = build([mixed(mini).table()], store=store, toolchain=unknown, dry_run=True)
     assert "are of no known release; pass --cutlass" in report.units[1].reason

@@ -17,8 +17,8 @@ from small_modules import Mini
 from tilewright.compile.building import build
 from tilewright.compile.keys import file_sha256
 from tilewright.compile.library import libraries, set_aside_damaged
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.declarations.table import Table
 from tilewright.errors import BuildError, NotBuiltError, TilewrightError
 from tilewright.libraries.registry import Registry
@@ -28,7 +28,7 @@ Spoil = Callable[[Path, Path], None]  # a folder of the module, one of another m
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, toolchain: Toolchain) -> tuple[Path, Path]:
+def made(tmp_path_factory: pytest.TempPathFactory, toolchain: NvccToolchain) -> tuple[Path, Path]:
     """The sources of modules `mini` (one: 4, two: 5) and `other` (one: 6), and a cache that holds them."""
     root = tmp_path_factory.mktemp("made")
     tables = [
@@ -191,7 +191,7 @@ def test_a_library_whose_description_is_wrong_too(
 
 
 def test_a_library_of_another_abi(
-    tmp_path: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     mini = Mini(tmp_path / "generated").add("one")
@@ -259,7 +259,7 @@ ENTRIES = {
 
 @pytest.mark.parametrize("spoil", ENTRIES, ids=lambda spoil: spoil.__name__)
 def test_an_entry_that_is_not_what_was_compiled(
-    spoil: Spoil, cache: Store, table: Table, toolchain: Toolchain, caplog: pytest.LogCaptureFixture
+    spoil: Spoil, cache: Store, table: Table, toolchain: NvccToolchain, caplog: pytest.LogCaptureFixture
 ) -> None:
     plan = build([table], store=cache, toolchain=toolchain, dry_run=True)
     one, two = (cache.root / "objects" / unit.key for unit in plan.units)

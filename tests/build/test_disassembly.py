@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.compile.commands import OBJECT
-from tilewright.compile.disassembly import disassemble
-from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.nvcc.disassembly import disassemble
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 
 SOURCE = """
 __constant__ float table[2] = {1.0f, 2.0f};
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(128) one(float* x, int count) {
 """
 
 
-def digest(toolchain: Toolchain, folder: Path, source: str) -> str:
+def digest(toolchain: NvccToolchain, folder: Path, source: str) -> str:
     folder.mkdir()
     (folder / "one.cu").write_text(source)
     flags = [f"-ccbin={toolchain.host[0]}", "-arch=sm_90a", "--objdir-as-tempdir", "-c", "-o", OBJECT]
@@ -33,12 +33,12 @@ def digest(toolchain: Toolchain, folder: Path, source: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def plain(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> str:
+def plain(toolchain: NvccToolchain, tmp_path_factory: pytest.TempPathFactory) -> str:
     return digest(toolchain, tmp_path_factory.mktemp("digest") / "plain", SOURCE)
 
 
 def test_other_words_and_another_place_are_the_same_code(
-    toolchain: Toolchain, plain: str, tmp_path: Path
+    toolchain: NvccToolchain, plain: str, tmp_path: Path
 ) -> None:
     put_otherwise = SOURCE.replace("float* x", "float* y").replace("x[", "y[").replace("; ", ";\n")
     assert digest(toolchain, tmp_path / "elsewhere", f"// a comment\n{put_otherwise}") == plain
@@ -55,7 +55,7 @@ def test_other_words_and_another_place_are_the_same_code(
     ],
 )
 def test_another_kernel_has_another_digest(
-    toolchain: Toolchain, plain: str, tmp_path: Path, old: str, new: str
+    toolchain: NvccToolchain, plain: str, tmp_path: Path, old: str, new: str
 ) -> None:
     assert SOURCE.count(old) == 1
     assert digest(toolchain, tmp_path / "other", SOURCE.replace(old, new)) != plain

@@ -14,7 +14,7 @@ import pytest
 from small_disk import SIZES
 from small_modules import Mini, python
 
-from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 
 pytestmark = pytest.mark.compile
 
@@ -55,7 +55,7 @@ def check_full(said: dict[str, Any], folder: Path) -> None:
     assert said["libraries"] == 0
 
 
-def test_a_disk_that_fills_up_at_any_point(mini: Mini, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_at_any_point(mini: Mini, toolchain: NvccToolchain, tmp_path: Path) -> None:
     mini.add("one", number=1).add("two", number=2)
     found = on_small_disk("growing", mini, tmp_path / "disk")
     attempts = found["attempts"]
@@ -69,7 +69,7 @@ def test_a_disk_that_fills_up_at_any_point(mini: Mini, toolchain: Toolchain, tmp
 
 
 def test_a_disk_that_is_full_when_it_comes_to_linking(
-    mini: Mini, toolchain: Toolchain, tmp_path: Path
+    mini: Mini, toolchain: NvccToolchain, tmp_path: Path
 ) -> None:
     found = on_small_disk("linking", mini.add("one", number=1), tmp_path / "disk")
     assert found["attempts"]["compiled"]["ok"]
@@ -79,7 +79,7 @@ def test_a_disk_that_is_full_when_it_comes_to_linking(
     assert found["left"] == []
 
 
-def test_a_limit_on_the_size_of_files(mini: Mini, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_limit_on_the_size_of_files(mini: Mini, toolchain: NvccToolchain, tmp_path: Path) -> None:
     """What quotas and `ulimit -f` do, which needs no rights: writing fails, and space is not the reason."""
     table = mini.add("one", number=1).table()
     code = (
@@ -102,7 +102,7 @@ def test_a_limit_on_the_size_of_files(mini: Mini, toolchain: Toolchain, tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_disk_that_cannot_be_written(mini: Mini, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_disk_that_cannot_be_written(mini: Mini, toolchain: NvccToolchain, tmp_path: Path) -> None:
     found = on_small_disk("read_only", mini.add("one", number=1).add("two", number=2), tmp_path / "disk")
     assert found["built"]
     assert found["number"] == 1

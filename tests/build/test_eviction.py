@@ -13,8 +13,8 @@ from small_modules import Mini
 from tilewright.base import paths
 from tilewright.compile.building import build
 from tilewright.compile.eviction import debris
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright_generator import cli
 
 pytestmark = pytest.mark.compile
@@ -33,7 +33,7 @@ def names(store: Store, folder: str) -> set[str]:
 
 
 def test_old_objects_and_libraries_of_other_sources_go(
-    mini: Mini, store: Store, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+    mini: Mini, store: Store, toolchain: NvccToolchain, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = build([mini.add("one", number=1).table()], store=store, toolchain=toolchain)
     damaged = store.root / "libraries/mini" / ("0" * 32)

@@ -17,8 +17,8 @@ from small_modules import Mini, build_process, python
 
 from tilewright.compile.building import build
 from tilewright.compile.library import libraries
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import StoreError
 
 pytestmark = pytest.mark.compile
@@ -67,7 +67,7 @@ def objects(store: Store) -> list[Path]:
 
 
 def test_a_killed_build_stops_its_compilers_and_is_resumed(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     command, notes = launcher('[ "$(grep -c start $NOTES)" -gt 1 ] && sleep 100000')
     table = mini.add("one", number=1).add("two", number=2).add("three", number=3).table()
@@ -89,7 +89,7 @@ def test_a_killed_build_stops_its_compilers_and_is_resumed(
 
 
 def test_killing_everything_at_once_leaves_nothing_half_made(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     command, notes = launcher(
         '"$@"; echo compiled >> $NOTES; sleep 100000'
@@ -112,7 +112,7 @@ def test_killing_everything_at_once_leaves_nothing_half_made(
 def test_a_compiler_that_is_killed(
     mini: Mini,
     store: Store,
-    toolchain: Toolchain,
+    toolchain: NvccToolchain,
     launcher: Launcher,
     *,
     tmp_path: Path,
@@ -162,7 +162,7 @@ print(json.dumps({"path": str(library.path), "number": library._module.number("o
 
 
 def test_two_processes_that_need_a_kernel_compile_it_once_and_load_it(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     command, notes = launcher("sleep 0.5")
     table = mini.add("one", number=7).table()
@@ -181,7 +181,7 @@ def test_two_processes_that_need_a_kernel_compile_it_once_and_load_it(
 
 
 def test_two_processes_build_each_kernel_once(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     command, notes = launcher("sleep 0.5")
     table = mini.add("one", number=1).add("two", number=2).table()
@@ -194,7 +194,7 @@ def test_two_processes_build_each_kernel_once(
 
 
 def test_two_builds_together_stay_within_the_bound(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     command, notes = launcher("sleep 0.2")
     table = mini.add("one").add("two").add("three").add("four").table()
@@ -208,14 +208,14 @@ def test_two_builds_together_stay_within_the_bound(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_cannot_be_written(mini: Mini, tmp_path: Path, toolchain: Toolchain) -> None:
+def test_a_cache_that_cannot_be_written(mini: Mini, tmp_path: Path, toolchain: NvccToolchain) -> None:
     (tmp_path / "cache").mkdir(mode=0o500)
     with pytest.raises(StoreError, match="TILEWRIGHT_CACHE"):
         build([mini.add("one").table()], store=Store(tmp_path / "cache"), toolchain=toolchain)
 
 
 def test_an_interrupt_stops_the_compilers(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     command, notes = launcher("sleep 100000")
     process = start(mini.add("one").table(), store, 1, command)
@@ -231,7 +231,7 @@ if sys.platform != "linux":
 
 
 def test_an_interrupt_says_what_is_kept_and_that_the_same_command_goes_on(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher, tmp_path: Path
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher, tmp_path: Path
 ) -> None:
     command, notes = launcher('[ "$(grep -c start $NOTES)" -gt 1 ] && sleep 100000')
     mini.add("one", number=1).add("two", number=2).table()

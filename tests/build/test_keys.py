@@ -12,9 +12,9 @@ from small_modules import Mini
 
 from tilewright.base import paths
 from tilewright.compile.keys import HeaderSet, digest, tree_digest, unhashed_inputs
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError
 
 
@@ -59,7 +59,7 @@ def test_a_missing_header_is_named(include: Path) -> None:
         HeaderSet(include).reached(b'#include "tilewright/gone.h"\n')
 
 
-def _with_parts(toolchain: Toolchain, folder: Path, ptxas: bytes) -> Toolchain:
+def _with_parts(toolchain: NvccToolchain, folder: Path, ptxas: bytes) -> NvccToolchain:
     (folder / "ptxas").write_bytes(ptxas)
     changed = replace(toolchain)
     parts = (folder / "ptxas" if path.name == "ptxas" else path for path in toolchain.parts)
@@ -68,7 +68,7 @@ def _with_parts(toolchain: Toolchain, folder: Path, ptxas: bytes) -> Toolchain:
 
 
 def test_a_key_covers_source_headers_flags_toolchain_and_cutlass(
-    mini: Mini, toolchain: Toolchain, include: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mini: Mini, toolchain: NvccToolchain, include: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cutlass = tmp_path / "cutlass"
     (cutlass / "cutlass").mkdir(parents=True)
@@ -76,7 +76,7 @@ def test_a_key_covers_source_headers_flags_toolchain_and_cutlass(
     tools = replace(toolchain, cutlass=cutlass)
     source = '#include "tilewright/gemm/adapter.hpp"\n'
 
-    def key(chain: Toolchain = tools, text: str = source, **row: object) -> str:
+    def key(chain: NvccToolchain = tools, text: str = source, **row: object) -> str:
         table = mini.add_source("one", text, **row).table()
         return Planner(chain, Store(tmp_path / "cache"), include).unit(table, table["one"]).key
 

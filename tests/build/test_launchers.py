@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from small_modules import TENSOR, Mini
 
 from tilewright.compile.building import build
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.report import BuildReport
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright_generator.cli.build import command
 
 pytestmark = pytest.mark.compile
@@ -24,7 +24,7 @@ Launcher = Callable[..., tuple[list[str], Path]]
 
 
 def test_the_launcher_stands_before_nvcc(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line, notes = launcher()
     mini.add("one")
@@ -48,13 +48,15 @@ def test_the_launcher_stands_before_nvcc(
     assert notes.read_text().count("start") == 3
 
 
-def test_a_launcher_that_is_not_there(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_launcher_that_is_not_there(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     for launcher in (["no-such-launcher"], ["/nowhere/sccache"]):
         report = build([mini.add("one").table()], store=store, toolchain=toolchain, launcher=launcher)
         assert f"{launcher[0]} cannot be run: No such file or directory" in report.explain_failures()
 
 
-def twice(mini: Mini, toolchain: Toolchain, folder: Path, launcher: str) -> tuple[BuildReport, BuildReport]:
+def twice(
+    mini: Mini, toolchain: NvccToolchain, folder: Path, launcher: str
+) -> tuple[BuildReport, BuildReport]:
     """Builds into two caches of ours, so that the second time only the launcher's own has it."""
     table = mini.add("one", TENSOR, number=3, instructions=["HGMMA"]).table()
     first, second = (
@@ -69,7 +71,7 @@ def twice(mini: Mini, toolchain: Toolchain, folder: Path, launcher: str) -> tupl
 
 @pytest.mark.skipif(shutil.which("ccache") is None, reason="ccache is not installed")
 def test_ccache_serves_another_cache(
-    mini: Mini, toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mini: Mini, toolchain: NvccToolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
     monkeypatch.delenv("CCACHE_DISABLE", raising=False)
@@ -98,7 +100,7 @@ def sccache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_sccache_serves_another_cache(
-    mini: Mini, toolchain: Toolchain, tmp_path: Path, sccache: Path
+    mini: Mini, toolchain: NvccToolchain, tmp_path: Path, sccache: Path
 ) -> None:
     twice(mini, toolchain, tmp_path, str(sccache))
     command = [str(sccache), "--show-stats", "--stats-format=json"]

@@ -10,17 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.compile.findings import judge
-from tilewright.compile.machine_code import (
-    Descriptor,
-    SassFunction,
-    inspect,
-    parse_ptxas,
-    parse_sass,
-    read_descriptor,
-    sass_functions,
-)
-from tilewright.compile.nvcc import Nvcc
+from tilewright.compile.machine_code import Descriptor, FunctionCode, inspect, read_descriptor
+from tilewright.compile.nvcc.checks import judge
+from tilewright.compile.nvcc.compiler import Nvcc
+from tilewright.compile.nvcc.listings import parse_ptxas, parse_sass, sass_functions
 from tilewright.compile.report import tensor_families
 from tilewright.declarations.table import KernelRecord
 from tilewright.errors import BuildError
@@ -58,10 +51,8 @@ SASS = """
 def test_ptxas() -> None:
     found = parse_ptxas(PTXAS)
     function = found.functions["gemm_a"]
-    assert function.entry
     assert (function.registers, function.barriers, function.static_smem_bytes) == (168, 17, 1024)
     assert (function.stack_bytes, function.spill_store_bytes, function.spill_load_bytes) == (344, 388, 392)
-    assert not found.functions["_Z5otherPf"].entry
     assert [warning["code"] for warning in found.warnings] == ["C7510", ""]
 
 
@@ -108,7 +99,7 @@ def test_a_descriptor_is_one_that_the_object_defines(tmp_path: Path) -> None:
     assert read_descriptor(path, "other") is None, "it only refers to it"
     assert read_descriptor(path, "on") is None
     with pytest.raises(BuildError, match="its object does not define tilewright_other"):
-        inspect(path, "other", "", {})
+        inspect(path, "other", {})
 
 
 TWO = """\
@@ -125,8 +116,9 @@ ptxas info    : Used 168 registers, used 1 barriers, 8 bytes cumulative stack si
 
 def test_the_numbers_of_several_functions(tmp_path: Path) -> None:
     """The largest of what a function has for itself, and sums of what is counted."""
-    sass = {"first": SassFunction(16, Counter(HGMMA=1)), "second": SassFunction(32, Counter(HGMMA=2, HMMA=1))}
-    found = inspect(compiled(tmp_path, DEFINED), "one", TWO, sass)
+    sass = {"first": FunctionCode(16, Counter(HGMMA=1)), "second": FunctionCode(32, Counter(HGMMA=2, HMMA=1))}
+    resources = parse_ptxas(TWO).functions.values()
+    found = inspect(compiled(tmp_path, DEFINED), "one", sass, resources)
     assert (found["registers"], found["barriers"]) == (168, 2)
     assert (found["static_smem_bytes"], found["stack_bytes"]) == (2048, 16)
     assert (found["spill_store_bytes"], found["spill_load_bytes"]) == (16, 28)

@@ -17,8 +17,8 @@ from tilewright.compile import eviction, marker
 from tilewright.compile.building import build
 from tilewright.compile.library import libraries
 from tilewright.compile.marker import TAG, is_marked
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import CacheRefusedError, StoreError
 from tilewright_generator import cli
 
@@ -50,7 +50,7 @@ def prune(cache: Path, *arguments: str) -> int:
 
 
 @pytest.mark.compile
-def test_a_folder_with_other_files_is_no_cache(mini: Mini, tmp_path: Path, toolchain: Toolchain) -> None:
+def test_a_folder_with_other_files_is_no_cache(mini: Mini, tmp_path: Path, toolchain: NvccToolchain) -> None:
     home = tmp_path / "home"
     made = foreign_files(home)
     with pytest.raises(CacheRefusedError) as refused:
@@ -122,7 +122,7 @@ def test_prune_leaves_a_repository_alone(
 
 @pytest.mark.compile
 def test_in_a_cache_only_what_has_our_names_goes(
-    mini: Mini, store: Store, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+    mini: Mini, store: Store, toolchain: NvccToolchain, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = mini.add("one", number=1).table()
     build([table], store=store, toolchain=toolchain)

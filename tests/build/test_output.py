@@ -13,9 +13,9 @@ import pytest
 from small_modules import Mini, python
 
 from tilewright.compile.building import build
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
 from tilewright.compile.system import KEPT_BYTES, run_bounded
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import UncompilableError
 
 pytestmark = pytest.mark.compile
@@ -42,7 +42,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("shown", ENDLESS)
 def test_a_compiler_that_prints_without_end(
-    shown: str, mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    shown: str, mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     """120 MiB in one line, and in many."""
     (command,), _ = launcher(ENDLESS[shown])
@@ -78,7 +78,7 @@ def test_one_that_hangs_is_ended() -> None:
 
 
 def test_a_compiler_that_writes_nothing(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher
 ) -> None:
     table = mini.add("one").table()
     for extra, absent in (
@@ -102,7 +102,9 @@ def test_a_compiler_that_writes_nothing(
     )
 
 
-def test_a_linker_that_writes_nothing(mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_linker_that_writes_nothing(
+    mini: Mini, store: Store, toolchain: NvccToolchain, tmp_path: Path
+) -> None:
     """A host compiler that does compile."""
     host = tmp_path / "host"
     real = toolchain.host[0]

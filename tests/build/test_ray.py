@@ -13,8 +13,8 @@ import ray_nodes
 from small_modules import PLAIN, Mini
 
 from tilewright.compile.building import build
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import GpuLostError, StoreError
 from tilewright.tools.sharding import ray_engine
 from tilewright.tools.sharding.building import Compiled, compile_shards
@@ -49,7 +49,7 @@ def test_shards_run_on_both_nodes_at_once(engine: ray_engine.RayEngine, tmp_path
 
 
 def test_two_nodes_compile_into_one_cache(
-    engine: ray_engine.RayEngine, mini: Mini, store: Store, toolchain: Toolchain
+    engine: ray_engine.RayEngine, mini: Mini, store: Store, toolchain: NvccToolchain
 ) -> None:
     for number, name in enumerate(("one", "two", "three"), 1):
         mini.add(name, number=number)

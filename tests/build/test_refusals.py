@@ -13,8 +13,8 @@ from small_modules import Mini
 from tilewright.base import paths
 from tilewright.compile import eviction
 from tilewright.compile.building import build
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError, UncompilableError
 from tilewright.libraries.registry import Registry
 
@@ -72,7 +72,7 @@ def test_headers_that_are_absent_or_too_old_are_an_obstacle(
 
 
 def test_it_is_compiled_once(
-    mini: Mini, toolchain: Toolchain, compiles: Callable[[], int], caplog: pytest.LogCaptureFixture
+    mini: Mini, toolchain: NvccToolchain, compiles: Callable[[], int], caplog: pytest.LogCaptureFixture
 ) -> None:
     mini.add("bad", BROKEN).add("good", number=5).table()
     registry = Registry(mini.folder.parent)
@@ -96,7 +96,7 @@ def test_it_is_compiled_once(
 
 
 def test_another_source_or_toolchain_is_tried(
-    mini: Mini, toolchain: Toolchain, compiles: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    mini: Mini, toolchain: NvccToolchain, compiles: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mini.add("bad", BROKEN).table()
     refused(mini, "bad")
@@ -113,7 +113,7 @@ def test_another_source_or_toolchain_is_tried(
 
 
 def test_a_build_tries_always_and_what_it_builds_is_forgotten(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compiler of a day on which it was broken."""
     mended = store.root.parent / "mended"
@@ -138,7 +138,7 @@ def test_a_build_tries_always_and_what_it_builds_is_forgotten(
 
 
 def test_the_wrong_instructions_are_a_refusal_too(
-    mini: Mini, toolchain: Toolchain, compiles: Callable[[], int]
+    mini: Mini, toolchain: NvccToolchain, compiles: Callable[[], int]
 ) -> None:
     mini.add("plain", instructions=["HGMMA"]).table()
     assert "wrong path: its SASS has no HGMMA" in refused(mini, "plain")
@@ -149,7 +149,7 @@ def test_the_wrong_instructions_are_a_refusal_too(
 
 
 def test_what_may_go_well_the_next_time_is_not(
-    mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+    mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compiler that is killed, a launcher that fails, a full disk."""
     mini.add("one", number=3).table()
@@ -171,7 +171,7 @@ def test_what_may_go_well_the_next_time_is_not(
 def test_refusals_that_are_damaged_old_or_of_no_toolchain(
     mini: Mini,
     store: Store,
-    toolchain: Toolchain,
+    toolchain: NvccToolchain,
     compiles: Callable[[], int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,16 +12,16 @@ from small_modules import Mini
 
 from tilewright.base import paths
 from tilewright.compile import runner
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
 from tilewright.compile.progress import Silent
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.compile.unit import Job
 from tilewright.errors import ToolchainError
 
 
 @pytest.fixture
-def jobs(mini: Mini, store: Store, toolchain: Toolchain) -> list[Job]:
+def jobs(mini: Mini, store: Store, toolchain: NvccToolchain) -> list[Job]:
     table = mini.add("one").add("two").table()
     planner = Planner(toolchain, store, paths.include_dir())
     return [planner.kernel_job(planner.unit(table, record), 2, []) for record in table.values()]
@@ -92,7 +92,7 @@ def test_the_path_of_units_is_changed_in_a_checkout_only(monkeypatch: pytest.Mon
 
 
 def test_the_units_under_way_are_named(
-    mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path
+    mini: Mini, store: Store, toolchain: NvccToolchain, tmp_path: Path
 ) -> None:
     """A compiler waits until a tick has named its unit."""
     go = tmp_path / "go"

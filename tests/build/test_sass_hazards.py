@@ -13,10 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from tilewright.compile.commands import OBJECT
-from tilewright.compile.disassembly import disassemble
-from tilewright.compile.findings import exceptions, judge
-from tilewright.compile.sass_hazards import EARLY_ACCESS, EARLY_RELEASE, Hazard, Place, find_hazards
-from tilewright.compile.toolchain import Toolchain
+from tilewright.compile.nvcc.checks import exceptions, judge
+from tilewright.compile.nvcc.disassembly import disassemble
+from tilewright.compile.nvcc.sass_hazards import EARLY_ACCESS, EARLY_RELEASE, Hazard, Place, find_hazards
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.declarations.table import KernelRecord
 
 SOURCE = Path(__file__).parents[1] / "compile/sass_hazards.cu"
@@ -33,16 +33,18 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"])
-def test_compiled_kernels(toolchain: Toolchain, tmp_path: Path, arch: str) -> None:
+def test_compiled_kernels(toolchain: NvccToolchain, tmp_path: Path, arch: str) -> None:
     flags = [f"-ccbin={toolchain.host[0]}", f"-arch={arch}", "-std=c++17", f"-I{INCLUDE}", "-c", "-o", OBJECT]
     subprocess.run([str(toolchain.nvcc), *flags, str(SOURCE)], cwd=tmp_path, check=True)
     (code,) = disassemble(str(toolchain.cuobjdump), [tmp_path / OBJECT])
-    kinds = {name: {hazard.kind for hazard in function.hazards} for name, function in code.functions.items()}
+    kinds = {
+        name: {hazard["kind"] for hazard in function.hazards} for name, function in code.functions.items()
+    }
     assert kinds == EXPECTED
     for name, function in code.functions.items():
         for hazard in function.hazards:
-            early = "SYNCS.ARRIVE" if hazard.kind == EARLY_RELEASE else "STG" if "path" in name else "LDG"
-            opcodes = {each.early.opcode.split(".TRANS")[0].split(".E")[0] for each in function.hazards}
+            early = "SYNCS.ARRIVE" if hazard["kind"] == EARLY_RELEASE else "STG" if "path" in name else "LDG"
+            opcodes = {str(each["opcode"]).split(".TRANS")[0].split(".E")[0] for each in function.hazards}
             assert early in opcodes, hazard
 
 

@@ -13,9 +13,9 @@ from small_modules import Mini
 from tilewright.base import paths
 from tilewright.compile.building import build
 from tilewright.compile.library import libraries
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.shell_text import fault
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.errors import BuildError, CacheRefusedError, TableError, ToolchainError
 
 pytestmark = pytest.mark.compile
@@ -23,7 +23,7 @@ Launcher = Callable[..., tuple[list[str], Path]]
 REFUSED = ["$(touch ran)", "`touch ran`", "$HOME", 'a"b', "a'b", "a\\b", "a#b", "a,b", "a\nb", "a\tb"]
 
 
-def test_sources(tmp_path: Path, store: Store, toolchain: Toolchain, launcher: Launcher) -> None:
+def test_sources(tmp_path: Path, store: Store, toolchain: NvccToolchain, launcher: Launcher) -> None:
     command, notes = launcher()
     for name in REFUSED:
         table = Mini(tmp_path / name).add("one").table()
@@ -35,7 +35,7 @@ def test_sources(tmp_path: Path, store: Store, toolchain: Toolchain, launcher: L
     assert not notes.exists()
 
 
-def test_defines(mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher) -> None:
+def test_defines(mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher) -> None:
     command, notes = launcher()
     for name in REFUSED:
         table = mini.add("one", defines=[f"X={name}"]).table()
@@ -45,14 +45,14 @@ def test_defines(mini: Mini, store: Store, toolchain: Toolchain, launcher: Launc
     assert libraries("mini", store=store) == []
 
 
-def test_others_of_the_module_are_built(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_others_of_the_module_are_built(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     mini.add("one", defines=["X=$(touch ran)"]).add("three", number=3)
     report = build([mini.table()], store=store, toolchain=toolchain)
     assert [unit.status for unit in report.units] == ["failed", "built"]
     assert set(report.libraries[0].kernels) == {"three"}
 
 
-def test_an_arch(mini: Mini, store: Store, toolchain: Toolchain, launcher: Launcher) -> None:
+def test_an_arch(mini: Mini, store: Store, toolchain: NvccToolchain, launcher: Launcher) -> None:
     command, notes = launcher()
     table = mini.add("one", arch="sm_90a$(touch ran)").table()
     with pytest.raises(TableError, match="expected a target such as sm_90a"):
@@ -61,7 +61,7 @@ def test_an_arch(mini: Mini, store: Store, toolchain: Toolchain, launcher: Launc
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_cache(name: str, mini: Mini, tmp_path: Path, toolchain: Toolchain) -> None:
+def test_a_cache(name: str, mini: Mini, tmp_path: Path, toolchain: NvccToolchain) -> None:
     table = mini.add("one").table()
     with pytest.raises(CacheRefusedError, match="the build cache's folder"):
         build([table], store=Store(tmp_path / name), toolchain=toolchain)
@@ -74,7 +74,7 @@ def test_a_cache(name: str, mini: Mini, tmp_path: Path, toolchain: Toolchain) ->
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_folders_of_headers_and_the_compilers(
-    name: str, mini: Mini, store: Store, tmp_path: Path, toolchain: Toolchain
+    name: str, mini: Mini, store: Store, tmp_path: Path, toolchain: NvccToolchain
 ) -> None:
     table = mini.add("one").table()
     (tmp_path / name).symlink_to(paths.include_dir())
@@ -89,7 +89,7 @@ def test_folders_of_headers_and_the_compilers(
             build([table], store=store, toolchain=replace(toolchain, **changed))
 
 
-def test_other_signs_are_fine(tmp_path: Path, toolchain: Toolchain) -> None:
+def test_other_signs_are_fine(tmp_path: Path, toolchain: NvccToolchain) -> None:
     """In all places at once; what has come to be an object shows that nothing was misread."""
     name = "a b;c&d|e<f>(g)*?[h]{i}~!%^=:+@é\u3000"
     include = tmp_path / f"include {name}"

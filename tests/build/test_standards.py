@@ -9,7 +9,7 @@ from small_modules import PLAIN, Mini
 
 from tilewright.base import paths
 from tilewright.compile.building import build
-from tilewright.compile.nvcc import Nvcc
+from tilewright.compile.nvcc.compiler import Nvcc
 from tilewright.compile.store import Store
 from tilewright.declarations.table import Table
 from tilewright.errors import TableError

@@ -10,8 +10,8 @@ from small_modules import Mini
 
 from tilewright.compile import records
 from tilewright.compile.building import build
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 
 pytestmark = pytest.mark.compile
 
@@ -81,7 +81,7 @@ def kernel(operation: str) -> str:
 
 @pytest.fixture(scope="module")
 def built(
-    tmp_path_factory: pytest.TempPathFactory, toolchain: Toolchain
+    tmp_path_factory: pytest.TempPathFactory, toolchain: NvccToolchain
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Of each case what the cache says of its object, and the row of the record."""
     root: Path = tmp_path_factory.mktemp("targets")
@@ -115,7 +115,7 @@ class TestTarget:
         assert built[1][case]["tensor_instructions"] == {CASES[case][2]: 1}
 
 
-def test_a_kernel_on_another_path_fails(mini: Mini, store: Store, toolchain: Toolchain) -> None:
+def test_a_kernel_on_another_path_fails(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
     one = kernel(f"cta_group::1.{NVFP4}")
     mini.add("one", one, arch="sm_100a", instructions=[r"UTCOMMA\.2CTA\.4X"])
     mini.add("unscaled", one, arch="sm_100a", instructions=["UTCOMMA$"])

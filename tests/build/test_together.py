@@ -10,16 +10,16 @@ from small_modules import PLAIN, TENSOR, Mini
 
 from tilewright.base import paths
 from tilewright.compile import runner, unit
-from tilewright.compile.disassembly import disassemble
+from tilewright.compile.nvcc.disassembly import disassemble
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.compile.unit import Job
 from tilewright.errors import BuildError
 
 
 @pytest.fixture
-def jobs(mini: Mini, store: Store, toolchain: Toolchain) -> list[Job]:
+def jobs(mini: Mini, store: Store, toolchain: NvccToolchain) -> list[Job]:
     """Two kernels with tensor instructions, and one without between them."""
     table = mini.add("one", TENSOR).add("two", PLAIN).add("three", TENSOR).table()
     planner = Planner(toolchain, store, paths.include_dir())

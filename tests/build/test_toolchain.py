@@ -13,9 +13,9 @@ import pytest
 from small_modules import python, toolchain_expected
 
 from tilewright.compile.compiler_cache import default_launcher
-from tilewright.compile.cutlass import find_cutlass
+from tilewright.compile.nvcc.cutlass import find_cutlass
+from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.compile.system import package_folders
-from tilewright.compile.toolchain import Toolchain, find_toolchain
 from tilewright.errors import ToolchainError
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUTLASS_PATH", "CXX", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
@@ -107,7 +107,7 @@ def test_nothing_found_names_every_place_and_the_remedy(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
     for module in ("toolchain", "cutlass"):
-        monkeypatch.setattr(f"tilewright.compile.{module}.package_folders", lambda name: ())
+        monkeypatch.setattr(f"tilewright.compile.nvcc.{module}.package_folders", lambda name: ())
     with pytest.raises(ToolchainError) as caught:
         find_toolchain()
     said = str(caught.value)
@@ -125,7 +125,7 @@ def test_nothing_found_names_every_place_and_the_remedy(
     assert caught.value.exit_code == 2
 
 
-def test_an_explicit_choice_is_never_replaced(toolchain: Toolchain, tmp_path: Path) -> None:
+def test_an_explicit_choice_is_never_replaced(toolchain: NvccToolchain, tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match=r"nvcc from --nvcc: .*/nvcc is not an executable"):
         find_toolchain(nvcc=tmp_path / "nvcc")
     with pytest.raises(ToolchainError, match=r"CUTLASS from --cutlass: no include/cutlass/cutlass\.h"):
@@ -134,7 +134,7 @@ def test_an_explicit_choice_is_never_replaced(toolchain: Toolchain, tmp_path: Pa
         assert find_toolchain(cutlass=place).cutlass == toolchain.cutlass
 
 
-def test_only_what_is_missing_is_told(toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_missing_is_told(toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what mends it: nobody installs a compiler because an option names the wrong place."""
     with pytest.raises(ToolchainError) as caught:
         find_toolchain(nvcc="/nope")
@@ -161,7 +161,7 @@ def test_only_what_is_missing_is_told(toolchain: Toolchain, monkeypatch: pytest.
 
 
 def test_an_option_counts_more_than_a_variable(
-    toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Of two trees of headers, and where the variable's holds nothing."""
     for name in ("option", "variable"):
@@ -190,7 +190,7 @@ def test_an_old_nvcc_is_passed_over_with_the_reason(tmp_path: Path) -> None:
         find_toolchain(nvcc=old)
 
 
-def test_the_oldest_nvcc_that_is_supported_is_taken(toolchain: Toolchain, tmp_path: Path) -> None:
+def test_the_oldest_nvcc_that_is_supported_is_taken(toolchain: NvccToolchain, tmp_path: Path) -> None:
     nvcc = tmp_path / "nvcc"
     for release, enough in (("12.7", False), ("12.8", True)):
         version = f"Cuda compilation tools, release {release}, V{release}.61"
@@ -204,11 +204,11 @@ def test_the_oldest_nvcc_that_is_supported_is_taken(toolchain: Toolchain, tmp_pa
                 find_toolchain(nvcc=nvcc)
 
 
-def test_objects_of_another_machine_are_others(toolchain: Toolchain) -> None:
+def test_objects_of_another_machine_are_others(toolchain: NvccToolchain) -> None:
     assert replace(toolchain, machine="another").identity != toolchain.identity
 
 
-def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain) -> None:
+def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchain: NvccToolchain) -> None:
     monkeypatch.setenv("CXX", "g++ -m64")
     found = find_toolchain()
     assert found.host == (shutil.which("g++"), "-m64")
@@ -223,15 +223,15 @@ def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchai
 
 
 def test_variables_that_add_flags_are_part_of_the_identity(
-    monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain
+    monkeypatch: pytest.MonkeyPatch, toolchain: NvccToolchain
 ) -> None:
     monkeypatch.setenv("NVCC_APPEND_FLAGS", "-G")
     assert find_toolchain().identity != toolchain.identity
 
 
-def test_it_imports_neither_cutlass_library_nor_torch(toolchain: Toolchain) -> None:
+def test_it_imports_neither_cutlass_library_nor_torch(toolchain: NvccToolchain) -> None:
     code = (
-        "import sys; from tilewright.compile.toolchain import find_toolchain; find_toolchain();"
+        "import sys; from tilewright.compile.nvcc.toolchain import find_toolchain; find_toolchain();"
         "import tilewright.compile.building, tilewright.compile.unit;"
         "bad = {'cutlass_library', 'torch', 'tvm_ffi', 'click', 'jinja2'} & set(sys.modules);"
         "sys.exit(' '.join(bad) or 0)"
@@ -256,7 +256,7 @@ def test_it_imports_neither_cutlass_library_nor_torch(toolchain: Toolchain) -> N
         "sm_121a",
     ],
 )
-def test_nvcc_knows_every_target_that_routing_knows(toolchain: Toolchain, arch: str) -> None:
+def test_nvcc_knows_every_target_that_routing_knows(toolchain: NvccToolchain, arch: str) -> None:
     toolchain.require(arch)
 
 
@@ -270,7 +270,7 @@ def test_nvcc_knows_every_target_that_routing_knows(toolchain: Toolchain, arch: 
     ],
 )
 def test_other_targets_are_refused_before_anything_is_compiled(
-    toolchain: Toolchain, arch: str, said: str
+    toolchain: NvccToolchain, arch: str, said: str
 ) -> None:
     with pytest.raises(ToolchainError, match=f"cannot compile for {arch}.*{said}"):
         toolchain.require(arch)

@@ -16,8 +16,8 @@ from small_modules import Mini, python
 from tilewright.compile import trust
 from tilewright.compile.building import build
 from tilewright.compile.library import libraries
+from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import Toolchain
 from tilewright.declarations.table import Table
 from tilewright.errors import CacheRefusedError
 from tilewright.libraries.library import Library, load
@@ -28,7 +28,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files
 
 
 @pytest.fixture
-def table(mini: Mini, store: Store, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch) -> Table:
+def table(mini: Mini, store: Store, toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch) -> Table:
     """A kernel that is built in the cache of this process."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(store.root))
     monkeypatch.delenv(trust.VARIABLE, raising=False)
@@ -72,7 +72,7 @@ GIVEN = {
 @as_root
 @pytest.mark.compile
 def test_what_a_library_is_reached_through(
-    table: Table, store: Store, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+    table: Table, store: Store, toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for part, path in parts(store).items():
         before = path.stat()
@@ -117,7 +117,7 @@ def test_a_planted_library_does_not_run(
 
 @as_root
 @pytest.mark.compile
-def test_objects_that_would_be_linked(table: Table, store: Store, toolchain: Toolchain) -> None:
+def test_objects_that_would_be_linked(table: Table, store: Store, toolchain: NvccToolchain) -> None:
     (plan,) = build([table], store=store, toolchain=toolchain, dry_run=True).units
     entry = store.root / "objects" / plan.key
     for path in (entry, entry / "kernel.o", store.root / "objects"):
@@ -174,7 +174,7 @@ assert build([Table.read(Path(sys.argv[1]))], store=Store(Path(sys.argv[2]))).ok
 
 @pytest.mark.compile
 def test_what_a_build_makes_it_takes_under_any_umask(
-    mini: Mini, store: Store, toolchain: Toolchain, tmp_path: Path
+    mini: Mini, store: Store, toolchain: NvccToolchain, tmp_path: Path
 ) -> None:
     """Files and folders that hold code; locks hold none."""
     for number in (1, 2):

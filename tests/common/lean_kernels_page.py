@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tilewright.base import paths
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/lean_kernels.md"
 NAME = "plain_product_128x128"

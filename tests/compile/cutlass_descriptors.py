@@ -13,24 +13,24 @@ import tempfile
 from pathlib import Path
 
 from tilewright.compile.keys import digest, tree_digest
-from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 
 SOURCE = Path(__file__).with_name("mqa_tcgen05_cutlass.cu")
 RECORD = SOURCE.with_suffix(".json")
 
 
-def descriptors(toolchain: Toolchain) -> dict[str, str]:
+def descriptors(toolchain: NvccToolchain) -> dict[str, str]:
     """Hexadecimal descriptors by name, and under "scales" the digest of where scale factors stand."""
     record: dict[str, dict[str, str]] = json.loads(RECORD.read_text(encoding="utf-8"))
     inputs = inputs_of(toolchain)
     return record[inputs] if inputs in record else compiled(toolchain)
 
 
-def inputs_of(toolchain: Toolchain) -> str:
+def inputs_of(toolchain: NvccToolchain) -> str:
     return digest(tree_digest(Path(toolchain.cutlass), None), SOURCE.read_text(encoding="utf-8"))
 
 
-def compiled(toolchain: Toolchain) -> dict[str, str]:
+def compiled(toolchain: NvccToolchain) -> dict[str, str]:
     """What the source prints, compiled with this CUTLASS."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "cutlass"

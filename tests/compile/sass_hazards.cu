@@ -1,4 +1,4 @@
-// Kernels whose machine code holds the races that compile/sass_hazards.py looks for, each beside one without:
+// Kernels whose machine code holds the races that compile/nvcc/sass_hazards.py looks for, each beside one without:
 // test_sass_hazards.py.
 #include <cstdint>
 

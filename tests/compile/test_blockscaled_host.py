@@ -17,7 +17,7 @@ from tilewright import scale_factors
 from tilewright.architectures.device import B200, B300, H200, RTX_PRO_6000
 from tilewright.base import paths
 from tilewright.compile.linking import link_command
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.declarations.arguments import launchable, packed, struct
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm.family import FAMILY

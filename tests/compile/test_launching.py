@@ -12,8 +12,8 @@ from compiled_kernels import CUTLASS, GENERATED, HOPPER, LEAN
 
 from tilewright.base import paths
 from tilewright.compile.building import build
+from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import find_toolchain
 from tilewright.declarations.table import Table
 
 pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]

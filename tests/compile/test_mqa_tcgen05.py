@@ -15,7 +15,7 @@ import pytest
 from cutlass_descriptors import descriptors, digest_of_lines
 from host_programs import ROOT, compiled, empty_headers, run
 
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
 INCLUDE = ROOT / "runtime/include"

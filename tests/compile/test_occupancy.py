@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.architectures import occupancy
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 
 pytestmark = pytest.mark.compile
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from tilewright.base import paths
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 
 pytestmark = pytest.mark.compile
 

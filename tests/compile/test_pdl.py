@@ -18,8 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tilewright.base import paths
 from tilewright.compile import records
 from tilewright.compile.commands import OBJECT
-from tilewright.compile.nvcc import Nvcc
-from tilewright.compile.toolchain import Toolchain, find_toolchain
+from tilewright.compile.nvcc.compiler import Nvcc
+from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
@@ -108,11 +108,11 @@ def test_the_field_takes_both_away(arch: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
+def toolchain() -> NvccToolchain:
     return find_toolchain()
 
 
-def griddepcontrol(toolchain: Toolchain, folder: Path, source: str, record: KernelRecord) -> set[str]:
+def griddepcontrol(toolchain: NvccToolchain, folder: Path, source: str, record: KernelRecord) -> set[str]:
     """What of ACQBULK and PREEXIT is in the machine code of a source, compiled with a kernel's flags."""
     path = folder / "unit.cu"
     path.write_text(source, encoding="utf-8")
@@ -127,7 +127,7 @@ def griddepcontrol(toolchain: Toolchain, folder: Path, source: str, record: Kern
 @pytest.mark.compile
 @pytest.mark.timeout(1800)
 def test_a_kernel_of_ours_waits_with_the_field_alone(
-    compiled: dict[str, Compiled], toolchain: Toolchain, tmp_path: Path
+    compiled: dict[str, Compiled], toolchain: NvccToolchain, tmp_path: Path
 ) -> None:
     with_it = compiled[HOPPER]
     record, source = without_pdl(with_it.record)
@@ -136,7 +136,7 @@ def test_a_kernel_of_ours_waits_with_the_field_alone(
 
 
 @pytest.mark.compile
-def test_the_definition_for_sm_110_makes_cutlass_wait(toolchain: Toolchain, tmp_path: Path) -> None:
+def test_the_definition_for_sm_110_makes_cutlass_wait(toolchain: NvccToolchain, tmp_path: Path) -> None:
     """Of other targets whole kernels are compiled; what decides is target and definition alone."""
     record = OF_ARCH["sm_110a"]
     assert griddepcontrol(toolchain, tmp_path, WAITS, record) == {"ACQBULK"}

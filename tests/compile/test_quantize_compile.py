@@ -16,8 +16,8 @@ from compiled_kernels import GENERATED, built, check_row, rows_of
 from host_programs import compiled, run
 
 from tilewright.base import paths
+from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.compile.store import Store
-from tilewright.compile.toolchain import find_toolchain
 from tilewright.declarations.table import Table
 
 TABLE = Table.read(GENERATED / "quantize" / "table.json")

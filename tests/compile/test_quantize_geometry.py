@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.base import paths
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 
 pytestmark = pytest.mark.compile
 

@@ -10,7 +10,7 @@ import pytest
 from lean_kernels_page import FILES, PAGE, compiled
 
 from tilewright.base import paths
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
 

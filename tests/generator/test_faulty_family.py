@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from family_project import NAME, FamilyProject
 
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
 

@@ -13,7 +13,7 @@ from command_line import Command
 from family_project import NAME, ROOT, Answer, FamilyProject
 
 from tilewright.base import plugins
-from tilewright.compile.toolchain import find_toolchain
+from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 from tilewright_generator import scaffold
 

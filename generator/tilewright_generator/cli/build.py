@@ -96,7 +96,7 @@ def command(
         select = _selection(tables, modules, terms)
     except UsageError as error:
         raise UsageError(error.message + ("" if shipped else _made(root, modules, terms))) from None
-    toolchain, store = toolchain_for(tables, nvcc, cutlass), Store(cache)
+    toolchain, store = toolchain_for(tables, nvcc=nvcc, cutlass=cutlass), Store(cache)
     words = None if launcher is None else words_of(launcher, "--launcher")
     if (ray or ray_address) and not dry_run:
         _compile_on_ray(ray_address, tables, select, toolchain, store=store, launcher=words)

@@ -48,10 +48,10 @@ def build(
 
     `select` is a predicate, the names, or None for every kernel. `jobs` overrides the bound by cores and
     memory. `launcher` (e.g. ["ccache"]; default: TILEWRIGHT_LAUNCHER) is put before the compiler. `strict`
-    fails kernels that spill, have a stack frame, serialise wgmma, race (sass_hazards.py) or contradict their
-    table; a kernel without the instructions its row expects fails always. What failed is in the report and in
-    no library; nothing is raised for it. Damaged libraries are set aside and linked again.
-    `dry_run` writes nothing.
+    fails kernels that spill, have a stack frame, serialise wgmma, race (nvcc/sass_hazards.py) or contradict
+    their table; a kernel without the instructions its row expects fails always. What failed is in the report
+    and in no library; nothing is raised for it. Damaged libraries are set aside and linked again. `dry_run`
+    writes nothing.
 
     A kernel that needs newer CUTLASS headers than there are is skipped, and the report says so. Raises
     NotBuiltError where one is selected by its name, or where a predicate takes no other kernels.
@@ -70,7 +70,7 @@ def build(
     _refuse(modules, select)
     missing = longest_first(unit for module in modules for unit in module.units if unit.to_compile)
     for compiler, arch in sorted({(unit.record.compiler, unit.record.arch) for unit in missing}):
-        COMPILERS[compiler].require(toolchain, arch)
+        COMPILERS[compiler].require(COMPILERS[compiler].part(toolchain), arch)
     limit = jobs or _machine_limit(missing)
     if not dry_run:
         for module in modules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.base import plugins
 
@@ -24,7 +24,7 @@ def includes(include: Path) -> list[str]:
 
 
 def table_command(
-    compiler: Compiler, toolchain: HostToolchain, include: Path, ffi: Path, source: Path
+    compiler: Compiler[Any], toolchain: HostToolchain, include: Path, ffi: Path, source: Path
 ) -> list[str]:
     """Compiles a module's table.cc, which is plain C++, to kernel.o in the current folder."""
     return [

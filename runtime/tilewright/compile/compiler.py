@@ -1,4 +1,4 @@
-"""What a build asks of a compiler. `nvcc.py` and `host_compiler.py` are two; `compilers.py` lists them.
+"""What a build asks of a compiler. `nvcc/` and `host_compiler.py` are two; `compilers.py` lists them.
 
 A compiler is a class of one instance. It holds nothing of a machine: a toolchain says where programs and
 headers are. The defaults are right for a C++ compiler that makes no machine code for a GPU.
@@ -10,28 +10,41 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tilewright.declarations.table import KernelRecord
 
 if TYPE_CHECKING:  # what lists libraries asks for flags alone
-    from tilewright.compile.disassembly import MachineCode
     from tilewright.compile.findings import Finding
+    from tilewright.compile.machine_code import MachineCode
     from tilewright.compile.toolchain import HostToolchain
 
+ToolchainT = TypeVar("ToolchainT", bound="HostToolchain")
 _ERRORS_SHOWN = 3
 _CONTEXT_LINES = 4
 
 
-class Compiler(ABC):
-    """Makes the object of a kernel, and that of its module's table.cc."""
+class Compiler(ABC, Generic[ToolchainT]):
+    """Makes the object of a kernel, and that of its module's table.cc, with a toolchain of its kind."""
 
     name: ClassVar[str]  # in the row of a kernel: `compiler`
     suffix: ClassVar[str]  # of the sources that it compiles, with the dot
+    programs: ClassVar[tuple[str, ...]] = ()  # what `find` may be given: options of `tilewright build`
     # A line of its output that says what is wrong with a source. Other failures are the machine's.
     diagnosis: ClassVar[re.Pattern[str]] = re.compile(
         r"^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b", re.MULTILINE
     )
+
+    # Its programs.
+
+    @abstractmethod
+    def find(self, **programs: str | Path) -> ToolchainT:
+        """Finds its toolchain; a path among `programs` is taken or refused, never replaced. Raises
+        ToolchainError where something is missing."""
+
+    @abstractmethod
+    def part(self, toolchain: HostToolchain) -> ToolchainT:
+        """The part of a build's toolchain that it uses. Raises ToolchainError where that is missing."""
 
     # What decides an object.
 
@@ -43,36 +56,37 @@ class Compiler(ABC):
     def table_flags(self) -> tuple[str, ...]:
         """The flags of a module's table.cc, without paths."""
 
-    @abstractmethod
-    def toolchain(self, toolchain: HostToolchain) -> HostToolchain:
-        """The part of a toolchain that it uses. Raises ToolchainError where that is missing."""
-
-    def inputs(self, toolchain: HostToolchain, memory: Path, *, keep: bool) -> tuple[str, ...]:
+    def inputs(self, toolchain: ToolchainT, memory: Path, *, keep: bool) -> tuple[str, ...]:
         """What else is part of a kernel's key: digests of programs and header trees. `memory` remembers
         digests; with `keep` they are written there."""
         return (self.name, toolchain.identity)
 
     def headers_release(self, record: KernelRecord, release: str) -> str:
-        """What of a CUTLASS release is part of a kernel's source key."""
+        """What of the release of a toolchain's headers is part of a kernel's source key."""
         return ""
 
-    def header_trees(self, toolchain: HostToolchain) -> tuple[Path, ...]:
+    def header_trees(self, toolchain: ToolchainT) -> tuple[Path, ...]:
         """Folders that a kernel's source may include from besides tilewright's and the system's."""
         return ()
 
     # Whether it compiles a kernel, and how.
 
-    def require(self, toolchain: HostToolchain, arch: str) -> None:  # noqa: B027 (the default requires nothing)
+    def require(self, toolchain: ToolchainT, arch: str) -> None:
         """Raises ToolchainError where it cannot compile for a target."""
 
-    def refusal(self, record: KernelRecord, toolchain: HostToolchain) -> str:
+    def refusal(self, record: KernelRecord, toolchain: ToolchainT) -> str:
         """Why this toolchain's headers cannot compile a kernel; empty where they can."""
+        return ""
+
+    def obstacle(self, record: KernelRecord) -> str:
+        """Why no toolchain here can compile a kernel, as far as that shows without starting a process; empty
+        where nothing shows."""
         return ""
 
     @abstractmethod
     def command(
         self,
-        toolchain: HostToolchain,
+        toolchain: ToolchainT,
         include: Path,
         source: Path,
         flags: Sequence[str],
@@ -86,14 +100,14 @@ class Compiler(ABC):
         """The first errors of its output, each with the lines that follow it."""
         return first_errors(log.splitlines())
 
-    def disassembler(self, toolchain: HostToolchain) -> str:
+    def disassembler(self, toolchain: ToolchainT) -> str:
         """The program that `machine_code` takes; empty where it takes none."""
         return ""
 
     def machine_code(self, disassembler: str, objects: Sequence[Path]) -> list[MachineCode]:
         """The machine code of objects of one target."""
-        from tilewright.compile.disassembly import MachineCode  # noqa: PLC0415
         from tilewright.compile.keys import file_sha256  # noqa: PLC0415
+        from tilewright.compile.machine_code import MachineCode  # noqa: PLC0415
 
         return [MachineCode({}, file_sha256(path)[:32]) for path in objects]
 
@@ -101,7 +115,7 @@ class Compiler(ABC):
         """What an object's report says of a kernel: the keys of `schemas.MEASURED`, and others."""
         from tilewright.compile.machine_code import inspect  # noqa: PLC0415
 
-        return inspect(path, name, "", code.functions)
+        return inspect(path, name, code.functions)
 
     def judge(self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[Finding]:
         """What is wrong with a compiled kernel, given the row that asks for it."""

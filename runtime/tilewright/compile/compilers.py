@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.compile.compiler import Compiler
 from tilewright.compile.host_compiler import HostCompiler
 from tilewright.compile.keys import digest
-from tilewright.compile.nvcc import Nvcc
-from tilewright.declarations.table import KernelRecord, Table
+from tilewright.compile.nvcc.compiler import Nvcc
+from tilewright.declarations.table import DEFAULT_COMPILER, KernelRecord, Table
 
 if TYPE_CHECKING:
     from tilewright.compile.toolchain import HostToolchain
 
-COMPILERS: dict[str, Compiler] = {compiler.name: compiler for compiler in (Nvcc(), HostCompiler())}
+COMPILERS: dict[str, Compiler[Any]] = {compiler.name: compiler for compiler in (Nvcc(), HostCompiler())}
 SUFFIXES = tuple(compiler.suffix for compiler in COMPILERS.values())  # of kernels' sources
 
 
-def of(record: KernelRecord) -> Compiler:
+def of(record: KernelRecord) -> Compiler[Any]:
     """The compiler of a kernel."""
     return COMPILERS[record.compiler]
 
 
-def of_table(table: Table) -> Compiler:
+def of_table(table: Table) -> Compiler[Any]:
     """The compiler of a module: that of its kernels, which all have the same."""
     return COMPILERS[table.compiler]
 
@@ -34,16 +34,15 @@ def made_of(record: KernelRecord) -> str:
     return digest("made of", record.sha256, *of(record).flags(record))
 
 
-def toolchain_for(
-    tables: Iterable[Table], nvcc: str | Path | None = None, cutlass: str | Path | None = None
-) -> HostToolchain:
-    """The toolchain that these modules need; `nvcc` and `cutlass` as `find_toolchain` takes them.
+def toolchain_for(tables: Iterable[Table], **programs: str | Path | None) -> HostToolchain:
+    """The toolchain that these modules need, or that has what `programs` names: a path by the option of
+    `tilewright build`, None for what is looked for.
 
     Raises ToolchainError where a part of it is missing.
     """
-    from tilewright.compile.toolchain import find_host_toolchain, find_toolchain  # noqa: PLC0415
-
-    names = {of_table(table).name for table in tables}
-    if names == {HostCompiler.name} and nvcc is None and cutlass is None:
-        return find_host_toolchain()
-    return find_toolchain(nvcc, cutlass)
+    paths = {name: path for name, path in programs.items() if path is not None}
+    needed = {of_table(table).name for table in tables} or {DEFAULT_COMPILER}
+    needed |= {name for name, compiler in COMPILERS.items() if not paths.keys().isdisjoint(compiler.programs)}
+    name = next(iter(sorted(needed - {HostCompiler.name})), HostCompiler.name)  # any has the host's, too
+    toolchain: HostToolchain = COMPILERS[name].find(**paths)
+    return toolchain

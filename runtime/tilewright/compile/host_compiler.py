@@ -19,20 +19,25 @@ if TYPE_CHECKING:
 _FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden")
 
 
-class HostCompiler(Compiler):
+class HostCompiler(Compiler["HostToolchain"]):
     """C++ to an object for the host's processor. A row's target says as which GPU's its kernel is chosen."""
 
     name = "host"
     suffix = ".cpp"
+
+    def find(self, **programs: str | Path) -> HostToolchain:
+        from tilewright.compile.toolchain import find_host_toolchain  # noqa: PLC0415
+
+        return find_host_toolchain()
+
+    def part(self, toolchain: HostToolchain) -> HostToolchain:
+        return toolchain.host_alone()
 
     def flags(self, record: KernelRecord) -> tuple[str, ...]:
         return (f"-std={record.standard}", *_FLAGS, *(f"-D{define}" for define in record.defines))
 
     def table_flags(self) -> tuple[str, ...]:
         return ("-std=c++17", *_FLAGS, "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU")
-
-    def toolchain(self, toolchain: HostToolchain) -> HostToolchain:
-        return toolchain.host_alone()
 
     def command(
         self,

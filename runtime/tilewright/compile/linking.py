@@ -71,7 +71,7 @@ def link(
         },
         "table": table.key,
     }
-    key = digest(json.dumps(description, sort_keys=True), toolchain.host_version, toolchain.release)
+    key = digest(json.dumps(description, sort_keys=True), toolchain.identity)
     target = store.root / "libraries" / module / key
     with store.lock(f"library-{module}-{key}"):
         present = _present(target, module, include, thorough=True)

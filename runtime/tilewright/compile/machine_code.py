@@ -1,34 +1,21 @@
-"""Reads what the compiler made: ptxas's report, the SASS, and the descriptor in the object file."""
+"""What an object holds: the descriptor of its kernel, and what its functions take and consist of."""
 
 from __future__ import annotations
 
-import re
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tilewright.compile.sass_hazards import Hazard
 from tilewright.errors import BuildError
-
-# Opcodes that compute on tensor cores (HMMA, HGMMA, QGMMA, UTCHMMA, OMMA, ...), and the two that
-# griddepcontrol.wait and griddepcontrol.launch_dependents become on sm_90 to sm_121.
-_TENSOR = re.compile(r"^(?:UTC)?[A-Z]*MMA(?:\.|$)")
-# Conversions to 4 and 8 bits, and bulk copies to shared memory: what kernels that quantise are made of.
-_DATA = re.compile(r"^(?:F2FP\.SATFINITE\.E|UBLKCP(?:\.|$))")
-_GRID_DEPENDENCY = re.compile(r"^(?:ACQBULK|PREEXIT)$")
-_SASS_LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)")
-_SASS_FUNCTION = re.compile(r'^\s*\.section\s+\.text\.([^\s,"]+).*$', re.MULTILINE)
-_SASS_STEP = 16  # bytes of an instruction since sm_70
 
 
 @dataclass
-class PtxasFunction:
-    """What `ptxas -v` says of one function."""
+class Resources:
+    """What a compiler says that a function takes."""
 
-    entry: bool = False
     registers: int = 0
     barriers: int = 0
     static_smem_bytes: int = 0
@@ -38,69 +25,21 @@ class PtxasFunction:
 
 
 @dataclass
-class Ptxas:
-    functions: dict[str, PtxasFunction] = field(default_factory=dict)
-    warnings: list[dict[str, str]] = field(default_factory=list)  # {"code": "C7510" or "", "text"}
+class FunctionCode:
+    """The machine code of a function."""
 
-
-def parse_ptxas(log: str) -> Ptxas:
-    """Reads the output of nvcc -Xptxas -v."""
-    result = Ptxas()
-    current = PtxasFunction()
-    for line in log.splitlines():
-        if match := re.search(r"Compiling entry function '([^']+)'", line):
-            current = result.functions.setdefault(match[1], PtxasFunction())
-            current.entry = True
-        elif match := re.search(r"Function properties for (\S+)", line):
-            current = result.functions.setdefault(match[1].strip("'"), PtxasFunction())
-        elif match := re.search(
-            r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line
-        ):
-            current.stack_bytes, current.spill_store_bytes, current.spill_load_bytes = map(
-                int, match.groups()
-            )
-        elif match := re.search(r"\bUsed (\d+) registers", line):
-            current.registers = int(match[1])
-            barriers = re.search(r"used (\d+) barriers", line)
-            current.barriers = int(barriers[1]) if barriers else 0
-            shared = re.search(r"(\d+) bytes smem", line)
-            current.static_smem_bytes = int(shared[1]) if shared else 0
-        elif match := re.search(r"^ptxas (?:info|warning)[^(]*\((C\d+)\)\s*(.*)", line):
-            result.warnings.append({"code": match[1], "text": match[2].strip()})
-        elif match := re.search(r"^ptxas .*\bwarning\s*:\s*(.*)", line):
-            result.warnings.append({"code": "", "text": match[1].strip()})
-    return result
-
-
-@dataclass
-class SassFunction:
     code_bytes: int = 0
     tensor_instructions: Counter[str] = field(default_factory=Counter)
     data_instructions: Counter[str] = field(default_factory=Counter)
     grid_dependency: Counter[str] = field(default_factory=Counter)
-    hazards: list[Hazard] = field(default_factory=list)
+    hazards: list[dict[str, object]] = field(default_factory=list)  # as a report holds them
 
 
-def sass_functions(text: str) -> dict[str, str]:
-    """The output of nvdisasm -c, by function."""
-    _, *parts = _SASS_FUNCTION.split(text)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+class MachineCode(NamedTuple):
+    """What an object holds for a GPU."""
 
-
-def parse_sass(text: str) -> SassFunction:
-    """Reads what nvdisasm -c prints of one function."""
-    function = SassFunction()
-    for line in text.splitlines():
-        if match := _SASS_LINE.match(line):
-            function.code_bytes = int(match[1], 16) + _SASS_STEP
-            opcode = match[2]
-            if _TENSOR.match(opcode):
-                function.tensor_instructions[opcode] += 1
-            elif _DATA.match(opcode):
-                function.data_instructions[opcode] += 1
-            elif _GRID_DEPENDENCY.match(opcode):
-                function.grid_dependency[opcode] += 1
-    return function
+    functions: dict[str, FunctionCode]  # by name
+    digest: str  # 32 hexadecimal digits: equal where the machine code is, with its constants and resources
 
 
 @dataclass(frozen=True)
@@ -133,35 +72,39 @@ def read_descriptor(path: Path, name: str) -> Descriptor | None:
     return None
 
 
-def inspect(path: Path, name: str, log: str, sass: Mapping[str, SassFunction]) -> dict[str, Any]:
-    """What stands in a kernel's report: the resources and instructions of the unit's functions, which are
-    `sass` by name.
+def inspect(
+    path: Path,
+    name: str,
+    functions: Mapping[str, FunctionCode],
+    resources: Iterable[Resources] = (),
+    warnings: Sequence[Mapping[str, str]] = (),
+) -> dict[str, Any]:
+    """What a kernel's report says of the unit's functions: their machine code, by name, and their resources.
 
     Where a unit holds several functions, the numbers are the largest and the counts the sum.
     """
     descriptor = read_descriptor(path, name)
     if descriptor is None:
         raise BuildError(f"{name}: its object does not define tilewright_{name}")
-    ptxas = parse_ptxas(log)
-    resources = [asdict(function) for function in ptxas.functions.values()] or [asdict(PtxasFunction())]
+    taken = [asdict(function) for function in resources] or [asdict(Resources())]
     return {
-        "registers": max(function["registers"] for function in resources),
-        "barriers": max(function["barriers"] for function in resources),
-        "static_smem_bytes": max(function["static_smem_bytes"] for function in resources),
-        "stack_bytes": max(function["stack_bytes"] for function in resources),
-        "spill_store_bytes": sum(function["spill_store_bytes"] for function in resources),
-        "spill_load_bytes": sum(function["spill_load_bytes"] for function in resources),
-        "warnings": ptxas.warnings,
-        "code_bytes": sum(function.code_bytes for function in sass.values()),
-        "tensor_instructions": _total(function.tensor_instructions for function in sass.values()),
-        "data_instructions": _total(function.data_instructions for function in sass.values()),
-        "grid_dependency": _total(function.grid_dependency for function in sass.values()),
+        "registers": max(function["registers"] for function in taken),
+        "barriers": max(function["barriers"] for function in taken),
+        "static_smem_bytes": max(function["static_smem_bytes"] for function in taken),
+        "stack_bytes": max(function["stack_bytes"] for function in taken),
+        "spill_store_bytes": sum(function["spill_store_bytes"] for function in taken),
+        "spill_load_bytes": sum(function["spill_load_bytes"] for function in taken),
+        "warnings": list(warnings),
+        "code_bytes": sum(function.code_bytes for function in functions.values()),
+        "tensor_instructions": _total(function.tensor_instructions for function in functions.values()),
+        "data_instructions": _total(function.data_instructions for function in functions.values()),
+        "grid_dependency": _total(function.grid_dependency for function in functions.values()),
         "hazards": [
-            {"function": function, **hazard.to_json()}
-            for function in sorted(sass)
-            for hazard in sass[function].hazards
+            {"function": function, **hazard}
+            for function in sorted(functions)
+            for hazard in functions[function].hazards
         ],
-        "functions": sorted(sass),
+        "functions": sorted(functions),
         "threads": descriptor.threads,
         "smem_bytes": descriptor.smem_bytes,
     }

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tilewright.base import plugins, reading
 from tilewright.compile import commands, compilers, shell_text
@@ -128,6 +129,7 @@ class Planner:
             store.check()
             self._memory = store.root / "digests"
         self._writes = writes
+        self._parts: dict[str, HostToolchain] = {}  # of the toolchain, by compiler
         self._inputs_of: dict[str, tuple[str, ...]] = {}  # of a kernel's key, by compiler
 
     def unit(self, table: Table, record: KernelRecord) -> Unit:
@@ -159,7 +161,7 @@ class Planner:
         unit.problem = _unspeakable(source.resolve(), record) or _in_other_hands(table, record)
         if unit.problem:
             return unit
-        unit.skipped = compiler.refusal(record, self.toolchain)
+        unit.skipped = compiler.refusal(record, self._part(compiler))
         if unit.skipped:
             unit.status = "skipped"
             return unit
@@ -169,18 +171,23 @@ class Planner:
 
     def toolchain_of(self, table: Table) -> HostToolchain:
         """The part of the toolchain that a module is compiled and linked by."""
-        return compilers.of_table(table).toolchain(self.toolchain)
+        return self._part(compilers.of_table(table))
 
-    def _compiler_inputs(self, compiler: Compiler) -> tuple[str, ...]:
+    def _part(self, compiler: Compiler[Any]) -> HostToolchain:
+        if compiler.name not in self._parts:
+            self._parts[compiler.name] = compiler.part(self.toolchain)
+        return self._parts[compiler.name]
+
+    def _compiler_inputs(self, compiler: Compiler[Any]) -> tuple[str, ...]:
         if compiler.name not in self._inputs_of:
-            toolchain = compiler.toolchain(self.toolchain)
-            self._inputs_of[compiler.name] = compiler.inputs(toolchain, self._memory, keep=self._writes)
+            part = self._part(compiler)
+            self._inputs_of[compiler.name] = compiler.inputs(part, self._memory, keep=self._writes)
         return self._inputs_of[compiler.name]
 
     def kernel_job(self, unit: Unit, slots: int, launcher: Sequence[str]) -> Job:
         source = unit.table.source(unit.record).resolve()
         compiler = compilers.of(unit.record)
-        toolchain, flags = compiler.toolchain(self.toolchain), compiler.flags(unit.record)
+        toolchain, flags = self._part(compiler), compiler.flags(unit.record)
         return Job(
             name=unit.record.name,
             module=unit.table.module,

@@ -5,8 +5,8 @@ A row belongs to a *source key*: what the source and the tilewright headers that
 machine can tell whether a row describes the kernel as it stands, also where the kernel needs a newer CUTLASS
 than the one that the project is pinned to (`keyed_release`).
 
-`machine_code` is the digest of what nvcc made of it (disassembly.py). A record of a GPU's run has it, too:
-what ran there is what a kernel is now as long as its machine code is, however its headers are put.
+`machine_code` is the digest of what nvcc made of it (nvcc/disassembly.py). A record of a GPU's run has it,
+too: what ran there is what a kernel is now as long as its machine code is, however its headers are put.
 
 The head of a record says with what its rows were compiled. A row says itself where that differs: in `cutlass`
 the release that its kernel needs, in `host` another host compiler (which a source key does not hold, since
@@ -22,8 +22,8 @@ from typing import Any
 
 from tilewright.base import reading, writing
 from tilewright.compile import compilers, schemas
-from tilewright.compile.cutlass import keyed_release, satisfies
 from tilewright.compile.keys import HeaderSet, digest
+from tilewright.compile.nvcc.cutlass import keyed_release, satisfies
 from tilewright.compile.report import tensor_families
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.errors import BuildError, UnreadableFileError

@@ -1,66 +1,54 @@
-"""Finds nvcc, the host compiler, CUTLASS and the tools that read machine code.
+"""The toolchain of a build: the host compiler, and what a compiler adds to it (`nvcc/toolchain.py`).
 
-nvcc: `--nvcc`, CUDA_HOME, PATH, the pip wheels. CUTLASS: `--cutlass`, CUTLASS_PATH, the nvidia-cutlass
-wheel (whose Python package is located, never imported). Host compiler: CXX, else g++.
+Host compiler: CXX, else g++.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from tilewright.compile.compiler_cache import words_of
-from tilewright.compile.cutlass import find_cutlass, headers_release
-from tilewright.compile.system import package_folders, run
+from tilewright.compile.system import run
 from tilewright.errors import ToolchainError
 
-log = logging.getLogger("tilewright")
-
-MINIMUM_NVCC = (12, 8)  # the first with sm_100a and sm_120a; 13.0 is what is tested
-INSTALL_HINT = "To install nvcc, cuobjdump and CUTLASS: pip install 'tilewright[toolchain]'"
-_OPTION_HINT = "{0} names the one place to look: give it the path of {1}, or leave it out."
 _CXX_HINT = "Set CXX to a C++17 compiler, or unset it: g++ is taken then."
 _HOST_HINT = "Install g++ with the system's package manager, or name a C++17 compiler in CXX."
-
-# Variables that change what the compilers do without standing on the command line.
-INFLUENCES = (
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-    "GCC_EXEC_PREFIX",
-    "COMPILER_PATH",
-)
 
 
 @dataclass(frozen=True)
 class HostToolchain:
-    """The host compiler, which compiles tables and links libraries. Paths are absolute."""
+    """The host compiler, which compiles tables and links libraries. Paths are absolute.
+
+    A compiler with programs of its own has a subclass.
+    """
+
+    # Variables that change what the programs do without standing on the command line.
+    influences: ClassVar[tuple[str, ...]] = (
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "CPLUS_INCLUDE_PATH",
+        "GCC_EXEC_PREFIX",
+        "COMPILER_PATH",
+    )
 
     host: tuple[str, ...]  # the host compiler's command; CXX may hold flags
     host_version: str
     machine: str  # that the host compiler compiles for, e.g. "x86_64"
 
     @property
-    def release(self) -> str:
-        """nvcc's release, e.g. "13.0.88"; "none" without one."""
-        return "none"
-
-    @property
     def runtime_includes(self) -> tuple[Path, ...]:
-        """The CUDA runtime's headers."""
+        """The headers of the runtime that launches the kernels."""
         return ()
 
     @property
     def link_options(self) -> tuple[str, ...]:
-        """What links the CUDA runtime into a library."""
+        """What links that runtime into a library."""
         return ()
 
     @property
@@ -69,9 +57,20 @@ class HostToolchain:
         return {}
 
     @property
+    def headers_release(self) -> str:
+        """The release of the headers that kernels include from elsewhere, e.g. "4.2.0"; empty without any."""
+        return ""
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """What of the programs decides an object."""
+        return (" ".join(self.host[1:]), self.host_version, self.machine)
+
+    @cached_property
     def identity(self) -> str:
         """What of the toolchain decides an object, free of paths: equal on any machine it is equal on."""
-        return _identity(" ".join(self.host[1:]), self.host_version, self.machine)
+        variables = [f"{name}={os.environ[name]}" for name in self.influences if os.environ.get(name)]
+        return "\n".join([*self.versions, *variables])
 
     @cached_property
     def system_includes(self) -> tuple[Path, ...]:
@@ -81,272 +80,37 @@ class HostToolchain:
         names = re.findall(r"^ (\S.*)$", listed[1], re.MULTILINE) if listed else ["/usr/include", "/usr/lib"]
         return tuple(Path(name).resolve() for name in names)
 
-    @property
-    def headers_release(self) -> str:
-        """The CUTLASS release, e.g. "4.2.0"; empty without one."""
-        return ""
-
     def describe(self) -> dict[str, str]:
-        """The toolchain, for people and records."""
-        return {"nvcc": "none", "host": self.host_version.splitlines()[0], "cutlass": "none"}
+        """The releases of the programs, for people and records."""
+        return {"host": self.host_version.splitlines()[0]}
 
     def host_alone(self) -> HostToolchain:
-        """The toolchain without nvcc."""
+        """The host compiler without what a subclass adds."""
         return HostToolchain(self.host, self.host_version, self.machine)
-
-    def with_nvcc(self) -> Toolchain:
-        """The toolchain, if it has nvcc. Raises ToolchainError where it has not."""
-        raise ToolchainError("this toolchain has no nvcc", hint=INSTALL_HINT)
-
-
-@dataclass(frozen=True)
-class Toolchain(HostToolchain):
-    """Everything a build of CUDA kernels runs or includes. Paths are absolute."""
-
-    nvcc: Path
-    nvcc_origin: str  # where it was found: "--nvcc", "CUDA_HOME", "PATH" or "pip wheels"
-    nvcc_version: str  # the last lines of `nvcc --version`
-    root: Path  # of the toolkit: holds include/
-    lib: Path  # holds libcudart_static.a
-    cutlass: Path  # an include folder
-    cutlass_version: str
-    cuobjdump: Path
-
-    @property
-    def include(self) -> Path:
-        return self.root / "include"
-
-    @cached_property
-    def identity(self) -> str:
-        """What of the toolchain decides an object, free of paths: equal on any machine it is equal on."""
-        return _identity(
-            self.nvcc_version,
-            " ".join(self.host[1:]),
-            self.host_version,
-            self.machine,
-            _headers_version(self.include),
-        )
-
-    @property
-    def runtime_includes(self) -> tuple[Path, ...]:
-        return (self.include,)
-
-    @property
-    def link_options(self) -> tuple[str, ...]:
-        return (f"-L{self.lib}", "-lcudart_static")
-
-    @property
-    def named_paths(self) -> dict[str, Path]:
-        return {"the folder of CUTLASS headers": self.cutlass, "the path of nvcc": self.nvcc}
-
-    @property
-    def headers_release(self) -> str:
-        return self.cutlass_version
-
-    def with_nvcc(self) -> Toolchain:
-        return self
-
-    @cached_property
-    def parts(self) -> tuple[Path, ...]:
-        """What nvcc runs and reads besides headers, which comes in other packages than nvcc itself."""
-        output = run([str(self.nvcc), f"-ccbin={self.host[0]}", "--dryrun", "x.cu"], check=False)
-        named = dict(re.findall(r"^#\$ (CICC_PATH|NVVMIR_LIBRARY_DIR|PATH)=(.*)$", output, re.MULTILINE))
-        search = os.pathsep.join(filter(None, (named.get("CICC_PATH"), named.get("PATH"))))
-        tools = [shutil.which(name, path=search) for name in ("cicc", "cudafe++", "ptxas", "fatbinary")]
-        bitcode = (
-            sorted(Path(named["NVVMIR_LIBRARY_DIR"]).glob("*.bc")) if named.get("NVVMIR_LIBRARY_DIR") else []
-        )
-        return (*(Path(tool) for tool in tools if tool), *bitcode)
-
-    @cached_property
-    def release(self) -> str:
-        """nvcc's release, e.g. "13.0.88"."""
-        match = re.search(r"\bV(\d+\.\d+\.\d+)", self.nvcc_version)
-        return match[1] if match else "unknown"
-
-    @cached_property
-    def gpu_codes(self) -> frozenset[int]:
-        """The architectures nvcc compiles for, e.g. 90, 100, 121."""
-        return frozenset(
-            int(code) for code in re.findall(r"sm_(\d+)", run([str(self.nvcc), "--list-gpu-code"]))
-        )
-
-    def describe(self) -> dict[str, str]:
-        return {
-            "nvcc": self.release,
-            "host": self.host_version.splitlines()[0],
-            "cutlass": self.cutlass_version,
-        }
-
-    def require(self, arch: str) -> None:
-        """Raises ToolchainError where nvcc does not know `arch` ("sm_90a", "sm_100f")."""
-        code = re.fullmatch(r"sm_(\d+)[af]?", arch)
-        if code is None or int(code[1]) not in self.gpu_codes:
-            supported = ", ".join(f"sm_{number}" for number in sorted(self.gpu_codes))
-            raise ToolchainError(
-                f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}; it knows {supported}",
-                hint=INSTALL_HINT,
-            )
-        # The list has numbers alone, and not each has an "f": no sm_90f, and none at all before 12.9.
-        gencode = f"-gencode=arch=compute_{arch.removeprefix('sm_')},code={arch}"
-        output = run([str(self.nvcc), f"-ccbin={self.host[0]}", gencode, "--dryrun", "x.cu"], check=False)
-        if refused := re.search(r"^nvcc fatal\s*:\s*(.*architecture.*)$", output, re.MULTILINE):
-            raise ToolchainError(
-                f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}: {refused[1]}",
-                hint=INSTALL_HINT,
-            )
-
-
-def _identity(*lines: str) -> str:
-    influences = [f"{name}={os.environ[name]}" for name in INFLUENCES if os.environ.get(name)]
-    return "\n".join([*lines, *influences])
 
 
 def find_host_toolchain() -> HostToolchain:
     """Finds the host compiler alone. Raises ToolchainError where there is none."""
     tried: list[str] = []
-    host = _find_host(tried)
+    host = find_host(tried)
     if host is None:
-        hint = _CXX_HINT if os.environ.get("CXX") else _HOST_HINT
         lines = "\n".join(f"  {line}" for line in tried)
-        raise ToolchainError(f"no usable host compiler; tried\n{lines}", hint=hint)
-    return HostToolchain(host, *_host_facts(host))
+        raise ToolchainError(f"no usable host compiler; tried\n{lines}", hint=host_hint())
+    return HostToolchain(host, *host_facts(host))
 
 
-def _host_facts(host: tuple[str, ...]) -> tuple[str, str]:
+def host_hint() -> str:
+    """What mends that there is no host compiler."""
+    return _CXX_HINT if os.environ.get("CXX") else _HOST_HINT
+
+
+def host_facts(host: tuple[str, ...]) -> tuple[str, str]:
     """The version of a host compiler, and the machine that it compiles for."""
     return run([*host, "--version"]).strip(), run([*host, "-dumpmachine"]).strip().split("-")[0]
 
 
-def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = None) -> Toolchain:
-    """Finds a complete toolchain; an explicit `nvcc` or `cutlass` is taken or refused, never replaced.
-
-    Raises ToolchainError that names every place tried, what was wrong there, and the remedy.
-    """
-    tried: dict[str, list[str]] = {name: [] for name in ("nvcc", "host compiler", "CUTLASS", "cuobjdump")}
-    host = _find_host(tried["host compiler"])
-    compiler = _find_nvcc(nvcc, host, tried["nvcc"])
-    headers = find_cutlass(cutlass, tried["CUTLASS"])
-    cuobjdump = _find_cuobjdump(compiler[0], compiler[3], tried["cuobjdump"]) if compiler else None
-    if compiler is None or host is None or headers is None or cuobjdump is None:
-        hints = {
-            "nvcc": INSTALL_HINT if nvcc is None else _OPTION_HINT.format("--nvcc", "an nvcc"),
-            "host compiler": _CXX_HINT if os.environ.get("CXX") else _HOST_HINT,
-            "CUTLASS": INSTALL_HINT if cutlass is None else _OPTION_HINT.format("--cutlass", "its headers"),
-            "cuobjdump": INSTALL_HINT,
-        }
-        present = {
-            "nvcc": compiler is not None,
-            "host compiler": host is not None,
-            "CUTLASS": headers is not None,
-            "cuobjdump": cuobjdump is not None or compiler is None,  # it is looked for beside nvcc
-        }
-        missing = [name for name in present if not present[name]]
-        report = "\n".join(f"  {line}" for name in missing for line in tried[name])
-        raise ToolchainError(
-            f"no usable {' and no usable '.join(missing)}; tried\n{report}",
-            hint="\n".join(dict.fromkeys(hints[name] for name in missing)),
-        )
-    path, origin, version, root, lib = compiler
-    host_version, machine = _host_facts(host)
-    log.debug("nvcc %s from %s; CUTLASS headers at %s", path, origin, headers)
-    return Toolchain(
-        nvcc=path,
-        nvcc_origin=origin,
-        nvcc_version=version,
-        root=root,
-        lib=lib,
-        host=host,
-        host_version=host_version,
-        machine=machine,
-        cutlass=headers,
-        cutlass_version=headers_release(headers),
-        cuobjdump=cuobjdump,
-    )
-
-
-def _find_nvcc(
-    explicit: str | Path | None, host: tuple[str, ...] | None, tried: list[str]
-) -> tuple[Path, str, str, Path, Path] | None:
-    for origin, candidate in _nvcc_candidates(explicit):
-        if candidate is None:
-            tried.append(f"nvcc from {origin}: not there")
-            continue
-        path = Path(candidate).absolute()  # not resolved: nvcc finds its parts beside its own name
-        if not os.access(path, os.X_OK) or path.is_dir():
-            tried.append(f"nvcc from {origin}: {path} is not an executable file")
-            continue
-        try:
-            version = run([str(path), "--version"])
-        except ToolchainError as error:
-            tried.append(f"nvcc from {origin}: {error.message}")
-            continue
-        release = re.search(r"release (\d+)\.(\d+)", version)
-        if release is None or (int(release[1]), int(release[2])) < MINIMUM_NVCC:
-            need = ".".join(map(str, MINIMUM_NVCC))
-            tried.append(
-                f"nvcc from {origin}: {path} is {release[0] if release else 'unknown'}, needs {need} or newer"
-            )
-            continue
-        root = _toolkit_root(path, host)
-        lib = root and _library_folder(root)
-        if root is None or lib is None:
-            tried.append(
-                f"nvcc from {origin}: {path} has no cuda_runtime_api.h or no libcudart_static.a with it"
-            )
-            continue
-        lines = version.strip().splitlines()
-        return path, origin, "\n".join(lines[-2:]), root, lib
-    return None
-
-
-def _nvcc_candidates(explicit: str | Path | None) -> Iterator[tuple[str, Path | None]]:
-    if explicit is not None:
-        named = shutil.which(str(explicit))
-        yield "--nvcc", Path(named or explicit)
-        return
-    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    yield ("CUDA_HOME", Path(home, "bin", "nvcc")) if home else ("CUDA_HOME (not set)", None)
-    on_path = shutil.which("nvcc")
-    yield "PATH", Path(on_path) if on_path else None
-    roots = [
-        folder / "cu13" for folder in package_folders("nvidia") if (folder / "cu13" / "bin" / "nvcc").exists()
-    ]
-    yield "pip wheels", roots[0] / "bin" / "nvcc" if roots else None
-
-
-def cuda_release() -> str | None:
-    """The CUDA release of the headers beside the nvcc that a build would take, as "13.0"; starts no process.
-
-    None where there is no nvcc, or none of them has headers beside it (a wrapper script).
-    """
-    for _, nvcc in _nvcc_candidates(None):
-        if nvcc is None or not os.access(nvcc, os.X_OK):
-            continue
-        for root in (nvcc.absolute().parent.parent, nvcc.resolve().parent.parent):
-            stated = re.search(r"CUDART_VERSION=(\d+)", _headers_version(root / "include"))
-            if stated:
-                return f"{int(stated[1]) // 1000}.{int(stated[1]) % 1000 // 10}"
-    return None
-
-
-def _toolkit_root(nvcc: Path, host: tuple[str, ...] | None) -> Path | None:
-    """The folder with include/cuda_runtime_api.h. nvcc may be a wrapper script, so it is asked too."""
-    ccbin = [f"-ccbin={host[0]}"] if host else []
-    output = run([str(nvcc), *ccbin, "--dryrun", "x.cu"], check=False)
-    top = re.search(r"^#\$ TOP=(.+)$", output, re.MULTILINE)
-    for root in (nvcc.parent.parent, Path(top[1].strip()) if top else None, nvcc.resolve().parent.parent):
-        if root is not None and (root / "include" / "cuda_runtime_api.h").is_file():
-            return root.resolve()
-    return None
-
-
-def _library_folder(root: Path) -> Path | None:
-    places = [root / "lib64", root / "lib", *sorted((root / "targets").glob("*-linux/lib"))]
-    return next((place for place in places if (place / "libcudart_static.a").is_file()), None)
-
-
-def _find_host(tried: list[str]) -> tuple[str, ...] | None:
+def find_host(tried: list[str]) -> tuple[str, ...] | None:
+    """The host compiler's command. `tried` gets a line where there is none."""
     named = os.environ.get("CXX")
     command = words_of(named, "CXX") if named else ["g++"]
     if len(command) > 1 and Path(command[0]).name in ("ccache", "sccache", "distcc"):
@@ -356,32 +120,3 @@ def _find_host(tried: list[str]) -> tuple[str, ...] | None:
         tried.append(f"host compiler from {'CXX' if named else 'PATH'}: no {command[0]}")
         return None
     return (path, *command[1:])
-
-
-def _find_cuobjdump(nvcc: Path, root: Path, tried: list[str]) -> Path | None:
-    """cuobjdump needs nvdisasm, beside it or on PATH."""
-    beside = [nvcc.parent / "cuobjdump", root / "bin" / "cuobjdump"]
-    on_path = shutil.which("cuobjdump")
-    wheels = [folder / "cu13" / "bin" / "cuobjdump" for folder in package_folders("nvidia")]
-    for candidate in [*beside, *([Path(on_path)] if on_path else []), *wheels]:
-        if os.access(candidate, os.X_OK):
-            if (candidate.resolve().parent / "nvdisasm").exists() or shutil.which("nvdisasm"):
-                return candidate
-            tried.append(f"cuobjdump: {candidate} has no nvdisasm beside it")
-        else:
-            tried.append(f"cuobjdump: no {candidate}")
-    return None
-
-
-def _headers_version(include: Path) -> str:
-    """The releases of the CUDA runtime's headers and of CCCL, which come in wheels of their own."""
-    version = []
-    for name, macro in (
-        ("cuda_runtime_api.h", "CUDART_VERSION"),
-        ("cccl/cuda/std/__cccl/version.h", "CCCL_VERSION"),
-    ):
-        path = include / name
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        match = re.search(rf"#\s*define\s+{macro}\s+(\S+)", text)
-        version.append(f"{macro}={match[1] if match else 'unknown'}")
-    return " ".join(version)

@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 from tilewright.compile import compiler_cache
 from tilewright.compile.commands import DEPFILE, OBJECT, shell
 from tilewright.compile.compilers import COMPILERS
-from tilewright.compile.disassembly import MachineCode
 from tilewright.compile.keys import KEY_FORMAT, file_sha256, unhashed_inputs
+from tilewright.compile.machine_code import MachineCode
 from tilewright.compile.store import Store, says_full
 from tilewright.compile.system import run_bounded
 from tilewright.declarations.table import DEFAULT_COMPILER

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import shlex
@@ -33,16 +32,6 @@ def built_preferred() -> bool:
     TILEWRIGHT_JIT is `lazy`. By default a call waits for the compiler, so that its kernel, and with it the
     bits of its result, do not depend on what happens to be built."""
     return os.environ.get("TILEWRIGHT_JIT") == "lazy"
-
-
-@functools.cache
-def headers_release(path: str | None) -> str | None:
-    """The release of the CUTLASS headers of a build if CUTLASS_PATH is `path`; None if there are no
-    headers."""
-    from tilewright.compile import cutlass  # noqa: PLC0415 (a lookup needs no build)
-
-    include = cutlass.find_cutlass(path, [])
-    return None if include is None else cutlass.headers_release(include)
 
 
 def build_kernel(table: Table, kernel: str) -> None:
@@ -99,12 +88,10 @@ class Builds:
 
     def obstacle(self, table: Table, record: KernelRecord) -> str:
         """Why a kernel that is not built cannot be built here; "" if no obstacle is known."""
-        if record.cutlass:
-            from tilewright.compile.cutlass import satisfies  # noqa: PLC0415 (few kernels need it)
+        from tilewright.compile import compilers  # noqa: PLC0415 (a lookup needs no build)
 
-            release = headers_release(os.environ.get("CUTLASS_PATH"))
-            if release is None or not satisfies(release, record.cutlass):
-                return f"it needs CUTLASS {record.cutlass}"
+        if reason := compilers.of(record).obstacle(record):
+            return reason
         return "it does not compile" if self.refusal(table, record) else ""
 
     def refusal(self, table: Table, record: KernelRecord) -> str:

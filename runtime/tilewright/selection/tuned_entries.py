@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.architectures import routing
 from tilewright.architectures.table import Capability
-from tilewright.compile.cutlass import satisfies
+from tilewright.compile.nvcc.cutlass import satisfies
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import NoKernelError, TilewrightError
 from tilewright.selection import tuned_files

@@ -131,11 +131,10 @@ def _commonest(counts: Counter[str]) -> str:
 
 
 def _to_build_with() -> Mapping[str, str]:
-    from tilewright.compile import toolchain  # noqa: PLC0415 (only where nothing is built)
-    from tilewright.libraries.builds import headers_release  # noqa: PLC0415
+    from tilewright.compile.nvcc.cutlass import installed_release  # noqa: PLC0415 (only where nothing is built)
+    from tilewright.compile.nvcc.toolchain import cuda_release  # noqa: PLC0415
 
-    cutlass = headers_release(os.environ.get("CUTLASS_PATH"))
-    return {"cuda": toolchain.cuda_release() or "", "cutlass": cutlass or ""}
+    return {"cuda": cuda_release() or "", "cutlass": installed_release(os.environ.get("CUTLASS_PATH"))}
 
 
 def _shortened(name: str, release: str) -> str:

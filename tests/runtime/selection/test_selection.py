@@ -303,5 +303,6 @@ def test_a_first_lookup_imports_only_what_it_needs(tmp_path: Path) -> None:
         "tools",
         "compile.store",
         "compile.toolchain",
+        "compile.nvcc.toolchain",
     )
     assert not loaded.intersection(unneeded)

@@ -62,7 +62,7 @@ def gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for module in ("toolchain", "cutlass"):
-        monkeypatch.setattr(f"tilewright.compile.{module}.package_folders", lambda name: ())
+        monkeypatch.setattr(f"tilewright.compile.nvcc.{module}.package_folders", lambda name: ())
 
 
 def levels(found: list[doctor.Finding]) -> set[str]:

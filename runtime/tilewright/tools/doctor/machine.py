@@ -21,7 +21,7 @@ from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Findings
 
 if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
-    from tilewright.compile.toolchain import Toolchain
+    from tilewright.compile.nvcc.toolchain import NvccToolchain
     from tilewright.context import Context
 
 # Every variable that is read anywhere, by whom it is not Tilewright's alone included.
@@ -39,12 +39,12 @@ class Machine:
     context: Context
     device: DeviceProperties | None  # None where there is no GPU, or no torch to ask for it
     described: bool
-    toolchain: Toolchain | None
+    toolchain: NvccToolchain | None
     lacking: ToolchainError | None  # why there is no toolchain
 
     @classmethod
     def examine(cls, context: Context, device: DeviceProperties | None) -> Machine:
-        from tilewright.compile.toolchain import find_toolchain  # noqa: PLC0415
+        from tilewright.compile.nvcc.toolchain import find_toolchain  # noqa: PLC0415
 
         described = device is not None
         try:
@@ -112,8 +112,8 @@ def toolchain(machine: Machine) -> Findings:
         yield _unless_prebuilt(machine), error.message, error.hint or ""
 
 
-def _cutlass(machine: Machine, found: Toolchain) -> Findings:
-    from tilewright.compile.cutlass import satisfies  # noqa: PLC0415
+def _cutlass(machine: Machine, found: NvccToolchain) -> Findings:
+    from tilewright.compile.nvcc.cutlass import satisfies  # noqa: PLC0415
 
     yield OK, f"CUTLASS {found.cutlass_version or 'of no known release'}: {found.cutlass}", ""
     registry, needs = machine.context.registry, dict[str, int]()
@@ -185,7 +185,7 @@ def _driver(machine: Machine, driver: str) -> Findings:
         yield WARNING, f"driver {driver}; libcuda.so.1, which comes with it, does not load", "Reinstall it."
         return
     yield OK, f"driver {driver}, for CUDA {supported[0]}.{supported[1]}", ""
-    for release in sorted({toolchain["nvcc"] for toolchain in _toolchains(machine)}):
+    for release in sorted({toolchain.get("nvcc", "") for toolchain in _toolchains(machine)}):
         if release.partition(".")[0].isdigit() and int(release.partition(".")[0]) > supported[0]:
             mend = "Install a newer driver, or build the kernels with an older CUDA."
             yield PROBLEM, f"libraries here were built with CUDA {release}, which needs a newer driver", mend

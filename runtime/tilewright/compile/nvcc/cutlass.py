@@ -5,6 +5,7 @@ A release is text, "4.2.0". A kernel may need one at least, "4.5"; what needs no
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -65,3 +66,10 @@ def find_cutlass(explicit: str | Path | None, tried: list[str]) -> Path | None:
                 return include.resolve()
         tried.append(f"CUTLASS from {origin}: no include/cutlass/cutlass.h in {place}")
     return None
+
+
+@functools.cache
+def installed_release(path: str | None) -> str:
+    """The release of the headers that `find_cutlass` finds if CUTLASS_PATH is `path`; empty without any."""
+    include = find_cutlass(path, [])
+    return "" if include is None else headers_release(include)

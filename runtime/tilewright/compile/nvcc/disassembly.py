@@ -15,10 +15,10 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from tilewright.compile.machine_code import SassFunction, parse_sass, sass_functions
-from tilewright.compile.sass_hazards import find_hazards
+from tilewright.compile.machine_code import MachineCode
+from tilewright.compile.nvcc.listings import parse_sass, sass_functions
+from tilewright.compile.nvcc.sass_hazards import find_hazards
 from tilewright.errors import BuildError
 
 _HEAD = struct.Struct("<16sHHIQQQIHHHHHH")  # Elf64_Ehdr
@@ -29,13 +29,6 @@ _TEXT = b".text."
 # What of a cubin runs, and what the driver is told of it: registers, parameters, constants, shared memory.
 # Names of symbols, notes of the tools and debuggers' tables are not among it.
 _RUNS = (_TEXT, b".nv.info", b".nv.constant", b".nv.shared", b".nv.global", b".rela.text.")
-
-
-class MachineCode(NamedTuple):
-    """What an object holds for a GPU."""
-
-    functions: dict[str, SassFunction]  # by name
-    digest: str  # 32 hexadecimal digits: equal where the machine code is, with its constants and resources
 
 
 def disassemble(cuobjdump: str, objects: Sequence[Path]) -> list[MachineCode]:
@@ -70,7 +63,7 @@ def disassemble(cuobjdump: str, objects: Sequence[Path]) -> list[MachineCode]:
     for index, (home, function_name) in enumerate(homes):
         text = texts.get(str(index), "")
         function = machine_code[home].functions[function_name] = parse_sass(text)
-        function.hazards = find_hazards(text, code[index])
+        function.hazards = [hazard.to_json() for hazard in find_hazards(text, code[index])]
     return machine_code
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright.architectures import table
 from tilewright.architectures.routing import Target
-from tilewright.compile.sass_hazards import EARLY_RELEASE
+from tilewright.compile.nvcc.sass_hazards import EARLY_RELEASE
 
 _COPIES = re.compile(r"(?:UTMALDG|UBLKCP|LDGSTS)(?:\.|$)")
 

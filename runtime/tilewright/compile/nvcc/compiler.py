@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from tilewright.compile.commands import OUTPUTS, includes
 from tilewright.compile.compiler import Compiler, first_errors
 from tilewright.declarations.table import KernelRecord
+from tilewright.errors import ToolchainError
 
 if TYPE_CHECKING:
-    from tilewright.compile.disassembly import MachineCode
     from tilewright.compile.findings import Finding
-    from tilewright.compile.toolchain import HostToolchain, Toolchain
+    from tilewright.compile.machine_code import MachineCode
+    from tilewright.compile.nvcc.toolchain import NvccToolchain
+    from tilewright.compile.toolchain import HostToolchain
 
 # Else an object holds the names of intermediate files, in which is the number of nvcc's process: no two
 # compiles of a source would be equal. Not for launchers, which take nvcc's steps apart and know these names.
@@ -36,14 +39,27 @@ _KERNEL_FLAGS = (
 _TABLE_FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
 
 
-class Nvcc(Compiler):
+class Nvcc(Compiler["NvccToolchain"]):
     """CUDA C++ to an object with machine code of one target. The host compiler makes the table."""
 
     name = "nvcc"
     suffix = ".cu"
+    programs = ("nvcc", "cutlass")
     diagnosis = re.compile(
         rf"{Compiler.diagnosis.pattern}|^(?:nvcc|ptxas|nvlink)\b.*\b(?:error|fatal)\s*:", re.MULTILINE
     )
+
+    def find(self, **programs: str | Path) -> NvccToolchain:
+        from tilewright.compile.nvcc.toolchain import find_toolchain  # noqa: PLC0415
+
+        return find_toolchain(**programs)
+
+    def part(self, toolchain: HostToolchain) -> NvccToolchain:
+        from tilewright.compile.nvcc.toolchain import INSTALL_HINT, NvccToolchain  # noqa: PLC0415
+
+        if isinstance(toolchain, NvccToolchain):
+            return toolchain
+        raise ToolchainError("this toolchain has no nvcc", hint=INSTALL_HINT)
 
     def flags(self, record: KernelRecord) -> tuple[str, ...]:
         compute = record.arch.replace("sm_", "compute_")
@@ -57,60 +73,63 @@ class Nvcc(Compiler):
     def table_flags(self) -> tuple[str, ...]:
         return _TABLE_FLAGS
 
-    def toolchain(self, toolchain: HostToolchain) -> Toolchain:
-        return toolchain.with_nvcc()
-
-    def inputs(self, toolchain: HostToolchain, memory: Path, *, keep: bool) -> tuple[str, ...]:
+    def inputs(self, toolchain: NvccToolchain, memory: Path, *, keep: bool) -> tuple[str, ...]:
         from tilewright.compile.keys import files_digest, tree_digest  # noqa: PLC0415
 
-        full = toolchain.with_nvcc()
-        parts = {path.name: path for path in full.parts}
+        parts = {path.name: path for path in toolchain.parts}
         return (
-            tree_digest(full.cutlass, memory, keep=keep),
-            files_digest(parts, memory, f"parts of {full.nvcc}", keep=keep),
-            full.identity,
+            tree_digest(toolchain.cutlass, memory, keep=keep),
+            files_digest(parts, memory, f"parts of {toolchain.nvcc}", keep=keep),
+            toolchain.identity,
         )
 
     def headers_release(self, record: KernelRecord, release: str) -> str:
-        from tilewright.compile.cutlass import keyed_release  # noqa: PLC0415
+        from tilewright.compile.nvcc.cutlass import keyed_release  # noqa: PLC0415
 
         return keyed_release(release, record.cutlass)
 
-    def header_trees(self, toolchain: HostToolchain) -> tuple[Path, ...]:
-        return (toolchain.with_nvcc().cutlass,)
+    def header_trees(self, toolchain: NvccToolchain) -> tuple[Path, ...]:
+        return (toolchain.cutlass,)
 
-    def require(self, toolchain: HostToolchain, arch: str) -> None:
-        toolchain.with_nvcc().require(arch)
+    def require(self, toolchain: NvccToolchain, arch: str) -> None:
+        toolchain.require(arch)
 
-    def refusal(self, record: KernelRecord, toolchain: HostToolchain) -> str:
-        from tilewright.compile.cutlass import satisfies  # noqa: PLC0415
+    def refusal(self, record: KernelRecord, toolchain: NvccToolchain) -> str:
+        from tilewright.compile.nvcc.cutlass import satisfies  # noqa: PLC0415
 
-        full = toolchain.with_nvcc()
-        if satisfies(full.cutlass_version, record.cutlass):
+        if satisfies(toolchain.cutlass_version, record.cutlass):
             return ""
         return (
-            f"needs CUTLASS {record.cutlass}, the headers at {full.cutlass} are "
-            f"{full.cutlass_version or 'of no known release'}; pass --cutlass"
+            f"needs CUTLASS {record.cutlass}, the headers at {toolchain.cutlass} are "
+            f"{toolchain.cutlass_version or 'of no known release'}; pass --cutlass"
         )
+
+    def obstacle(self, record: KernelRecord) -> str:
+        if not record.cutlass:
+            return ""
+        from tilewright.compile.nvcc.cutlass import installed_release, satisfies  # noqa: PLC0415
+
+        if satisfies(installed_release(os.environ.get("CUTLASS_PATH")), record.cutlass):
+            return ""
+        return f"it needs CUTLASS {record.cutlass}"
 
     def command(
         self,
-        toolchain: HostToolchain,
+        toolchain: NvccToolchain,
         include: Path,
         source: Path,
         flags: Sequence[str],
         launcher: Sequence[str],
     ) -> list[str]:
-        full = toolchain.with_nvcc()
-        host, *host_flags = full.host
+        host, *host_flags = toolchain.host
         return [
             *launcher,
-            str(full.nvcc),
+            str(toolchain.nvcc),
             f"-ccbin={host}",
             *(f"-Xcompiler={flag}" for flag in host_flags),
             *flags,
             *includes(include),
-            f"-I{full.cutlass}",
+            f"-I{toolchain.cutlass}",
             *(() if launcher else _REPRODUCIBLE),
             *OUTPUTS,
             "-c",
@@ -120,27 +139,29 @@ class Nvcc(Compiler):
     def errors(self, log: str) -> list[str]:
         return first_errors(line for line in log.splitlines() if not line.startswith("ptxas info"))
 
-    def disassembler(self, toolchain: HostToolchain) -> str:
-        return str(toolchain.with_nvcc().cuobjdump)
+    def disassembler(self, toolchain: NvccToolchain) -> str:
+        return str(toolchain.cuobjdump)
 
     def machine_code(self, disassembler: str, objects: Sequence[Path]) -> list[MachineCode]:
-        from tilewright.compile.disassembly import disassemble  # noqa: PLC0415
+        from tilewright.compile.nvcc.disassembly import disassemble  # noqa: PLC0415
 
         return disassemble(disassembler, objects)
 
     def report(self, path: Path, name: str, log: str, code: MachineCode) -> dict[str, Any]:
         from tilewright.compile.machine_code import inspect  # noqa: PLC0415
+        from tilewright.compile.nvcc.listings import parse_ptxas  # noqa: PLC0415
 
-        return inspect(path, name, log, code.functions)
+        ptxas = parse_ptxas(log)
+        return inspect(path, name, code.functions, ptxas.functions.values(), ptxas.warnings)
 
     def judge(self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[Finding]:
-        from tilewright.compile.findings import judge  # noqa: PLC0415
+        from tilewright.compile.nvcc.checks import judge  # noqa: PLC0415
 
         return judge(record, report, cutlass)
 
     def exceptions(
         self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool
     ) -> list[dict[str, str]]:
-        from tilewright.compile.findings import exceptions  # noqa: PLC0415
+        from tilewright.compile.nvcc.checks import exceptions  # noqa: PLC0415
 
         return exceptions(record, report, cutlass)

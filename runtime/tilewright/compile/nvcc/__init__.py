@@ -1,0 +1,1 @@
+"""nvcc: its toolchain, its commands, and the checks of the machine code that it makes."""
