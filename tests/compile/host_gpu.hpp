@@ -185,7 +185,13 @@ inline float __uint_as_float(uint32_t bits) {
   std::memcpy(&value, &bits, 4);
   return value;
 }
-inline float __shfl_xor_sync(unsigned, float, int) { std::abort(); }
+inline float __shfl_xor_sync(unsigned, float value, int mask) {
+  int bits;
+  std::memcpy(&bits, &value, 4);
+  bits = int(gather(bits)[(threadIdx.x % 32) ^ mask]);
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
 
 namespace tilewright::sm90 {
 
