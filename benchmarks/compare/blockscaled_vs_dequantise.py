@@ -7,14 +7,13 @@ Each problem is timed four ways in the same run, as CUDA graphs of calls that ta
 is cold, medians of replays: our op as the cost model selects; both operands dequantised to BF16 by one fused
 kernel each (torch.compile) and multiplied by torch.mm; torch.mm alone, on weights dequantised beforehand
 (which take 3.6 times the memory of NVFP4); and, with --tactics all, our best tactic. Every D is checked
-first, the peer's too. A ratio is the other's time over ours. Writes OUTPUT.json and OUTPUT.md.
+first, the peer's too. A ratio is the other's time over ours. Writes OUTPUT.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import json
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from typing import Any
 
 import torch
 import yaml
+from benchmarks.lib import machine
 
 import tilewright
 from tilewright import context, reference
@@ -206,7 +206,8 @@ def page(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         "",
         summary(rows),
         "",
-        "| layer | m | n | k | us | dequantise + mm | ratio | mm alone | ratio | tactic |",
+        "| layer | m | n | k | us | dequantise + mm | over dequantise + mm | mm alone | over mm alone "
+        "| tactic |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -251,10 +252,7 @@ def main() -> int:
         "command": " ".join(["python -m benchmarks.compare.blockscaled_vs_dequantise", *sys.argv[1:]]),
     }
     if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        document = json.dumps({**head, "rows": rows}, indent=1) + "\n"
-        arguments.output.with_suffix(".json").write_text(document, encoding="utf-8")
-        arguments.output.with_suffix(".md").write_text(page(head, rows), encoding="utf-8")
+        machine.write_page(arguments.output, page(head, rows))
     return 0
 
 

@@ -8,7 +8,7 @@ product and before FP8's, `gemm` after `gemm`, a whole MLP) is timed in a CUDA g
 after another, and so is each of its ops by itself: random data, L2 cold, the graphs replayed in turn,
 medians. What is lost is the time of the chain beyond the sum of its parts'; at most --allowed microseconds
 may be. Every chain's results are compared first, to the bit, with those of its ops run one by one. Writes
-OUTPUT.json and OUTPUT.md; exits with 1 where a chain loses more.
+OUTPUT.md; exits with 1 where a chain loses more.
 """
 
 from __future__ import annotations
@@ -141,8 +141,7 @@ def main() -> int:
             "python": platform.python_version(),
             "command": " ".join(["python -m benchmarks.compare.chains", *sys.argv[1:]]),
         }
-        document = {**head, "allowed_us": given.allowed, "not_measured": skipped, "rows": rows}
-        machine.record_both(given.output, document, page(head, rows, skipped, given.allowed))
+        machine.write_page(given.output, page(head, rows, skipped, given.allowed))
     return 1 if too_slow(rows, given.allowed) else 0
 
 

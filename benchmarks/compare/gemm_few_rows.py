@@ -10,7 +10,7 @@ half.
 
 What is wanted: of more than 128 MB, 90 % of the copy's bandwidth; of less, the time of the bytes at the
 highest rate that any call of the run reached (reading alone is quicker than a copy), and 4 us. Writes
-OUTPUT.json and OUTPUT.md.
+OUTPUT.md.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def main() -> int:
     }
     print(json.dumps(totals))
     if arguments.output:
-        machine.record_both(arguments.output, {**header, "rows": rows}, markdown(header, rows))
+        machine.write_page(arguments.output, markdown(header, rows))
     return 0
 
 

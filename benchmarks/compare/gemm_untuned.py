@@ -7,7 +7,7 @@ in multiples of 64; operands have at most 2 GiB. The tactic is the runtime's own
 entry. Both sides are measured in turn, replay by replay: a CUDA graph of calls that take operands in turn
 (cold L2), random data, medians. A ratio is cuBLAS's time over ours. Of a shape under 0.95, what tuning finds
 is measured in turn with both, too: where that is 2 % quicker than the choice, the model chose wrong; else no
-kernel is better. Writes OUTPUT.json and OUTPUT.md.
+kernel is better. Writes OUTPUT.md.
 
 With --layout and --batch each shape has one of those that are named. Matrices of a batch have n and k from 64
 to 8192, and 512 MiB at most, D included. Where m is contiguous in A, it is a multiple of 8.
@@ -151,7 +151,7 @@ def main() -> int:
     }
     print(json.dumps(summary(rows)))
     if arguments.output:
-        machine.record_both(arguments.output, {**header, "rows": rows}, markdown(header, rows))
+        machine.write_page(arguments.output, markdown(header, rows))
     return 0
 
 

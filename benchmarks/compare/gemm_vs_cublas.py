@@ -6,7 +6,7 @@ The tactic is the runtime's own choice: what is tuned for the GPU, else the mode
 measured in turn, replay by replay (gemm_beside_cublas.py): CUDA graphs of calls on operands that L2 does not
 hold, random data, medians; D is checked against float64 first. A ratio is cuBLAS's time over ours: more than
 1 is faster than cuBLAS. A shape is *held* at a ratio of 0.95; below 15 us, half a microsecond is allowed.
-Problems that cuBLAS does not compute are left out. Writes OUTPUT_TYPE.json and OUTPUT_TYPE.md.
+Problems that cuBLAS does not compute are left out. Writes OUTPUT_TYPE.md.
 
 Which other tactics there are, and what they take, says `tilewright tune --again --results FILE`.
 """
@@ -153,7 +153,7 @@ def main() -> int:
         print(json.dumps(header), flush=True)
         if arguments.output:
             output = arguments.output.with_name(f"{arguments.output.name}_{dtype}")
-            machine.record_both(output, {**header, "rows": rows}, markdown(header, rows))
+            machine.write_page(output, markdown(header, rows))
     return 0
 
 

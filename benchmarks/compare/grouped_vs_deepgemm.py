@@ -8,7 +8,7 @@
 operands in turn (cold L2), random data, medians. Scales of rows lie as kernels read them, so that neither
 side converts any. A ratio is DeepGEMM's time over ours. Results are compared with products of what was
 quantised. `host`: microseconds of a call until it returns, the least mean of 100 calls, of operands that
-take the GPU less. Writes OUTPUT.json and OUTPUT.md. With --check first, which also has DeepGEMM compile, and
+take the GPU less. Writes OUTPUT.md. With --check first, which also has DeepGEMM compile, and
 --checked then, a GPU that is asked for to time alone is asked for no longer than that takes.
 """
 
@@ -223,8 +223,7 @@ def main() -> int:
         finally:
             torch.cuda.empty_cache()
         if given.output and rows:
-            data = {"summary": summary(rows), "rows": rows, "failed": failed}
-            machine.record_both(given.output, data, text(rows, failed, theirs.__version__))
+            machine.write_page(given.output, text(rows, failed, theirs.__version__))
     print(json.dumps(summary(rows), indent=1))
     return 1 if given.check and failed else 0
 

@@ -7,7 +7,7 @@
 graphs of calls that take operands in turn, so that L2 is cold, medians of rounds in which the sides take
 turns. Ragged queries look at the keys up to their own, the last one at all, and only these count as work;
 of pages, each sequence's keys count as read once. Our results are compared with float64 first (some rows),
-by DeepGEMM's measure of a difference. Writes OUTPUT.json and OUTPUT.md, after each problem. `--first`: so
+by DeepGEMM's measure of a difference. Writes OUTPUT.md, after each problem. `--first`: so
 many problems of each form, in the order of the list. `--warm`: DeepGEMM compiles its kernels, and nothing is
 timed.
 """
@@ -158,7 +158,7 @@ def main() -> None:
     for case in cases:
         rows.append(measure(case))
         print(line(rows[-1]), flush=True)
-        machine.record_both(given.output, head | {"rows": rows}, "\n".join(markdown(head, rows)) + "\n")
+        machine.write_page(given.output, "\n".join(markdown(head, rows)) + "\n")
         torch.cuda.empty_cache()
 
 

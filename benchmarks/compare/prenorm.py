@@ -5,8 +5,8 @@
 For DeepGEMM's shapes and others, in the same run: the kernel that is selected, and (--kernels) every other;
 DeepGEMM's `tf32_hc_prenorm_gemm` with as many splits, where it can be imported and takes n; a copy on the
 device that moves as many bytes. All are CUDA graphs of calls that take operands in turn, so that L2 is cold,
-medians of rounds in which the sides take turns. Each result of ours is checked first. Writes OUTPUT.json and
-OUTPUT.md, after each problem.
+medians of rounds in which the sides take turns. Each result of ours is checked first. Writes OUTPUT.md, after
+each problem.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def main() -> None:
     for extents in (*DEEP_GEMM, *OTHERS):
         rows.append(measure(Problem(*extents), every=given.kernels))
         print(list(markdown(head, rows))[-1], flush=True)
-        machine.record_both(given.output, head | {"rows": rows}, "\n".join(markdown(head, rows)) + "\n")
+        machine.write_page(given.output, "\n".join(markdown(head, rows)) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ selection weighs of every built kernel, exact ones (--fast: fast ones too), each
 the tactic selected; a device-to-device copy that moves as many bytes; torch.compile's kernels
 (quantize_peer.py). All are CUDA graphs of calls that take buffers in turn, so that L2 is cold where the data
 are smaller, medians of replays. An empty kernel is timed the same way. A ratio is the other's time over ours.
-Writes OUTPUT.json after each shape, OUTPUT.md at the end, and says which of the aims hold; --minutes ends the
+Writes OUTPUT.md after each shape, and says which of the aims hold; --minutes ends the
 run in time.
 """
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import platform
 import sys
 import time
@@ -27,7 +26,7 @@ from typing import Any
 
 import torch
 import yaml
-from benchmarks.lib import quantize_peer
+from benchmarks.lib import machine, quantize_peer
 
 from tilewright import context, scale_factors
 from tilewright.architectures.device import driver
@@ -237,7 +236,6 @@ def main() -> int:
     bench = Bench(given)
     rows: list[dict[str, Any]] = []
     output = Path(given.output)
-    output.parent.mkdir(parents=True, exist_ok=True)
     listed = list(problems(given))
     head = {
         "format": given.format, "x": given.x, "layout": listed[0].layout, "fast": given.fast,
@@ -264,10 +262,7 @@ def main() -> int:
             f"selection {row['seconds'] / row['fastest'] - 1:+5.1%}{peer}  {row['selected']}",
             flush=True,
         )
-        output.with_name(output.name + ".json").write_text(
-            json.dumps(head | {"rows": rows}, indent=1) + "\n", encoding="utf-8"
-        )
-    output.with_name(output.name + ".md").write_text("\n".join(markdown(head, rows)) + "\n", encoding="utf-8")
+        machine.write_page(output, "\n".join(markdown(head, rows)) + "\n")
     for aim, holds, number in aims(rows, given.x):
         print(f"{'?  ' if holds is None else 'yes' if holds else 'NO '} {aim}: {number}")
     return 0

@@ -1,6 +1,6 @@
 """Chooses the tiles of specs/sm90_gemm_lean.yaml from times of many (lean_times.py), on any machine.
 
-    python -m benchmarks.fit.choose_tiles times_bf16.csv.gz times_fp8.csv.gz
+    python -m benchmarks.fit.choose_tiles times_bf16.csv.bz2 times_fp8.csv.bz2
 
 Tiles are taken one after the other: each time the one with which the fastest tactics of all problems are the
 quickest in geomean, until the next would win less than 0.01 %. (Of 195 tiles, 143 are within 1 % of the

@@ -3,9 +3,9 @@
     python -m benchmarks.fit.fit_lean_model                     # regret with the constants as they are
     python -m benchmarks.fit.fit_lean_model --fit               # better ones, to be written into cost_lean.py
     python -m benchmarks.fit.fit_lean_model --fit --seeds 61    # to one seed: the report of the other tests
-    python -m benchmarks.fit.fit_lean_model --thin RAW.csv.gz RAW.csv.gz   # the committed file
+    python -m benchmarks.fit.fit_lean_model --thin RAW.csv.bz2 RAW.csv.bz2   # the committed file
 
-Times are those of tests/runtime/data/h200_lean_times.csv.gz: of each problem, the finalists, the fastest
+Times are those of tests/runtime/data/h200_lean_times.csv.bz2: of each problem, the finalists, the fastest
 others of kernels that are committed, and those that the mechanisms put first, since what is learnt orders
 these alone (lean_times.py has timed more). Times in which something else came between are left out. A
 problem's regret is the measured time of what the model chooses, over that of the fastest finalist.
@@ -19,14 +19,14 @@ The committed constants were fitted to 605 problems of earlier kernels; those of
 parts (START_CLOCKS, FULL_START_CLOCKS, FULL_CLUSTER_SHARE, CLUSTER_CLOCKS, SPLIT_CLOCKS) again to a third of
 856 of which the file has what is left of their times, after kernels' start had become shorter. What MN-major
 operands cost (READ_MN_CLOCKS, MN_ISSUED_CLOCKS, MN_ARRIVING_CLOCKS, MISALIGNED_SHARE) was fitted to 283
-problems of other layouts, seed 91 in h200_layout_times.csv.gz; it has no bearing on the first file's.
+problems of other layouts, seed 91 in h200_layout_times.csv.bz2; it has no bearing on the first file's.
 """
 
 from __future__ import annotations
 
 import argparse
+import bz2
 import csv
-import gzip
 import io
 import itertools
 import math
@@ -36,7 +36,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import mul
 from pathlib import Path
 
-from benchmarks.lib.times_file import FIELDS, PEER, Measured, read, row
+from benchmarks.lib.times_file import FIELDS, Measured, read, rows
 
 from tilewright.architectures.device import H200, DeviceProperties
 from tilewright.declarations.table import KernelRecord
@@ -47,8 +47,8 @@ from tilewright.families.gemm.mainloops import mainloop_of
 from tilewright.formats.types import bytes_of
 from tilewright.libraries.registry import Registry
 
-DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_lean_times.csv.gz"
-OTHERS = DATA.with_name("h200_layout_times.csv.gz")  # of other layouts, batches and exact FP8
+DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_lean_times.csv.bz2"
+OTHERS = DATA.with_name("h200_layout_times.csv.bz2")  # of other layouts, batches and exact FP8
 SEEDS = (61, 62)
 FITTED = (
     "READ_CLOCKS", "WRITTEN_CLOCKS", "STAGE_CLOCKS", "ISSUED_CLOCKS", "OUTSIDE_CLOCKS", "SYNC_CLOCKS",
@@ -197,28 +197,27 @@ def report(cases: Iterable[Case], device: DeviceProperties, worst: int) -> None:
 def thin(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> None:
     """Writes DATA, which may be one of the files that are read."""
     problems = read(paths)
-    with gzip.GzipFile(DATA, "wb", mtime=0) as binary:
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(FIELDS)
-        for one in problems:
-            case = Case(one, records)
-            shares = {
-                tactic: (estimate, seconds / estimate)
-                for tactic, (estimate, seconds) in zip(
-                    itertools.chain(*case.by_kernel.values()), case.by_mechanisms(H200), strict=True
-                )
-            }
-            most = INTERRUPTED * statistics.median(share for _, share in shares.values())
-            first = [tactic for tactic in sorted(shares, key=shares.__getitem__) if shares[tactic][1] < most]
-            order = sorted(first, key=case.known.__getitem__)
-            finalists = [tactic for tactic in order if tactic in one.again]
-            keep = dict.fromkeys([*finalists, *order[:KEPT], *first[:FIRST]])
-            writer.writerow(row(one.seed, one.problem, PEER, one.peer, True))
-            for tactic in keep:
-                seconds = float(f"{case.known[tactic]:{DIGITS}}")
-                writer.writerow(row(one.seed, one.problem, str(tactic), seconds, tactic in one.again))
-        binary.write(text.getvalue().encode())
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for measured in problems:
+        case = Case(measured, records)
+        shares = {
+            tactic: (estimate, seconds / estimate)
+            for tactic, (estimate, seconds) in zip(
+                itertools.chain(*case.by_kernel.values()), case.by_mechanisms(H200), strict=True
+            )
+        }
+        most = INTERRUPTED * statistics.median(share for _, share in shares.values())
+        first = [tactic for tactic in sorted(shares, key=shares.__getitem__) if shares[tactic][1] < most]
+        order = sorted(first, key=case.known.__getitem__)
+        finalists = [tactic for tactic in order if tactic in measured.again]
+        kept = {
+            str(tactic): (float(f"{case.known[tactic]:{DIGITS}}"), tactic in measured.again)
+            for tactic in [*finalists, *order[:KEPT], *first[:FIRST]]
+        }
+        writer.writerows(rows(measured.seed, measured.problem, measured.peer, kept))
+    DATA.write_bytes(bz2.compress(text.getvalue().encode()))
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Times of `gemm` tactics of our own kernels (lean, and of few rows) on problems drawn at random, and
 cuBLAS's: what the cost models are fitted to, and what the set of tiles is chosen by.
 
-    python -m benchmarks.fit.lean_times --dtype bf16 --seeds 61 62 --seconds 140 --output times_bf16.csv.gz
+    python -m benchmarks.fit.lean_times --dtype bf16 --seeds 61 62 --seconds 140 --output times_bf16.csv.bz2
 
 times the kernels that the specs list and that are built. Others, to choose among (choose_tiles.py):
 
@@ -28,9 +28,9 @@ after those of the graph before, so that L2 holds none of its own.
 from __future__ import annotations
 
 import argparse
+import bz2
 import csv
 import gc
-import gzip
 import itertools
 import math
 import random
@@ -48,7 +48,7 @@ from typing import Any, NamedTuple
 import torch
 from benchmarks.lib.gemm_problems import OPERANDS, add_kinds, described, drawn_as, dtype_of
 from benchmarks.lib.machine import clocks
-from benchmarks.lib.times_file import FIELDS, PEER, row
+from benchmarks.lib.times_file import FIELDS, rows
 
 from tilewright import context as contexts
 from tilewright.architectures.device import DeviceProperties
@@ -191,8 +191,8 @@ def near(fastest: Sequence[Tactic], others: Sequence[Tactic], timed: Container[T
     return list(found)
 
 
-def measured(one: Ranked) -> dict[str, tuple[float, bool]]:
-    """Seconds by tactic, and whether it was a finalist."""
+def measured(one: Ranked) -> tuple[float, dict[str, tuple[float, bool]]]:
+    """Seconds of cuBLAS, and by tactic its seconds and whether it was a finalist."""
     bench = Bench(one.problem, one.seconds)
     bench.take_turns([None, *one.first], ROUNDS)
     bench.take_turns(near(bench.fastest()[:FASTEST], one.others, bench.samples), ROUNDS)
@@ -200,10 +200,9 @@ def measured(one: Ranked) -> dict[str, tuple[float, bool]]:
     finalists = dict.fromkeys([None, one.first[0], *bench.fastest()[:FINALISTS]])
     bench.take_turns(finalists, FINAL_ROUNDS)
     bench.read()
-    return {
-        PEER if one is None else str(one): (statistics.median(seconds), one in finalists)
-        for one, seconds in bench.samples.items()
-    }
+    seconds = {tactic: statistics.median(samples) for tactic, samples in bench.samples.items()}
+    peer = seconds.pop(None)
+    return peer, {str(tactic): (median, tactic in finalists) for tactic, median in seconds.items()}
 
 
 def load(kernels: Iterable[KernelRecord]) -> None:
@@ -233,7 +232,7 @@ def main() -> int:
     parser.add_argument("--skip", type=int, default=0, help="so many problems of each seed")
     parser.add_argument("--longest", type=float, default=LONGEST_SECONDS, help="seconds that a call may take")
     parser.add_argument("--seconds", type=float, default=140)
-    parser.add_argument("--output", type=Path, required=True, help="a .csv.gz")
+    parser.add_argument("--output", type=Path, required=True, help="a .csv.bz2")
     arguments = parser.parse_args()
     with ProcessPoolExecutor(PROCESSES) as processes:
         list(processes.map(len, [[]] * PROCESSES))  # forked before CUDA is there
@@ -255,7 +254,7 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
     gc.freeze()  # registry and plans: what is collected is what problems leave
     print(f"{device}\n{len(asked_kernels)} kernels of ours are built; clocks {clocks()}", flush=True)
     count = 0
-    with gzip.open(arguments.output, "wt", newline="", compresslevel=3) as file:
+    with bz2.open(arguments.output, "wt", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(FIELDS)
         for one in waiting:
@@ -263,17 +262,16 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
                 break
             if one.seconds > arguments.longest:
                 continue
-            found = measured(one)
+            peer, tactics = measured(one)
             if torch.cuda.memory_reserved() > MOST_RESERVED:
                 torch.cuda.empty_cache()
             problem = one.problem
-            writer.writerows(row(one.seed, problem, tactic, *of_one) for tactic, of_one in found.items())
+            writer.writerows(rows(one.seed, problem, peer, tactics))
             count += 1
-            ours, peer = min(s for t, (s, _) in found.items() if t != PEER), found[PEER][0]
-            first = found[str(one.first[0])][0]
+            best, first = min(tactics.values())[0], tactics[str(one.first[0])][0]
             print(
                 f"{dtype_of(problem)} {one.seed} {problem.layout} {problem.extents_text} peer "
-                f"{peer * 1e6:.2f} best {peer / ours:.3f} chosen {peer / first:.3f} of {len(found)}, "
+                f"{peer * 1e6:.2f} best {peer / best:.3f} chosen {peer / first:.3f} of {len(tactics)}, "
                 f"{until - time.monotonic():.1f} s left",
                 flush=True,
             )

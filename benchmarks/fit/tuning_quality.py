@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 import yaml
-from benchmarks.lib.machine import record
+from benchmarks.lib.machine import record, write_page
 
 from tilewright import context as contexts
 from tilewright.context import Context
@@ -240,22 +240,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--budget", type=float, default=170.0, help="Begins nothing after so many seconds.")
-    parser.add_argument("--write", action="store_true", help="Write benchmarks/results/tuning_quality.*.")
-    parser.add_argument("--output", type=Path, help="Write OUTPUT.json and OUTPUT.md.")
+    parser.add_argument("--write", action="store_true", help="Write benchmarks/results/tuning_quality.md.")
+    parser.add_argument("--output", type=Path, help="Write OUTPUT.md.")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
     os.environ["TILEWRIGHT_TUNED"] = ""  # what somebody has tuned here is no part of it
     result = run(arguments)
-    text = json.dumps(result, indent=1) + "\n"
     print(json.dumps(result["summary"], indent=1))
     if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.with_suffix(".json").write_text(text, encoding="utf-8")
-        arguments.output.with_suffix(".md").write_text(markdown(result), encoding="utf-8")
+        write_page(arguments.output, markdown(result))
     if arguments.write:
-        record("tuning_quality.json", text)
         record("tuning_quality.md", markdown(result))
     found = result["summary"]
     met = (

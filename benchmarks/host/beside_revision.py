@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks.host import host_calls, selection
 from benchmarks.host.generation import MEMORY
-from benchmarks.lib.machine import describe, record_both, run
+from benchmarks.lib.machine import describe, run, write_page
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "benchmarks/results/beside_revision"
@@ -160,7 +160,7 @@ def main() -> int:
     }
     print(page(result))
     if arguments.write:
-        record_both(RESULT, result, page(result))
+        write_page(RESULT, page(result))
     slower = [row["what"] for row in result["rows"] if row["ratio"] > LIMIT]
     if slower:
         print(f"more than {LIMIT} of before: {', '.join(slower)}", file=sys.stderr)

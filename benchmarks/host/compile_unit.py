@@ -180,7 +180,6 @@ def main() -> int:
     }
     print(markdown(result))
     if arguments.write:
-        record("compile_unit.json", json.dumps(result, indent=1) + "\n")
         record("compile_unit.md", markdown(result))
     return 0
 

@@ -10,7 +10,6 @@ The peer is `python -m cutlass_library.generator` of the nvidia-cutlass wheel.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -196,7 +195,6 @@ def main() -> int:
     result["met"] = verdicts(result)
     print(markdown(result))
     if arguments.write:
-        record("generation.json", json.dumps(result, indent=1) + "\n")
         record("generation.md", markdown(result))
     missed = [name for name, met in result["met"].items() if not met]
     if missed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import platform
 import resource
@@ -13,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -82,11 +80,10 @@ def clocks() -> str:
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
 
 
-def record_both(output: Path, document: Mapping[str, Any], page: str) -> None:
-    """Writes OUTPUT.json, for programs, and OUTPUT.md, for people."""
+def write_page(output: Path, page: str) -> None:
+    """Writes OUTPUT.md."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, text in ((".json", json.dumps(document, indent=1) + "\n"), (".md", page)):
-        output.with_suffix(suffix).write_text(text, encoding="utf-8", newline="\n")
+    output.with_suffix(".md").write_text(page, encoding="utf-8", newline="\n")
 
 
 def record(name: str, text: str) -> None:

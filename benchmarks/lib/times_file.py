@@ -1,10 +1,10 @@
-"""Files of measured times of tactics, as lean_times.py writes them. Needs no torch."""
+"""Files of measured times of tactics, which lean_times.py writes. They end in .csv.bz2. Needs no torch."""
 
 from __future__ import annotations
 
+import bz2
 import csv
-import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,9 +14,10 @@ from benchmarks.lib.gemm_problems import described, dtype_of
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.problem import Problem
 
-# Files written before there were the last two have problems of layout tn and no batch.
-FIELDS = ("dtype", "seed", "m", "n", "k", "tactic", "us", "again", "layout", "batch")
-PEER = "peer"  # where a tactic stands: cuBLAS
+# A problem's first row is cuBLAS's. In the others, the fields of the problem are empty.
+OF_PROBLEM = ("dtype", "layout", "batch", "seed", "m", "n", "k")
+FIELDS = (*OF_PROBLEM, "tactic", "us", "again")
+PEER = "peer"  # in the place of a tactic: cuBLAS
 
 
 @dataclass
@@ -36,31 +37,40 @@ class Measured:
 
 def read(paths: Iterable[Path]) -> list[Measured]:
     """Problems in the order of files; of one that several files have, the last's times count."""
-    found: dict[tuple[str, ...], Measured] = {}
+    problems: dict[tuple[str, ...], Measured] = {}
     for path in paths:
-        with gzip.open(path, "rt", newline="") as file:
+        with bz2.open(path, "rt", newline="") as file:
             for row in csv.DictReader(file):
-                layout, batch = row.get("layout") or "tn", row.get("batch") or "1"
-                key = (row["dtype"], row["seed"], row["m"], row["n"], row["k"], layout, batch)
-                one = found.get(key)
-                if one is None:
-                    extents = (int(row[name]) for name in ("m", "n", "k"))
-                    problem = described(row["dtype"], *extents, layout=layout, batch=int(batch))
-                    one = found[key] = Measured(int(row["seed"]), problem)
+                seconds = float(row["us"]) * 1e-6
                 if row["tactic"] == PEER:
-                    one.peer = float(row["us"]) * 1e-6
+                    key = tuple(row[name] for name in OF_PROBLEM)
+                    measured = problems.setdefault(key, Measured(int(row["seed"]), _problem(row)))
+                    measured.peer = seconds
                     continue
                 tactic = _parse(row["tactic"])
-                one.seconds[tactic] = float(row["us"]) * 1e-6
+                measured.seconds[tactic] = seconds
                 if row["again"] == "1":
-                    one.again.add(tactic)
-    return list(found.values())
+                    measured.again.add(tactic)
+    return list(problems.values())
 
 
-def row(seed: int, problem: Problem, tactic: str, seconds: float, again: bool) -> tuple[str | int, ...]:
-    """A row of a file, by `FIELDS`."""
-    head = (dtype_of(problem), seed, problem.m, problem.n, problem.k)
-    return (*head, tactic, f"{seconds * 1e6:.3f}", int(again), problem.layout, problem.batch)
+def _problem(row: Mapping[str, str]) -> Problem:
+    m, n, k, batch = (int(row[name]) for name in ("m", "n", "k", "batch"))
+    return described(row["dtype"], m, n, k, layout=row["layout"], batch=batch)
+
+
+def rows(
+    seed: int, problem: Problem, peer: float, tactics: Mapping[str, tuple[float, bool]]
+) -> Iterator[tuple[str | int, ...]]:
+    """A problem's rows of a file, by `FIELDS`: seconds of a call, and whether it was taken by turns."""
+    extents = (problem.m, problem.n, problem.k)
+    yield (dtype_of(problem), problem.layout, problem.batch, seed, *extents, PEER, _microseconds(peer), 1)
+    for tactic, (seconds, again) in tactics.items():
+        yield (*[""] * len(OF_PROBLEM), tactic, _microseconds(seconds), int(again))
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.3f}".rstrip("0").rstrip(".")
 
 
 _parse = cache(Tactic.parse)

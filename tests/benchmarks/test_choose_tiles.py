@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import bz2
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +58,17 @@ def test_tiles_stand_in_the_specs_groups(benchmark: Any) -> None:
 def test_a_kernel_is_as_fast_as_its_best_tactic(benchmark: Any, tmp_path: Path) -> None:
     first, second = NAME.format("128x64x64_lean_coop"), NAME.format("128x256x64_lean_coop")
     rows = [
-        "dtype,seed,m,n,k,tactic,us,again",
-        f"bf16,11,3,512,1024,{first},4.5,0",
-        f'bf16,11,3,512,1024,"{first}@cluster=2x1,splits=2",4.0,1',
-        f"bf16,11,3,512,1024,{second},5.0,0",
-        f"bf16,11,3,512,1024,{NAME.format('16x8x64_stream_coop_swap')},3.0,1",  # has no tile to choose
-        "bf16,11,3,512,1024,peer,4.2,1",
-        f"bf16,2026,3,512,1024,{second},6.0,0",
+        "dtype,layout,batch,seed,m,n,k,tactic,us,again",
+        "bf16,tn,1,11,3,512,1024,peer,4.2,1",
+        f",,,,,,,{first},4.5,0",
+        f',,,,,,,"{first}@cluster=2x1,splits=2",4.0,1',
+        f",,,,,,,{second},5.0,0",
+        f",,,,,,,{NAME.format('16x8x64_stream_coop_swap')},3.0,1",  # has no tile to choose
+        "bf16,tn,1,2026,3,512,1024,peer,7,1",
+        f",,,,,,,{second},6.0,0",
     ]
-    path = tmp_path / "times.csv.gz"
-    with gzip.open(path, "wt") as file:
+    path = tmp_path / "times.csv.bz2"
+    with bz2.open(path, "wt") as file:
         file.write("\n".join(rows))
     one, other = benchmark.read([path])
     assert (one.seed, one.problem.m, one.problem.a, one.peer) == (11, 3, "bf16", pytest.approx(4.2e-6))

@@ -128,12 +128,13 @@ def _kinds(family: str, config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read() -> tuple[dict[str, KernelRecord], list[Estimate]]:
-    data = json.loads(FILE.read_text(encoding="utf-8"))
-    kernels = {
-        name: KernelRecord(name, "", "", arch, (), (), config, facts)
-        for name, arch, config, facts in data["kernels"]
-    }
-    return kernels, [Estimate(*row) for row in data["estimates"]]
+    kernels, estimates = {}, []
+    for family, name, arch, config, facts, rows in json.loads(FILE.read_text(encoding="utf-8")):
+        kernels[name] = KernelRecord(name, "", "", arch, (), (), config, facts)
+        for device, problem, arguments, us, bound in rows:
+            tactic = f"{name}@{arguments}" if arguments else name
+            estimates.append(Estimate(family, name, device, problem, tactic, us, bound))
+    return kernels, estimates
 
 
 def gone() -> Iterator[tuple[KernelRecord, Estimate]]:
@@ -152,15 +153,24 @@ def gone() -> Iterator[tuple[KernelRecord, Estimate]]:
 
 
 def write() -> None:
-    kernels: dict[str, str] = {}
-    rows = []
+    """Each kernel in a line, and each of its estimates, with the arguments of the tactic."""
+    kernels: dict[str, list[Any]] = {}
+    estimates: dict[str, dict[str, None]] = {}
     for record, found in [*gone(), *sample()]:
         facts = {name: record.facts[name] for name in _FACTS if name in record.facts}
-        kernels[record.name] = json.dumps([record.name, record.arch, record.config, facts])
-        rows.append(json.dumps(found._replace(us=float(f"{found.us:.9g}"))))
-    parts = (",\n".join(kernels.values()), ",\n".join(dict.fromkeys(rows)))
-    text = '{{"kernels": [\n{}\n], "estimates": [\n{}\n]}}\n'.format(*parts)
-    FILE.write_text(text, encoding="utf-8", newline="\n")
+        kernels[record.name] = [found.family, record.name, record.arch, record.config, facts]
+        arguments = found.tactic.partition("@")[2]
+        row = [found.device, found.problem, arguments, float(f"{found.us:.9g}"), found.bound]
+        estimates.setdefault(record.name, {})[_compact(row)] = None
+    lines = []
+    for name, kernel in kernels.items():
+        rows = ",\n".join(estimates[name])
+        lines.append(f"{_compact(kernel).removesuffix(']')},[\n{rows}]]")
+    FILE.write_text("[{}]\n".format(",\n".join(lines)), encoding="utf-8", newline="\n")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 if __name__ == "__main__":

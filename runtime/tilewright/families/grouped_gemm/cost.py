@@ -53,8 +53,8 @@ CLUSTER_CLOCKS = 2010  # of two barriers of a cluster, and its start
 EXCHANGE_CLOCKS = 146
 EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared memory
 
-# Fitted to the tiles of runs on an H200, in turn; promotion to the choices of 47 problems of one
-# (benchmarks/results/grouped_times_h200.jsonl), where what is chosen takes 4 % longer than the fastest.
+# Fitted to the tiles of runs on an H200, in turn; promotion to the choices of the 47 problems of
+# benchmarks/fit/grouped_times.py, where what is chosen takes 4 % longer than the fastest.
 # Of a multiplication of each sum of 128 of k, 128 lanes at a time:
 PROMOTION_CLOCKS = {"after": 0.8, "in_turn": 0.8, "overlapped": 1.3, "halves": 1.3}
 VECTOR_PROMOTION = 1.5  # times that, where each column has its own factor
