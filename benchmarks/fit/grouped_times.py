@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.lib.deepgemm_calls import MORE_ROWS, call_deep_gemm, with_whole_blocks
 from benchmarks.lib.grouped_problems import ALLOTTED, DENSE, shapes
 
 from tilewright import context as contexts
@@ -41,15 +42,14 @@ from tilewright.errors import WrongResultError
 from tilewright.families.grouped_gemm import measuring
 from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.measuring import Operands
-from tilewright.families.grouped_gemm.problem import BLOCK, Problem
+from tilewright.families.grouped_gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection.family import Candidate
 from tilewright.selection.tuned import Tuned
 from tilewright.tools import timing
-from tilewright.tools.measuring import operands as tensors
+from tilewright.tools.measuring import copies
 from tilewright.tools.timing import Replays
 
-MORE_ROWS = 1.2  # expected, of those that there are, as DeepGEMM's tests have it
 SCREENED = 3  # replays of a tactic
 STOP, FORGET = 1.2, 1.5  # behind the fastest, at which a time is not taken again, and its graph is let go
 FAR = 3  # behind the model's first, beyond which no kernel is tried
@@ -107,28 +107,6 @@ KINDS: dict[str, Callable[[], Iterator[Problem]]] = {
 }
 
 
-def call_deep_gemm(module: Any, x: Operands, sizes: list[int]) -> None:
-    """The same product by DeepGEMM's function for it, which wants each group's k on the host."""
-    problem, scaled = x.problem, x.scale_a is not None
-    a, b = (x.a, x.scale_a), (x.b.mT, None if x.scale_b is None else x.scale_b.mT)
-    sides = (a, b) if scaled else (a[0], b[0])
-    if problem.grouping == "none":
-        one = [tuple(part[0] for part in side) for side in (a, b)]
-        more = {} if x.c is None else {"c": x.out[0], "recipe": (1, 1, 128)}
-        module.fp8_gemm_nt(*one, x.out[0], **more)
-    elif problem.grouping == "row_index":
-        call = module.m_grouped_fp8_gemm_nt_contiguous if scaled else module.m_grouped_bf16_gemm_nt_contiguous
-        call(*sides, x.out, x.group_of_row, ensure_zero_padding=False)
-    elif problem.grouping == "rows_valid":
-        call = module.m_grouped_fp8_gemm_nt_masked if scaled else module.m_grouped_bf16_gemm_nt_masked
-        call(*sides, x.out, x.rows_valid, int(problem.expected_m * MORE_ROWS))
-    elif not scaled:
-        module.k_grouped_bf16_gemm_tn_contiguous(x.a.mT, x.b, x.out, sizes, x.group_k, x.out)
-    else:
-        flat = [(data.reshape(-1), scales) for data, scales in (a, b)]
-        module.k_grouped_fp8_gemm_nt_contiguous(*flat, x.out, sizes, x.group_k, x.out)
-
-
 class Bench:
     """One problem's operands, and graphs of calls on them."""
 
@@ -136,13 +114,12 @@ class Bench:
         self.theirs, self.pause = theirs, 0.0
         first = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
         if problem.grouping == "k_sizes":  # multiples of what DeepGEMM takes, which ours halve in BF16
-            ends = (first.group_k.cumsum(0) / BLOCK).round() * BLOCK
-            first = first.changed(group_k=ends.diff(prepend=ends.new_zeros(1)).int())
+            first = with_whole_blocks(first)
         self.sizes = first.group_k.tolist() if problem.grouping == "k_sizes" else []
         size = sum(one.numel() * one.element_size() for one in (first.a, first.b, first.out))
         l2 = torch.cuda.get_device_properties().L2_cache_size
         count = min(most_sets, max(2, min(timing.rotations(problem.bytes, l2), MOST_BYTES // size)))
-        self.operands = tensors.copies(first, count)
+        self.operands = copies(first, count)
         for one in self.operands:
             if problem.c:
                 one.c = one.out.zero_()  # added to where it lies
