@@ -34,7 +34,7 @@ def shapes(seed: int, size: int) -> Iterator[tuple[int, int, int]]:
     8192 and no power of two, n and k log-uniform from 512 to 32768 in multiples of 64."""
     draw = random.Random(seed)
     while True:
-        m, n, k = _extent(draw, 1, 8192), 64 * _extent(draw, 8, 512), 64 * _extent(draw, 8, 512)
+        m, n, k = log_uniform(draw, 1, 8192), 64 * log_uniform(draw, 8, 512), 64 * log_uniform(draw, 8, 512)
         if m & (m - 1) and (m + n) * k * size <= MOST_BYTES:
             yield m, n, k
 
@@ -43,12 +43,29 @@ def batched_shapes(seed: int, size: int, batch: int) -> Iterator[tuple[int, int,
     """As `shapes`, of each matrix of a batch, with n and k from 64 to 8192."""
     draw = random.Random(f"{seed}, batch {batch}")
     while True:
-        m, n, k = _extent(draw, 1, 8192), 64 * _extent(draw, 1, 128), 64 * _extent(draw, 1, 128)
+        m, n, k = log_uniform(draw, 1, 8192), 64 * log_uniform(draw, 1, 128), 64 * log_uniform(draw, 1, 128)
         if m & (m - 1) and batch * ((m + n) * k * size + m * n * 2) <= MOST_BATCH_BYTES:
             yield m, n, k
 
 
-def _extent(draw: random.Random, low: int, high: int) -> int:
+def wide(dtype: str, seed: int) -> Iterator[Problem]:
+    """Problems of a 16-bit type without end, each of one of the four layouts.
+
+    m is log-uniform from 1 to 12,000, and a multiple of 8 where it is contiguous in A; n and k are
+    log-uniform from 64 to 32,768 in multiples of 8.
+    """
+    draw, size = random.Random(f"{seed}, wide"), bytes_of(OPERANDS[dtype])
+    while True:
+        layout = draw.choice(LAYOUTS)
+        m, n, k = log_uniform(draw, 1, 12000), 8 * log_uniform(draw, 8, 4096), 8 * log_uniform(draw, 8, 4096)
+        if layout[0] == "n":
+            m = -(-m // MN_MULTIPLE) * MN_MULTIPLE
+        if ((m + n) * k + m * n) * size <= MOST_BYTES:
+            yield described(dtype, m, n, k, layout=layout)
+
+
+def log_uniform(draw: random.Random, low: int, high: int) -> int:
+    """An integer from `low` to `high`, of which each power of two is as likely as the next."""
     return round(math.exp(draw.uniform(math.log(low), math.log(high))))
 
 
