@@ -7,6 +7,7 @@ import os
 import platform
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,23 @@ def describe(*distributions: str) -> dict[str, str | int]:
 def _processor() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def gpu_run(module: str) -> dict[str, str]:
+    """What a record of this run of `python -m MODULE` says of the GPU, its software, and the command."""
+    import torch  # noqa: PLC0415 (other records need none)
+
+    from tilewright.architectures.device import driver  # noqa: PLC0415 (likewise)
+
+    return {
+        "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "gpu": torch.cuda.get_device_name(),
+        "driver": str(driver()),
+        "torch": torch.__version__,
+        "cuda": str(torch.version.cuda),
+        "clocks": clocks(),
+    }
 
 
 def clocks() -> str:

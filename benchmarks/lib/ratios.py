@@ -1,0 +1,67 @@
+"""Ratios of times (the peer's time over ours) and what a record says of a list of them. Needs no torch."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+CLOSE = 0.95  # a ratio at which a problem counts as no loss
+
+
+def net_microseconds(total_seconds: float, between_seconds: float) -> float:
+    """The time of a launch: the time of a launch with other kernels before it, less the time of those.
+
+    Raises ValueError if nothing is left: the measurement is then noise.
+    """
+    net = total_seconds - between_seconds
+    if not net > 0:
+        raise ValueError(
+            f"a launch with other kernels took {total_seconds * 1e6:.2f} us, "
+            f"those alone {between_seconds * 1e6:.2f} us"
+        )
+    return round(net * 1e6, 3)
+
+
+def summary(ratios: Sequence[float]) -> dict[str, Any]:
+    """Count, geometric mean, least, and the shares at 0.95 and at 1."""
+    return {
+        "count": len(ratios),
+        "geomean": round(statistics.geometric_mean(ratios), 4),
+        "least": round(min(ratios), 4),
+        "share at 0.95": share(ratios, CLOSE),
+        "share at 1": share(ratios, 1.0),
+    }
+
+
+def share(ratios: Sequence[float], least: float) -> float:
+    """The share of ratios that are at least `least`."""
+    return round(sum(ratio >= least for ratio in ratios) / len(ratios), 3)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The lines of a Markdown table. Floats have three decimals; None is an empty cell."""
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    return [*lines, *("| " + " | ".join(map(_cell, row)) + " |" for row in rows)]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def summaries(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """A summary of the ratios of all rows that agree in `keys`, with those keys, in the order of the rows."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row["ratio"])
+    return [dict(zip(keys, values, strict=True)) | summary(ratios) for values, ratios in groups.items()]
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """(I, N) of the text `I/N`: every Nth item, starting at the Ith. Raises ValueError if it is no part."""
+    part, parts = map(int, text.split("/"))
+    if not 1 <= part <= parts:
+        raise ValueError(f"expected I/N with 1 <= I <= N, got {text!r}")
+    return part, parts
