@@ -1,0 +1,150 @@
+"""Stacks of layers, as a model runs them, by our products and by the peer's.
+
+    TILEWRIGHT_TUNED= TILEWRIGHT_JIT=0 python -m benchmarks.compare.stacks --random-m 10 --seed 1
+        --output benchmarks/results/stacks
+
+Eight layers of each model of shapes/stacks.yaml, each layer with its own weights, run in one CUDA graph per
+side: the code of each kernel is cold at its launch, as in a model. FP8 with block scales runs beside DeepGEMM
+(`deep_gemm`, imported from the environment; ours is `tilewright.compat.deep_gemm`), BF16 beside cuBLAS
+(`torch.mm`). Variant `products` has the products alone; `model` has RMSNorm, SiLU and additions between, and
+for FP8 the quantising of activations, by the same kernels on both sides. The graphs are replayed in turn. A
+time is the median of replays, in microseconds of a layer; a ratio is the peer's time over ours. Each product
+of one layer is compared with the peer's first. Writes OUTPUT.json and OUTPUT.md.
+
+With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
+with --part 1/N to N/N compile at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.lib import in_turn, machine, ratios, stack_layers, stacks
+from benchmarks.lib.stack_layers import Layer
+
+from tilewright.errors import TilewrightError
+from tilewright.tools.timing import Replays
+
+LAYERS = 8
+ROUNDS = 10
+WARM_REPLAYS = 3
+
+
+def check(dtype: str, layer: Layer, m: int, variant: str) -> None:
+    """Raises ValueError if a product of one layer differs from the peer's."""
+    stacks.Stack(dtype, layer, m, 1, variant).run(stacks.compared(stacks.sides(dtype)))
+    torch.cuda.synchronize()
+
+
+def microseconds(dtype: str, layer: Layer, m: int, variant: str) -> dict[str, float]:
+    """The time of a layer, by side."""
+    stack = stacks.Stack(dtype, layer, m, LAYERS, variant)
+    graphs = {
+        side: Replays([lambda multiply=multiply: stack.run(multiply)], warm_up=1)  # type: ignore[misc]
+        for side, multiply in stacks.sides(dtype).items()
+    }
+    for graph in [*graphs.values()] * WARM_REPLAYS:
+        graph.replay()
+    # The GPU waits before each replay: a busy host, which launches late, does not count.
+    samples = {side: lambda graph=graph: graph.seconds(ahead=True) for side, graph in graphs.items()}
+    times = in_turn.medians(samples, ROUNDS, rotate=True)
+    return {side: round(seconds / LAYERS * 1e6, 3) for side, seconds in times.items()}
+
+
+def row_of(dtype: str, model: str, m: int, variant: str, times: dict[str, float]) -> dict[str, Any]:
+    return {
+        **{"measure": "stack", "dtype": dtype, "variant": variant, "model": model, "m": m},
+        **{"peer": stacks.PEERS[dtype], "us": times["ours"], "peer_us": times["peer"]},
+        "ratio": round(times["peer"] / times["ours"], 4),
+    }
+
+
+def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) -> str:
+    """Summaries; for each type and variant the ratios by model and m; and the times."""
+    keys = ("dtype", "variant")
+    lines = [
+        "# Stacks of layers, by our products and by the peer's",
+        "",
+        f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}. Measure: stack "
+        f"({LAYERS} layers in one CUDA graph, sides in turn, medians of {ROUNDS} replays). A ratio is the "
+        "peer's time over ours. FP8 runs beside DeepGEMM, BF16 beside cuBLAS.",
+        "",
+    ]
+    summaries = ratios.summaries(rows, keys)
+    if summaries:
+        lines += [*ratios.table(list(summaries[0]), [[*each.values()] for each in summaries]), ""]
+    for dtype, variant in dict.fromkeys((row["dtype"], row["variant"]) for row in rows):
+        of_kind = [row for row in rows if (row["dtype"], row["variant"]) == (dtype, variant)]
+        columns = sorted({row["m"] for row in of_kind})
+        found = {(row["model"], row["m"]): row["ratio"] for row in of_kind}
+        lines += [f"## {dtype}, {variant}: ratios by m", ""]
+        models = dict.fromkeys(row["model"] for row in of_kind)
+        cells = [[model, *(found.get((model, m)) for m in columns)] for model in models]
+        lines += [*ratios.table(["model", *map(str, columns)], cells), ""]
+    columns_of_times = ("dtype", "variant", "model", "m", "us", "peer_us", "ratio")
+    lines += ["## Microseconds of a layer", ""]
+    lines += ratios.table(columns_of_times, [[row[name] for name in columns_of_times] for row in rows])
+    lines += ["", "Not measured:", "", *(f"- {line}" for line in failed)] if failed else []
+    return "\n".join(lines) + "\n"
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dtype", choices=stack_layers.DTYPES, nargs="+", default=list(stack_layers.DTYPES))
+    parser.add_argument("--model", nargs="+", default=[], help="parts of names; default: all models")
+    parser.add_argument("--variant", choices=stacks.VARIANTS, nargs="+", default=list(stacks.VARIANTS))
+    parser.add_argument("--m", type=int, nargs="+", default=list(stack_layers.ROWS), help="rows")
+    parser.add_argument("--random-m", type=int, default=0, metavar="COUNT", help="and random numbers of rows")
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
+    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
+    parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no stack after")
+    parser.add_argument("--output", type=Path, help="without extension")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    given = parsed()
+    if not torch.cuda.is_available():
+        print("this benchmark needs a GPU", file=sys.stderr)
+        return 1
+    rows_of_a = sorted({*given.m, *stack_layers.random_rows(given.random_m, given.seed)})
+    part, parts = given.part
+    rows: list[dict[str, Any]] = []
+    failed: list[str] = []
+    until = time.monotonic() + given.seconds
+    for dtype, model, layer, m in list(stack_layers.cases(given.dtype, given.model, rows_of_a))[
+        part - 1 :: parts
+    ]:
+        for variant in given.variant:
+            name = f"{dtype} {variant} {model} m={m}"
+            if time.monotonic() > until:
+                failed.append(f"{name}: the time was over")
+                continue
+            try:
+                check(dtype, layer, m, variant)
+                if not given.check:
+                    rows.append(row_of(dtype, model, m, variant, microseconds(dtype, layer, m, variant)))
+                    print(json.dumps(rows[-1]), flush=True)
+            except (TilewrightError, ValueError, RuntimeError) as error:
+                failed.append(f"{name}: {str(error).splitlines()[0][:200]}")
+                print(failed[-1], flush=True)
+            torch.cuda.empty_cache()
+    print(json.dumps(ratios.summaries(rows, ("dtype", "variant")), indent=1))
+    if given.output and rows:
+        head = machine.gpu_run("benchmarks.compare.stacks")
+        document = {**head, "measure": "stack", "layers": LAYERS, "not_measured": failed, "rows": rows}
+        machine.record_both(given.output, document, page(head, rows, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

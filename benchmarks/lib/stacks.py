@@ -1,0 +1,136 @@
+"""Stacks of layers with weights of their own, to be run by one library's products or by another's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from benchmarks.lib.deepgemm_operands import by_blocks
+from benchmarks.lib.stack_layers import Layer
+
+import tilewright
+from tilewright.compat import deep_gemm as ours
+
+PEERS = {"fp8": "DeepGEMM", "bf16": "cuBLAS"}
+VARIANTS = ("products", "model")
+# The norm of the difference of both sides' products, relative to the peer's: both round to BF16, which each
+# accounts for 1.7e-3 of; FP8 sums lose bits in the tensor core besides.
+TOLERANCE = 1e-2
+
+Matrix: TypeAlias = Any
+"""A BF16 tensor, or a pair of FP8 data and scales."""
+Multiply: TypeAlias = Callable[[Matrix, Matrix], torch.Tensor]
+"""A product of activations [m, k] and weights [n, k], in BF16."""
+
+
+def multiply_fp8(module: Any) -> Multiply:
+    """Products with block scales of a module with DeepGEMM's functions."""
+
+    def multiply(a: Matrix, weight: Matrix) -> torch.Tensor:
+        d = torch.empty(a[0].shape[0], weight[0].shape[0], dtype=torch.bfloat16, device=a[0].device)
+        module.fp8_gemm_nt(a, weight, d)
+        return d
+
+    return multiply
+
+
+def sides(dtype: str) -> dict[str, Multiply]:
+    """The products of the peer, and ours. Raises ImportError if DeepGEMM is not installed."""
+    if dtype == "bf16":
+        return {"peer": lambda a, b: torch.mm(a, b.mT), "ours": lambda a, b: tilewright.gemm(a, b.mT)}
+    import deep_gemm as theirs  # noqa: PLC0415 (BF16 needs none)
+
+    return {"peer": multiply_fp8(theirs), "ours": multiply_fp8(ours)}
+
+
+def compared(sides: dict[str, Multiply]) -> Multiply:
+    """Products of both sides, with a comparison of each. The peer's result goes on.
+
+    A product raises ValueError if the results differ by more than rounding.
+    """
+
+    def multiply(a: Matrix, weight: Matrix) -> torch.Tensor:
+        expected, actual = sides["peer"](a, weight), sides["ours"](a, weight)
+        difference = float((actual.double() - expected.double()).norm() / expected.double().norm())
+        if not difference <= TOLERANCE:  # a NaN fails
+            raise ValueError(
+                f"a product {list(expected.shape)} differs by {difference:.2e}, {TOLERANCE:.0e} is allowed"
+            )
+        return expected
+
+    return multiply
+
+
+class Weights(NamedTuple):
+    """The weights of one layer, in the order of its products, and of its two norms."""
+
+    qkv: Matrix
+    out: Matrix
+    gate_up: Matrix
+    down: Matrix
+    norms: tuple[torch.Tensor, torch.Tensor]
+
+
+class Stack:
+    """Layers with random weights, and activations of m rows for them.
+
+    Variant `products`: the four products of each layer alone; BF16 products read what the one before wrote,
+    FP8 products read activations that were quantised before. Variant `model`: RMSNorm, SiLU and additions
+    between, as in a model without attention, and for FP8 the quantising of each product's activations.
+    """
+
+    def __init__(self, dtype: str, layer: Layer, m: int, count: int, variant: str) -> None:
+        self._fp8, self._layer, self._variant = dtype == "fp8", layer, variant
+        self._generator = torch.Generator("cuda").manual_seed(0)
+        self._x = self._random(m, layer.width)
+        self._layers = [self._weights() for _ in range(count)]
+        self._quantised = (
+            [self._quantise(self._random(m, product.k)) for product in layer] if self._fp8 else []
+        )
+
+    def run(self, multiply: Multiply) -> torch.Tensor:
+        """The stack's result by a side's products, on the current stream."""
+        forward = self._model if self._variant == "model" else self._products
+        x = self._x
+        for weights in self._layers:
+            x = forward(x, weights, multiply)
+        return x
+
+    def _products(self, x: torch.Tensor, weights: Weights, multiply: Multiply) -> torch.Tensor:
+        for index, product in enumerate(self._layer):
+            a = self._quantised[index] if self._fp8 else x[:, : product.k]
+            x = multiply(a, weights[index])
+        return x
+
+    def _model(self, x: torch.Tensor, weights: Weights, multiply: Multiply) -> torch.Tensor:
+        heads = multiply(self._normed(x, weights.norms[0]), weights.qkv)[:, : self._layer.out.k]
+        x = x + multiply(self._quantise(heads) if self._fp8 else heads, weights.out)
+        gate_up = multiply(self._normed(x, weights.norms[1]), weights.gate_up)
+        return x + multiply(self._activated(gate_up), weights.down)
+
+    def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> Matrix:
+        normed = torch.nn.functional.rms_norm(x, weight.shape, weight)
+        return self._quantise(normed) if self._fp8 else normed
+
+    def _activated(self, gate_up: torch.Tensor) -> Matrix:
+        """SiLU of the gate times the other half; for FP8 one kernel does both and quantises."""
+        if self._fp8:
+            return tilewright.quantize_fp8_blockwise(gate_up, activation="silu_mul")
+        gate, up = gate_up.chunk(2, dim=-1)
+        return torch.nn.functional.silu(gate) * up
+
+    @staticmethod
+    def _quantise(x: torch.Tensor) -> Matrix:
+        """FP8 with a scale for each 128 of k of a row, as the kernels of both sides read them."""
+        return tilewright.quantize_fp8_blockwise(x)
+
+    def _weights(self) -> Weights:
+        """Random weights, scaled so that a product has the variance of its activations."""
+        matrices = [self._random(*product) * product.k**-0.5 for product in self._layer]
+        qkv, out, gate_up, down = map(by_blocks, matrices) if self._fp8 else matrices
+        first, second = torch.ones(2, self._layer.width, dtype=torch.bfloat16, device="cuda").unbind()
+        return Weights(qkv, out, gate_up, down, (first, second))
+
+    def _random(self, *shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=self._generator, device="cuda", dtype=torch.bfloat16)
