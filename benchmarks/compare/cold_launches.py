@@ -1,0 +1,251 @@
+"""Single launches beside the peer, warm and cold, on problems drawn at random.
+
+    TILEWRIGHT_TUNED= TILEWRIGHT_JIT=0 python -m benchmarks.compare.cold_launches scaled contiguous_fp8
+        --count 150 --seed 1 --output benchmarks/results/cold_launches
+
+Two measures in one run, on the same operands, sides in turn, medians of replays of CUDA graphs:
+
+- warm: one kernel launched again and again on operands that are taken in turn. Operands are not in L2, the
+  kernel's code is in the instruction caches.
+- cold: before each launch a softmax and a layer norm over 16 MB each, which replace code and data in the
+  caches, as other kernels of a model do. Their own time, measured alone in the same turns, is subtracted.
+
+Dense products (bf16, f16, fp8; bf16_wide and f16_wide in four layouts) run beside cuBLAS; scaled,
+contiguous, masked and k_grouped products beside DeepGEMM (`deep_gemm`, imported from the environment);
+einsum and reduced beside DeepGEMM and torch. A ratio is the best peer's time over ours. Results are compared
+first. Writes OUTPUT.json and OUTPUT.md.
+
+With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
+with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
+timed, too: `choice` is the best tactic's time over the time of the runtime's own choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib.launch_cases import Call, Case, OtherKernels, case_of
+from benchmarks.lib.random_problems import KINDS, LISTED, Drawn, listed, text_of
+
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import TilewrightError
+from tilewright.tools.timing import Replays
+
+MEASURES = ("warm", "cold")
+BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
+COLD_LAUNCHES = 16  # of a graph: the other kernels overwrite L2, so that more sets are not needed
+ROUNDS = 11
+SCREENED = 3  # replays of each tactic before the best are timed in turn
+FINALISTS = 4  # tactics of each measure
+DEEP_GEMM_KINDS = ("scaled", "contiguous", "masked", "k_grouped", "reduced", "einsum")
+
+
+class Graphs:
+    """Graphs of one problem's calls, by measure and side."""
+
+    def __init__(self, case: Case, others: OtherKernels) -> None:
+        self._case, self._others = case, others
+        alone = [others] * min(COLD_LAUNCHES, len(case.sets))
+        self._graphs: dict[tuple[str, Hashable], Replays] = {("cold", BETWEEN): Replays(alone)}
+
+    def add(self, side: Hashable, call: Callable[[Any], Any]) -> None:
+        warm = self._case.calls(call)
+        cold = [self._others.before(each) for each in self._case.calls(call, COLD_LAUNCHES)]
+        self._graphs["warm", side] = Replays(warm, pool=self._pool)
+        self._graphs["cold", side] = Replays(cold, pool=self._pool)
+
+    def remove(self, side: Hashable) -> None:
+        for measure in MEASURES:
+            del self._graphs[measure, side]
+
+    def screened(self, side: Hashable) -> dict[str, float]:
+        """A rough time of a side by measure, in seconds; of a cold launch with the other kernels."""
+        samples = {measure: in_turn.replayed(self._graphs[measure, side]) for measure in MEASURES}
+        return {measure: min(sample() for _ in range(SCREENED)) for measure, sample in samples.items()}
+
+    def microseconds(self) -> dict[tuple[str, Hashable], float]:
+        """By measure and side: medians of replays in turn, without the other kernels' time."""
+        return net_times(
+            in_turn.medians(
+                {key: in_turn.replayed(graph) for key, graph in self._graphs.items()}, ROUNDS, rotate=True
+            )
+        )
+
+    @property
+    def _pool(self) -> Any:
+        return self._graphs["cold", BETWEEN].pool
+
+
+def net_times(seconds: Mapping[tuple[str, Hashable], float]) -> dict[tuple[str, Hashable], float]:
+    """Microseconds of launches by measure and side; cold ones less the time of the other kernels alone."""
+    between = seconds["cold", BETWEEN]
+    return {
+        (measure, side): ratios.net_microseconds(total, between if measure == "cold" else 0.0)
+        for (measure, side), total in seconds.items()
+        if side != BETWEEN
+    }
+
+
+def rows_of(
+    kind: str, problem: str, tactic: str | None, times: Mapping[tuple[str, Hashable], float]
+) -> list[dict[str, Any]]:
+    """A row for each measure. Sides of `times`: "ours", peers by their names, and tactics."""
+    rows = []
+    for measure in MEASURES:
+        of_measure = {side: us for (each, side), us in times.items() if each == measure}
+        us = of_measure["ours"]
+        peers = {side: time for side, time in of_measure.items() if isinstance(side, str) and side != "ours"}
+        peer = min(peers, key=peers.__getitem__)
+        row = {
+            **{"measure": measure, "kind": kind, "problem": problem, "tactic": tactic, "us": us},
+            **{"peer": peer, "peer_us": peers[peer], "ratio": round(peers[peer] / us, 4)},
+        }
+        tactics = {side: time for side, time in of_measure.items() if isinstance(side, Tactic)}
+        if tactics:
+            best = min(tactics, key=tactics.__getitem__)
+            row |= {
+                "best_tactic": str(best),
+                "best_us": tactics[best],
+                "choice": round(tactics[best] / us, 4),
+            }
+        rows.append(row)
+    return rows
+
+
+def measure(
+    kind: str, problem: Drawn, case: Case, others: OtherKernels, tactics: int
+) -> list[dict[str, Any]]:
+    """The rows of a problem. Raises ValueError if a result is wrong or a time is noise."""
+    case.check()
+    graphs = Graphs(case, others)
+    graphs.add("ours", case.ours)
+    for peer, call in case.peers.items():
+        graphs.add(peer, call)
+    if tactics and case.family is not None:
+        add_best(graphs, case.tactics()[:tactics])
+    return rows_of(kind, text_of(problem), case.choice(), graphs.microseconds())
+
+
+def add_best(graphs: Graphs, tactics: list[Tactic]) -> None:
+    """Adds the fastest of the tactics in each measure, by a few replays of each."""
+    screened = {}
+    for tactic in tactics:
+        graphs.add(tactic, call_of(tactic))
+        screened[tactic] = graphs.screened(tactic)
+        graphs.remove(tactic)
+    for tactic in finalists(screened):
+        graphs.add(tactic, call_of(tactic))
+
+
+def call_of(tactic: Tactic) -> Call:
+    return lambda operands: operands.call(tactic)
+
+
+def finalists(screened: Mapping[Tactic, Mapping[str, float]]) -> list[Tactic]:
+    """The fastest tactics of each measure, each once."""
+    fastest: dict[Tactic, None] = {}
+    for measure in MEASURES:
+        order = sorted(screened, key=lambda tactic: screened[tactic][measure])
+        fastest |= dict.fromkeys(order[:FINALISTS])
+    return list(fastest)
+
+
+def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) -> str:
+    lines = [
+        "# Single launches beside the peer, warm and cold",
+        "",
+        f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}. Measures: warm "
+        "(one kernel again and again, operands in turn) and cold (a softmax and a layer norm over 16 MB "
+        "before each launch, their time subtracted); "
+        f"sides in turn, medians of {ROUNDS} replays. A ratio is the best "
+        "peer's time over ours; `choice` is the best tactic's time over that of the runtime's own choice.",
+        "",
+    ]
+    summaries = ratios.summaries(rows, ("kind", "measure"))
+    if summaries:
+        lines += [*ratios.table(list(summaries[0]), [[*each.values()] for each in summaries]), ""]
+    columns = ["kind", "measure", "problem", "us", "peer", "peer_us", "ratio", "tactic"]
+    if any("choice" in row for row in rows):
+        columns += ["choice", "best_tactic", "best_us"]
+    ordered = sorted(rows, key=lambda row: (row["kind"], row["measure"], row["ratio"]))
+    lines += ratios.table(columns, [[row.get(name) for name in columns] for row in ordered])
+    lines += ["", "Not measured:", "", *(f"- {line}" for line in failed)] if failed else []
+    return "\n".join(lines) + "\n"
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kinds", nargs="+", choices=KINDS, metavar="KIND", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--count", type=int, default=150, help="problems of each kind")
+    parser.add_argument("--skip", type=int, default=0, help="problems of the seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shape", nargs="+", metavar="MxNxK", help=f"of {', '.join(LISTED)}: not random")
+    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
+    parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
+    parser.add_argument("--tactics", type=int, default=0, metavar="N", help="tactics of each problem to time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no problem after")
+    parser.add_argument("--output", type=Path, help="without extension")
+    return parser.parse_args(arguments)
+
+
+def problems(given: argparse.Namespace) -> list[tuple[str, Drawn]]:
+    """Kinds take turns, so that a run that ends early has problems of each."""
+    part, parts = given.part
+    of_kind = {
+        kind: listed(kind, given.shape)
+        if given.shape
+        else itertools.islice(KINDS[kind](given.seed), given.skip, given.skip + given.count)
+        for kind in given.kinds
+    }
+    turns = zip(*of_kind.values(), strict=True)
+    return [asked for turn in turns for asked in zip(of_kind, turn, strict=True)][part - 1 :: parts]
+
+
+def main() -> int:
+    given = parsed()
+    if not torch.cuda.is_available():
+        print("this benchmark needs a GPU", file=sys.stderr)
+        return 1
+    needed = any(kind.startswith(DEEP_GEMM_KINDS) for kind in given.kinds)
+    theirs = importlib.import_module("deep_gemm") if needed else None
+    rows: list[dict[str, Any]] = []
+    failed: list[str] = []
+    until, others = time.monotonic() + given.seconds, OtherKernels()
+    for kind, problem in problems(given):
+        if time.monotonic() > until:
+            failed.append(f"{kind} {text_of(problem)}: the time was over")
+            continue
+        try:
+            if given.check:
+                case_of(problem, theirs, sets=1).check()
+                continue
+            of_problem = measure(kind, problem, case_of(problem, theirs), others, given.tactics)
+            rows += of_problem
+            print(json.dumps(of_problem), flush=True)
+        except (TilewrightError, ValueError, RuntimeError) as error:
+            failed.append(f"{kind} {text_of(problem)}: {str(error).splitlines()[0][:200]}")
+            print(failed[-1], flush=True)
+        finally:
+            torch.cuda.empty_cache()
+    print(json.dumps(ratios.summaries(rows, ("kind", "measure")), indent=1))
+    if given.output and rows:
+        head = machine.gpu_run("benchmarks.compare.cold_launches")
+        document = {**head, "measures": MEASURES, "seed": given.seed, "not_measured": failed, "rows": rows}
+        machine.record_both(given.output, document, page(head, rows, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

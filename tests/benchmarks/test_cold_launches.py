@@ -1,0 +1,112 @@
+"""Single launches, warm and cold: which problems, what is subtracted, and what is recorded."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks.compare import cold_launches  # noqa: E402
+from benchmarks.lib import launch_cases  # noqa: E402
+from benchmarks.lib.launch_cases import Case  # noqa: E402
+
+from tilewright.declarations.tactics import Tactic  # noqa: E402
+
+HEAD = {"command": "python", "gpu": "NVIDIA H200", "driver": "1", "torch": "2"}
+SLOW, QUICK = Tactic("slow"), Tactic("quick")
+SECONDS = {
+    ("cold", cold_launches.BETWEEN): 20e-6,
+    **{("warm", side): us * 1e-6 for side, us in {"ours": 10.0, "a": 12.0, "b": 11.0, QUICK: 9.0}.items()},
+    **{("cold", side): us * 1e-6 for side, us in {"ours": 34.0, "a": 32.6, "b": 33.0, QUICK: 34.0}.items()},
+}
+
+
+def test_only_cold_launches_have_other_kernels_to_subtract() -> None:
+    times = cold_launches.net_times(SECONDS)
+    assert times["warm", "ours"] == pytest.approx(10.0)
+    assert times["cold", "ours"] == pytest.approx(14.0)
+    assert ("cold", cold_launches.BETWEEN) not in times
+
+
+def test_each_measure_has_its_row_beside_its_best_peer() -> None:
+    warm, cold = cold_launches.rows_of("scaled", "1x2x3", "own", cold_launches.net_times(SECONDS))
+    assert (warm["measure"], warm["peer"], warm["ratio"]) == ("warm", "b", 1.1)
+    assert (cold["measure"], cold["peer"], cold["ratio"]) == ("cold", "a", 0.9)
+    assert (warm["best_tactic"], warm["best_us"], warm["choice"]) == ("quick", 9.0, 0.9)
+    assert cold["choice"] == 1.0
+
+
+def test_the_page_has_a_summary_of_each_kind_and_measure() -> None:
+    rows = cold_launches.rows_of("scaled", "1x2x3", "own", cold_launches.net_times(SECONDS))
+    page = cold_launches.page(HEAD, rows, ["scaled 4x5x6: the time was over"])
+    assert "| scaled | warm | 1 | 1.100 | 1.100 | 1.000 | 1.000 |" in page
+    assert "| scaled | cold | 1 | 0.900 | 0.900 | 0.000 | 0.000 |" in page
+    assert "- scaled 4x5x6: the time was over" in page
+
+
+def test_finalists_are_the_fastest_of_either_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cold_launches, "FINALISTS", 1)
+    middle = Tactic("middle")
+    screened = {
+        SLOW: {"warm": 3.0, "cold": 4.0},
+        QUICK: {"warm": 1.0, "cold": 3.0},
+        middle: {"warm": 2.0, "cold": 2.0},
+    }
+    assert cold_launches.finalists(screened) == [QUICK, middle]
+
+
+def test_kinds_take_turns_and_parts_cover_all() -> None:
+    arguments = ["scaled", "einsum", "--count", "3", "--seed", "5"]
+    whole = cold_launches.problems(cold_launches.parsed(arguments))
+    assert [kind for kind, _ in whole] == ["scaled", "einsum"] * 3
+    halves = [
+        cold_launches.problems(cold_launches.parsed([*arguments, "--part", part])) for part in ("1/2", "2/2")
+    ]
+    assert sorted(map(str, halves[0] + halves[1])) == sorted(map(str, whole))
+    later = cold_launches.problems(cold_launches.parsed([*arguments, "--skip", "1", "--count", "2"]))
+    assert later == whole[2:]
+
+
+def test_listed_shapes_replace_random_ones() -> None:
+    given = cold_launches.parsed(["scaled", "bf16", "--shape", "128x4096x4096", "48x6144x4096"])
+    problems = cold_launches.problems(given)
+    assert [kind for kind, _ in problems] == ["scaled", "bf16"] * 2
+    assert [(p.m, p.n, p.k) for _, p in problems] == [(128, 4096, 4096)] * 2 + [(48, 6144, 4096)] * 2  # type: ignore[union-attr]
+
+
+def test_sets_keep_operands_out_of_l2_as_far_as_memory_allows() -> None:
+    l2 = 60 * 10**6
+    assert launch_cases.number_of_sets(10**7, 10**7, l2) * 10**7 > 3 * l2
+    assert launch_cases.number_of_sets(10**9, 10**9, l2) == 4
+    assert launch_cases.number_of_sets(10**9, 10**10, l2) == 2
+
+
+def case(**peers: Any) -> Case:
+    return Case([SimpleNamespace(out=torch.empty(4))], lambda x: x.out.fill_(1.0), peers)
+
+
+def wrote(value: float) -> Any:
+    def call(operands: Any) -> None:
+        operands.out[:3] = value
+        operands.out[3] += value
+
+    return call
+
+
+def test_results_are_compared_with_each_peer() -> None:
+    case(deep_gemm=wrote(1.0), torch=lambda x: torch.ones(4)).check()
+    with pytest.raises(ValueError, match="differs from deep_gemm"):
+        case(deep_gemm=wrote(1.02)).check()
+    case(torch=wrote(1.02)).check()
+    with pytest.raises(ValueError, match="differs from torch by nan"):
+        case(torch=lambda x: torch.full((4,), float("nan"))).check()
+
+
+def test_calls_take_the_sets_in_turn() -> None:
+    sets = [SimpleNamespace(name=name) for name in "abc"]
+    of_sets = Case(sets, lambda x: x.name, {})
+    assert [call() for call in of_sets.calls(of_sets.ours)] == ["a", "b", "c"]
+    assert [call() for call in of_sets.calls(of_sets.ours, 2)] == ["a", "b"]
