@@ -37,13 +37,14 @@ class FamilyProject:
         path.write_text(text.replace(old, new), encoding="utf-8")
         return text[: text.index(old)].count("\n") + 1
 
-    def run(self, *command: str) -> Answer:
-        """`python COMMAND` in the project."""
+    def run(self, *command: str, **more: str) -> Answer:
+        """`python COMMAND` in the project; `more`: of its environment."""
         places = [self.root, ROOT / "generator", ROOT / "runtime"]
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, places)),
             "TILEWRIGHT_CACHE": str(self.cache),
             "TILEWRIGHT_TUNED": "",
+            **more,
         }
         environment.pop("TILEWRIGHT_DEBUG", None)
         done = subprocess.run(
