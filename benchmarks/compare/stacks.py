@@ -1,6 +1,6 @@
 """Stacks of layers, as a model runs them, by our products and by the peer's.
 
-    TILEWRIGHT_TUNED= TILEWRIGHT_JIT=0 python -m benchmarks.compare.stacks --random-m 10 --seed 1
+    TILEWRIGHT_JIT=0 python -m benchmarks.compare.stacks --random-m 10 --seed 1
         --output benchmarks/results/stacks
 
 Eight layers of each model of shapes/stacks.yaml, each layer with its own weights, run in one CUDA graph per

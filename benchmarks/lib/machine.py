@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+# Variables on which the runtime's choice of a tactic depends.
+CHOOSING = ("TILEWRIGHT_TUNED", "TILEWRIGHT_JIT")
 RESULTS = Path(__file__).parents[1] / "results"
 
 
@@ -79,8 +81,9 @@ def gpu_run(module: str) -> dict[str, str]:
 
     from tilewright.architectures.device import driver  # noqa: PLC0415 (likewise)
 
+    environment = [f"{name}={os.environ[name]}" for name in CHOOSING if name in os.environ]
     return {
-        "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
+        "command": " ".join([*environment, f"python -m {module}", *sys.argv[1:]]),
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "gpu": torch.cuda.get_device_name(),
         "driver": str(driver()),
