@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Command
@@ -76,6 +78,35 @@ def test_nvcc_compiles_it(family: FamilyProject) -> None:
     passes(family.tilewright("build", "--strict", "--filter", "*_bf16_4x32", "--report", str(report)))
     (unit,) = json.loads(report.read_text(encoding="utf-8"))["kernels"]
     assert unit["name"] == f"{NAME}_sm90_bf16_4x32"
+
+
+def test_programs_find_its_kernels_beside_ours(family: FamilyProject) -> None:
+    code = "from tilewright.libraries.registry import Registry; print(*Registry().tables)"
+    modules = passes(family.run("-c", code)).split()
+    assert {NAME, "sm90_gemm_lean"} <= {*modules}
+    alone = passes(family.run("-c", code, TILEWRIGHT_GENERATED=str(family.root / "none"))).split()
+    assert alone == [NAME]
+
+
+def test_of_two_modules_of_one_name_the_named_folder_counts(family: FamilyProject, tmp_path: Path) -> None:
+    copy = tmp_path / "generated"
+    shutil.copytree(family.root / "generated", copy)
+    code = f"from tilewright.libraries.registry import Registry; print(Registry().tables[{NAME!r}].folder)"
+    folder = passes(family.run("-c", code, TILEWRIGHT_GENERATED=str(copy))).strip()
+    assert folder == str(copy / NAME)
+
+
+def test_an_installed_wheel_brings_its_kernels(family: FamilyProject, tmp_path: Path) -> None:
+    """As pyproject.toml says what a wheel takes and where it goes."""
+    tomllib: Any = pytest.importorskip("tomllib")  # Python 3.11
+    text = (family.root / "pyproject.toml").read_text(encoding="utf-8")
+    wheel = tomllib.loads(text)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    for source in wheel["only-include"]:
+        shutil.copytree(family.root / source, tmp_path / wheel["sources"].get(source, source))
+    code = f"from tilewright.libraries.registry import Registry; print(Registry().tables[{NAME!r}].folder)"
+    places = f"{tmp_path}:{ROOT}/generator:{ROOT}/runtime"
+    folder = passes(family.run("-c", code, PYTHONPATH=places, PYTHONSAFEPATH="1")).strip()
+    assert folder == str(tmp_path / f"tilewright_families/{NAME}/generated/{NAME}")
 
 
 def test_it_keeps_the_contract(family: FamilyProject) -> None:

@@ -32,3 +32,10 @@ def families() -> dict[str, Path]:
 def folders(name: str) -> tuple[Path, ...]:
     """The folders called `name` in families' folders: `templates`, `include`."""
     return tuple(home / name for home in families().values() if (home / name).is_dir())
+
+
+def generated_folders() -> tuple[Path, ...]:
+    """The folders of the modules that families bring: `generated` in a family's folder, where an installed
+    wheel has it, or beside `tilewright_families`, where a project has it."""
+    pairs = ((home / "generated", home.parents[1] / "generated") for home in families().values())
+    return tuple(dict.fromkeys(folder for pair in pairs for folder in pair if folder.is_dir()))

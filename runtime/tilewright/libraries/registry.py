@@ -11,7 +11,7 @@ from typing import Protocol
 from tilewright.architectures import routing
 from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import Capability
-from tilewright.base import paths
+from tilewright.base import paths, plugins
 from tilewright.base.forking import fork_safe_lock
 from tilewright.declarations import catalog
 from tilewright.declarations.table import KernelRecord, Rows, Table, find_tables, modules_without_table
@@ -62,7 +62,8 @@ def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
 
 
 class Registry:
-    """The kernels of every module below `generated` (default: the installed ones).
+    """The kernels of every module below `generated` (default: the installed ones, and those that families of
+    other packages bring; of two modules of one name the former counts).
 
     Tables and the list of built libraries are read when they are first asked for; `refresh` reads the list
     again. The registry is thread-safe. While one thread builds a kernel, other threads get the built ones.
@@ -76,6 +77,7 @@ class Registry:
         build: Callable[[Table, str], None] = build_kernel,
     ) -> None:
         self._generated = paths.generated_dir() if generated is None else Path(generated)
+        self._others = plugins.generated_folders() if generated is None else ()
         self._find_libraries = libraries
         self._builds = Builds(build)
         self._lock = fork_safe_lock()
@@ -99,15 +101,18 @@ class Registry:
         """Tables by module."""
         with self._lock:
             if self._tables is None:
-                tables = [Table.read(path) for path in find_tables(self._generated)]
-                for folder in modules_without_table(self._generated):
+                folders = (self._generated, *self._others)
+                tables: dict[str, Table] = {}
+                for table in (Table.read(path) for folder in folders for path in find_tables(folder)):
+                    tables.setdefault(table.module, table)
+                for module in (lost for folder in folders for lost in modules_without_table(folder)):
                     log.warning(
-                        "%s has no table.json: its kernels are passed over (tilewright generate)", folder
+                        "%s has no table.json: its kernels are passed over (tilewright generate)", module
                     )
-                for table in tables:
+                for table in tables.values():
                     for name in table:
                         self._home.setdefault(name, table)
-                self._tables = {table.module: table for table in tables}
+                self._tables = tables
             return self._tables
 
     def table_of(self, kernel: str) -> Table:
