@@ -215,6 +215,12 @@ def of_target(target: str) -> Architecture:
     return architecture
 
 
+def has_tensor_core(target: str, core: TensorCore) -> bool:
+    """Whether a target's tensor cores have these instructions. False for an architecture that is not here."""
+    architecture = find_target(target)
+    return architecture is not None and architecture.tensor_core == core
+
+
 def of_capability(capability: Capability) -> Architecture | None:
     """What is known of a GPU: its architecture, or the newest one before it of the same major."""
     older = [

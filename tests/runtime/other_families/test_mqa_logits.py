@@ -143,25 +143,25 @@ REFUSED = [
         calls.paged,
         {"block_table": torch.zeros(3, 3, dtype=torch.int32)},
         "block_table",
-        "it has 3 rows for 4",
+        "got 3 rows for 4",
     ),
     (calls.paged, {"lengths": torch.zeros(3, dtype=torch.int32)}, "lengths", "2 elements"),
     (
         calls.paged,
         {"indices": torch.zeros(4, dtype=torch.int32)},
         "block_table",
-        "one for each query is wanted",
+        "expected a row for each query",
     ),
     (calls.paged, {"keys": 0}, "keys", "a whole number from 1 on"),
-    (calls.paged, {"schedule": torch.zeros(1, 2, dtype=torch.int32)}, "schedule", "of no thread block"),
+    (calls.paged, {"schedule": torch.zeros(1, 2, dtype=torch.int32)}, "schedule", "got no thread block"),
     (calls.paged, {"kv_cache": torch.zeros(6, 1160, dtype=torch.uint8)}, "kv_cache", "[6, 1152] is wanted"),
     (calls.ragged_fp4, {"q_scale": None}, "q_scale", "it is None; one is wanted"),
     (calls.ragged, {"q_scale": calls.words(5, 16, seed=0)}, "q_scale", "it is given; None is wanted"),
     (calls.ragged_fp4, {"kv_scale": torch.ones(70)}, "kv_scale", "int32 is wanted"),
     (calls.ragged_fp4, {"q_scale": calls.words(5, 8, seed=0)}, "q_scale", "[5, 16] is wanted"),
     (calls.compressed, {"columns": -1}, "columns", "a whole number from 0 on"),
-    (calls.of_lengths, {"next_n": 3}, "lengths", "a multiple of 3 is wanted"),
-    (calls.of_tokens, {"next_n": 2}, "indices", "1 is wanted"),
+    (calls.of_lengths, {"next_n": 3}, "lengths", "expected a multiple of 3 elements, got "),
+    (calls.of_tokens, {"next_n": 2}, "indices", "expected next_n of 1 beside indices, got 2"),
 ]
 
 
@@ -183,14 +183,14 @@ def test_a_sequence_has_at_most_32_queries() -> None:
         return tilewright.paged_mqa_logits(**calls.paged() | {"q": q, "weights": weights, "out": None})
 
     assert logits(32).shape == (64, 80)
-    with pytest.raises(ArgumentError, match="a sequence has 33 queries; at most 32"):
+    with pytest.raises(ArgumentError, match="expected at most 32 queries of a sequence, got 33"):
         logits(33)
 
 
 def test_pages_of_another_size_have_no_kernel() -> None:
     given = calls.paged()
     given["kv_cache"] = torch.zeros(6, 48 * (calls.HEAD_DIM + 4), dtype=torch.uint8)
-    with pytest.raises(ArgumentError, match="a page has 48 keys; one of"):
+    with pytest.raises(ArgumentError, match="expected 32 or 64 keys in a page, got 48"):
         tilewright.paged_mqa_logits(**given)
 
 
@@ -242,7 +242,7 @@ def test_an_empty_batch_of_pages(mqa_host: Context) -> None:
     assert not schedule.any()
     found = tilewright.paged_mqa_logits(**given | none | {"schedule": schedule})
     assert found.shape == (0, given["keys"])
-    with pytest.raises(ArgumentError, match="it has 0 rows for"):
+    with pytest.raises(ArgumentError, match="got 0 rows for"):
         tilewright.paged_mqa_logits(**given | {"block_table": none["block_table"]})
 
 

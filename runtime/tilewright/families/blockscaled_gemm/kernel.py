@@ -8,6 +8,7 @@ from tilewright.configurations.shared import (
     CUTLASS_TYPES,
     MatrixAlignment,
     camel,
+    flag,
     kernel_operands,
     named,
     spelt,
@@ -35,11 +36,11 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
     return named(
         "blockscaled_gemm", config.arch, config.a, config.b, config.d, config.tile,
         "dyn" if config.cluster == "dynamic" else config.cluster,
-        config.schedule.replace("cooperative", "coop"), "streamk" * (config.scheduler == "stream_k"),
-        "swap" * config.swap_ab, "c" * (config.c == "same"),
+        config.schedule.replace("cooperative", "coop"), flag("streamk", config.scheduler == "stream_k"),
+        flag("swap", config.swap_ab), flag("c", config.c == "same"),
         {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
-        "noprefetch" * (config.prefetch == "none"),
-        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+        flag("noprefetch", config.prefetch == "none"),
+        flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def _spills(config: BlockscaledGemmConfig) -> str:
         return ""
     if config.tile.m * config.tile.n > 128 * 128:
         return "128 accumulators a thread, of 168 registers that 384 threads leave it"
-    return "one word, in stream-K's fixup" * (config.tile.n == 64 and config.scheduler == "stream_k")
+    return flag("one word, in stream-K's fixup", config.tile.n == 64 and config.scheduler == "stream_k")
 
 
 def _kind(config: BlockscaledGemmConfig) -> str:
@@ -134,7 +135,7 @@ def _kind(config: BlockscaledGemmConfig) -> str:
 
 def _instruction(config: BlockscaledGemmConfig) -> str:
     """A pattern for the opcode, from its start; the suffixes say which scales go with it."""
-    pair = r"\.2CTA" * (config.schedule == "2sm")
+    pair = flag(r"\.2CTA", config.schedule == "2sm")
     # Hopper's kernels decode to 16 bits and multiply these.
     kind = "half" if config.architecture is HOPPER else _kind(config)
     name, scales = config.hardware.tensor_core.opcodes[kind]
@@ -227,8 +228,8 @@ def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
     kind, tag = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)], _tag(config)
     mainloop = f"{pair}{kind}{tag}"
     if config.architecture is SM120:
-        epilogue = "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative")
-        mainloop = f"{'Pingpong' * (config.schedule == 'pingpong')}{kind}{tag}"
+        epilogue = "TmaWarpSpecialized" + flag("Cooperative", config.schedule == "cooperative")
+        mainloop = f"{flag('Pingpong', config.schedule == 'pingpong')}{kind}{tag}"
     elif config.ultra:
         prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
         mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}{tag}{prefetch}"
@@ -253,5 +254,7 @@ def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
 def _stage_count(config: BlockscaledGemmConfig) -> str:
     if config.stages != "auto":
         return f"cutlass::gemm::collective::StageCount<{config.stages}>"
-    carved = "int(sizeof(typename CollectiveEpilogue::SharedStorage))" + f" + {ULTRA_SPARE}" * config.ultra
+    carved = "int(sizeof(typename CollectiveEpilogue::SharedStorage))" + flag(
+        f" + {ULTRA_SPARE}", config.ultra
+    )
     return f"cutlass::gemm::collective::StageCountAutoCarveout<{carved}>"

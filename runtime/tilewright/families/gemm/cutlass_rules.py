@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tilewright.configurations.rule import OURS, cutlass, of_module, rule
+from tilewright.configurations.shared import flag
 from tilewright.families.gemm.config import CUTLASS, GemmConfig
 from tilewright.families.gemm.problem import OWN_OPERANDS
 
@@ -18,7 +19,7 @@ def odd_columns(config: GemmConfig) -> str | None:
     """Tile N is a multiple of 16, or 8 with an even number of stages."""
     n, stages = config.tile.n, config.stages
     if n > 8 and n % 16 == 8:
-        lean = ", or the mainloop lean, whose N are multiples of 8" * (config.a in OWN_OPERANDS)
+        lean = flag(", or the mainloop lean, whose N are multiples of 8", config.a in OWN_OPERANDS)
         return f"tile N {n} is an odd multiple of 8 above 8; N may be {n - 8} or {n + 8}{lean}"
     if n == 8 and stages != "auto" and stages % 2:
         return f"tile N 8 goes with an even number of stages, not {stages}"

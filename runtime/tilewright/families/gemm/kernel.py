@@ -9,6 +9,7 @@ from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import (
     CUTLASS_TYPES,
     alignment,
+    flag,
     k_contiguous,
     kernel_operands,
     named,
@@ -34,7 +35,7 @@ def template(config: GemmConfig) -> str:
 
 def host(config: GemmConfig) -> str:
     """A unit with the lean mainloop leaves all host code but its facts to the table."""
-    return "tilewright/gemm/lean_host.hpp" * (config.mainloop == "lean")
+    return flag("tilewright/gemm/lean_host.hpp", config.mainloop == "lean")
 
 
 def kernel_name(config: GemmConfig) -> str:
@@ -43,19 +44,20 @@ def kernel_name(config: GemmConfig) -> str:
     return named(
         "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
         config.mainloop if own else config.cluster, config.schedule.replace("cooperative", "coop"),
-        "fastacc" * config.fast_accum, "streamk" * (config.scheduler == "stream_k"), "swap" * config.swap_ab,
-        "bias" * (config.bias and not own), config.activation.replace("none", "").replace("given", "act"),
-        "noc" * (config.c == "none" and not own),
-        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+        flag("fastacc", config.fast_accum), flag("streamk", config.scheduler == "stream_k"),
+        flag("swap", config.swap_ab),
+        flag("bias", config.bias and not own), config.activation.replace("none", "").replace("given", "act"),
+        flag("noc", config.c == "none" and not own),
+        flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
 
 
 def formula(config: GemmConfig) -> str:
     """What the kernel computes, in the terms of its caller."""
     scales = "" if config.acc == "s32" else " * scale_a * scale_b"
-    added = " + beta * C[m,n]" * (config.c == "same") + " + bias[n]" * config.bias
+    added = flag(" + beta * C[m,n]", config.c == "same") + flag(" + bias[n]", config.bias)
     terms = f"alpha{scales} * A[m,k] B[k,n]{added}"
-    result = "scale_result * " * (bits(config.d) == 8)
+    result = flag("scale_result * ", bits(config.d) == 8)
     if config.activation != "none" or result:
         terms = f"{activation_text(config)}({terms})"
     return f"D[m,n] = {result}{terms}"
@@ -79,7 +81,7 @@ def schedule_text(config: GemmConfig) -> str:
 def summary(config: GemmConfig) -> str:
     """One line for lists."""
     stages, _ = memory(config)
-    epilogue = filter(None, ("bias" * config.bias, activation_text(config)))
+    epilogue = filter(None, (flag("bias", config.bias), activation_text(config)))
     return (
         f"{config.a} x {config.b} -> {' + '.join([config.d, *epilogue])}, {config.layout}, "
         f"tile {config.tile}, cluster {config.cluster}, {stages} stages, {schedule_text(config)}"
@@ -202,7 +204,7 @@ class _Cutlass(_Mainloop):
         pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
         # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
         # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
-        shapes = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1" * (config.tile.n not in _USUAL_COLUMNS)
+        shapes = flag("CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1", config.tile.n not in _USUAL_COLUMNS)
         return [one for one in (pdl * config.pdl, shapes) if one]
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
@@ -231,7 +233,7 @@ class _Cutlass(_Mainloop):
             "cluster": f"Shape<Int<{cluster.m}>, Int<{cluster.n}>, _1>",
             "bias": f"tilewright::Bias::{bias}",
             "activation": f"cutlass::epilogue::thread::{ACTIVATIONS[config.activation]}",
-            "epilogue_schedule": "TmaWarpSpecialized" + "Cooperative" * (config.schedule == "cooperative"),
+            "epilogue_schedule": "TmaWarpSpecialized" + flag("Cooperative", config.schedule == "cooperative"),
             "mainloop_schedule": f"KernelTmaWarpSpecialized{config.schedule.capitalize()}{fp8_fast}",
             "scheduler": "StreamKScheduler" if config.scheduler == "stream_k" else "PersistentScheduler",
         }

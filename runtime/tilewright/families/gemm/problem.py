@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.configurations.shared import flag
 from tilewright.declarations.products import Product
 from tilewright.formats.types import bits
 
@@ -101,7 +102,7 @@ class Problem(Product):
     def types_text(self) -> str:
         c = f"c of {self.c_type}" if self.c_type else "c"
         bias = f"bias of {self.bias_type}" if self.bias_type else "bias"
-        activation, fast = self.activation.replace("none", ""), "fast_accum" * self.fast_accum
+        activation, fast = self.activation.replace("none", ""), flag("fast_accum", self.fast_accum)
         extras = ", ".join(filter(None, (c * self.c, bias * self.bias, activation, fast)))
         tail = f" with {extras}" if extras else ""
         return f"{self.a} x {self.b} -> {self.d}, layout {self.layout}{tail}"

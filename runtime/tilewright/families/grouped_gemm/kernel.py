@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.architectures.table import WGMMA
 from tilewright.configurations import lean_tiles
-from tilewright.configurations.shared import alignment, camel, named, spelt, with_launch
+from tilewright.configurations.shared import alignment, camel, flag, named, spelt, with_launch
 from tilewright.families.grouped_gemm import rules
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, GroupedGemmFacts, own_scales
 from tilewright.families.grouped_gemm.memory import buffers, memory, warpgroups
@@ -27,11 +27,12 @@ def kernel_name(config: GroupedGemmConfig) -> str:
     """See `named`."""
     scaled = config.scales != "none"
     return named(
-        "grouped_gemm", config.arch, config.a, config.b, config.d, "1x128" * scaled, config.scales * scaled,
-        config.layout * (config.layout != "tn"), config.tile, "swap" * config.swap_ab,
-        config.promotion.replace("_", "") * (config.promotion != "after"),
-        f"{config.store_buffers}buffer" * (config.store_buffers != "auto"),
-        f"{config.stages}stages" * (config.stages != "auto"), "nopdl" * (not config.pdl),
+        "grouped_gemm", config.arch, config.a, config.b, config.d,
+        flag("1x128", scaled), flag(config.scales, scaled),
+        flag(config.layout, config.layout != "tn"), config.tile, flag("swap", config.swap_ab),
+        flag(config.promotion.replace("_", ""), config.promotion != "after"),
+        flag(f"{config.store_buffers}buffer", config.store_buffers != "auto"),
+        flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
 
 

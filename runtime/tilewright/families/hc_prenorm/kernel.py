@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import MMA_SYNC, WGMMA
-from tilewright.configurations.shared import PipelineFacts, named, spelt, with_launch
+from tilewright.configurations.shared import PipelineFacts, flag, named, spelt, with_launch
 from tilewright.families.hc_prenorm import rules
 from tilewright.families.hc_prenorm.config import PrenormConfig, memory, warps
 
@@ -19,9 +19,9 @@ def kernel_name(config: PrenormConfig) -> str:
         config.arch,
         config.tile,
         config.mma,
-        f"{config.warp_rows}rows" * (config.mma == "sync"),
+        flag(f"{config.warp_rows}rows", config.mma == "sync"),
         "" if config.stages == "auto" else f"{config.stages}stages",
-        "nopdl" * (not config.pdl),
+        flag("nopdl", not config.pdl),
     )
 
 

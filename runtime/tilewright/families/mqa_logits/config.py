@@ -1,17 +1,30 @@
-"""One `mqa_logits` kernel. How keys are split over thread blocks, how large pages are, and whether logits out
-of range are cleaned or rows compressed, a launch says."""
+"""One `mqa_logits` kernel.
+
+A launch says how keys are split over thread blocks, how large pages are, whether logits out of range are
+cleaned, and whether rows are compressed.
+"""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from tilewright.architectures.table import MMA_SYNC, TCGEN05, WGMMA, TensorCore
 from tilewright.configurations.shared import BARRIER, OwnPdl, SharedBytes, Threads
-from tilewright.configurations.value_kinds import Bounds
+from tilewright.configurations.value_kinds import Bounds, OneOf
 from tilewright.formats.types import bits
 
-TENSOR_TILE, TENSOR_COLUMNS = 128, 512  # keys of a tile of tcgen05; of tensor memory
+TENSOR_TILE = 128  # keys of a tile that tcgen05 multiplies
+TENSOR_COLUMNS = 512  # columns of an SM's tensor memory
 _QUERY_STAGES = 2
-_ALIGNMENT = 128  # bytes, of where TMA writes
+_ALIGNMENT = 128  # bytes at whose multiples TMA writes to shared memory
+EMULATOR = "sm_90a"  # the target whose kernels may emulate the multipliers of others, to test them
+
+
+class Multiplier(NamedTuple):
+    """The instruction that multiplies operands of one type."""
+
+    arch: str  # the target that has the instruction
+    opcode: str  # its name in machine code
+    emulation: str = ""  # the opcode by which `EMULATOR` emulates it; "": not on tensor cores
 
 
 def _name(core: TensorCore, operands: str) -> str:
@@ -19,23 +32,24 @@ def _name(core: TensorCore, operands: str) -> str:
 
 
 _HMMA = _name(MMA_SYNC, "half")
-# What multiplies which operands: whose it is, its name in machine code, and of what sm_90a emulates it by.
+# By the fields `mma` and `q`.
 MULTIPLIERS = {
-    ("wgmma", "e4m3"): ("sm_90a", _name(WGMMA, "fp8")),
-    ("wgmma", "mxfp4"): ("sm_90a", _name(WGMMA, "half")),
-    ("tcgen05", "e4m3"): ("sm_100f", _name(TCGEN05, "fp8"), ""),
-    ("tcgen05", "mxfp4"): ("sm_100f", _name(TCGEN05, "mxfp4"), ""),
-    ("mma_sync", "e4m3"): ("sm_120f", _name(MMA_SYNC, "fp8"), _HMMA),
-    ("block_scaled", "mxfp4"): ("sm_120f", _name(MMA_SYNC, "mxfp4"), _HMMA),
+    ("wgmma", "e4m3"): Multiplier("sm_90a", _name(WGMMA, "fp8")),
+    ("wgmma", "mxfp4"): Multiplier("sm_90a", _name(WGMMA, "half")),
+    ("tcgen05", "e4m3"): Multiplier("sm_100f", _name(TCGEN05, "fp8")),
+    ("tcgen05", "mxfp4"): Multiplier("sm_100f", _name(TCGEN05, "mxfp4")),
+    ("mma_sync", "e4m3"): Multiplier("sm_120f", _name(MMA_SYNC, "fp8"), _HMMA),
+    ("block_scaled", "mxfp4"): Multiplier("sm_120f", _name(MMA_SYNC, "mxfp4"), _HMMA),
 }
+_Target = Annotated[str, OneOf(tuple(dict.fromkeys(one.arch for one in MULTIPLIERS.values())))]
 _Few = Annotated[int, Bounds(1, 16)]
 
 
 @dataclass(frozen=True, slots=True)
 class MqaLogitsConfig:
-    """Everything that is decided when one is compiled."""
+    """Everything that is decided when an `mqa_logits` kernel is compiled."""
 
-    arch: Annotated[Literal["sm_90a", "sm_100f", "sm_120f"], "architecture the kernel is compiled for"]
+    arch: Annotated[_Target, "architecture the kernel is compiled for"]
     form: Annotated[
         Literal["ragged", "paged", "schedule"],
         "keys in one piece, a range for each query; pages of a cache; or what thread blocks do of pages",
@@ -58,53 +72,72 @@ class MqaLogitsConfig:
 
     @property
     def emulates(self) -> bool:
-        return self.arch == "sm_90a" and self.mma != "wgmma"
+        """Whether the kernel emulates another architecture's multiplier."""
+        return self.arch == EMULATOR and self.mma != "wgmma"
 
     @property
     def tiled(self) -> bool:
+        """Whether the kernel computes tiles of logits; else it makes a schedule."""
         return self.form != "schedule"
 
     @property
-    def decodes(self) -> bool:  # FP4 to BF16
+    def decodes(self) -> bool:
+        """Whether the kernel decodes FP4 to BF16 before it multiplies."""
         return self.q == "mxfp4" and self.mma == "wgmma"
 
     @property
-    def tile(self) -> int:  # keys
+    def tile(self) -> int:
+        """Keys of a tile."""
         return TENSOR_TILE if self.mma == "tcgen05" else 64
 
     @property
-    def columns(self) -> int:  # of a tile
+    def columns(self) -> int:
+        """Columns of a tile."""
         return self.heads * self.queries
 
     @property
     def tensor(self) -> tuple[int, int]:
-        """Tiles of products in tensor memory, as many for each warpgroup, and the columns that they take; of
-        FP4 with words of 128 keys each, and of the queries."""
-        words, least = 4 * (self.q == "mxfp4"), self.warpgroups * (self.mma == "tcgen05")
-        columns = [n * (self.columns + words) + 2 * words * self.columns // 128 for n in (least, 2 * least)]
-        return (2 * least, columns[1]) if columns[1] <= TENSOR_COLUMNS else (least, columns[0])
+        """The tiles of products in tensor memory, and the columns that they take; with FP4, also columns for
+        the exponents of each tile's 128 keys and of the queries. Each warpgroup has two tiles if they fit,
+        else one."""
+        if self.mma != "tcgen05":
+            return 0, 0
+        exponents = 4 if self.q == "mxfp4" else 0
+        for tiles in (2 * self.warpgroups, self.warpgroups):
+            columns = tiles * (self.columns + exponents) + 2 * exponents * self.columns // 128
+            if columns <= TENSOR_COLUMNS:
+                break
+        return tiles, columns
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory, as `loader.hpp` lays it out (every source asserts it): queries with weights
-        and scales, as they are decoded, too; keys with scales; barriers. Of tcgen05 barriers of tiles and of
-        words in order, where tensor memory begins, and that itself where it is emulated."""
-        row, decoded = self.head_dim * bits(self.q) // 8, self.head_dim * 2 * self.decodes
+        """Bytes of dynamic shared memory, as `loader.hpp` lays it out (every source asserts it).
+
+        Queries with weights and scales, and with their decoded elements; keys with scales; barriers. For
+        tcgen05 also barriers of tiles in tensor memory and of exponents that are in order, the address of
+        tensor memory, and tensor memory itself if it is emulated.
+        """
+        if not self.tiled:
+            return 0
+        row, decoded = self.head_dim * bits(self.q) // 8, self.head_dim * 2 if self.decodes else 0
         weights = -(-self.columns * 4 // _ALIGNMENT) * _ALIGNMENT * (1 if self.q == "e4m3" else 2)
         queries = self.columns * (row + decoded) + weights + BARRIER
         total = _QUERY_STAGES * queries + self.stages * (self.tile * (row + 4) + BARRIER)
         if self.mma == "tcgen05":
-            (slots, columns), ready = self.tensor, (_QUERY_STAGES + self.stages) * BARRIER // 2
-            total += (slots + 1) * BARRIER + ready * (self.q == "mxfp4") + 512 * columns * self.emulates
-        return self.tiled * total
+            tiles, columns = self.tensor
+            total += (tiles + 1) * BARRIER
+            total += (_QUERY_STAGES + self.stages) * BARRIER // 2 if self.q == "mxfp4" else 0
+            total += 4 * 128 * columns if self.emulates else 0
+        return total
 
     @property
     def registers(self) -> int:
-        """Of a thread: products (with mma.sync, of one piece), weights, and decoded keys."""
+        """Registers of a thread for products (with mma.sync, those of one piece), weights and decoded
+        keys."""
         if self.mma == "tcgen05":  # a weight for each column, and two pieces of products
             return self.columns + 2 * min(self.heads, 32)
         products = self.columns // 2 // (1 if self.mma == "wgmma" else self.pieces)
-        return products + self.columns // 4 + self.head_dim // 4 * self.decodes
+        return products + self.columns // 4 + (self.head_dim // 4 if self.decodes else 0)
 
 
 class MqaLogitsFacts(TypedDict):

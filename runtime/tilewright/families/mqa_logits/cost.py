@@ -1,9 +1,10 @@
 """A model of how long a tactic takes on sm_90a: to rank tactics, not to predict a clock.
 
-Tiles of 64 keys go to warpgroups in turn. A tile takes the tensor core `columns / 2` clocks for 32 bytes of a
-head as it is multiplied (FP4 as BF16), and each of the SM's four schedulers two instructions for a product
-(relu, multiply and add) and some for the tile. A warpgroup does the one after the other; several overlap. Of
-ragged queries all keys are taken, for nobody knows the ranges. Constants are fitted to times on an H200.
+Warpgroups take tiles of 64 keys in turn. A tile takes the tensor core `columns / 2` clocks for each 32 bytes
+of a head (FP4 is multiplied as BF16). It takes each of the SM's four schedulers two instructions for a
+product (relu; multiply and add), and some more for the tile. One warpgroup multiplies and then reduces;
+several overlap. Ragged queries are taken to look at all keys, because only the device knows their ranges.
+Constants are fitted to times on an H200.
 """
 
 from collections.abc import Callable
@@ -16,30 +17,30 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.mqa_logits.problem import Problem
 from tilewright.selection.estimates import Estimate
 
-TILE = 64  # keys
-MULTIPLIED_BITS = {"e4m3": 8, "mxfp4": 16}  # of an element, as it is multiplied
-CLOCK_SHARE = 0.886  # of the highest clock
-TILE_INSTRUCTIONS = 110  # of a warp, beside its products'
-ISSUE_SHARE = 0.75  # of the issue slots that are used at best
-DECODING_INSTRUCTIONS = 2.5  # of a warp, for an element of a key of FP4
-TILE_LATENCY_CLOCKS = {"e4m3": 350, "mxfp4": 600}  # of a warpgroup's tile: barriers, what waits for results
-ITEM_CLOCKS = 1500  # of a block of queries with its part of the keys: weights, ranges, an empty pipeline
+TILE = 64  # keys of a tile
+MULTIPLIED_BITS = {"e4m3": 8, "mxfp4": 16}  # bits of an element when it is multiplied
+CLOCK_SHARE = 0.886  # share of the highest clock at which clocks count
+TILE_INSTRUCTIONS = 110  # instructions of a warp for a tile, beside those for its products
+ISSUE_SHARE = 0.75  # share of the issue slots that are used at best
+DECODING_INSTRUCTIONS = 2.5  # instructions of a warp for each FP4 element of a key
+TILE_LATENCY_CLOCKS = {"e4m3": 350, "mxfp4": 600}  # clocks of a tile in barriers and in waiting for results
+ITEM_CLOCKS = 1500  # clocks before a block of queries starts on its keys: weights, ranges, first loads
 LAUNCH_SECONDS = 3.5e-6
-HBM_SHARE = 0.82  # of the rated bandwidth
+HBM_SHARE = 0.82  # share of the rated bandwidth that is reached
 
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of a kernel; None of those that it does not know."""
+    """The cost model of a kernel that multiplies by wgmma; None for other kernels."""
     config, sms = record.config, device.sm_count
-    if record.arch != "sm_90a" or config["form"] == "schedule" or config["mma"] != "wgmma":
+    if config["form"] == "schedule" or config["mma"] != "wgmma":
         return None
-    passes = ceil(problem.next_n / config["queries"])  # over a sequence's keys: L2 has not kept them
+    passes = ceil(problem.next_n / config["queries"])  # passes over a sequence's keys, each from HBM
     moved = passes * problem.bytes / (HBM_SHARE * device.memory_bandwidth)
     columns, head_dim = config["heads"] * config["queries"], config["head_dim"]
     math = TILE * columns * head_dim / WGMMA.multiplications[MULTIPLIED_BITS[config["q"]]]
-    decoding = DECODING_INSTRUCTIONS * head_dim * (config["q"] != "e4m3")
+    decoding = DECODING_INSTRUCTIONS * head_dim if config["q"] == "mxfp4" else 0
     reducing = (columns + TILE_INSTRUCTIONS + decoding) / ISSUE_SHARE
     clocks = max(math, reducing, (math + reducing + TILE_LATENCY_CLOCKS[config["q"]]) / config["warpgroups"])
 

@@ -1,9 +1,9 @@
-"""What is written of a kernel: its name, its summary, its table row and its template's variables."""
+"""The name, summary, table row and template variables of an `mqa_logits` kernel."""
 
 from dataclasses import fields
 from typing import Any
 
-from tilewright.configurations.shared import camel, named, spelt, with_launch
+from tilewright.configurations.shared import camel, flag, named, spelt, with_launch
 from tilewright.families.mqa_logits import rules
 from tilewright.families.mqa_logits.config import MULTIPLIERS, MqaLogitsConfig, MqaLogitsFacts
 
@@ -11,14 +11,14 @@ RULES = rules.RULES
 
 
 def kernel_name(config: MqaLogitsConfig) -> str:
-    """See `named`. How kernels of an architecture multiply, only names of those that emulate say."""
-    pieces, run = f"{config.pieces}p" * (config.pieces > 1), f"{config.run}r" * (config.run > 1)
-    own = (
-        "fp4" * (config.q == "mxfp4"), f"{config.heads}x{config.head_dim}", config.d,
+    """See `named`. The name says what multiplies only if the kernel emulates it."""
+    pieces, run = flag(f"{config.pieces}p", config.pieces > 1), flag(f"{config.run}r", config.run > 1)
+    tiles = (
+        flag("fp4", config.q == "mxfp4"), f"{config.heads}x{config.head_dim}", config.d,
         f"{config.queries}q{pieces}{run}", f"{config.warpgroups}wg", f"{config.stages}stages",
-        config.mma.replace("_", "") * config.emulates,
-    )  # fmt: skip
-    return named("mqa_logits", config.arch, config.form, *own[: 7 * config.tiled], "nopdl" * (not config.pdl))
+        flag(config.mma.replace("_", ""), config.emulates),
+    ) if config.tiled else ()  # fmt: skip
+    return named("mqa_logits", config.arch, config.form, *tiles, flag("nopdl", not config.pdl))
 
 
 def work_text(config: MqaLogitsConfig) -> str:
@@ -26,8 +26,8 @@ def work_text(config: MqaLogitsConfig) -> str:
     if not config.tiled:
         return "one thread block, two passes over the lengths"
     tile = f"tiles of {config.tile} keys with {config.queries} queries ({config.columns} columns)"
-    pieces = f" in {config.pieces} pieces" * (config.pieces > 1)
-    row = f", {config.run} in a row" * (config.run > 1)
+    pieces = flag(f" in {config.pieces} pieces", config.pieces > 1)
+    row = flag(f", {config.run} in a row", config.run > 1)
     return f"{tile}{pieces}{row}, {config.stages} stages, {config.warpgroups} warpgroups, {config.mma}"
 
 
@@ -45,16 +45,20 @@ def facts(config: MqaLogitsConfig) -> MqaLogitsFacts:
 
 def build(config: MqaLogitsConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which instructions its machine code must hold."""
-    name = MULTIPLIERS[config.mma, config.q][1 + config.emulates]
-    return {"arch": config.arch, "defines": [], "instructions": [name] * (config.tiled and name != "")}
+    multiplier = MULTIPLIERS[config.mma, config.q]
+    opcode = multiplier.emulation if config.emulates else multiplier.opcode
+    return {"arch": config.arch, "defines": [], "instructions": [opcode] if config.tiled and opcode else []}
 
 
 def variables(config: MqaLogitsConfig) -> dict[str, str]:
-    """The template's variables, all of them text: the configuration but what others say, and what follows."""
-    own = {one.name: getattr(config, one.name) for one in fields(config) if one.name not in ("arch", "mma")}
+    """The template's variables, all of them text: the fields of the configuration, and what follows."""
+    names = (field.name for field in fields(config) if field.name not in ("arch", "mma"))
+    own = {name: getattr(config, name) for name in names}
     tensor = config.mma == "tcgen05"
-    products = "Emulated" * (tensor and config.emulates) + "Decoded" * config.decodes + camel(config.mma)
-    products += "Fp4" * (tensor and config.q == "mxfp4")
-    own |= {"kernel": "Tensor" * tensor + "Kernel", "products": products, **facts(config)}
+    products = (
+        flag("Emulated", tensor and config.emulates) + flag("Decoded", config.decodes) + camel(config.mma)
+    )
+    products += flag("Fp4", tensor and config.q == "mxfp4")
+    own |= {"kernel": flag("Tensor", tensor) + "Kernel", "products": products, **facts(config)}
     work = with_launch(work_text(config), config)
     return spelt({**own, "element": camel(config.d), "work": work})

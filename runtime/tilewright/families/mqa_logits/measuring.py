@@ -1,4 +1,4 @@
-"""Operands and checks with which the MQA ops are measured: on random data, correct first."""
+"""Operands and checks with which the MQA ops are measured, on random data."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,11 +16,11 @@ from tilewright.reference.codes import decode_mx_words
 from tilewright.reference.comparison import difference
 from tilewright.tools import measuring
 
-TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}  # of a difference: DeepGEMM's own tests allow as much
+TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}  # the largest difference: DeepGEMM's own tests allow as much
 
 
 def reference(q: Tensor, kv: Tensor, kv_scale: Tensor, weights: Tensor, q_scale: Any = None) -> Tensor:
-    """[queries, keys], float64: logits of every key."""
+    """The logits of every key: float64 [queries, keys]."""
     if q_scale is not None:
         q, kv, kv_scale = decode_mx_words(q, q_scale), decode_mx_words(kv, kv_scale), torch.tensor(1.0)
     products = torch.einsum("qhd,kd->qhk", q.double(), kv.double())
@@ -28,29 +28,33 @@ def reference(q: Tensor, kv: Tensor, kv_scale: Tensor, weights: Tensor, q_scale:
 
 
 class Operands(measuring.Operands):
-    """A call of `mqa_logits` or `paged_mqa_logits`. Ragged queries look at the keys up to their own, the last
-    one at all; those of pages at all of their sequence's, which `kv` and `kv_scale` hold in order, too."""
+    """A call of `mqa_logits` or `paged_mqa_logits`.
+
+    A ragged query looks at the keys up to its own, so that the last query looks at all keys. A paged query
+    looks at all keys of its sequence, which `kv` and `kv_scale` also hold in order.
+    """
 
     error_text = "difference {:.2e} from float64"
 
     def row(self, query: int) -> Tensor:
-        """float64: logits of the keys that a query looks at."""
-        paged, one = self.problem.form == "paged", slice(query, query + 1)
+        """The logits of the keys that a query looks at, in float64."""
+        paged, queries = self.problem.form == "paged", slice(query, query + 1)
         first = query // self.problem.next_n * self.problem.keys if paged else 0
-        mine = slice(first, first + int((self.lengths if paged else self.ends)[query]))
-        scale = None if self.q_scale is None else self.q_scale[one]
-        return reference(self.q[one], self.kv[mine], self.kv_scale[mine], self.weights[one], scale)[0]
+        keys = slice(first, first + int((self.lengths if paged else self.ends)[query]))
+        scale = None if self.q_scale is None else self.q_scale[queries]
+        return reference(self.q[queries], self.kv[keys], self.kv_scale[keys], self.weights[queries], scale)[0]
 
     def check(self) -> float:
-        """The difference from float64, over rows spread evenly; nothing but a query's keys is written."""
-        problem, found, wanted = self.problem, [], []
+        """The difference from float64, over rows spread evenly. Raises WrongResultError if it is too large,
+        or if a row is written beyond its query's keys."""
+        problem, actual, expected = self.problem, [], []
         untouched = torch.isneginf if problem.clean else torch.isnan
         for query in range(problem.queries)[measuring.spread(problem.queries, 64)]:
-            wanted.append(self.row(query))
-            found.append(self.out[query, : len(wanted[-1])])
-            if not bool(untouched(self.out[query, len(wanted[-1]) :]).all()):
+            expected.append(self.row(query))
+            actual.append(self.out[query, : len(expected[-1])])
+            if not bool(untouched(self.out[query, len(expected[-1]) :]).all()):
                 raise WrongResultError(f"{problem}: row {query} is written beyond its keys")
-        error = difference(torch.cat(found), torch.cat(wanted))
+        error = difference(torch.cat(actual), torch.cat(expected))
         if not error <= TOLERANCES[problem.d]:  # a NaN fails
             raise WrongResultError(f"{problem}: difference {error:.2e}")
         return error
@@ -61,27 +65,29 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     device, paged, queries = generator.device, problem.form == "paged", problem.queries
     ragged = replace(problem, form="ragged", keys=problem.keys * (problem.sequences if paged else 1))
 
-    def words(*shape: int) -> Tensor:  # exponents of 2^-3 to 2^1, four to each
-        each = torch.randint(124, 129, (*shape, 4), generator=generator, device=device, dtype=torch.uint8)
-        return each.view(torch.int32).squeeze(-1)
+    def exponents(*shape: int) -> Tensor:  # of 2^-3 to 2^1, four to a word
+        codes = torch.randint(124, 129, (*shape, 4), generator=generator, device=device, dtype=torch.uint8)
+        return codes.view(torch.int32).squeeze(-1)
 
-    matrices = (INTERFACE.matrices[name] for name in ("q", "kv", "weights"))
-    given: dict[str, Any] = {one.name: measuring.random_matrix(one, ragged, generator) for one in matrices}
+    operands: dict[str, Any] = {
+        name: measuring.random_matrix(INTERFACE.matrices[name], ragged, generator)
+        for name in ("q", "kv", "weights")
+    }
     if problem.q == "e4m3":
-        given["kv_scale"] = torch.randn(ragged.keys, generator=generator, device=device).abs() + 0.1
+        operands["kv_scale"] = torch.randn(ragged.keys, generator=generator, device=device).abs() + 0.1
     else:
-        given |= {"q_scale": words(queries, problem.heads), "kv_scale": words(ragged.keys)}
-    given |= {"out_dtype": dtype_of(problem.d), "clean": problem.clean}
+        operands |= {"q_scale": exponents(queries, problem.heads), "kv_scale": exponents(ragged.keys)}
+    operands |= {"out_dtype": dtype_of(problem.d), "clean": problem.clean}
     starts, order = torch.zeros(2, queries, dtype=torch.int32, device=device)
     if not paged:
         ends = (order + 1).cumsum(0).add(problem.keys - queries).clamp(min=1).int()
-        return Operands(problem, mqa_logits, starts=starts, ends=ends, **given)
+        return Operands(problem, mqa_logits, starts=starts, ends=ends, **operands)
     lengths = order + problem.keys
-    cache, table = pages_of(given["kv"], given["kv_scale"], problem.sequences, problem.page, generator)
+    cache, table = pages_of(operands["kv"], operands["kv_scale"], problem.sequences, problem.page, generator)
     blocks = context.current().device(device.index or 0).sm_count
     schedule = paged_mqa_schedule(lengths, blocks=blocks, next_n=problem.next_n)
-    given |= {"kv_cache": cache, "block_table": table, "schedule": schedule, "lengths": lengths}
-    return Operands(problem, paged_mqa_logits, keys=problem.keys, **given)
+    operands |= {"kv_cache": cache, "block_table": table, "schedule": schedule, "lengths": lengths}
+    return Operands(problem, paged_mqa_logits, keys=problem.keys, **operands)
 
 
 def pages_of(
@@ -89,8 +95,11 @@ def pages_of(
 ) -> tuple[Tensor, Tensor]:
     """A cache of the keys of equally long sequences, its pages in random order, and its block table."""
     missing = -(len(kv) // sequences) % page
-    lines = (one.view(torch.uint8).view(sequences, len(kv) // sequences, -1) for one in (kv, kv_scale))
-    padded = [torch.nn.functional.pad(one, (0, 0, 0, missing)) for one in lines]
-    pages = torch.cat([one.view(-1, page * one.shape[-1]) for one in padded], dim=1)
+
+    def paged(tensor: Tensor) -> Tensor:
+        rows = tensor.view(torch.uint8).view(sequences, len(kv) // sequences, -1)
+        return torch.nn.functional.pad(rows, (0, 0, 0, missing)).view(-1, page * rows.shape[-1])
+
+    pages = torch.cat([paged(kv), paged(kv_scale)], dim=1)
     order = torch.randperm(len(pages), generator=generator, device=kv.device)
     return pages[order.argsort()], order.view(sequences, -1).to(torch.int32)

@@ -32,7 +32,8 @@ class _Paged(_Ragged):
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         shapes = (values[name].shape for name in ("block_table", "kv_cache", "q"))
-        ends = ((one[0], one[-1]) if len(one) > 1 else (0, 0) for one in shapes)  # else the checks refuse it
+        # The checks refuse a tensor of fewer dimensions.
+        ends = ((shape[0], shape[-1]) if len(shape) > 1 else (0, 0) for shape in shapes)
         (sequences, table_pages), (pages, page_bytes), (queries, row) = ends
         return {
             "form": "paged", "next_n": queries // max(sequences, 1),
@@ -45,11 +46,12 @@ class _Paged(_Ragged):
         sequences, queries = next(iter(values["block_table"].shape), 0), problem.queries
         alone, next_n, page = values["indices"] is not None, problem.next_n, problem.page
         uneven = sequences != queries if alone or certainly(sequences == 0) else queries % sequences != 0
-        each = f"one for each {'query' if alone else 'sequence of as many queries'} is wanted"
-        refuse(uneven, "block_table", f"it has {sequences} rows for {queries} queries; {each}")
-        refuse(next_n > MOST_TOKENS, "q", f"a sequence has {next_n} queries; at most {MOST_TOKENS} may be")
-        refuse(problem.blocks < 1, "schedule", "it is of no thread block; paged_mqa_schedule's is wanted")
-        refuse(page not in PAGES, "kv_cache", f"a page has {page} keys; one of {PAGES} is wanted")
+        rows = f"a row for each {'query' if alone else 'sequence, all of as many queries'}"
+        refuse(uneven, "block_table", f"expected {rows}, got {sequences} rows for {queries} queries")
+        several = f"expected at most {MOST_TOKENS} queries of a sequence, got {next_n}"
+        refuse(next_n > MOST_TOKENS, "q", several)
+        refuse(problem.blocks < 1, "schedule", "expected a result of paged_mqa_schedule, got no thread block")
+        refuse(page not in PAGES, "kv_cache", f"expected {PAGES[0]} or {PAGES[1]} keys in a page, got {page}")
 
 
 class _Schedule(_Ragged):
@@ -62,8 +64,8 @@ class _Schedule(_Ragged):
 
     def rules(self, values: Values, problem: Problem) -> None:
         next_n, tokens, indexed = problem.next_n, problem.queries, values["indices"] is not None
-        refuse(tokens % next_n != 0, "lengths", f"it has {tokens} elements; a multiple of {next_n} is wanted")
-        refuse(indexed and next_n != 1, "indices", f"it is given, and next_n is {next_n}; 1 is wanted")
+        refuse(tokens % next_n != 0, "lengths", f"expected a multiple of {next_n} elements, got {tokens}")
+        refuse(indexed and next_n != 1, "indices", f"expected next_n of 1 beside indices, got {next_n}")
 
 
 @public(_Ragged())

@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 
+from tilewright.configurations.shared import flag
 from tilewright.declarations.problem import ProblemBase
 from tilewright.formats.types import bits
 
 FORMS = ("ragged", "paged", "schedule")
-PAGES = (32, 64)  # keys of one
+PAGES = (32, 64)  # keys of a page
 TYPES = ("e4m3", "mxfp4")  # of queries and keys
 LOGITS = ("f32", "bf16")
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {(type,): LOGITS for type in TYPES}  # the default first
-SCALE_BYTES = 4  # of a key, and of a head of FP4
-MOST_TOKENS = 32  # of a sequence
+SCALE_BYTES = 4  # bytes of a key's scale, or of the exponents of an FP4 key or head
+MOST_TOKENS = 32  # queries of a sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,8 @@ class Problem(ProblemBase):
     """out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j.
 
     Ragged: keys lie in one piece, and query i looks at start[i] <= j < end[i]. Paged: they lie in pages of a
-    cache, and query i, one of `next_n` of its sequence, looks at j < length[i]. A schedule is what each of
-    `blocks` thread blocks is to do of a paged problem.
+    cache, and query i, one of `next_n` of its sequence, looks at j < length[i]. A schedule says which tiles
+    of a paged problem each of `blocks` thread blocks computes.
     """
 
     kind_fields = ("form", "q", "d", "heads", "head_dim")
@@ -35,11 +36,13 @@ class Problem(ProblemBase):
     q: str = "e4m3"
     d: str = "f32"
     clean: bool = False  # logits of keys that a query does not look at are -infinity
-    columns: int = 0  # of a compressed row, which begins with the query's first key; 0: keys
-    per_token: bool = True  # lengths are those of queries, else of a sequence's last query
-    page: int = 64  # keys
+    columns: int = (
+        0  # columns of a compressed row, which begins with the query's first key; 0: as many as keys
+    )
+    per_token: bool = True  # there is a length for each query; else one for a sequence's last query
+    page: int = 64  # keys of a page
     cache_pages: int = 1
-    table_pages: int = 1  # of a sequence
+    table_pages: int = 1  # pages of a sequence
     blocks: int = 1
 
     @property
@@ -68,11 +71,16 @@ class Problem(ProblemBase):
 
     @property
     def bytes(self) -> int:
-        """That memory must move at least: each key once for its sequence, lengths, all that is written."""
-        keys = self.keys * {"ragged": 1, "paged": self.sequences, "schedule": 0}[self.form]
-        heads = self.queries * self.heads * (self.key_bytes + 4 * (self.q != "e4m3"))  # weights, too
-        out = 4 * self.queries + self.out_rows * self.width * bits(self.d) // 8
-        return keys * self.key_bytes + heads * (self.form != "schedule") + out
+        """Bytes that memory must move at least: queries, each key once for its sequence, lengths, results."""
+        written = 4 * self.queries + self.out_rows * self.width * bits(self.d) // 8
+        if self.form == "schedule":
+            return written
+        keys = self.keys * (self.sequences if self.form == "paged" else 1)
+        exponents = 4 if self.q == "mxfp4" else 0
+        heads = (
+            self.queries * self.heads * (self.key_bytes + exponents)
+        )  # a weight has 4 bytes, as a scale has
+        return keys * self.key_bytes + heads + written
 
     @property
     def op_text(self) -> str:
@@ -80,4 +88,4 @@ class Problem(ProblemBase):
 
     @property
     def types_text(self) -> str:
-        return f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{', clean' * self.clean}"
+        return f"{self.heads} heads of {self.head_dim}, {self.q} -> {self.d}{flag(', clean', self.clean)}"

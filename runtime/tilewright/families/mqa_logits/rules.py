@@ -6,32 +6,36 @@ from operator import attrgetter
 
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule, unsettled
 from tilewright.configurations.shared_rules import shared_memory
-from tilewright.families.mqa_logits.config import MULTIPLIERS, TENSOR_TILE, MqaLogitsConfig
+from tilewright.families.mqa_logits.config import EMULATOR, MULTIPLIERS, TENSOR_TILE, MqaLogitsConfig
 
-_ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}  # and weights, by warpgroups: of what setmaxnreg gives
+# Registers of a thread for products and weights, by warpgroups, of those that setmaxnreg gives.
+_ACCUMULATORS = {1: 192, 2: 192, 3: 112, 4: 96}
 _OF_SCHEDULES = "form heads head_dim q d mma queries pieces run warpgroups stages"
 
 
-# schedule.hpp knows of lengths alone.
+# schedule.hpp reads nothing but lengths.
 @rule(OURS, _OF_SCHEDULES, compiles="they would mean nothing", of=lambda config: not config.tiled)
 def schedule_alone(config: MqaLogitsConfig) -> str | None:
     """A schedule has no heads, tiles or types."""
     plain = MqaLogitsConfig(config.arch, config.form, pdl=config.pdl)
-    given = [one.name for one in fields(config) if getattr(config, one.name) != getattr(plain, one.name)]
-    return f"a schedule has no {', '.join(given)}" if given else None
+    names = [field.name for field in fields(config)]
+    extra = [name for name in names if getattr(config, name) != getattr(plain, name)]
+    return f"a schedule has no {', '.join(extra)}" if extra else None
 
 
-# PTX ISA: "wgmma.mma_async" is sm_90a's, "tcgen05.mma" sm_100f's, "mma.sync" with block scales sm_12x's; that
-# of FP8 is emulated elsewhere. On sm_100f it would be a second way, without its tensor core's rate.
+# PTX ISA: sm_90a has "wgmma.mma_async", sm_100f "tcgen05.mma", sm_12x "mma.sync" with block scales. Elsewhere
+# mma.sync emulates FP8; on sm_100f it would be a second way, slower than tcgen05.
 @rule(HARDWARE, "mma q arch", of=attrgetter("tiled"))
 def instruction_arch(config: MqaLogitsConfig) -> str | None:
     """FP8 and FP4 have one instruction each on an architecture; sm_90a emulates those of others."""
-    arch = MULTIPLIERS.get((config.mma, config.q), ("no GPU",))[0]
-    given = f"{config.mma} of {config.q} is {arch}'s, not {config.arch}'s"
-    return given if arch == "no GPU" or config.arch not in (arch, "sm_90a") else None
+    multiplier = MULTIPLIERS.get((config.mma, config.q))
+    if multiplier is not None and config.arch in (multiplier.arch, EMULATOR):
+        return None
+    owner = "no GPU" if multiplier is None else multiplier.arch
+    return f"{config.mma} of {config.q} is {owner}'s, not {config.arch}'s"
 
 
-# tensor_kernel.hpp: its registers are shared out so; `tcgen05.cp` copies 128 words at once.
+# tensor_kernel.hpp divides its registers between two warpgroups; `tcgen05.cp` copies 128 words at once.
 @rule(OURS, "q queries heads warpgroups pieces", of=lambda config: config.mma == "tcgen05")
 def tensor_tiles(config: MqaLogitsConfig) -> str | None:
     """By tcgen05 two warpgroups reduce tiles that are whole pieces; of FP4 they have 128 columns."""
@@ -63,28 +67,31 @@ def query_block(config: MqaLogitsConfig) -> str | None:
 @rule(OURS, "queries heads warpgroups pieces", compiles="the compiler would spill", of=attrgetter("tiled"))
 def register_file(config: MqaLogitsConfig) -> str | None:
     """Products and weights fit the registers of a thread."""
-    found, limit = config.registers, _ACCUMULATORS[config.warpgroups]
-    return f"products and weights take {found} registers a thread > {limit}" if found > limit else None
+    count, limit = config.registers, _ACCUMULATORS[config.warpgroups]
+    return f"products and weights take {count} registers a thread > {limit}" if count > limit else None
 
 
-# kernel.hpp: a warpgroup's next tile is loaded while it works, of tiles in a row while it works at two. A
-# barrier tells a phase from the next one only: whoever waits for a stage waits for all its tiles.
+# kernel.hpp: a warpgroup's next tile is loaded while it works on one tile, or on two if tiles follow in a
+# row. A barrier distinguishes a phase from the next one only: a thread that waits for a stage waits for all
+# its tiles.
 @rule(OURS, "stages warpgroups run", of=attrgetter("tiled"))
 def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
     """There are more stages than warpgroups, of tiles in a row than twice as many, and as many for each."""
-    stages, at_work, each = config.stages, config.warpgroups * min(config.run, 2), lcm(config.warpgroups, 2)
-    if stages % each:
-        return f"{stages} stages are no multiple of {each}: one warpgroup's, one loader's each"
-    return f"{stages} stages are not more than {at_work}" if stages <= at_work else None
+    stages, in_use = config.stages, config.warpgroups * min(config.run, 2)
+    multiple = lcm(config.warpgroups, 2)  # of warpgroups, and of loading warps
+    if stages % multiple:
+        return f"{stages} stages are no multiple of {multiple}: one warpgroup's, one loader's each"
+    return f"{stages} stages are not more than {in_use}" if stages <= in_use else None
 
 
-# kernel.hpp: the next tile's products begin in registers of a piece; FP4's logits were wrong so, on an H200.
+# kernel.hpp: the next tile's products begin in registers of a piece. With FP4 an H200 computed wrong logits
+# so.
 @rule(OURS, "run mma q pieces", of=lambda config: config.run > 1)
 def tiles_in_a_row(config: MqaLogitsConfig) -> str | None:
     """Tiles in a row are FP8's, multiplied by wgmma in two pieces or more."""
     if config.mma == "wgmma" and config.q == "e4m3" and config.pieces > 1:
         return None
-    return f"tiles in a row want wgmma of e4m3 in pieces, not {config.mma} of {config.q} in {config.pieces}"
+    return f"tiles in a row need wgmma of e4m3 in pieces, not {config.mma} of {config.q} in {config.pieces}"
 
 
 RULES = (*of_module(__name__), shared_memory(attrgetter("shared_bytes"), "stages queries heads head_dim"))

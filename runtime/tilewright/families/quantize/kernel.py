@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.configurations.shared import named, spelt, with_launch
+from tilewright.configurations.shared import flag, named, spelt, with_launch
 from tilewright.families.quantize import rules
 from tilewright.families.quantize.config import (
     QuantizeAlignment,
@@ -34,10 +34,10 @@ def kernel_name(config: QuantizeConfig) -> str:
     return named(
         config.direction, config.arch, config.format, config.x,
         config.fusion.replace("none", "").replace("_", ""),
-        config.variant * (config.direction == "quantize"),
-        f"{config.threads}threads" * (config.threads != 256),
-        f"{config.stages}stages" * (config.variant == "tma"), "fast" * (config.arithmetic == "fast"),
-        "nopdl" * (not config.pdl),
+        flag(config.variant, config.direction == "quantize"),
+        flag(f"{config.threads}threads", config.threads != 256),
+        flag(f"{config.stages}stages", config.variant == "tma"), flag("fast", config.arithmetic == "fast"),
+        flag("nopdl", not config.pdl),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from tilewright import scale_factors
+from tilewright.configurations.shared import flag
 from tilewright.declarations.problem import ProblemBase
 from tilewright.declarations.scaled import matrix_bytes
 from tilewright.formats.types import TYPES, bits
@@ -80,7 +81,7 @@ class Problem(ProblemBase):
     def types_text(self) -> str:
         way = f"{self.x} -> {self.format}" if self.direction == "quantize" else f"{self.format} -> {self.x}"
         scale = {"none": "", "tensor": "a global scale", "row": "a global scale a row"}[self.global_scale]
-        extras = (self.fusion.replace("none", ""), scale, "fast arithmetic" * (not self.exact))
+        extras = (self.fusion.replace("none", ""), scale, flag("fast arithmetic", not self.exact))
         return ", ".join([way, f"scales {self.layout}", *filter(None, extras)])
 
 

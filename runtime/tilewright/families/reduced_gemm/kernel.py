@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import WGMMA
-from tilewright.configurations.shared import PipelineFacts, named, spelt
+from tilewright.configurations.shared import PipelineFacts, flag, named, spelt
 from tilewright.families.reduced_gemm import rules
 from tilewright.families.reduced_gemm.config import ReducedConfig, memory
 
@@ -17,7 +17,7 @@ _THREADS = 384
 
 def kernel_name(config: ReducedConfig) -> str:
     """See `named`."""
-    return named("reduced_gemm", config.arch, config.a, config.tile, "nopdl" * (not config.pdl))
+    return named("reduced_gemm", config.arch, config.a, config.tile, flag("nopdl", not config.pdl))
 
 
 def summary(config: ReducedConfig) -> str:
