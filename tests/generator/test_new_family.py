@@ -88,6 +88,22 @@ def test_programs_find_its_kernels_beside_ours(family: FamilyProject) -> None:
     assert alone == [NAME]
 
 
+def test_a_kernel_that_is_not_built_tells_how_to_build_it(family: FamilyProject, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = f"""\
+import torch, tilewright
+from tilewright import context
+from tilewright.architectures.device import H200
+with context.use(context.Context(described=H200)):
+    tilewright.{NAME}(torch.ones(4, 8))
+"""
+    nothing_built = {"TILEWRIGHT_JIT": "0", "TILEWRIGHT_CACHE": str(tmp_path)}
+    error = family.run("-c", code, **nothing_built).err
+    (kernel, command) = re.search(r"NotBuiltError: (\w+) is not.*\nRun `tilewright (.*)`", error).groups()
+    assert command == f"build --root {family.root} --filter {kernel}"
+    passes(family.tilewright(*command.split(), "--dry-run"))
+
+
 def test_of_two_modules_of_one_name_the_named_folder_counts(family: FamilyProject, tmp_path: Path) -> None:
     copy = tmp_path / "generated"
     shutil.copytree(family.root / "generated", copy)

@@ -2,8 +2,8 @@
 
 A namespace package has no `__init__.py`, and consists of all folders of its name on sys.path. So any
 distribution may put a family into it, and listing the families is listing folders. A family's folder has the
-same modules as a family that comes with tilewright (`families/<family>/`), and folders `templates` and
-`include`.
+same modules as a family that comes with tilewright (`families/<family>/`), folders `templates` and `include`,
+and, where it is installed, `generated`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tilewright.base import paths
+from tilewright.base import paths, plugins
 from tilewright.base.forking import fork_safe_lock
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.errors import NotBuiltError, TilewrightError, UncompilableError
@@ -146,8 +146,12 @@ class Builds:
 
 def command(table: Table, record: KernelRecord) -> str:
     """The command that builds a kernel ahead of time."""
-    shipped = " --shipped" if table.folder.parent == paths.shipped_generated_dir() else ""
-    return f"tilewright build{shipped} --filter {shlex.quote(record.name)}"
+    generated, where = table.folder.parent, ""
+    if generated == paths.shipped_generated_dir():
+        where = " --shipped"
+    elif generated in plugins.generated_folders():
+        where = f" --root {shlex.quote(str(generated.parent))}"
+    return f"tilewright build{where} --filter {shlex.quote(record.name)}"
 
 
 def not_built(table: Table, record: KernelRecord, reasons: str) -> NotBuiltError:
