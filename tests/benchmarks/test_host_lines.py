@@ -27,7 +27,7 @@ def test_every_file_is_counted_once() -> None:
         counts = lines[f"family {name}"]
         folder = ROOT / "runtime/tilewright/families" / name
         assert counts["python"] + counts["cost"] == lines_of(folder, "*.py")
-    of_runtime = host_lines.runtime(lines) + lines["tools"]
+    of_runtime = host_lines.runtime(lines) + host_lines.tools(lines)
     assert of_runtime["python"] + of_runtime["cost"] == lines_of(ROOT / "runtime/tilewright", "**/*.py")
     assert lines["generator"]["python"] == lines_of(ROOT / "generator/tilewright_generator", "**/*.py")
 
