@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {"runtime": ROOT / "runtime/tilewright", "generator": ROOT / "generator/tilewright_generator"}
+FOLDERS = {
+    "runtime": ROOT / "runtime/tilewright",
+    "generator": ROOT / "generator/tilewright_generator",
+    "benchmarks": ROOT / "benchmarks",
+}
 
 # Names that say nothing of what they hold. In a comprehension, which is read at once, only `one` is banned.
 BANNED = frozenset(
@@ -61,11 +65,11 @@ def _names(target: ast.expr) -> Iterator[ast.Name]:
 
 
 def package_of(path: Path) -> str:
-    """The name by which BOUNDS knows a file's package: `runtime/compile`, `generator`."""
+    """The name by which BOUNDS knows a file's package: `runtime/compile`, `generator`, `benchmarks`."""
     for name, folder in FOLDERS.items():
         if path.is_relative_to(folder):
             place = path.relative_to(folder).parts
-            return name if name == "generator" else f"{name}/{place[0].removesuffix('.py')}"
+            return f"{name}/{place[0].removesuffix('.py')}" if name == "runtime" else name
     raise AssertionError(f"{path} is in no package of the project")
 
 

@@ -62,7 +62,7 @@ def expand(words: torch.Tensor, scales: torch.Tensor, block: int, bits: int) -> 
         exponent = scale.to(torch.int32)
         factor = torch.where(exponent == 0, 0x400000, exponent << 23).view(torch.float32)
     word = words.to(torch.int32)
-    made = []
+    elements = []
     for i in range(4):
         code = word >> (bits * i)
         if bits == 4:  # exponent and mantissa go where float16 has them, which knows the subnormals too
@@ -70,8 +70,10 @@ def expand(words: torch.Tensor, scales: torch.Tensor, block: int, bits: int) -> 
         else:
             half, unit = ((code & 0x80) << 8) | ((code & 0x7F) << 7), 2.0**8
         element = half.to(torch.int16).view(torch.float16).float() * unit
-        made.append((element * factor).view(torch.int32))
-    low, high = (((first >> 16) & 0xFFFF) | (second & -0x10000) for first, second in (made[:2], made[2:]))
+        elements.append((element * factor).view(torch.int32))
+    low, high = (
+        ((first >> 16) & 0xFFFF) | (second & -0x10000) for first, second in (elements[:2], elements[2:])
+    )
     return (low.to(torch.int64) & 0xFFFFFFFF) | (high.to(torch.int64) << 32)
 
 
@@ -116,17 +118,17 @@ class Case:
 
         def dequantised(data: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
             words = data.view(torch.uint8).view(word)
-            made = fused(words, scales.view(torch.uint8).view(-1), self.block, bits)
-            return made.view(torch.bfloat16)
+            bf16 = fused(words, scales.view(torch.uint8).view(-1), self.block, bits)
+            return bf16.view(torch.bfloat16)
 
         def both(weight: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
             return torch.mm(dequantised(self.a, self.a_scale), dequantised(*weight).mT)
 
         self.check(both(self.weights[0]), "dequantise, then torch.mm")
-        each = graph_seconds([functools.partial(both, weight) for weight in self.weights])
+        dequantising = graph_seconds([functools.partial(both, weight) for weight in self.weights])
         x, w = dequantised(self.a, self.a_scale), dequantised(*self.weights[0])
         plain = [w.clone() for _ in range(rotations(2 * w.numel(), l2_bytes()))]
-        return each, graph_seconds([functools.partial(torch.mm, x, one.mT) for one in plain])
+        return dequantising, graph_seconds([functools.partial(torch.mm, x, weight.mT) for weight in plain])
 
     def best(self) -> tuple[str, float]:
         """The fastest tactic of all built kernels."""
@@ -169,11 +171,11 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         case = Case(arguments.format, m, n, k, l2_bytes())
         chosen = current.select(FAMILY, case.problem, current.device(0)).tactic
         ours = case.seconds()
-        each, plain = case.peers(fused)
+        dequantising, plain = case.peers(fused)
         row = {
             "layer": name, "m": m, "n": n, "k": k, "tactic": str(chosen), "seconds": ours,
-            "dequantise_mm_seconds": each, "mm_seconds": plain,
-            "ratio": each / ours, "ratio_to_mm": plain / ours,
+            "dequantise_mm_seconds": dequantising, "mm_seconds": plain,
+            "ratio": dequantising / ours, "ratio_to_mm": plain / ours,
         }  # fmt: skip
         if arguments.tactics == "all":
             row["best_tactic"], row["best_seconds"] = case.best()

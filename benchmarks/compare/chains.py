@@ -33,7 +33,7 @@ FEWEST_CALLS = 40  # of a graph
 
 
 def seconds(chain: Chain, replays: int) -> tuple[float, list[float]]:
-    """Of the chain once, and of each op once by itself: medians of replays in turn."""
+    """Seconds of the chain, and of each of its ops by itself: medians of replays that take turns."""
     graphs = [_graph(chain.calls), *(_graph(link.alone or link.calls) for link in chain.links)]
     for graph in graphs * 2:
         graph.replay()
@@ -125,15 +125,15 @@ def main() -> int:
     parser.add_argument("--replays", type=int, default=15)
     parser.add_argument("--allowed", type=float, default=1.0, metavar="US", help="that a chain may lose")
     parser.add_argument("--output", type=Path, help="without extension")
-    given = parser.parse_args()
+    options = parser.parse_args()
     if not torch.cuda.is_available():
         print("no GPU: nothing was measured", file=sys.stderr)
         return 1
-    rows, skipped = measure(given.quick, given.replays)
-    print(summary(rows, given.allowed))
-    for each in skipped:
-        print(f"not measured: {each}")
-    if given.output:
+    rows, skipped = measure(options.quick, options.replays)
+    print(summary(rows, options.allowed))
+    for reason in skipped:
+        print(f"not measured: {reason}")
+    if options.output:
         head = {
             "gpu": torch.cuda.get_device_name(),
             "driver": driver(),
@@ -141,8 +141,8 @@ def main() -> int:
             "python": platform.python_version(),
             "command": " ".join(["python -m benchmarks.compare.chains", *sys.argv[1:]]),
         }
-        machine.write_page(given.output, page(head, rows, skipped, given.allowed))
-    return 1 if too_slow(rows, given.allowed) else 0
+        machine.write_page(options.output, page(head, rows, skipped, options.allowed))
+    return 1 if too_slow(rows, options.allowed) else 0
 
 
 if __name__ == "__main__":

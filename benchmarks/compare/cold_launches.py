@@ -13,7 +13,7 @@ Two measures in one run, on the same operands, sides in turn, medians of replays
 Dense products (bf16, f16, fp8; bf16_wide and f16_wide in four layouts) run beside cuBLAS; scaled,
 contiguous, masked and k_grouped products beside DeepGEMM (`deep_gemm`, imported from the environment);
 einsum and reduced beside DeepGEMM and torch. A ratio is the best peer's time over ours. Results are compared
-first. Writes OUTPUT.json and OUTPUT.md.
+first. Writes OUTPUT.md.
 
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
@@ -214,24 +214,24 @@ def problems(given: argparse.Namespace) -> list[tuple[str, Drawn]]:
 
 
 def main() -> int:
-    given = parsed()
+    options = parsed()
     if not torch.cuda.is_available():
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
-    needed = any(kind.startswith(DEEP_GEMM_KINDS) for kind in given.kinds)
+    needed = any(kind.startswith(DEEP_GEMM_KINDS) for kind in options.kinds)
     theirs = importlib.import_module("deep_gemm") if needed else None
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
-    until, others = time.monotonic() + given.seconds, OtherKernels()
-    for kind, problem in problems(given):
+    until, between = time.monotonic() + options.seconds, OtherKernels()
+    for kind, problem in problems(options):
         if time.monotonic() > until:
             failed.append(f"{kind} {text_of(problem)}: the time was over")
             continue
         try:
-            if given.check:
+            if options.check:
                 case_of(problem, theirs, sets=1).check()
                 continue
-            of_problem = measure(kind, problem, case_of(problem, theirs), others, given.tactics)
+            of_problem = measure(kind, problem, case_of(problem, theirs), between, options.tactics)
             rows += of_problem
             print(json.dumps(of_problem), flush=True)
         except (TilewrightError, ValueError, RuntimeError) as error:
@@ -240,10 +240,9 @@ def main() -> int:
         finally:
             torch.cuda.empty_cache()
     print(json.dumps(ratios.summaries(rows, ("kind", "measure")), indent=1))
-    if given.output and rows:
+    if options.output and rows:
         head = machine.gpu_run("benchmarks.compare.cold_launches")
-        document = {**head, "measures": MEASURES, "seed": given.seed, "not_measured": failed, "rows": rows}
-        machine.record_both(given.output, document, page(head, rows, failed))
+        machine.write_page(options.output, page(head, rows, failed))
     return 1 if failed else 0
 
 

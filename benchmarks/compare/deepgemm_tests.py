@@ -101,15 +101,15 @@ def counted(calls: Counter[str]) -> None:
 def tests(folder: Path, wanted: list[str], cases: Cases) -> dict[str, Callable[[], None]]:
     """The test functions of the folder's modules, or those that are named, by module and name."""
     sys.path.insert(0, str(folder))
-    found = {}
+    functions = {}
     for module in MODULES:
         if (folder / f"{module}.py").exists():
             imported = importlib.import_module(module)
             if hasattr(imported, "sample_mqa_cases"):
                 imported.sample_mqa_cases = cases.take  # type: ignore[attr-defined]
             names = [name for name in vars(imported) if name.startswith("test_") and name != "test_filter"]
-            found |= {f"{module}.{name}": getattr(imported, name) for name in names}
-    return {name: found[name] for name in wanted} if wanted else found
+            functions |= {f"{module}.{name}": getattr(imported, name) for name in names}
+    return {name: functions[name] for name in wanted} if wanted else functions
 
 
 def run(name: str, test: Callable[[], None], calls: Counter[str], cases: Cases) -> Outcome:
@@ -141,12 +141,12 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", help="I/N: every N-th case of tests that have many")
     parser.add_argument("--after", type=int, default=0, help="so many cases of the part are left out")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no case is begun later")
-    given = parser.parse_args()
-    if not given.profile:
+    options = parser.parse_args()
+    if not options.profile:
         os.environ["DG_USE_NVIDIA_TOOLS"] = "1"
     deep_gemm.install()
-    part, parts = map(int, given.part.split("/"))
-    cases = Cases(part, parts, given.after, given.seconds)
+    part, parts = map(int, options.part.split("/"))
+    cases = Cases(part, parts, options.after, options.seconds)
     calls: Counter[str] = Counter()
     counted(calls)
     lines = [
@@ -159,12 +159,12 @@ def main() -> int:
         "|---|---|---|---|",
     ]
     outcomes = []
-    for name, test in tests(given.folder, given.tests, cases).items():
+    for name, test in tests(options.folder, options.tests, cases).items():
         outcomes.append(run(name, test, calls, cases))
         print(outcomes[-1], flush=True)
-        if given.output:
+        if options.output:
             text = "\n".join([*lines, *map(str, outcomes)])
-            given.output.write_text(text + "\n", encoding="utf-8", newline="\n")
+            options.output.write_text(text + "\n", encoding="utf-8", newline="\n")
     return 1 if any(each.error and "left out" not in each.error for each in outcomes) else 0
 
 

@@ -65,9 +65,9 @@ def measure(problem: Problem) -> dict[str, Any]:
     assert peer is not None
     _, call_peer = peer
     sides: dict[str, list[Any]] = {
-        "us": [lambda x=one: x.call(choice.tactic) for one in operands],
+        "us": [lambda x=operand: x.call(choice.tactic) for operand in operands],
         "copy us": [copy_of(problem.bytes) for _ in operands],
-        "peer us": [lambda x=one: call_peer(x) for one in operands],
+        "peer us": [lambda x=operand: call_peer(x) for operand in operands],
     }
     times = by_turns([Replays(calls) for calls in sides.values()])
     return {
@@ -96,18 +96,18 @@ def judge(rows: list[dict[str, Any]]) -> float:
 def summary(rows: list[dict[str, Any]], bandwidth: float) -> dict[str, Any]:
     large = [row for row in rows if row["bytes"] > LARGE_BYTES]
     small = [row for row in rows if row["bytes"] <= LARGE_BYTES]
-    found: dict[str, Any] = {"highest rate": f"{bandwidth * 1e-12:.3f} TB/s"}
+    totals: dict[str, Any] = {"highest rate": f"{bandwidth * 1e-12:.3f} TB/s"}
     if large:
         held, least = sum(row["held"] for row in large), min(row["of copy"] for row in large)
-        found["beyond 128 MB"] = (
+        totals["beyond 128 MB"] = (
             f"{held} of {len(large)} have {LARGE_SHARE} of a copy's bandwidth, {least} least"
         )
     if small:
         held, most = sum(row["held"] for row in small), max(row["over bytes us"] for row in small)
-        found["up to 128 MB"] = f"{held} of {len(small)} within 4 us of their bytes' time, {most} us at most"
+        totals["up to 128 MB"] = f"{held} of {len(small)} within 4 us of their bytes' time, {most} us at most"
     ratios = [row["ratio"] for row in rows]
     geomean = statistics.geometric_mean(ratios)
-    return found | {"of cuBLAS's speed": f"{geomean:.3f} in geomean, {min(ratios):.3f} at least"}
+    return totals | {"of cuBLAS's speed": f"{geomean:.3f} in geomean, {min(ratios):.3f} at least"}
 
 
 COLUMNS = (

@@ -44,8 +44,8 @@ def measured(shape: tuple[int, int, int], dtype: torch.dtype, *, aligned: bool) 
     a, b, out = sets[0]
     out.fill_(float("nan"))
     tilewright.gemm(a, b, out=out)
-    wanted = a.double() @ b.double()
-    error = float((out.double() - wanted).norm() / wanted.norm())
+    exact = a.double() @ b.double()
+    error = float((out.double() - exact).norm() / exact.norm())
     sides = {"": timing.Replays([lambda x=x: tilewright.gemm(x[0], x[1], out=x[2]) for x in sets])}  # type: ignore[misc]
     if dtype == torch.bfloat16:
         sides["torch"] = timing.Replays([lambda x=x: torch.mm(x[0], x[1], out=x[2]) for x in sets])  # type: ignore[misc]

@@ -64,12 +64,12 @@ def cause(problem: Problem, row: dict[str, Any]) -> dict[str, Any]:
     """What tuning finds for a row's problem, measured in turn with both."""
     current = context.current()
     device = current.device(torch.cuda.current_device())
-    found = search(FAMILY, current.registry, problem, device, make_clock=on_gpu(FAMILY.name, device))
-    assert found.tactic is not None, found.reason
+    result = search(FAMILY, current.registry, problem, device, make_clock=on_gpu(FAMILY.name, device))
+    assert result.tactic is not None, result.reason
     operands = make_operands(measuring, problem, device)
-    peer_us, us, best_us = microseconds(problem, operands, [Tactic.parse(row["tactic"]), found.tactic])
+    peer_us, us, best_us = microseconds(problem, operands, [Tactic.parse(row["tactic"]), result.tactic])
     why = "choice" if best_us * CHOSEN_WRONG < us else "kernels"
-    return {"best_tactic": str(found.tactic), "best_ratio": round(peer_us / best_us, 4), "cause": why}
+    return {"best_tactic": str(result.tactic), "best_ratio": round(peer_us / best_us, 4), "cause": why}
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:

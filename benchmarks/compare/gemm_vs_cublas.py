@@ -48,16 +48,16 @@ def problems(dtype: str, model: str) -> Iterator[tuple[str, Problem]]:
     """A name and a problem for each layer and m, and the squares; each once."""
     listed = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
     a = OPERANDS[dtype]
-    made = Problem(1, 1, 1, a=a, b=a, d=OUTPUTS[a, a][0], fast_accum=a in FP8)
-    found: dict[Problem, str] = {}
+    kind = Problem(1, 1, 1, a=a, b=a, d=OUTPUTS[a, a][0], fast_accum=a in FP8)
+    names: dict[Problem, str] = {}
     for layer, m in itertools.product(listed["layers"], listed["m"]):
         if model in ("all", layer["model"]):
             name = f"{layer['model']} {layer['name']}"
-            found.setdefault(replace(made, m=m, n=layer["n"], k=layer["k"]), name)
+            names.setdefault(replace(kind, m=m, n=layer["n"], k=layer["k"]), name)
     if model in ("all", "squares"):
         for size in listed["squares"]:
-            found.setdefault(replace(made, m=size, n=size, k=size), "square")
-    for problem, name in found.items():
+            names.setdefault(replace(kind, m=size, n=size, k=size), "square")
+    for problem, name in names.items():
         if measuring.peer(problem) is not None:
             yield name, problem
 

@@ -41,14 +41,15 @@ HOST_CALLS = 100
 
 
 def difference(problem: Problem, operands: Operands, module: Any) -> float:
-    """Of the rows that count, from the product before quantising. Raises ValueError where it is too large."""
+    """The difference of the valid rows from the product before quantising. Raises ValueError if it is too
+    large."""
     operands.d.zero_()
     problem.call(module, operands)
     assert operands.wanted is not None
-    found, wanted = operands.d, operands.wanted
+    actual, expected = operands.d, operands.wanted
     if operands.rows is not None:
-        found, wanted = found[operands.rows], wanted[operands.rows]
-    diff = float(calc_diff(found, wanted))
+        actual, expected = actual[operands.rows], expected[operands.rows]
+    diff = float(calc_diff(actual, expected))
     if not diff < problem.most:
         raise ValueError(
             f"{problem.kind} {problem.shape}: differs by {diff:.2e}, {problem.most:.0e} is allowed"
@@ -75,10 +76,10 @@ def checked(problem: Problem, theirs: Any) -> dict[str, float]:
 
 
 def differences(problem: Problem, operands: Operands, theirs: Any) -> dict[str, float]:
-    found = {"diff": difference(problem, operands, ours)}
+    diffs = {"diff": difference(problem, operands, ours)}
     if not problem.ours_alone:
-        found["deep_gemm_diff"] = difference(problem, operands, theirs)
-    return found
+        diffs["deep_gemm_diff"] = difference(problem, operands, theirs)
+    return diffs
 
 
 def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> dict[str, Any]:
@@ -93,11 +94,11 @@ def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> di
     sets = [first, *(first.copy() for _ in range(count - 1))]
     modules = {"": ours} if problem.ours_alone else {"": ours, "deep_gemm_": theirs}
     calls: dict[str, list[Callable[[], Any]]] = {
-        side: [functools.partial(problem.call, module, one) for one in sets]
+        side: [functools.partial(problem.call, module, operands) for operands in sets]
         for side, module in modules.items()
     }
     if problem.torch is not None and _works(problem.torch, first):
-        calls["torch_"] = [problem.torch(one) for one in sets]
+        calls["torch_"] = [problem.torch(operands) for operands in sets]
     graphs = {side: timing.Replays(each) for side, each in calls.items()}
     for graph in graphs.values():
         graph.replay()
@@ -134,11 +135,11 @@ def _bytes(value: Any) -> int:
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """By kind: ratios' geomean and least; the geomean of torch's times over ours, where it has the product,
     and of the better of both; the median share of DeepGEMM's host time."""
-    found = {}
+    totals = {}
     for kind in dict.fromkeys(row["kind"] for row in rows):
         of_kind = [row for row in rows if row["kind"] == kind]
         ratios = [row["ratio"] for row in of_kind]
-        found[kind] = {
+        totals[kind] = {
             "shapes": len(ratios),
             "geomean": round(statistics.geometric_mean(ratios), 4),
             "least": min(ratios),
@@ -146,14 +147,14 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         by_torch = [row["torch_us"] / row["us"] for row in of_kind if row["torch_us"]]
         if by_torch:
             better = [min(row["ratio"], (row["torch_us"] or math.inf) / row["us"]) for row in of_kind]
-            found[kind]["torch"], found[kind]["better"] = (
+            totals[kind]["torch"], totals[kind]["better"] = (
                 round(statistics.geometric_mean(by_torch), 4),
                 round(statistics.geometric_mean(better), 4),
             )
         host = [row["host_us"] / row["deep_gemm_host_us"] for row in of_kind if "deep_gemm_host_us" in row]
         if host:
-            found[kind]["host"] = round(statistics.median(host), 3)
-    return found
+            totals[kind]["host"] = round(statistics.median(host), 3)
+    return totals
 
 
 def text(rows: list[dict[str, Any]], failed: list[str], version: str) -> str:
@@ -185,7 +186,7 @@ def text(rows: list[dict[str, Any]], failed: list[str], version: str) -> str:
             f"{row.get('host_us', '')} | {row.get('deep_gemm_host_us', '')} |"
             for row in rows
         ),
-        *(["", "Not measured:", "", *(f"- {one}" for one in failed)] if failed else []),
+        *(["", "Not measured:", "", *(f"- {failure}" for failure in failed)] if failed else []),
     ]
     return "\n".join(lines) + "\n"
 
@@ -197,35 +198,35 @@ def main() -> int:
     parser.add_argument("--check", type=Path, metavar="FILE", help="compare results alone, and write that")
     parser.add_argument("--checked", type=Path, nargs="+", metavar="FILE", help="of --check: time alone")
     parser.add_argument("--output", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     import deep_gemm as theirs  # noqa: PLC0415 (--help works without it)
 
-    part, parts = map(int, given.part.split("/"))
-    problems = [problem for kind in given.kinds or KINDS for problem in KINDS[kind]()]
+    part, parts = map(int, options.part.split("/"))
+    problems = [problem for kind in options.kinds or KINDS for problem in KINDS[kind]()]
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
-    known: dict[str, dict[str, float]] = {}
-    for path in given.checked or ():
-        known |= json.loads(path.read_text(encoding="utf-8"))
+    checks: dict[str, dict[str, float]] = {}
+    for path in options.checked or ():
+        checks |= json.loads(path.read_text(encoding="utf-8"))
     for problem in problems[part - 1 :: parts]:
         name = f"{problem.kind} {problem.shape}"
         try:
-            if given.check:
-                known[name] = checked(problem, theirs)
-                print(name, known[name], flush=True)
-                given.check.write_text(json.dumps(known), encoding="utf-8")
+            if options.check:
+                checks[name] = checked(problem, theirs)
+                print(name, checks[name], flush=True)
+                options.check.write_text(json.dumps(checks), encoding="utf-8")
                 continue
-            rows.append(measure(problem, theirs, known.get(name)))
+            rows.append(measure(problem, theirs, checks.get(name)))
             print({name: value for name, value in rows[-1].items() if value is not None}, flush=True)
         except (TilewrightError, ValueError, RuntimeError) as error:
             failed.append(f"{name}: {str(error).splitlines()[0][:200]}")
             print(failed[-1], flush=True)
         finally:
             torch.cuda.empty_cache()
-        if given.output and rows:
-            machine.write_page(given.output, text(rows, failed, theirs.__version__))
+        if options.output and rows:
+            machine.write_page(options.output, text(rows, failed, theirs.__version__))
     print(json.dumps(summary(rows), indent=1))
-    return 1 if given.check and failed else 0
+    return 1 if options.check and failed else 0
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ def check(one: Ragged | Paged, found: torch.Tensor) -> float:
     """The difference of some rows. Raises ValueError where it is too large."""
     x, y = [], []
     for query in range(0, len(found), max(1, len(found) // CHECKED)):
-        wanted, end = one.row(query)
+        expected, end = one.row(query)
         x.append(found[query, :end])
-        y.append(wanted[:end])
+        y.append(expected[:end])
     result = difference(torch.cat(x), torch.cat(y))
     if not result <= TOLERANCE[one.case.d]:
         raise ValueError(f"{one.case}: difference {result:.2e}")
@@ -85,25 +85,25 @@ def measure(case: Case) -> dict[str, Any]:
     generator = torch.Generator("cuda").manual_seed(1)
     make = Ragged if case.form == "ragged" else Paged
     first = make(case, generator)
-    found = first.call(ours)
-    wrong = check(first, found)
+    logits = first.call(ours)
+    wrong = check(first, logits)
     rough = first.looked * case.heads * case.head_dim * 2 / 1e15 + first.bytes / 4e12
     sets = max(1, min(timing.rotations(first.bytes, device.l2_bytes), int(4e9 / first.bytes)))
     operands = [first, *(make(case, generator) for _ in range(sets - 1))]
-    wanted = min(CALLS, max(1, int(MOST_SECONDS / rough)), max(1, MOST_BYTES // found.nbytes))
-    operands *= -(-wanted // len(operands))
-    del found
+    count = min(CALLS, max(1, int(MOST_SECONDS / rough)), max(1, MOST_BYTES // logits.nbytes))
+    operands *= -(-count // len(operands))
+    del logits
     modules = {"ours": ours} | ({"deep_gemm": deep_gemm} if peer_takes(case) else {})
     for module in modules.values():
-        for one in operands:
-            one.call(module)  # and makes its schedule
+        for operand in operands:
+            operand.call(module)  # and makes its schedule
     torch.cuda.synchronize()
     sides = {
-        name: timing.Replays([functools.partial(one.call, module) for one in operands])
+        name: timing.Replays([functools.partial(operand.call, module) for operand in operands])
         for name, module in modules.items()
     }
     if case.form == "paged":
-        sides["copy"] = timing.Replays([in_turn.copy_of(one.bytes) for one in operands])
+        sides["copy"] = timing.Replays([in_turn.copy_of(operand.bytes) for operand in operands])
     seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
     return asdict(case) | {
         "looked": first.looked, "bytes": first.bytes, "difference": wrong, "calls": len(operands),
@@ -145,9 +145,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--first", type=int)
     parser.add_argument("--warm", action="store_true")
-    given = parser.parse_args()
-    cases = [case for form in given.forms for case in CASES[form][: given.first]]
-    if given.warm:
+    options = parser.parse_args()
+    cases = [case for form in options.forms for case in CASES[form][: options.first]]
+    if options.warm:
         warm(cases)
         return
     head = {
@@ -158,7 +158,7 @@ def main() -> None:
     for case in cases:
         rows.append(measure(case))
         print(line(rows[-1]), flush=True)
-        machine.write_page(given.output, "\n".join(markdown(head, rows)) + "\n")
+        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
         torch.cuda.empty_cache()
 
 

@@ -66,12 +66,12 @@ def measure(problem: Problem, *, every: bool) -> dict[str, Any]:
     tactics = [selected]
     if every:
         fitting = FAMILY.fitting(here.registry.route(FAMILY.name, device), problem)
-        tactics += [plain(one.name) for one in fitting if one.name != selected.kernel]
+        tactics += [plain(record.name) for record in fitting if record.name != selected.kernel]
     sides: dict[str, Replays] = {}
     for tactic in tactics:
         checked(operands[0], tactic)
-        sides[tactic.kernel] = Replays([functools.partial(one.call, tactic) for one in operands])
-    peers = [peer(one) for one in operands]
+        sides[tactic.kernel] = Replays([functools.partial(operand.call, tactic) for operand in operands])
+    peers = [peer(operand) for operand in operands]
     if peers[0] is not None:
         sides["deep_gemm"] = Replays([call for call in peers if call is not None])
     sides["copy"] = Replays([in_turn.copy_of(problem.bytes) for _ in operands])
@@ -104,16 +104,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--kernels", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     head = {
         "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
         "command": "python -m benchmarks.compare.prenorm --output results/prenorm",
     }  # fmt: skip
     rows = []
     for extents in (*DEEP_GEMM, *OTHERS):
-        rows.append(measure(Problem(*extents), every=given.kernels))
+        rows.append(measure(Problem(*extents), every=options.kernels))
         print(list(markdown(head, rows))[-1], flush=True)
-        machine.write_page(given.output, "\n".join(markdown(head, rows)) + "\n")
+        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
 
 
 if __name__ == "__main__":

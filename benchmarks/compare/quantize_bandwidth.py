@@ -52,18 +52,18 @@ def problems(given: argparse.Namespace) -> Iterator[Problem]:
     """The grid, the smallest shapes first."""
     listed = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
     grid = listed["quick"] if given.quick else listed
-    made = Problem(
+    kind = Problem(
         1, 1, format=given.format, x=given.x, layout=given.layout or LAYOUTS[given.format][0],
         global_scale="tensor" if given.format == "nvfp4" else "none", exact=not given.fast,
     )  # fmt: skip
     sizes = [(m, k) for m in given.m or grid["m"] for k in given.k or grid["k"]]
     for m, k in sorted(sizes, key=lambda size: (size[0] * size[1], size)):
         if m * k <= listed["max_elements"]:
-            yield replace(made, m=m, k=k)
+            yield replace(kind, m=m, k=k)
 
 
 def empty_seconds() -> float:
-    """Of a kernel that does nothing."""
+    """Seconds of a kernel that does nothing."""
     return graph_seconds([functools.partial(torch.cuda._sleep, 0)] * EMPTY_CALLS)
 
 
@@ -98,12 +98,12 @@ class Bench:
             )
             for name in ("vector", "tma")
         }
-        for one in operands:
-            measuring.copy_as_much(one)  # makes its buffers, ahead of the capture
-        copies = [functools.partial(measuring.copy_as_much, one) for one in operands]
+        for operand in operands:
+            measuring.copy_as_much(operand)  # makes its buffers, ahead of the capture
+        copies = [functools.partial(measuring.copy_as_much, operand) for operand in operands]
         copy = graph_seconds(copies, replays=self.replays)
-        for one in operands:
-            del one.copied  # the peer needs memory of its own
+        for operand in operands:
+            del operand.copied  # the peer needs memory of its own
         row = {
             "m": problem.m, "k": problem.k, "bytes": problem.bytes, "sets": len(operands),
             "tactics": {str(tactic): times[tactic] for tactic in sorted(times, key=times.__getitem__)},
@@ -114,7 +114,7 @@ class Bench:
 
     def seconds(self, operands: list[measuring.Operands], tactic: Tactic) -> float:
         checked(operands[0], tactic)
-        calls = [functools.partial(one.call, tactic) for one in operands]
+        calls = [functools.partial(operand.call, tactic) for operand in operands]
         return graph_seconds(calls, replays=self.replays)
 
     def against_peer(self, problem: Problem, operands: list[measuring.Operands]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Bench:
                 _differing(scales, self._plain(problem, operands[0].out_scales)),
             ]
             del data, scales
-            calls = [functools.partial(self.peer, *peer_operands(one)) for one in operands]
+            calls = [functools.partial(self.peer, *peer_operands(operand)) for operand in operands]
             return {"peer": graph_seconds(calls, replays=self.replays), "peer_differs": max(differs)}
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
@@ -147,12 +147,12 @@ def peer_operands(one: measuring.Operands) -> tuple[torch.Tensor, torch.Tensor |
     return one.x, vars(one).get("global_scale")
 
 
-def _differing(found: torch.Tensor, wanted: Any) -> float:
+def _differing(actual: torch.Tensor, expected: Any) -> float:
     """In parts, because a comparison of all takes memory."""
-    if found.element_size() == 1:
-        found, wanted = found.view(torch.uint8), wanted.view(torch.uint8)
-    parts = zip(found.split(8192), wanted.split(8192), strict=True)
-    return sum(int((x != y).sum()) for x, y in parts) / max(1, found.numel())
+    if actual.element_size() == 1:
+        actual, expected = actual.view(torch.uint8), expected.view(torch.uint8)
+    parts = zip(actual.split(8192), expected.split(8192), strict=True)
+    return sum(int((x != y).sum()) for x, y in parts) / max(1, actual.numel())
 
 
 def aims(rows: list[dict[str, Any]], x: str) -> list[tuple[str, bool | None, str]]:
@@ -231,21 +231,21 @@ def main() -> int:
     parser.add_argument("--replays", type=int, default=15)
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no shape after so many")
     parser.add_argument("--output", required=True, help="path without its ending")
-    given = parser.parse_args()
+    options = parser.parse_args()
     begun = time.monotonic()
-    bench = Bench(given)
+    bench = Bench(options)
     rows: list[dict[str, Any]] = []
-    output = Path(given.output)
-    listed = list(problems(given))
+    output = Path(options.output)
+    listed = list(problems(options))
     head = {
-        "format": given.format, "x": given.x, "layout": listed[0].layout, "fast": given.fast,
+        "format": options.format, "x": options.x, "layout": listed[0].layout, "fast": options.fast,
         "gpu": torch.cuda.get_device_name(), "driver": driver() or "unknown", "torch": torch.__version__,
         "python": platform.python_version(), "date": time.strftime("%Y-%m-%d"), "empty": bench.empty,
     }  # fmt: skip
     print(f"an empty kernel: {bench.empty * 1e6:.2f} us", flush=True)
     for problem in listed:
-        if time.monotonic() - begun > 60 * given.minutes:
-            print(f"{len(listed) - len(rows)} shapes are left out: {given.minutes:g} minutes are over")
+        if time.monotonic() - begun > 60 * options.minutes:
+            print(f"{len(listed) - len(rows)} shapes are left out: {options.minutes:g} minutes are over")
             break
         try:
             row = bench.measure(problem)
@@ -263,7 +263,7 @@ def main() -> int:
             flush=True,
         )
         machine.write_page(output, "\n".join(markdown(head, rows)) + "\n")
-    for aim, holds, number in aims(rows, given.x):
+    for aim, holds, number in aims(rows, options.x):
         print(f"{'?  ' if holds is None else 'yes' if holds else 'NO '} {aim}: {number}")
     return 0
 

@@ -9,7 +9,7 @@ side: the code of each kernel is cold at its launch, as in a model. FP8 with blo
 (`torch.mm`). Variant `products` has the products alone; `model` has RMSNorm, SiLU and additions between, and
 for FP8 the quantising of activations, by the same kernels on both sides. The graphs are replayed in turn. A
 time is the median of replays, in microseconds of a layer; a ratio is the peer's time over ours. Each product
-of one layer is compared with the peer's first. Writes OUTPUT.json and OUTPUT.md.
+of one layer is compared with the peer's first. Writes OUTPUT.md.
 
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once.
@@ -82,10 +82,10 @@ def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) ->
     for dtype, variant in dict.fromkeys((row["dtype"], row["variant"]) for row in rows):
         of_kind = [row for row in rows if (row["dtype"], row["variant"]) == (dtype, variant)]
         columns = sorted({row["m"] for row in of_kind})
-        found = {(row["model"], row["m"]): row["ratio"] for row in of_kind}
+        ratio_of = {(row["model"], row["m"]): row["ratio"] for row in of_kind}
         lines += [f"## {dtype}, {variant}: ratios by m", ""]
         models = dict.fromkeys(row["model"] for row in of_kind)
-        cells = [[model, *(found.get((model, m)) for m in columns)] for model in models]
+        cells = [[model, *(ratio_of.get((model, m)) for m in columns)] for model in models]
         lines += [*ratios.table(["model", *map(str, columns)], cells), ""]
     columns_of_times = ("dtype", "variant", "model", "m", "us", "peer_us", "ratio")
     lines += ["## Microseconds of a layer", ""]
@@ -112,26 +112,26 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    given = parsed()
+    options = parsed()
     if not torch.cuda.is_available():
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
-    rows_of_a = sorted({*given.m, *stack_layers.random_rows(given.random_m, given.seed)})
-    part, parts = given.part
+    rows_of_a = sorted({*options.m, *stack_layers.random_rows(options.random_m, options.seed)})
+    part, parts = options.part
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
-    until = time.monotonic() + given.seconds
-    for dtype, model, layer, m in list(stack_layers.cases(given.dtype, given.model, rows_of_a))[
+    until = time.monotonic() + options.seconds
+    for dtype, model, layer, m in list(stack_layers.cases(options.dtype, options.model, rows_of_a))[
         part - 1 :: parts
     ]:
-        for variant in given.variant:
+        for variant in options.variant:
             name = f"{dtype} {variant} {model} m={m}"
             if time.monotonic() > until:
                 failed.append(f"{name}: the time was over")
                 continue
             try:
                 check(dtype, layer, m, variant)
-                if not given.check:
+                if not options.check:
                     rows.append(row_of(dtype, model, m, variant, microseconds(dtype, layer, m, variant)))
                     print(json.dumps(rows[-1]), flush=True)
             except (TilewrightError, ValueError, RuntimeError) as error:
@@ -139,10 +139,9 @@ def main() -> int:
                 print(failed[-1], flush=True)
             torch.cuda.empty_cache()
     print(json.dumps(ratios.summaries(rows, ("dtype", "variant")), indent=1))
-    if given.output and rows:
+    if options.output and rows:
         head = machine.gpu_run("benchmarks.compare.stacks")
-        document = {**head, "measure": "stack", "layers": LAYERS, "not_measured": failed, "rows": rows}
-        machine.record_both(given.output, document, page(head, rows, failed))
+        machine.write_page(options.output, page(head, rows, failed))
     return 1 if failed else 0
 
 

@@ -47,22 +47,22 @@ def learn(examples: Examples, seed: int = 0) -> list[Tree]:
     added = np.bincount(examples.groups, examples.weights, count)
     weights = examples.weights * (LEAST_WEIGHT / added)[examples.groups]
     grower = _Grower(examples.features, weights)
-    found, trees = np.zeros(len(weights)), []
+    learnt, trees = np.zeros(len(weights)), []
     for _ in range(TREES):
-        errors = examples.wanted - found
+        errors = examples.wanted - learnt
         errors -= (np.bincount(examples.groups, errors * weights, count) / LEAST_WEIGHT)[examples.groups]
         rows = np.flatnonzero((chance.random(count) < GROUPS_SHARE)[examples.groups])
         width = examples.features.shape[1]
         features = chance.permutation(width)[: max(1, round(width * FEATURES_SHARE))]
         tree = grower.tree(np.clip(errors, -MOST_ERROR, MOST_ERROR) * weights, rows, features)
-        found += answers(tree, examples.features)
+        learnt += answers(tree, examples.features)
         trees.append(tree)
     return trees
 
 
 def answers(tree: Tree, features: Numbers) -> Numbers:
     """[examples]"""
-    found, waiting = np.empty(len(features)), [(0, np.arange(len(features)))]
+    results, waiting = np.empty(len(features)), [(0, np.arange(len(features)))]
     while waiting:
         place, rows = waiting.pop()
         node = tree[place]
@@ -70,8 +70,8 @@ def answers(tree: Tree, features: Numbers) -> Numbers:
             low = features[rows, node.feature] <= node.most
             waiting += [(node.places[0], rows[low]), (node.places[1], rows[~low])]
         else:
-            found[rows] = node
-    return found
+            results[rows] = node
+    return results
 
 
 def text(tree: Tree, unit: float) -> str:
@@ -81,8 +81,8 @@ def text(tree: Tree, unit: float) -> str:
         node = tree[place]
         if isinstance(node, Split):
             yield f"{node.feature}<{node.most:{WRITTEN}}"
-            for each in node.places:
-                yield from words(each)
+            for child in node.places:
+                yield from words(child)
         else:
             yield f"{node / unit:.0f}"
 
@@ -90,7 +90,7 @@ def text(tree: Tree, unit: float) -> str:
 
 
 class _Sums(NamedTuple):
-    """Of a node's examples, by feature and value: [features, values]."""
+    """Sums over a node's examples, by feature and value: [features, values]."""
 
     errors: Numbers
     weights: Numbers
@@ -134,30 +134,30 @@ class _Grower:
             low = self._values[feature, rows] <= value
             parts = [rows[low], rows[~low]]
             fewer = int(len(parts[1]) < len(parts[0]))  # whose sums are made; the others' is what is left
-            made = self._sums(errors, parts[fewer], features)
-            both = [made, sums.without(made)][:: -1 if fewer else 1]
+            fewer_sums = self._sums(errors, parts[fewer], features)
+            both = [fewer_sums, sums.without(fewer_sums)][:: -1 if fewer else 1]
             places = len(tree), len(tree) + 1
             tree[place] = Split(int(feature), float(self._limits[feature][value]), places)
-            for each, its_rows, its_sums in zip(places, parts, both, strict=True):
+            for child, its_rows, its_sums in zip(places, parts, both, strict=True):
                 tree.append(its_sums.answer())
-                heapq.heappush(leaves, (*its_sums.best(), each, its_rows, its_sums))
+                heapq.heappush(leaves, (*its_sums.best(), child, its_rows, its_sums))
         return tree
 
     def _sums(self, errors: Numbers, rows: Numbers, features: Sequence[int]) -> _Sums:
-        found = _Sums(*np.empty((2, len(features), self._count)))
+        sums = _Sums(*np.empty((2, len(features), self._count)))
         its_errors, its_weights = errors[rows], self._weights[rows]
         for index, feature in enumerate(features):
             values = self._values[feature][rows]
-            found.errors[index] = np.bincount(values, its_errors, self._count)
-            found.weights[index] = np.bincount(values, its_weights, self._count)
-        return found
+            sums.errors[index] = np.bincount(values, its_errors, self._count)
+            sums.weights[index] = np.bincount(values, its_weights, self._count)
+        return sums
 
 
 def _limits(column: Numbers) -> Numbers:
     """Between a feature's values: in the middle, or so that as many examples lie between two as between
     others. As they are written."""
     values = np.unique(column)
-    found = (values[1:] + values[:-1]) / 2
+    limits = (values[1:] + values[:-1]) / 2
     if len(values) > MOST_VALUES:
-        found = np.quantile(column, np.linspace(0, 1, MOST_VALUES + 1)[1:-1])
-    return np.unique([float(f"{one:{WRITTEN}}") for one in found])
+        limits = np.quantile(column, np.linspace(0, 1, MOST_VALUES + 1)[1:-1])
+    return np.unique([float(f"{limit:{WRITTEN}}") for limit in limits])

@@ -44,11 +44,11 @@ def group_of(name: str) -> tuple[str, tuple[int, ...]] | None:
 
 def fastest_by_kernel(measured: Measured) -> dict[str, float]:
     """Seconds of the best tactic of each kernel that has a tile to choose."""
-    found: dict[str, float] = {}
+    fastest: dict[str, float] = {}
     for tactic, seconds in measured.seconds.items():
         if group_of(tactic.kernel):
-            found[tactic.kernel] = min(seconds, found.get(tactic.kernel, math.inf))
-    return found
+            fastest[tactic.kernel] = min(seconds, fastest.get(tactic.kernel, math.inf))
+    return fastest
 
 
 def kept(problems: Sequence[Mapping[str, float]]) -> list[str]:
@@ -85,14 +85,14 @@ def losses(problems: Iterable[Mapping[str, float]], names: Collection[str]) -> l
 
 def groups(names: Iterable[str]) -> dict[str, list[str]]:
     """Tiles by the spec's group."""
-    found: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+    tiles_of: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     for group, tile in filter(None, map(group_of, names)):
-        found[group].append(tile)
-    return {group: ["x".join(map(str, tile)) for tile in sorted(tiles)] for group, tiles in found.items()}
+        tiles_of[group].append(tile)
+    return {group: ["x".join(map(str, tile)) for tile in sorted(tiles)] for group, tiles in tiles_of.items()}
 
 
 def report(size: int, measured: Sequence[Measured]) -> None:
-    problems = [fastest_by_kernel(one) for one in measured]
+    problems = [fastest_by_kernel(times) for times in measured]
     every = {name for kernels in problems for name in kernels}
     chosen = kept(problems)
     lost = losses(problems, chosen)
@@ -112,8 +112,8 @@ def main() -> None:
     )
     parser.add_argument("times", type=Path, nargs="+")
     measured = read(parser.parse_args().times)
-    for size in sorted({bytes_of(one.problem.a) for one in measured}, reverse=True):
-        report(size, [one for one in measured if bytes_of(one.problem.a) == size])
+    for size in sorted({bytes_of(times.problem.a) for times in measured}, reverse=True):
+        report(size, [times for times in measured if bytes_of(times.problem.a) == size])
 
 
 if __name__ == "__main__":

@@ -71,8 +71,12 @@ INTERRUPTED = 2.2  # times as long as a problem's other tactics, by their estima
 
 def usual(measured: Measured, records: Mapping[str, KernelRecord]) -> dict[Tactic, float]:
     """Seconds of what a first selection weighs."""
-    found = measured.seconds.items()
-    return {one: seconds for one, seconds in found if one.raster == "heuristic" and one.kernel in records}
+    times = measured.seconds.items()
+    return {
+        tactic: seconds
+        for tactic, seconds in times
+        if tactic.raster == "heuristic" and tactic.kernel in records
+    }
 
 
 class Case:
@@ -80,18 +84,18 @@ class Case:
 
     def __init__(self, measured: Measured, records: Mapping[str, KernelRecord]) -> None:
         self.measured = measured
-        known = self.known = usual(measured, records)
-        finalists = {one: seconds for one, seconds in known.items() if one in measured.again}
-        self.best = min((finalists or known).values())
+        times = self.known = usual(measured, records)
+        finalists = {tactic: seconds for tactic, seconds in times.items() if tactic in measured.again}
+        self.best = min((finalists or times).values())
         self.by_kernel: dict[str, list[Tactic]] = defaultdict(list)
-        for tactic in known:
+        for tactic in times:
             self.by_kernel[tactic.kernel].append(tactic)
-        self.records = {one.kernel: records[one.kernel] for one in known}
+        self.records = {tactic.kernel: records[tactic.kernel] for tactic in times}
 
     def estimates(self, device: DeviceProperties) -> Iterator[tuple[Tactic, float, float]]:
         """Each tactic with the model's seconds and the measured ones."""
         tactics = list(itertools.chain(*self.by_kernel.values()))
-        pairs = [(self.records[one.kernel], one) for one in tactics]
+        pairs = [(self.records[tactic.kernel], tactic) for tactic in tactics]
         refined = FAMILY.refine(pairs, self.measured.problem, device)
         for tactic, estimate, (coarse, seconds) in zip(
             tactics, refined, self.by_mechanisms(device), strict=True
@@ -112,9 +116,9 @@ class Case:
     def loss(self, device: DeviceProperties) -> float:
         rows = [(math.log(estimate), math.log(seconds)) for estimate, seconds in self.by_mechanisms(device)]
         fastest, first = math.log(self.best), min(estimate for estimate, _ in rows)
-        errors = [one - seconds for one, seconds in rows if seconds < fastest + math.log(NEAR)]
+        errors = [estimate - seconds for estimate, seconds in rows if seconds < fastest + math.log(NEAR)]
         own = statistics.fmean(errors)
-        error = statistics.fmean(_cost(one - own) for one in errors) + _cost(own)
+        error = statistics.fmean(_cost(error - own) for error in errors) + _cost(own)
         chances = [math.exp((first - estimate) / UNSURE) for estimate, _ in rows]
         regrets = [min(seconds - fastest, math.log(MOST_REGRET)) for _, seconds in rows]
         return ERROR_SHARE * error + sum(map(mul, chances, regrets)) / sum(chances)
@@ -126,14 +130,14 @@ def _cost(error: float) -> float:
 
 def fitted() -> dict[str, float]:
     """The model's fitted constants by name; NAME[KEY] of a table."""
-    found: dict[str, float] = {}
+    constants: dict[str, float] = {}
     for name in FITTED:
         value = getattr(cost_lean, name)
         if isinstance(value, dict):
-            found |= {f"{name}[{key!r}]": number for key, number in value.items()}
+            constants |= {f"{name}[{key!r}]": number for key, number in value.items()}
         else:
-            found[name] = value
-    return found
+            constants[name] = value
+    return constants
 
 
 def put(name: str, value: float) -> None:
@@ -187,7 +191,8 @@ def report(cases: Iterable[Case], device: DeviceProperties, worst: int) -> None:
         geomean = statistics.geometric_mean(regrets)
         print(
             f"{name:<24} {len(regrets):>4} problems: chosen over fastest {geomean:.4f} in geomean, "
-            f"{statistics.fmean(one > 1.05 for one in regrets):.1%} beyond 1.05, {max(regrets):.3f} at worst"
+            f"{statistics.fmean(regret > 1.05 for regret in regrets):.1%} beyond 1.05, "
+            f"{max(regrets):.3f} at worst"
         )
     for regret, error, case, tactic in sorted(rows, key=lambda row: -row[0])[:worst]:
         fastest = min(case.measured.seconds, key=case.measured.seconds.__getitem__)
@@ -233,12 +238,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="fit these constants alone")
     parser.add_argument("--worst", type=int, default=10, help="problems to list")
     arguments = parser.parse_args()
-    records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
+    records = {record.name: record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"}
     if arguments.thin:
         thin(arguments.thin, records)
-    cases = [Case(one, records) for one in read(arguments.times)]
+    cases = [Case(measured, records) for measured in read(arguments.times)]
     if arguments.fit:
-        fit([one for one in cases if one.measured.seed in arguments.seeds], H200, arguments.only)
+        fit([case for case in cases if case.measured.seed in arguments.seeds], H200, arguments.only)
     report(cases, H200, arguments.worst)
 
 

@@ -70,21 +70,25 @@ def gradients() -> Iterator[Problem]:
 
 def contiguous(a: str) -> Iterator[Problem]:
     scales = "128x128" if a == "e4m3" else "none"
-    for one in shapes("contiguous"):
-        g, m = one["g"], one["g"] * one["m"]
-        yield Problem(m, one["n"], one["k"], g, a=a, b=a, scales=scales, grouping="row_index")
+    for shape in shapes("contiguous"):
+        g, m = shape["g"], shape["g"] * shape["m"]
+        yield Problem(m, shape["n"], shape["k"], g, a=a, b=a, scales=scales, grouping="row_index")
 
 
 def masked(a: str) -> Iterator[Problem]:
     scales = "128x128" if a == "e4m3" else "none"
-    for one in shapes("masked"):
-        kind = Problem(ALLOTTED, one["n"], one["k"], one["g"], a=a, b=a, scales=scales, grouping="rows_valid")
-        yield replace(kind, expected_m=one["m"])
+    for shape in shapes("masked"):
+        kind = Problem(
+            ALLOTTED, shape["n"], shape["k"], shape["g"], a=a, b=a, scales=scales, grouping="rows_valid"
+        )
+        yield replace(kind, expected_m=shape["m"])
 
 
 def k_grouped() -> Iterator[Problem]:
-    for one in shapes("k_grouped"):
-        kind = Problem(one["m"], one["n"], one["g"] * one["k"], one["g"], d="f32", scales="1x128", c=True)
+    for shape in shapes("k_grouped"):
+        kind = Problem(
+            shape["m"], shape["n"], shape["g"] * shape["k"], shape["g"], d="f32", scales="1x128", c=True
+        )
         yield replace(kind, grouping="k_sizes")
 
 
@@ -116,27 +120,27 @@ class Bench:
         if problem.grouping == "k_sizes":  # multiples of what DeepGEMM takes, which ours halve in BF16
             first = with_whole_blocks(first)
         self.sizes = first.group_k.tolist() if problem.grouping == "k_sizes" else []
-        size = sum(one.numel() * one.element_size() for one in (first.a, first.b, first.out))
+        size = sum(tensor.numel() * tensor.element_size() for tensor in (first.a, first.b, first.out))
         l2 = torch.cuda.get_device_properties().L2_cache_size
         count = min(most_sets, max(2, min(timing.rotations(problem.bytes, l2), MOST_BYTES // size)))
         self.operands = copies(first, count)
-        for one in self.operands:
+        for operands in self.operands:
             if problem.c:
-                one.c = one.out.zero_()  # added to where it lies
+                operands.c = operands.out.zero_()  # added to where it lies
         self.graphs: dict[Tactic | None, Replays] = {}
 
     def seconds(self, tactic: Tactic | None) -> float:
-        """Of a call, by one replay; of DeepGEMM's without a tactic."""
-        found = self.graphs.get(tactic)
-        if found is None:
+        """Seconds of a call, from one replay. Without a tactic, DeepGEMM's call."""
+        graph = self.graphs.get(tactic)
+        if graph is None:
             pool = next(iter(self.graphs.values())).pool if self.graphs else None
             calls = [lambda x=x: self.call(x, tactic) for x in self.operands]
-            found = self.graphs[tactic] = Replays(calls, warm_up=1, pool=pool)
-            found.replay()
+            graph = self.graphs[tactic] = Replays(calls, warm_up=1, pool=pool)
+            graph.replay()
         if self.pause:
             torch.cuda.synchronize()
             time.sleep(self.pause)
-        return found.seconds()
+        return graph.seconds()
 
     def call(self, x: Operands, tactic: Tactic | None) -> None:
         if tactic is None:
@@ -146,34 +150,37 @@ class Bench:
 
 
 def worth_timing(ranked: Sequence[Candidate], factor: float, each: int) -> list[Tactic]:
-    """Every kernel's best ones first, then what the model puts near its first."""
+    """Returns every kernel's best tactics, then those whose estimates are near the best one."""
     taken = collections.Counter[str]()
     best, near = [], []
     limit = ranked[0].estimate.seconds * factor
-    for one in ranked:
-        taken[one.record.name] += 1
-        if taken[one.record.name] <= each and one.estimate.seconds <= FAR * ranked[0].estimate.seconds:
-            best.append(one.tactic)
-        elif one.estimate.seconds <= limit:
-            near.append(one.tactic)
+    for candidate in ranked:
+        taken[candidate.record.name] += 1
+        if (
+            taken[candidate.record.name] <= each
+            and candidate.estimate.seconds <= FAR * ranked[0].estimate.seconds
+        ):
+            best.append(candidate.tactic)
+        elif candidate.estimate.seconds <= limit:
+            near.append(candidate.tactic)
     return [*best, *near]
 
 
 def screened(bench: Bench, tactics: Sequence[Tactic], until: float) -> dict[Tactic, float]:
     """Seconds of a call, roughly."""
-    found: dict[Tactic, float] = {}
+    times: dict[Tactic, float] = {}
     best = math.inf
     for tactic in tactics:
         samples = [bench.seconds(tactic)]
         while len(samples) < SCREENED and min(samples) < STOP * best:
             samples.append(bench.seconds(tactic))
-        found[tactic] = min(samples)
-        best = min(best, found[tactic])
+        times[tactic] = min(samples)
+        best = min(best, times[tactic])
         if samples[0] > FORGET * best:
             del bench.graphs[tactic]
         if time.monotonic() > until:
             break
-    return found
+    return times
 
 
 def measured(
@@ -186,33 +193,34 @@ def measured(
     pause: float,
 ) -> dict[str, Any]:
     bench = Bench(problem, theirs, MOST_SETS)
-    found = screened(bench, tactics, time.monotonic() + seconds)
-    best = sorted(found, key=found.__getitem__)[:2]
-    more = [one for each in best for one in FAMILY.variants(each) if one not in found]
-    found |= screened(bench, more, time.monotonic() + seconds)
+    times = screened(bench, tactics, time.monotonic() + seconds)
+    best = sorted(times, key=times.__getitem__)[:2]
+    more = [tactic for each in best for tactic in FAMILY.variants(each) if tactic not in times]
+    times |= screened(bench, more, time.monotonic() + seconds)
     bench.pause = pause
-    fastest = sorted(found, key=found.__getitem__)
+    fastest = sorted(times, key=times.__getitem__)
     wrong = check(bench.operands[0], fastest[0])
     finalists: list[Tactic | None] = [
         None,
         *dict.fromkeys([*fastest[:FINALISTS], ranked[0].tactic]),
     ]
-    rounds = [[bench.seconds(one) for one in finalists] for _ in range(ROUNDS)]
+    rounds = [[bench.seconds(tactic) for tactic in finalists] for _ in range(ROUNDS)]
     turns = {
-        one: statistics.median(each) for one, each in zip(finalists, zip(*rounds, strict=True), strict=True)
+        tactic: statistics.median(each)
+        for tactic, each in zip(finalists, zip(*rounds, strict=True), strict=True)
     }
     return {
         "problem": asdict(problem),
         "deep_gemm": round(turns[None] * 1e6, 3),
         "first": str(ranked[0].tactic),
-        "turns": {str(one): round(each * 1e6, 3) for one, each in turns.items() if one is not None},
-        "us": {str(one): round(each * 1e6, 3) for one, each in found.items()},
+        "turns": {str(tactic): round(each * 1e6, 3) for tactic, each in turns.items() if tactic is not None},
+        "us": {str(tactic): round(each * 1e6, 3) for tactic, each in times.items()},
         **({"wrong": wrong} if wrong else {}),
     }
 
 
 def check(operands: Operands, tactic: Tactic) -> str:
-    """What is wrong with the tactic's result."""
+    """What is wrong with the tactic's result; an empty text where nothing is."""
     if operands.c is not None:
         operands = operands.changed(c=torch.randn_like(operands.c))
     operands.poison()
@@ -225,7 +233,7 @@ def check(operands: Operands, tactic: Tactic) -> str:
 
 
 def table(paths: Sequence[Path]) -> str:
-    """DeepGEMM's time over that of what is chosen now, all kernels built, where it is known; the least."""
+    """DeepGEMM's time over that of the tactic that is chosen now with all kernels built, if it was timed."""
     registry = Registry()
     tuned = Tuned(FAMILY, registry, H200)
     lines = [
@@ -252,8 +260,10 @@ def table(paths: Sequence[Path]) -> str:
                 f"{f'{own:.3f} {by}' if own else ''} | {best:.3f} | {_short(chosen)} |"
             )
     head = ["| kind | shapes | geomean | least |", "|---|---|---|---|"]
-    for kind, each in ratios.items():
-        head.append(f"| {kind} | {len(each)} | {statistics.geometric_mean(each):.3f} | {min(each):.3f} |")
+    for kind, speeds in ratios.items():
+        head.append(
+            f"| {kind} | {len(speeds)} | {statistics.geometric_mean(speeds):.3f} | {min(speeds):.3f} |"
+        )
     return "\n".join([*head, "", *lines]) + "\n"
 
 
@@ -273,28 +283,30 @@ def main() -> int:
     parser.add_argument("--warm", action="store_true", help="have DeepGEMM compile, and time nothing")
     parser.add_argument("--output", type=Path, default=Path("grouped_times.json"))
     parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print what is chosen now")
-    given = parser.parse_args()
-    if given.table:
-        print(table(given.table), end="")
+    options = parser.parse_args()
+    if options.table:
+        print(table(options.table), end="")
         return 0
     import deep_gemm as theirs  # noqa: PLC0415 (--help works without it)
 
-    part, parts = map(int, given.part.split("/"))
-    problems = [(kind, one) for kind in given.kinds or KINDS for one in KINDS[kind]()][part - 1 :: parts]
-    if given.warm:
+    part, parts = map(int, options.part.split("/"))
+    problems = [(kind, problem) for kind in options.kinds or KINDS for problem in KINDS[kind]()][
+        part - 1 :: parts
+    ]
+    if options.warm:
         for kind, problem in problems:
             bench = Bench(problem, theirs, 1)
             bench.call(bench.operands[0], None)
             torch.cuda.synchronize()
             print(kind, problem, flush=True)
         return 0
-    until = time.monotonic() + given.seconds
+    until = time.monotonic() + options.seconds
     current = contexts.current()
     device = current.device(torch.cuda.current_device())
     registry = current.registry
-    records = [one for one in registry.kernels("grouped_gemm") if registry.is_built(one)]
+    records = [record for record in registry.kernels("grouped_gemm") if registry.is_built(record)]
     print(f"{device}\n{len(records)} kernels are built", flush=True)
-    with given.output.open("w", encoding="utf-8") as file:
+    with options.output.open("w", encoding="utf-8") as file:
         for kind, problem in problems:
             if time.monotonic() > until:
                 print("the time is over")
@@ -303,8 +315,10 @@ def main() -> int:
             ranked = FAMILY.rank(records, asked, device)
             if not ranked:
                 continue
-            tactics = worth_timing(ranked, given.factor, given.each)
-            times = measured(problem, ranked, theirs, tactics, seconds=given.each_seconds, pause=given.pause)
+            tactics = worth_timing(ranked, options.factor, options.each)
+            times = measured(
+                problem, ranked, theirs, tactics, seconds=options.each_seconds, pause=options.pause
+            )
             row = {"kind": kind, **times}
             torch.cuda.empty_cache()
             file.write(json.dumps(row) + "\n")

@@ -102,22 +102,26 @@ def ranked(seed: int, problem: Problem, device: DeviceProperties) -> Ranked:
         for tactic in FAMILY.candidates(record, problem)
     )
     most = max(FIRST, min(FIRST + BY_MECHANISMS + OTHERS, int(MOST_ROUND_SECONDS / seconds)))
-    first = dict.fromkeys(one.tactic for one in order[:FIRST])
+    first = dict.fromkeys(candidate.tactic for candidate in order[:FIRST])
     first |= dict.fromkeys(tactic for _, tactic in by_mechanisms[:BY_MECHANISMS])
-    far = [one for time, one in by_mechanisms if time < FACTOR * by_mechanisms[0][0] and one not in first]
+    far = [
+        tactic
+        for time, tactic in by_mechanisms
+        if time < FACTOR * by_mechanisms[0][0] and tactic not in first
+    ]
     chance = random.Random(str(problem))
     drawn_ones = chance.sample(far, max(0, min(most - len(first), len(far))))
     timed = [*first, *drawn_ones]
-    others = [one.tactic for one in order[:NEAR_AMONG] if one.tactic not in timed]
-    return Ranked(seed, problem, seconds, timed, others)
+    next_tactics = [candidate.tactic for candidate in order[:NEAR_AMONG] if candidate.tactic not in timed]
+    return Ranked(seed, problem, seconds, timed, next_tactics)
 
 
 @cache
 def built() -> list[KernelRecord]:
-    """Of ours."""
+    """The kernels of ours that are built."""
     registry = contexts.current().registry
-    own = [one for one in registry.kernels("gemm") if mainloop_of(one) != "cutlass"]
-    return [one for one in own if registry.is_built(one)]
+    own = [record for record in registry.kernels("gemm") if mainloop_of(record) != "cutlass"]
+    return [record for record in own if registry.is_built(record)]
 
 
 class Bench:
@@ -156,9 +160,13 @@ class Bench:
 
     def fastest(self, within: float = math.inf) -> list[Tactic]:
         self.read()
-        found = {one: statistics.median(seconds) for one, seconds in self.samples.items() if one is not None}
-        limit = within * min(found.values())
-        return sorted((one for one in found if found[one] <= limit), key=found.__getitem__)
+        medians = {
+            tactic: statistics.median(seconds)
+            for tactic, seconds in self.samples.items()
+            if tactic is not None
+        }
+        limit = within * min(medians.values())
+        return sorted((tactic for tactic in medians if medians[tactic] <= limit), key=medians.__getitem__)
 
     def _graph(self, tactic: Tactic | None) -> Replays | None:
         if tactic not in self._graphs:
@@ -176,19 +184,19 @@ class Bench:
     def _made(self, tactic: Tactic | None) -> Iterator[Callable[[], Any]]:
         assert self._peer is not None
         _, call_peer = self._peer
-        for one in itertools.islice(self._operands, self._calls):
-            yield (lambda x=one: call_peer(x)) if tactic is None else (lambda x=one: x.call(tactic))  # type: ignore[misc]
+        for operand in itertools.islice(self._operands, self._calls):
+            yield (lambda x=operand: call_peer(x)) if tactic is None else (lambda x=operand: x.call(tactic))  # type: ignore[misc]
 
 
 def near(fastest: Sequence[Tactic], others: Sequence[Tactic], timed: Container[Tactic]) -> list[Tactic]:
     """Others of the same kernels, and of other kernels in the same clusters and splits."""
-    found: dict[Tactic, None] = {}
-    untimed = [one for one in others if one not in timed]
+    tactics: dict[Tactic, None] = {}
+    untimed = [candidate for candidate in others if candidate not in timed]
     for tactic in fastest:
-        same_kernel = [one for one in untimed if one.kernel == tactic.kernel]
-        same_way = [one for one in untimed if replace(one, kernel=tactic.kernel) == tactic]
-        found |= dict.fromkeys([*same_kernel[:NEAR], *same_way[:NEAR]])
-    return list(found)
+        same_kernel = [candidate for candidate in untimed if candidate.kernel == tactic.kernel]
+        same_way = [candidate for candidate in untimed if replace(candidate, kernel=tactic.kernel) == tactic]
+        tactics |= dict.fromkeys([*same_kernel[:NEAR], *same_way[:NEAR]])
+    return list(tactics)
 
 
 def measured(one: Ranked) -> tuple[float, dict[str, tuple[float, bool]]]:
@@ -211,7 +219,9 @@ def load(kernels: Iterable[KernelRecord]) -> None:
         kind = {name: record.config[name] for name in ("a", "b", "d", "layout", "fast_accum")}
         problem, whole = Problem(8, 512, 2048, **kind), Tactic(record.name)
         in_parts = replace(whole, decomposition="split_k", splits=2)
-        legal = [one for one in (whole, in_parts) if FAMILY.misfit_tactic(one, record, problem) is None]
+        legal = [
+            tactic for tactic in (whole, in_parts) if FAMILY.misfit_tactic(tactic, record, problem) is None
+        ]
         if legal:
             operands = measuring.make(problem, torch.Generator("cuda").manual_seed(0))
             for tactic in legal:
@@ -257,20 +267,20 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
     with bz2.open(arguments.output, "wt", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(FIELDS)
-        for one in waiting:
+        for ranking in waiting:
             if time.monotonic() > until:
                 break
-            if one.seconds > arguments.longest:
+            if ranking.seconds > arguments.longest:
                 continue
-            peer, tactics = measured(one)
+            peer, tactics = measured(ranking)
             if torch.cuda.memory_reserved() > MOST_RESERVED:
                 torch.cuda.empty_cache()
-            problem = one.problem
-            writer.writerows(rows(one.seed, problem, peer, tactics))
+            problem = ranking.problem
+            writer.writerows(rows(ranking.seed, problem, peer, tactics))
             count += 1
-            best, first = min(tactics.values())[0], tactics[str(one.first[0])][0]
+            best, first = min(tactics.values())[0], tactics[str(ranking.first[0])][0]
             print(
-                f"{dtype_of(problem)} {one.seed} {problem.layout} {problem.extents_text} peer "
+                f"{dtype_of(problem)} {ranking.seed} {problem.layout} {problem.extents_text} peer "
                 f"{peer * 1e6:.2f} best {peer / best:.3f} chosen {peer / first:.3f} of {len(tactics)}, "
                 f"{until - time.monotonic():.1f} s left",
                 flush=True,
@@ -285,7 +295,7 @@ def kernels_of(arguments: argparse.Namespace) -> list[KernelRecord]:
         for dtype in arguments.dtype
         for layout in arguments.layout
     ]
-    return [one for one in built() if any(FAMILY.misfit_kind(one, kind) is None for kind in kinds)]
+    return [record for record in built() if any(FAMILY.misfit_kind(record, kind) is None for kind in kinds)]
 
 
 def ahead(arguments: argparse.Namespace, device: DeviceProperties, processes: Executor) -> Iterator[Ranked]:
@@ -302,28 +312,28 @@ def ahead(arguments: argparse.Namespace, device: DeviceProperties, processes: Ex
 def asked(arguments: argparse.Namespace) -> Iterator[tuple[int, Problem]]:
     """With their seeds, which take turns; each shape in all types."""
     seeds = [0] if arguments.sizes else arguments.seeds
-    each = [
+    streams = [
         itertools.islice(of_seed(arguments, dtype, seed), arguments.skip, None)
         for seed in seeds
         for dtype in arguments.dtype
     ]
     of_each = [seed for seed in seeds for _ in arguments.dtype]
-    for turn in zip(*each, strict=False):
+    for turn in zip(*streams, strict=False):
         yield from zip(of_each, turn, strict=True)
 
 
 def of_seed(arguments: argparse.Namespace, dtype: str, seed: int) -> Iterator[Problem]:
     random_ones = drawn_as(arguments, dtype, seed)
     if not arguments.sizes:
-        bounds = {one: getattr(arguments, one) or (1, sys.maxsize) for one in EXTENTS}
+        bounds = {extent: getattr(arguments, extent) or (1, sys.maxsize) for extent in EXTENTS}
         return (
             problem
             for problem in random_ones
-            if all(least <= getattr(problem, one) <= most for one, (least, most) in bounds.items())
+            if all(least <= getattr(problem, extent) <= most for extent, (least, most) in bounds.items())
         )
     listed = [
-        replace(kind, **one.of(FAMILY.words))
-        for one, kind in zip(sizes.read(arguments.sizes), random_ones, strict=False)
+        replace(kind, **size.of(FAMILY.words))
+        for size, kind in zip(sizes.read(arguments.sizes), random_ones, strict=False)
     ]
     return iter(random.Random(seed).sample(listed, len(listed)))
 

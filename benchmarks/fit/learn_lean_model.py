@@ -63,10 +63,10 @@ def lesson(case: Case) -> Lesson:
         features.append([*row.values()])
         estimates.append(math.log(kernel.estimate(terms).seconds))
         times.append(math.log(seconds))
-    known = (np.array(features, float), np.array(estimates), np.array(times))
+    columns = (np.array(features, float), np.array(estimates), np.array(times))
     shape = (problem.m, problem.n, problem.k)
     return Lesson(
-        shape, kind_of(problem), tuple(row), *known, math.log(case.best), math.log(case.measured.peer)
+        shape, kind_of(problem), tuple(row), *columns, math.log(case.best), math.log(case.measured.peer)
     )
 
 
@@ -77,12 +77,14 @@ def kind_of(problem: Problem) -> str:
 
 
 def learn(lessons: Sequence[Lesson], seed: int = 0) -> list[boosting.Tree]:
-    near = [one.times - one.fastest < math.log(FAR) for one in lessons]
+    near = [lesson.times - lesson.fastest < math.log(FAR) for lesson in lessons]
     pairs = list(zip(lessons, near, strict=True))
     examples = boosting.Examples(
-        np.concatenate([one.features[kept] for one, kept in pairs]),
-        np.concatenate([(one.times - one.estimates)[kept] for one, kept in pairs]),
-        np.concatenate([np.exp(-np.maximum(one.times - one.fastest, 0)[kept] / NEAR) for one, kept in pairs]),
+        np.concatenate([lesson.features[kept] for lesson, kept in pairs]),
+        np.concatenate([(lesson.times - lesson.estimates)[kept] for lesson, kept in pairs]),
+        np.concatenate(
+            [np.exp(-np.maximum(lesson.times - lesson.fastest, 0)[kept] / NEAR) for lesson, kept in pairs]
+        ),
         np.repeat(np.arange(len(pairs)), [int(kept.sum()) for kept in near]),
     )
     return boosting.learn(examples, seed)
@@ -90,26 +92,28 @@ def learn(lessons: Sequence[Lesson], seed: int = 0) -> list[boosting.Tree]:
 
 def regrets(lessons: Sequence[Lesson], trees: Sequence[boosting.Tree]) -> list[float]:
     """The time of the first, over that of the fastest."""
-    features = np.concatenate([one.features for one in lessons])
+    features = np.concatenate([lesson.features for lesson in lessons])
     more: boosting.Numbers = sum(
         (boosting.answers(tree, features) for tree in trees), np.zeros(len(features))
     )
-    each = np.split(more.clip(-learnt.MOST, learnt.MOST), np.cumsum([len(one.times) for one in lessons])[:-1])
-    return list(map(_regret, lessons, each))
+    corrections = np.split(
+        more.clip(-learnt.MOST, learnt.MOST), np.cumsum([len(lesson.times) for lesson in lessons])[:-1]
+    )
+    return list(map(_regret, lessons, corrections))
 
 
 def _regret(one: Lesson, more: boosting.Numbers) -> float:
-    found = one.estimates + more
-    found[one.estimates.argsort()[MOST_REFINED:]] = np.inf
-    return math.exp(one.times[found.argmin()] - one.fastest)
+    estimates = one.estimates + more
+    estimates[one.estimates.argsort()[MOST_REFINED:]] = np.inf
+    return math.exp(one.times[estimates.argmin()] - one.fastest)
 
 
 def report(name: str, lessons: Sequence[Lesson], regrets: Sequence[float]) -> None:
-    """Of all, and by bands of m of each kind."""
+    """Prints how well is chosen for all problems, and for the bands of m of each kind."""
     pairs = list(zip(lessons, regrets, strict=True))
     print(f"{name}:")
     _line("all", pairs)
-    for kind in sorted({one.kind for one in lessons}):
+    for kind in sorted({lesson.kind for lesson in lessons}):
         of_kind = [pair for pair in pairs if pair[0].kind == kind]
         _line(kind, of_kind)
         for least, most in BANDS:
@@ -120,9 +124,9 @@ def report(name: str, lessons: Sequence[Lesson], regrets: Sequence[float]) -> No
 
 def _line(name: str, pairs: Sequence[tuple[Lesson, float]]) -> None:
     def share(limit: float, chosen: Iterable[float]) -> str:
-        return f"{statistics.fmean(one >= limit for one in chosen):.1%}"
+        return f"{statistics.fmean(ratio >= limit for ratio in chosen):.1%}"
 
-    possible = [math.exp(one.peer - one.fastest) for one, _ in pairs]
+    possible = [math.exp(lesson.peer - lesson.fastest) for lesson, _ in pairs]
     ratios = [each / its for each, (_, its) in zip(possible, pairs, strict=True)]
     behind = math.exp(statistics.fmean(math.log(each) for _, each in pairs))
     print(
@@ -137,7 +141,7 @@ def _line(name: str, pairs: Sequence[tuple[Lesson, float]]) -> None:
 def dealt(lessons: Iterable[Lesson]) -> list[int]:
     """The fold of each; of one shape the same."""
     draw, folds = random.Random(0), {}
-    return [folds.setdefault(one.shape, draw.randrange(FOLDS)) for one in lessons]
+    return [folds.setdefault(lesson.shape, draw.randrange(FOLDS)) for lesson in lessons]
 
 
 def write(trees: Iterable[boosting.Tree], names: Iterable[str]) -> None:
@@ -147,9 +151,9 @@ def write(trees: Iterable[boosting.Tree], names: Iterable[str]) -> None:
 
 
 def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
-    """Of problems of which anything is to be learnt."""
-    known = (one for one in cases if one.by_kernel and learnt.is_learnt(one.measured.problem))
-    return map(lesson, known)
+    """The lessons of those problems that the trees are asked about."""
+    learnable = (case for case in cases if case.by_kernel and learnt.is_learnt(case.measured.problem))
+    return map(lesson, learnable)
 
 
 def main() -> None:
@@ -159,8 +163,8 @@ def main() -> None:
     parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS])
     parser.add_argument("--write", action="store_true", help=f"learn from all, write {learnt.WEIGHTS.name}")
     arguments = parser.parse_args()
-    records = {one.name: one for one in Registry().kernels("gemm") if mainloop_of(one) == "lean"}
-    lessons = list(taught(Case(one, records) for one in read(arguments.times)))
+    records = {record.name: record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"}
+    lessons = list(taught(Case(measured, records) for measured in read(arguments.times)))
     report("the mechanisms", lessons, regrets(lessons, ()))
     if arguments.write:
         trees = learn(lessons)
@@ -168,13 +172,13 @@ def main() -> None:
         report("learnt from all", lessons, regrets(lessons, trees))
         return
     pairs = list(zip(lessons, dealt(lessons), strict=True))
-    tested, found = [], []
+    tested, losses = [], []
     for fold in range(FOLDS):
-        others = [one for one, its in pairs if its == fold]
-        trees = learn([one for one, its in pairs if its != fold])
-        tested += others
-        found += regrets(others, trees)
-    report("learnt from other problems", tested, found)
+        held_out = [lesson for lesson, its in pairs if its == fold]
+        trees = learn([lesson for lesson, its in pairs if its != fold])
+        tested += held_out
+        losses += regrets(held_out, trees)
+    report("learnt from other problems", tested, losses)
 
 
 if __name__ == "__main__":

@@ -70,23 +70,23 @@ class Bench:
         return GpuClock("gemm", problem, self.device, self.seed)
 
     def search(self, problem: Problem, clock: GpuClock, options: Options) -> Result:
-        found = search(
+        result = search(
             FAMILY, self.registry, problem, self.device, make_clock=lambda _: clock, options=options
         )
-        if found.tactic is None or any(one.wrong for one in found.failures):
-            raise SystemExit(f"{problem}: {found.reason} {found.failures}")
-        return found
+        if result.tactic is None or any(failure.wrong for failure in result.failures):
+            raise SystemExit(f"{problem}: {result.reason} {result.failures}")
+        return result
 
     def order(self, problem: Problem) -> list[Tactic]:
         """The model's, of built kernels."""
         records = self.registry.route("gemm", self.device)
-        fitting = [one for one in FAMILY.fitting(records, problem) if self.registry.is_built(one)]
-        return [one.tactic for one in weighed(FAMILY, fitting, problem, self.device)[0]]
+        fitting = [record for record in FAMILY.fitting(records, problem) if self.registry.is_built(record)]
+        return [candidate.tactic for candidate in weighed(FAMILY, fitting, problem, self.device)[0]]
 
     def by_turns(self, clock: GpuClock, tactics: Iterable[Tactic | None]) -> dict[Tactic, float]:
-        trials, wanted = Trials(), [one for one in dict.fromkeys(tactics) if one is not None]
-        trials.by_turns(wanted, clock.again, ROUNDS)
-        return {tactic: trials.seconds(tactic) or math.nan for tactic in wanted}
+        trials, distinct = Trials(), [tactic for tactic in dict.fromkeys(tactics) if tactic is not None]
+        trials.by_turns(distinct, clock.again, ROUNDS)
+        return {tactic: trials.seconds(tactic) or math.nan for tactic in distinct}
 
 
 def drawn(count: int, seed: int) -> list[Problem]:
@@ -104,7 +104,7 @@ def measure(bench: Bench, problem: Problem) -> dict[str, Any]:
     assert tuned.tactic is not None
     seconds = bench.by_turns(clock, (best.tactic, tuned.tactic, order[0]))
     least = min(seconds.values())
-    known = {one.tactic: one.seconds for one in best.timings if one.seconds}
+    times = {timing.tactic: timing.seconds for timing in best.timings if timing.seconds}
     return {
         **extents(problem),
         "legal": best.legal,
@@ -112,7 +112,9 @@ def measure(bench: Bench, problem: Problem) -> dict[str, Any]:
         "best": str(best.tactic),
         "best_us": us(seconds[best.tactic]),
         "rank": best.rank,
-        "first_ten": round(min(known[one] for one in order[:FIRST] if one in known) / best.seconds, 4),
+        "first_ten": round(
+            min(times[tactic] for tactic in order[:FIRST] if tactic in times) / best.seconds, 4
+        ),
         "tuned": str(tuned.tactic),
         "tuned_ratio": round(seconds[tuned.tactic] / seconds[best.tactic], 4),
         "model": str(order[0]),
@@ -144,10 +146,10 @@ def tune_grid(bench: Bench, layers: list[dict[str, Any]]) -> None:
     for layer in layers:
         for m in GRID:
             problem = Problem(m, layer["n"], layer["k"])
-            found = bench.search(problem, bench.clock(problem), Options())
-            assert found.tactic is not None
-            assert found.seconds is not None
-            bench.context.add_tuned(FAMILY, bench.device, Entry(problem, found.tactic, found.seconds))
+            result = bench.search(problem, bench.clock(problem), Options())
+            assert result.tactic is not None
+            assert result.seconds is not None
+            bench.context.add_tuned(FAMILY, bench.device, Entry(problem, result.tactic, result.seconds))
 
 
 def extents(problem: Problem) -> dict[str, int]:
@@ -164,14 +166,14 @@ def geomean(values: list[float]) -> float | None:
 
 def summary(rows: list[dict[str, Any]], between: list[dict[str, Any]]) -> dict[str, Any]:
     def column(of: list[dict[str, Any]], name: str) -> list[float]:
-        return [one[name] for one in of]
+        return [row[name] for row in of]
 
-    bucket = [one for one in between if one["source"] == "bucket"]
+    bucket = [row for row in between if row["source"] == "bucket"]
     return {
         "problems": len(rows),
         "model_geomean": geomean(column(rows, "model_ratio")),
         "model_worst": max(column(rows, "model_ratio"), default=None),
-        "best_in_first_ten": sum(one["rank"] is not None and one["rank"] < FIRST for one in rows),
+        "best_in_first_ten": sum(row["rank"] is not None and row["rank"] < FIRST for row in rows),
         "best_of_first_ten_worst": max(column(rows, "first_ten"), default=None),
         "tuned_geomean": geomean(column(rows, "tuned_ratio")),
         "tuned_worst": max(column(rows, "tuned_ratio"), default=None),
@@ -214,7 +216,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             rows.append(measure(bench, problem))
             print(json.dumps(rows[-1]), flush=True)
         listed = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))["layers"]
-        for layer in [one for one in listed if (one["model"], one["name"]) in OFF_GRID_LAYERS]:
+        for layer in [layer for layer in listed if (layer["model"], layer["name"]) in OFF_GRID_LAYERS]:
             if over():
                 break
             tune_grid(bench, [layer])
@@ -253,12 +255,12 @@ def main() -> int:
         write_page(arguments.output, markdown(result))
     if arguments.write:
         record("tuning_quality.md", markdown(result))
-    found = result["summary"]
+    totals = result["summary"]
     met = (
         len(result["drawn"]) == arguments.problems
-        and found["model_geomean"] <= TARGETS["model_geomean"]
-        and found["best_in_first_ten"] >= TARGETS["best_in_first_ten"] * arguments.problems / 20
-        and found["tuned_worst"] <= TARGETS["tuned_worst"]
+        and totals["model_geomean"] <= TARGETS["model_geomean"]
+        and totals["best_in_first_ten"] >= TARGETS["best_in_first_ten"] * arguments.problems / 20
+        and totals["tuned_worst"] <= TARGETS["tuned_worst"]
     )
     return 0 if met else 1
 

@@ -49,7 +49,7 @@ class Tree:
         self.code, self.folder = code, folder
         self.lookups = folder / "lookups"
         self.lookups.mkdir(parents=True)
-        paths = [str(code / one) for one in ("runtime", "generator", "benchmarks")]
+        paths = [str(code / package) for package in ("runtime", "generator", "benchmarks")]
         self.environment = {
             "PYTHONPATH": os.pathsep.join(paths), "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
             "PYTHONDONTWRITEBYTECODE": "", "TILEWRIGHT_TUNED": "",
@@ -65,8 +65,8 @@ class Tree:
 
     def _lookup(self, imported: list[str]) -> dict[str, Any]:
         _, output = self._run("-c", selection.CHILD, str(self.lookups / "generated"), ",".join(imported))
-        found: dict[str, Any] = json.loads(output)
-        return found
+        times: dict[str, Any] = json.loads(output)
+        return times
 
     def measure(self) -> Measured:
         """One round."""
@@ -75,14 +75,14 @@ class Tree:
         (project / "specs").mkdir(parents=True)
         shutil.copy(SPEC, project / "specs")
         commands = {"generate, from nothing": "generate", "generate, again": "generate", "check": "check"}
-        found = {
+        times = {
             name: self._run("-c", CLI, command, "--root", str(project))[0]
             for name, command in commands.items()
         }
-        found["import tilewright"] = self._run("-c", "import tilewright")[0]
+        times["import tilewright"] = self._run("-c", "import tilewright")[0]
         for name, imported in (("", []), (", standard library imported", self.standard)):
-            found[f"first lookup{name}"] = self._lookup(imported)["first_lookup_processor_ms"]
-        return found | host_calls.least(self.calls, {})
+            times[f"first lookup{name}"] = self._lookup(imported)["first_lookup_processor_ms"]
+        return times | host_calls.least(self.calls, {})
 
 
 def compared(revision: str, rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
@@ -105,9 +105,9 @@ def compared(revision: str, rounds: int) -> tuple[dict[str, list[float]], dict[s
 
 def unpacked(revision: str, folder: Path) -> Path:
     """The tree of a revision."""
-    wanted = ("runtime", "generator", "templates", "tests/runtime", "benchmarks")
+    folders = ("runtime", "generator", "templates", "tests/runtime", "benchmarks")
     archive = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", revision, *wanted], capture_output=True, check=True
+        ["git", "-C", str(ROOT), "archive", revision, *folders], capture_output=True, check=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
@@ -116,14 +116,14 @@ def unpacked(revision: str, folder: Path) -> Path:
 
 def rows(before: dict[str, list[float]], now: dict[str, list[float]]) -> list[dict[str, Any]]:
     """The least of all rounds, their ratio, and the middle half of the rounds' ratios."""
-    found = []
+    table = []
     for what, old in before.items():
-        ratios = [new / one for new, one in zip(now[what], old, strict=True)]
+        ratios = [new / earlier for new, earlier in zip(now[what], old, strict=True)]
         low, _, high = statistics.quantiles(ratios, n=4)
         least, now_least = min(old), min(now[what])
         numbers = {"before": least, "now": now_least, "ratio": now_least / least, "low": low, "high": high}
-        found.append({"what": what, **{name: round(one, 3) for name, one in numbers.items()}})
-    return found
+        table.append({"what": what, **{name: round(value, 3) for name, value in numbers.items()}})
+    return table
 
 
 def page(result: dict[str, Any]) -> str:

@@ -35,7 +35,7 @@ def calls() -> dict[str, Call]:
     masked, counts = empty(6, 64, 1024), torch.full((6,), 20, device="cuda", dtype=torch.int32)
     joined, result = by_rows(random_matrix(768, 2048)), empty(768, 1024)
     index = torch.arange(6, device="cuda", dtype=torch.int32).repeat_interleave(128)
-    many, others = random_matrix(129, 128, 128), random_matrix(129, 384, 128)
+    many, many_weights = random_matrix(129, 128, 128), random_matrix(129, 384, 128)
     total = torch.zeros(128, 384, device="cuda")
     heads, of_heads, back = random_matrix(4, 8, 512), random_matrix(8, 128, 512), empty(4, 8, 128)
     return {
@@ -47,7 +47,7 @@ def calls() -> dict[str, Call]:
         "m_grouped_fp8_gemm_nt_contiguous 6x128x1024x2048": lambda module: (
             module.m_grouped_fp8_gemm_nt_contiguous(joined, weights, result, index, ensure_zero_padding=False)
         ),
-        "einsum bmk,bnk->mn": lambda module: module.einsum("bmk,bnk->mn", many, others, total, c=total),
+        "einsum bmk,bnk->mn": lambda module: module.einsum("bmk,bnk->mn", many, many_weights, total, c=total),
         "einsum bhr,hdr->bhd": lambda module: module.einsum("bhr,hdr->bhd", heads, of_heads, back),
         "torch.abs(out=)": lambda module: torch.abs(z, out=z),
     }
@@ -83,8 +83,8 @@ def main() -> int:
         for module in (ours, theirs):
             call(module)
         pairs = [(sample(call, ours), sample(call, theirs)) for _ in range(SAMPLES)]
-        own, other = (statistics.median(side) for side in zip(*pairs, strict=True))
-        lines.append(f"| {name} | {own:.2f} | {other:.2f} | {own / other:.3f} |")
+        own, peer = (statistics.median(side) for side in zip(*pairs, strict=True))
+        lines.append(f"| {name} | {own:.2f} | {peer:.2f} | {own / peer:.3f} |")
         print(lines[-1], flush=True)
         if output is not None:
             output.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")

@@ -160,16 +160,16 @@ def markdown(result: dict[str, Any]) -> str:
         "| spec | generator | kernels | s | kernels/s | peak MB | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, each in result["specs"].items():
+    for name, runs in result["specs"].items():
         for who in ("tilewright", "cutlass_library"):
-            row = each[who]
-            ratio = each["ratio"] if who == "tilewright" else 1
+            row = runs[who]
+            ratio = runs["ratio"] if who == "tilewright" else 1
             cells = [name, who, f"{row['kernels']:,}", row["seconds"], f"{row['kernels_per_s']:,}"]
             lines.append("| " + " | ".join(str(cell) for cell in [*cells, row["peak_mb"], ratio]) + " |")
     lines += ["", "| spec | run | s | peak MB | files touched |", "|---|---|---|---|---|"]
-    for name, each in result["specs"].items():
+    for name, runs in result["specs"].items():
         for what in ("unchanged", "one_more_line"):
-            row = each[what]
+            row = runs[what]
             touched = row["files_touched"]
             shown = touched if isinstance(touched, int) else f"{len(touched)}: {', '.join(touched)}"
             lines.append(

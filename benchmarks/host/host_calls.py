@@ -30,7 +30,7 @@ CALLS = 2000  # a round
 
 
 def measured(stack: ExitStack) -> dict[str, Callable[[], float]]:
-    """Of the tree on sys.path: seconds of a round, by what is called."""
+    """Functions that return the seconds of a round of calls, by what they call in the tree on sys.path."""
     import host_modules  # noqa: PLC0415 (each tree has its own)
     import torch  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def work() -> None:
 def start(tree: Path) -> subprocess.Popen[str]:
     """A process of a tree."""
     path = os.pathsep.join(
-        str(tree / one) for one in ("runtime", "generator", "tests/runtime", "tests/common")
+        str(tree / package) for package in ("runtime", "generator", "tests/runtime", "tests/common")
     )
     environment = os.environ | {"PYTHONPATH": path, "TILEWRIGHT_JIT": "0", "TILEWRIGHT_TUNED": ""}
     command = [sys.executable, __file__, "--work"]
@@ -92,13 +92,13 @@ def start(tree: Path) -> subprocess.Popen[str]:
 
 
 def least(process: subprocess.Popen[str], so_far: dict[str, float]) -> dict[str, float]:
-    """Of a further round and those before."""
+    """The least microseconds of a further round and of those before."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
-    found: dict[str, float] = json.loads(process.stdout.readline())
-    return {name: min(value, so_far.get(name, value)) for name, value in found.items()}
+    times: dict[str, float] = json.loads(process.stdout.readline())
+    return {name: min(value, so_far.get(name, value)) for name, value in times.items()}
 
 
 def compared(revision: str, rounds: int) -> str:

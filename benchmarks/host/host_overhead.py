@@ -80,10 +80,10 @@ def bf16_calls(m: int, n: int, k: int) -> Calls:
 def fp8_calls(m: int, n: int, k: int) -> Calls:
     a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
     b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
-    one = torch.ones((), device="cuda")
+    scale = torch.ones((), device="cuda")
     out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    options: dict[str, Any] = {"scale_a": one, "scale_b": one, "fast_accum": True}
-    scaled: dict[str, Any] = {"scale_a": one, "scale_b": one, "use_fast_accum": True}
+    options: dict[str, Any] = {"scale_a": scale, "scale_b": scale, "fast_accum": True}
+    scaled: dict[str, Any] = {"scale_a": scale, "scale_b": scale, "use_fast_accum": True}
     scaled["out_dtype"] = torch.bfloat16
     plan = tilewright.plan(tilewright.gemm, a, b, out=out, **options)
     gemm = tilewright.gemm
@@ -132,8 +132,8 @@ def floor() -> dict[str, float]:
         arch = f"-arch=sm_{major}{minor}a"
         nvcc = find_toolchain().nvcc
         subprocess.run([nvcc, "-O2", "-std=c++17", arch, "-o", program, source], check=True)
-        told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    return {name: value * 1e-6 for name, value in json.loads(told).items()}
+        output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    return {name: value * 1e-6 for name, value in json.loads(output).items()}
 
 
 # (ours, theirs)

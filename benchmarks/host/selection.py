@@ -98,13 +98,13 @@ def lookup(generated: Path, before: list[str]) -> dict[str, Any]:
         "PYTHONDONTWRITEBYTECODE": "",
     }
     command = [sys.executable, "-c", CHILD, str(generated), ",".join(before)]
-    found: dict[str, Any] = json.loads(run(command, environment=environment).output)
-    return found
+    times: dict[str, Any] = json.loads(run(command, environment=environment).output)
+    return times
 
 
 def medians(found: list[dict[str, Any]]) -> dict[str, float]:
     names = [name for name in found[0] if name.endswith(("_ms", "_us"))]
-    return {name: round(statistics.median(one[name] for one in found), 3) for name in names}
+    return {name: round(statistics.median(row[name] for row in found), 3) for name in names}
 
 
 def main() -> int:

@@ -67,13 +67,13 @@ class Chain:
         for call in self.calls:
             call()
             torch.cuda.synchronize()
-        wanted = [as_bytes(tensor).clone() for tensor in self.written]
+        expected = [as_bytes(tensor).clone() for tensor in self.written]
         graph = Replays(self.calls)
         for tensor in self.written:
             as_bytes(tensor).fill_(0xFF)
         graph.replay()
         torch.cuda.synchronize()
-        if not all(torch.equal(as_bytes(x), y) for x, y in zip(self.written, wanted, strict=True)):
+        if not all(torch.equal(as_bytes(x), y) for x, y in zip(self.written, expected, strict=True)):
             raise SystemExit(f"{self.name} {self.shape}: a chain makes other results than its ops one by one")
 
 
@@ -94,7 +94,7 @@ class Maker:
         return torch.randn(shape, generator=self.generator, device="cuda", dtype=torch.bfloat16)
 
     def sets(self, weight_bytes: int) -> int:
-        """Of operands that are taken in turn, so that no weight is in L2."""
+        """The number of operands that calls take in turn, so that no weight is in L2."""
         return rotations(weight_bytes, self.device.l2_bytes)
 
     def inputs(self, *shape: int) -> list[torch.Tensor]:
@@ -114,13 +114,13 @@ class Maker:
             op = functools.partial(tilewright.quantize_nvfp4, global_scale=scale, **options)
         else:
             op = functools.partial(getattr(tilewright, f"quantize_{form}"), **options)
-        made = [op(x) for x in xs[:sets]]
-        room = [made[i % sets] for i in range(len(xs))]
+        results = [op(x) for x in xs[:sets]]
+        room = [results[i % sets] for i in range(len(xs))]
         calls = [
             functools.partial(op, x, out=data, out_scales=scales)
             for x, (data, scales) in zip(xs, room, strict=True)
         ]
-        return Link(f"quantize_{form}", calls[:sets], calls), made
+        return Link(f"quantize_{form}", calls[:sets], calls), results
 
     def product(
         self, forms: tuple[str, str], made: Sequence[tuple[torch.Tensor, torch.Tensor]], shape: Shape
@@ -161,18 +161,18 @@ class Maker:
         m, n, k = shape
         xs = self.inputs(m, k)
         count = min(self.sets(n * k // (1 if forms[1] == "mxfp8" else 2)), len(xs))
-        first, made = self.quantizing(forms[0], xs, count)
-        second, outs = self.product(forms, made, shape)
-        written = [*itertools.chain.from_iterable(made), *outs]
+        first, operands = self.quantizing(forms[0], xs, count)
+        second, outs = self.product(forms, operands, shape)
+        written = [*itertools.chain.from_iterable(operands), *outs]
         return Chain(f"quantise, {' x '.join(dict.fromkeys(forms))}", text(shape), [first, second], written)
 
     def quantize_gemm(self, shape: Shape) -> Chain:
         m, n, k = shape
         xs = self.inputs(m, k)
         count = min(self.sets(n * k), len(xs))
-        first, made = self.quantizing("fp8", xs, count)
-        second, outs = self.gemm([data for data, _ in made], shape, "e4m3")
-        written = [*itertools.chain.from_iterable(made), *outs]
+        first, operands = self.quantizing("fp8", xs, count)
+        second, outs = self.gemm([data for data, _ in operands], shape, "e4m3")
+        written = [*itertools.chain.from_iterable(operands), *outs]
         return Chain("quantise, fp8", text(shape), [first, second], written)
 
     def gemm_gemm(self, shape: Shape) -> Chain:
@@ -188,11 +188,11 @@ class Maker:
         wide, half, width = MLP
         xs = self.inputs(m, width)
         count = min(self.sets((wide + half) * width // (1 if form == "mxfp8" else 2)), len(xs))
-        first, made = self.quantizing(form, xs, count)
-        second, gates = self.product((form, form), made, (m, wide, width))
+        first, operands = self.quantizing(form, xs, count)
+        second, gates = self.product((form, form), operands, (m, wide, width))
         third, halves = self.quantizing(form, gates, count, "silu_mul")
         fourth, outs = self.product((form, form), halves, (m, width, half))
-        written = [*itertools.chain.from_iterable([*made, *halves]), *gates, *outs]
+        written = [*itertools.chain.from_iterable([*operands, *halves]), *gates, *outs]
         return Chain(f"mlp, {form}", f"{m}x{width}", [first, second, third, fourth], written)
 
 

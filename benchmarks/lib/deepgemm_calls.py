@@ -24,9 +24,9 @@ def call_deep_gemm(module: Any, x: Operands, sizes: list[int]) -> None:
     b: Any = (x.b.mT, x.scale_b.mT if scaled else None)
     sides = (a, b) if scaled else (a[0], b[0])
     if problem.grouping == "none":
-        one = [tuple(part[0] for part in side) for side in (a, b)]
+        operands = [tuple(part[0] for part in side) for side in (a, b)]
         more = {} if x.c is None else {"c": x.out[0], "recipe": (1, 1, 128)}
-        module.fp8_gemm_nt(*one, x.out[0], **more)
+        module.fp8_gemm_nt(*operands, x.out[0], **more)
     elif problem.grouping == "row_index":
         call = module.m_grouped_fp8_gemm_nt_contiguous if scaled else module.m_grouped_bf16_gemm_nt_contiguous
         call(*sides, x.out, x.group_of_row, ensure_zero_padding=False)

@@ -48,10 +48,10 @@ def _cloned(value: Any) -> Any:
         return tuple(map(_cloned, value))
     if not isinstance(value, torch.Tensor):
         return value
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
     whole = value.dtype.itemsize == 1
-    (made.view(torch.uint8) if whole else made).copy_(value.view(torch.uint8) if whole else value)
-    return made
+    (copy.view(torch.uint8) if whole else copy).copy_(value.view(torch.uint8) if whole else value)
+    return copy
 
 
 def random_matrix(*shape: int) -> torch.Tensor:
@@ -69,7 +69,7 @@ def by_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """FP8 with scales of blocks of 128x128."""
     if x.dim() == 2:
         return ours.per_block_cast_to_fp8(x, use_ue8m0=False)
-    pairs = [ours.per_block_cast_to_fp8(one, use_ue8m0=False) for one in x]
+    pairs = [ours.per_block_cast_to_fp8(matrix, use_ue8m0=False) for matrix in x]
     return torch.stack([data.view(torch.uint8) for data, _ in pairs]).view(torch.float8_e4m3fn), torch.stack(
         [scales for _, scales in pairs]
     )

@@ -71,11 +71,11 @@ def reduced() -> Iterator[Problem]:
     def make(s: int, m: int, n: int, k: int) -> Operands:
         a, b = random_matrix(s, m, k), random_matrix(s, n, k)
         # Sums of random products differ by what is lost beside sums that cancel: F32 throughout.
-        wanted = sum(
+        expected = sum(
             torch.einsum("bmk,bnk->mn", x.float(), y.float())
             for x, y in zip(a.split(256), b.split(256), strict=True)
         )
-        return Operands((a, b), torch.zeros(m, n, device="cuda"), wanted)
+        return Operands((a, b), torch.zeros(m, n, device="cuda"), expected)
 
     for s in (129, 4096, 8192):
         for m, n, k in ((128, 384, 128), (256, 256, 256), (384, 128, 384)):

@@ -19,13 +19,13 @@ LONG_SECONDS, LONG_WARM_SECONDS = 1e-4, 0.1
 
 
 def microseconds(problem: Problem, operands: list[measuring.Operands], tactics: list[Tactic]) -> list[float]:
-    """Of a call of cuBLAS, and of each tactic: medians of replays that take turns."""
+    """Microseconds of cuBLAS's call, and of each tactic's: medians of replays that take turns."""
     peer = measuring.peer(problem)
     assert peer is not None
     _, call_peer = peer
-    graphs = [Replays([lambda x=one: call_peer(x) for one in operands])]  # type: ignore[misc]
+    graphs = [Replays([lambda x=operand: call_peer(x) for operand in operands])]  # type: ignore[misc]
     for tactic in tactics:
-        graphs.append(Replays([lambda x=one, t=tactic: x.call(t) for one in operands]))  # type: ignore[misc]
+        graphs.append(Replays([lambda x=operand, t=tactic: x.call(t) for operand in operands]))  # type: ignore[misc]
     return by_turns(graphs)
 
 

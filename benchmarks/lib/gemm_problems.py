@@ -75,7 +75,9 @@ def drawn(
     """Problems of these shapes, as `described`, each of one of the layouts and batches. Where m is contiguous
     in A it is a multiple of what TMA loads: the next beyond what was drawn."""
     size, choose = bytes_of(OPERANDS[dtype]), random.Random(f"{seed}, layouts and batches")
-    of_batch = {one: shapes(seed, size) if one == 1 else batched_shapes(seed, size, one) for one in batches}
+    of_batch = {
+        batch: shapes(seed, size) if batch == 1 else batched_shapes(seed, size, batch) for batch in batches
+    }
     while True:
         layout, batch = choose.choice(layouts), choose.choice(batches)
         m, n, k = next(of_batch[batch])

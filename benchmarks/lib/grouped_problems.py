@@ -92,8 +92,8 @@ def dense_bf16() -> Iterator[Problem]:
 
 
 def shapes(grouping: str) -> list[dict[str, int]]:
-    found: list[dict[str, int]] = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))[grouping]
-    return found
+    listed: list[dict[str, int]] = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))[grouping]
+    return listed
 
 
 def group_rows(shape: dict[str, int]) -> list[int]:
@@ -106,14 +106,14 @@ def contiguous(fp8: bool) -> Iterator[Problem]:
         aligned = [-(-each // ALIGNMENT) * ALIGNMENT for each in rows]
         a, b = random_matrix(sum(aligned), k), random_matrix(len(rows), n, k)
         groups = torch.full((sum(aligned),), -1, device="cuda", dtype=torch.int32)
-        wanted, start = torch.zeros(sum(aligned), n, device="cuda", dtype=torch.bfloat16), 0
+        expected, start = torch.zeros(sum(aligned), n, device="cuda", dtype=torch.bfloat16), 0
         for group, (count, taken) in enumerate(zip(rows, aligned, strict=True)):
             groups[start : start + count] = group
             a[start + count : start + taken] = 0
-            wanted[start : start + count] = a[start : start + count] @ b[group].mT
+            expected[start : start + count] = a[start : start + count] @ b[group].mT
             start += taken
         operands = (by_rows(a), by_blocks(b)) if fp8 else (a, b)
-        return Operands((*operands, groups), empty(*wanted.shape), wanted, groups >= 0)
+        return Operands((*operands, groups), empty(*expected.shape), expected, groups >= 0)
 
     def call(module: Any, x: Operands) -> None:
         a, b, groups = x.tensors
@@ -154,10 +154,10 @@ def masked(fp8: bool) -> Iterator[Problem]:
         counts = torch.tensor(rows, device="cuda", dtype=torch.int32)
         valid = torch.arange(ALLOTTED, device="cuda") < counts[:, None]
         most = max(rows)
-        wanted = empty(len(rows), ALLOTTED, n)
-        wanted[:, :most] = a[:, :most] @ b.mT
+        expected = empty(len(rows), ALLOTTED, n)
+        expected[:, :most] = a[:, :most] @ b.mT
         operands = (by_rows(a), by_blocks(b)) if fp8 else (a, b)
-        return Operands((*operands, counts), empty(len(rows), ALLOTTED, n), wanted, valid)
+        return Operands((*operands, counts), empty(len(rows), ALLOTTED, n), expected, valid)
 
     def call(expected: int, module: Any, x: Operands) -> None:
         a, b, counts = x.tensors
@@ -181,12 +181,12 @@ def k_grouped(fp8: bool) -> Iterator[Problem]:
 
     def make(sizes: list[int], m: int, n: int) -> Operands:
         a, b = random_matrix(sum(sizes), m), random_matrix(sum(sizes), n)
-        wanted = torch.stack(
+        expected = torch.stack(
             [x.float().mT @ y.float() for x, y in zip(a.split(sizes), b.split(sizes), strict=True)]
         )
         ks = torch.tensor(sizes, device="cuda", dtype=torch.int32)
         operands = (of_groups(a, sizes), of_groups(b, sizes)) if fp8 else (a, b)
-        return Operands((*operands, ks), torch.zeros(len(sizes), m, n, device="cuda"), wanted)
+        return Operands((*operands, ks), torch.zeros(len(sizes), m, n, device="cuda"), expected)
 
     def call(sizes: list[int], module: Any, x: Operands) -> None:
         a, b, ks = x.tensors
@@ -198,8 +198,8 @@ def k_grouped(fp8: bool) -> Iterator[Problem]:
         if not fp8:
             return functools.partial(torch._grouped_mm, x.tensors[0].mT, x.tensors[1], offs=ends)
         # Its groups lie side by side, and each has a scale for a row: the same bytes, other numbers.
-        left, right = (one[0].view(-1, sum(sizes)) for one in x.tensors[:2])
-        scales = (torch.ones(len(sizes) * len(one), device="cuda") for one in (left, right))
+        left, right = (tensor[0].view(-1, sum(sizes)) for tensor in x.tensors[:2])
+        scales = (torch.ones(len(sizes) * len(matrix), device="cuda") for matrix in (left, right))
         return functools.partial(
             torch._scaled_grouped_mm, left, right.mT, *scales, offs=ends, out_dtype=torch.bfloat16
         )

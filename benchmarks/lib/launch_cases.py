@@ -87,8 +87,8 @@ def relative_difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
 def _result(operands: Any, call: Call) -> torch.Tensor:
     """What a call computes with a zero D, in the rows that count."""
     operands.out.zero_()
-    made = call(operands)
-    result = made if isinstance(made, torch.Tensor) else operands.out
+    returned = call(operands)
+    result = returned if isinstance(returned, torch.Tensor) else operands.out
     problem = getattr(operands, "problem", None)
     if isinstance(problem, GroupedProblem) and problem.grouping in ("row_index", "rows_valid"):
         return result.reshape(-1, problem.n)[operands.groups() >= 0]
@@ -131,11 +131,11 @@ def case_of(problem: Drawn, deep_gemm: Any, sets: int | None = None) -> Case:
 def _of_family(family: Any, problem: Any, first: Any, peers: dict[str, Call], sets: int | None) -> Case:
     of_a, of_d = bits(problem.a), bits(problem.d)
     allocated = ((first.a.numel() + first.b.numel()) * of_a + first.out.numel() * of_d) // 8
-    made = copies(first, sets or number_of_sets(problem.bytes, allocated, _l2_bytes()))
-    for operands in made:
+    operand_sets = copies(first, sets or number_of_sets(problem.bytes, allocated, _l2_bytes()))
+    for operands in operand_sets:
         if problem.c:
             operands.c = operands.out  # added to where it lies, as DeepGEMM requires
-    return Case(made, lambda x: x.call(), peers, family, problem)
+    return Case(operand_sets, lambda x: x.call(), peers, family, problem)
 
 
 def _einsum(problem: Einsum, deep_gemm: Any, generator: torch.Generator, sets: int | None) -> Case:
@@ -144,15 +144,15 @@ def _einsum(problem: Einsum, deep_gemm: Any, generator: torch.Generator, sets: i
     def random(term: str) -> torch.Tensor:
         return torch.randn(problem.shape(term), generator=generator, device="cuda", dtype=torch.bfloat16)
 
-    made: list[Any] = []
+    operand_sets: list[Any] = []
     for _ in range(sets or number_of_sets(problem.bytes, problem.bytes, _l2_bytes())):
         out = torch.empty(problem.shape(result), device="cuda", dtype=torch.bfloat16)
-        made.append(SimpleNamespace(a=random(left), b=random(right), out=out))
+        operand_sets.append(SimpleNamespace(a=random(left), b=random(right), out=out))
     peers = {
         "deep_gemm": lambda x: deep_gemm.einsum(problem.equation, x.a, x.b, x.out),
         "torch": lambda x: torch.einsum(problem.equation, x.a, x.b),
     }
-    return Case(made, lambda x: tilewright.einsum(problem.equation, x.a, x.b, out=x.out), peers)
+    return Case(operand_sets, lambda x: tilewright.einsum(problem.equation, x.a, x.b, out=x.out), peers)
 
 
 def _l2_bytes() -> int:

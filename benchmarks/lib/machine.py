@@ -56,7 +56,7 @@ def _bytes(usage: resource.struct_rusage) -> int:
 
 def describe(*distributions: str) -> dict[str, str | int]:
     """Date, cores, Python, and the versions of the distributions that are installed."""
-    found: dict[str, str | int] = {
+    description: dict[str, str | int] = {
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "cores": len(os.sched_getaffinity(0)),
         "processor": _processor(),
@@ -64,10 +64,10 @@ def describe(*distributions: str) -> dict[str, str | int]:
     }
     for name in distributions:
         try:
-            found[name] = version(name)
+            description[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            description[name] = "not installed"
+    return description
 
 
 def _processor() -> str:
@@ -94,7 +94,7 @@ def gpu_run(module: str) -> dict[str, str]:
 
 
 def clocks() -> str:
-    """Of the SMs and the memory, the power that is drawn, and the temperature, now."""
+    """The clocks of SMs and memory, the power and the temperature of the GPU at this moment."""
     query = "--query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu"
     index = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
     command = ["nvidia-smi", query, "--format=csv,noheader", f"--id={index}"]

@@ -102,14 +102,16 @@ class Ragged:
         )
 
     def call(self, module: Any) -> torch.Tensor:
-        given = (self.q, self.q_scale), (self.kv, self.scale), self.weights, self.starts, self.ends
-        return module.fp8_fp4_mqa_logits(*given, clean_logits=self.case.clean, logits_dtype=self.case.dtype)
+        operands = (self.q, self.q_scale), (self.kv, self.scale), self.weights, self.starts, self.ends
+        return module.fp8_fp4_mqa_logits(
+            *operands, clean_logits=self.case.clean, logits_dtype=self.case.dtype
+        )
 
     def row(self, query: int) -> tuple[torch.Tensor, int]:
         """The logits of a query, of float64, and how many there are."""
-        one = slice(query, query + 1)
-        q_scale = None if self.q_scale is None else self.q_scale[one]
-        logits = reference(self.q[one], self.kv, self.scale, self.weights[one], q_scale)
+        rows = slice(query, query + 1)
+        q_scale = None if self.q_scale is None else self.q_scale[rows]
+        logits = reference(self.q[rows], self.kv, self.scale, self.weights[rows], q_scale)
         return logits[0], int(self.ends[query])
 
 
@@ -125,9 +127,9 @@ class Paged:
         self.width = -(-int(self.lengths.max()) // 64) * 64
         self.q, self.q_scale = case.operand(random(case.sequences, case.queries, case.heads, case.head_dim))
         keys = case.sequences * self.width
-        made = [case.operand(random(rows, case.head_dim)) for rows in _parts(keys)]
-        self.kv = torch.cat([data.view(torch.uint8) for data, _ in made]).view(made[0][0].dtype)
-        words = [scale for _, scale in made if scale is not None]
+        blocks = [case.operand(random(rows, case.head_dim)) for rows in _parts(keys)]
+        self.kv = torch.cat([data.view(torch.uint8) for data, _ in blocks]).view(blocks[0][0].dtype)
+        words = [scale for _, scale in blocks if scale is not None]
         self.scale = torch.cat(words) if words else random(keys).abs() + 0.1
         self.weights = random(case.sequences * case.queries, case.heads)
         cache, self.table = pages_of(self.kv, self.scale, case.sequences, 64, generator)
@@ -158,8 +160,8 @@ class Paged:
     def row(self, query: int) -> tuple[torch.Tensor, int]:
         sequence = query // self.case.queries
         keys = slice(sequence * self.width, (sequence + 1) * self.width)
-        one = slice(query, query + 1)
-        q_scale = None if self.q_scale is None else self.q_scale.flatten(0, 1)[one]
-        q = self.q.flatten(0, 1)[one]
-        logits = reference(q, self.kv[keys], self.scale[keys], self.weights[one], q_scale)
+        rows = slice(query, query + 1)
+        q_scale = None if self.q_scale is None else self.q_scale.flatten(0, 1)[rows]
+        q = self.q.flatten(0, 1)[rows]
+        logits = reference(q, self.kv[keys], self.scale[keys], self.weights[rows], q_scale)
         return logits[0], int(self.lengths[sequence])

@@ -102,5 +102,5 @@ class Compiled:
 
     def _run(self, x: torch.Tensor, scale: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         torch._dynamo.mark_dynamic(x, 0)
-        found: tuple[torch.Tensor, torch.Tensor] = self._function(x, scale)
-        return found
+        results: tuple[torch.Tensor, torch.Tensor] = self._function(x, scale)
+        return results

@@ -50,17 +50,17 @@ def rows(record: Mapping[str, Any], project: Project) -> Iterator[tuple[str, int
 
 def page(record: Mapping[str, Any], path: Path, project: Project) -> str:
     """The text of hammer.md."""
-    found = list(rows(record, project))
+    table = list(rows(record, project))
     place = path.resolve().relative_to(PAGE.parent.resolve()).as_posix()
     lines = [_HEAD.format(name=path.name, place=place)]
-    if not found:
+    if not table:
         return "\n".join([*lines, "No kernel has been hammered yet.", ""])
     lines += ["| family | kernels hammered | as they are now | stale | runs | runs with wrong bits |"]
     lines += ["|---|---|---|---|---|---|"]
-    total = ("**all**", *map(sum, list(zip(*found, strict=True))[1:]))
+    total = ("**all**", *map(sum, list(zip(*table, strict=True))[1:]))
     lines += [
         "| " + " | ".join(f"{x:,}" if isinstance(x, int) else x for x in row) + " |"
-        for row in (*found, total)
+        for row in (*table, total)
     ]
     dates = sorted({row["hammered"]["date"] for row in record["kernels"] if "hammered" in row})
     days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"

@@ -42,12 +42,12 @@ def entries(file: Path) -> dict[str, dict[str, Any]]:
         sections = tuned_files.read(file).sections
     except FileNotFoundError:
         return {}
-    found = {}
+    tactics = {}
     for section in sections:
         for row in section.rows:
             extents = {key: value for key, value in row.items() if key not in ("tactic", "seconds")}
-            found[json.dumps([section.kind, extents])] = row
-    return found
+            tactics[json.dumps([section.kind, extents])] = row
+    return tactics
 
 
 def kill_once(command: Sequence[str], file: Path, moment: float) -> dict[str, Any]:
@@ -67,9 +67,9 @@ def kill_once(command: Sequence[str], file: Path, moment: float) -> dict[str, An
         ended = process.poll()
         with contextlib.suppress(ProcessLookupError):  # it had ended
             os.killpg(process.pid, signal.SIGKILL)
-        said = process.communicate()[1].decode(errors="replace")
+        output = process.communicate()[1].decode(errors="replace")
     after = entries(file)
-    reported = len(_REPORTED.findall(said))
+    reported = len(_REPORTED.findall(output))
     return {
         "before": len(before),
         "reported": reported,
@@ -79,7 +79,7 @@ def kill_once(command: Sequence[str], file: Path, moment: float) -> dict[str, An
         "lost": [key for key in {**before, **seen} if key not in after],
         "changed": [key for key, row in before.items() if after.get(key, row) != row],
         "ended_before": ended,
-        "said": said.splitlines()[-1:] if ended else [],
+        "said": output.splitlines()[-1:] if ended else [],
     }
 
 
@@ -119,18 +119,18 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=0.8, help="Seconds after a result, at most.")
     parser.add_argument("--write", action="store_true", help="Write benchmarks/results/kill_tune.json.")
     parser.add_argument("arguments", nargs="*", help="Of `tilewright tune`; after --.")
-    given = parser.parse_args()
-    arguments = given.arguments or DEFAULT
+    options = parser.parse_args()
+    arguments = options.arguments or DEFAULT
     with tempfile.TemporaryDirectory() as folder:
         script = "from tilewright_generator.cli import main; main()"
         command = [sys.executable, "-c", script, "tune", *arguments, "--out", folder]
         family = arguments[arguments.index("--family") + 1] if "--family" in arguments else "gemm"
-        result = hammer(command, _file(folder, family), given.kills, given.seed, given.longest)
+        result = hammer(command, _file(folder, family), options.kills, options.seed, options.longest)
     text = json.dumps({**result, "arguments": arguments, "machine": describe()}, indent=1) + "\n"
     print(json.dumps({name: value for name, value in result.items() if name != "rows"}, indent=1))
-    if given.write:
+    if options.write:
         record("kill_tune.json", text)
-    return 0 if result["ok"] and result["kills"] == given.kills else 1
+    return 0 if result["ok"] and result["kills"] == options.kills else 1
 
 
 def _file(folder: str, family: str) -> Path:

@@ -105,7 +105,7 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """Of what decides the compiler's answer, beside the headers."""
+        """A hash of all that decides the compiler's answer but the headers."""
         build = json.dumps(self.family.build(self.config))
         return hashlib.sha256((self.text + build).encode()).hexdigest()[:16]
 
@@ -123,9 +123,9 @@ def sample(name: str, seed: int) -> list[Candidate]:
     """The candidates of a family, in the order in which they are compiled: at random, so that a first half
     is a sample too."""
     of = families.get(name)
-    found = list(gemm(of)) if name == "gemm" else blockscaled(of, seed)
-    random.Random(seed).shuffle(found)
-    return found
+    candidates = list(gemm(of)) if name == "gemm" else blockscaled(of, seed)
+    random.Random(seed).shuffle(candidates)
+    return candidates
 
 
 BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", Tile(128, 128, 64))
@@ -202,15 +202,17 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
 
 def gemm(of: Family) -> Iterator[Candidate]:
     """Every N of an instruction, some of them with the other schedule and operands; two of each rule."""
-    wanted = [replace(FEW_ROWS, tile=Tile(64, n, 64)) for n in range(8, 257, 8)]
-    wanted += [replace(BF16, tile=Tile(128, n, 64)) for n in (8, 16, 24, 72, 104, 152, 160, 176, 240, 248)]
-    wanted += [replace(base, tile=Tile(128, n, k)) for base, k in OTHERS for n in (8, 24)]
-    for config in dict.fromkeys((*wanted, *GEMM_REJECTED)):
-        if (found := candidate(of, config)) is not None:
-            yield found
+    configs = [replace(FEW_ROWS, tile=Tile(64, n, 64)) for n in range(8, 257, 8)]
+    configs += [replace(BF16, tile=Tile(128, n, 64)) for n in (8, 16, 24, 72, 104, 152, 160, 176, 240, 248)]
+    configs += [replace(base, tile=Tile(128, n, k)) for base, k in OTHERS for n in (8, 24)]
+    for config in dict.fromkeys((*configs, *GEMM_REJECTED)):
+        if (drawn := candidate(of, config)) is not None:
+            yield drawn
         elif config in GEMM_REJECTED:
             raise SystemExit(f"{of.kernel_name(config)} is rejected by more than one rule")
-    rejected = {one.rule for one in (candidate(of, config) for config in GEMM_REJECTED) if one}
+    rejected = {
+        rejection.rule for rejection in (candidate(of, config) for config in GEMM_REJECTED) if rejection
+    }
     if missing := {rule.name for rule in of.rules} - rejected:
         raise SystemExit(f"no candidate for the rules {missing}")
 
@@ -233,22 +235,22 @@ def blockscaled(of: Family, seed: int) -> list[Candidate]:
     rejected: dict[str, list[Candidate]] = defaultdict(list)
     seen: set[BlockscaledGemmConfig] = set()
     for _ in range(400_000):
-        one = random_config(rng.choice(ARCHES), rng)
-        if one in seen:
+        config = random_config(rng.choice(ARCHES), rng)
+        if config in seen:
             continue
-        seen.add(one)
-        against = verdicts(of, one)
-        if not against and len(accepted[kind(one)]) < ACCEPTED.get(kind(one), 0):
-            accepted[kind(one)].append(Candidate(of, one, "", "", render(of, one, "")))
+        seen.add(config)
+        against = verdicts(of, config)
+        if not against and len(accepted[kind(config)]) < ACCEPTED.get(kind(config), 0):
+            accepted[kind(config)].append(Candidate(of, config, "", "", render(of, config, "")))
         elif len(against) == 1 and len(rejected[against[0].rule]) < REJECTED_OF_A_RULE:
             rule, reason, _ = against[0]
-            if one.architecture is not HOPPER or rule in HOPPER_RULES:
-                rejected[rule].append(Candidate(of, one, rule, reason, render(of, one, rule)))
-    wanted = ACCEPTED | dict.fromkeys((rule.name for rule in of.rules), REJECTED_OF_A_RULE)
-    drawn = [one for group in (*accepted.values(), *rejected.values()) for one in group]
-    if len(drawn) != sum(wanted.values()):
-        found = {name: len(group) for name, group in (accepted | rejected).items()}
-        raise SystemExit(f"too few drawn: {[name for name in wanted if found.get(name) != wanted[name]]}")
+            if config.architecture is not HOPPER or rule in HOPPER_RULES:
+                rejected[rule].append(Candidate(of, config, rule, reason, render(of, config, rule)))
+    counts = ACCEPTED | dict.fromkeys((rule.name for rule in of.rules), REJECTED_OF_A_RULE)
+    drawn = [candidate for group in (*accepted.values(), *rejected.values()) for candidate in group]
+    if len(drawn) != sum(counts.values()):
+        sizes = {name: len(group) for name, group in (accepted | rejected).items()}
+        raise SystemExit(f"too few drawn: {[name for name in counts if sizes.get(name) != counts[name]]}")
     return drawn
 
 

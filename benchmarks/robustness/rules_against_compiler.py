@@ -45,11 +45,11 @@ def units(todo: list[Candidate], front_end: bool) -> Iterator[list[Candidate]]:
     """What is compiled together: the headers cost more than a kernel does, and a unit of several passes the
     front end only if each of them does. What may fail stands alone, so that it fails for itself."""
     together: dict[tuple[str, ...], list[Candidate]] = defaultdict(list)
-    for one in todo:
-        if one.rule or not front_end:
-            yield [one]
+    for candidate in todo:
+        if candidate.rule or not front_end:
+            yield [candidate]
         else:
-            together[flags_of(one)].append(one)
+            together[flags_of(candidate)].append(candidate)
     for some in together.values():
         yield from (some[start : start + TOGETHER] for start in range(0, len(some), TOGETHER))
 
@@ -59,20 +59,22 @@ def compile_unit(unit: list[Candidate], toolchain: NvccToolchain, front_end: boo
     start = time.monotonic()
     error = nvcc(unit, toolchain, front_end) if unit[0].text else "no source: the template has nothing for it"
     if error and unit[1:]:
-        return [row for one in unit for row in compile_unit([one], toolchain, front_end)]
+        return [row for candidate in unit for row in compile_unit([candidate], toolchain, front_end)]
     seconds = round((time.monotonic() - start) / len(unit), 1)
     return [
         {
-            "name": one.name,
-            "config": {key: list(x) if isinstance(x, tuple) else x for key, x in asdict(one.config).items()},
-            "rule": one.rule,
-            "reason": one.reason,
+            "name": candidate.name,
+            "config": {
+                key: list(x) if isinstance(x, tuple) else x for key, x in asdict(candidate.config).items()
+            },
+            "rule": candidate.rule,
+            "reason": candidate.reason,
             "compiles": not error,
             "error": error,
             "seconds": seconds,
-            "source": one.digest,
+            "source": candidate.digest,
         }
-        for one in unit
+        for candidate in unit
     ]
 
 
@@ -92,7 +94,7 @@ def nvcc(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> st
     """The first error of its compilation; "" where there is none."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{unit[0].name}.cu"
-        source.write_text("\n".join(one.text for one in unit), encoding="utf-8")
+        source.write_text("\n".join(candidate.text for candidate in unit), encoding="utf-8")
         flags = flags_of(unit[0])
         command = Nvcc().command(toolchain, paths.include_dir(), source, flags, ())
         if front_end:  # code for the linker's optimiser is what the front end makes
@@ -111,20 +113,20 @@ def nvcc(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> st
             start_new_session=True,
         ) as process:
             try:
-                said, _ = process.communicate(timeout=TIMEOUT_SECONDS * len(unit))
+                output, _ = process.communicate(timeout=TIMEOUT_SECONDS * len(unit))
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)  # nvcc's children too
                 return f"nvcc took more than {TIMEOUT_SECONDS * len(unit)} s"
         if process.returncode == 0:
             return ""
-    if said.startswith("nvcc fatal"):  # it has not compiled anything
-        raise SystemExit(said)
-    found = re.search(
-        r"^(?:.*/)?([^/\n]*?)(?:\((\d+)\))?: *(?:fatal )?(?:static )?error[^:\n]*: *(.*)", said, re.M
+    if output.startswith("nvcc fatal"):  # it has not compiled anything
+        raise SystemExit(output)
+    error = re.search(
+        r"^(?:.*/)?([^/\n]*?)(?:\((\d+)\))?: *(?:fatal )?(?:static )?error[^:\n]*: *(.*)", output, re.M
     )
-    if found is None:
-        return said.strip()[-200:] or f"nvcc exits {process.returncode}"
-    return f"{found[1]}: {found[3]}"[:200]
+    if error is None:
+        return output.strip()[-200:] or f"nvcc exits {process.returncode}"
+    return f"{error[1]}: {error[3]}"[:200]
 
 
 def judge(row: dict[str, Any], stricter: dict[str, str]) -> str:
@@ -162,11 +164,11 @@ def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         "|---|---|---|---|",
     ]
     for row in rows:
-        said = f"{row['rule']}: {row['reason']}" if row["rule"] else "accepted"
+        ruling = f"{row['rule']}: {row['reason']}" if row["rule"] else "accepted"
         answer = row["error"].replace("|", "\\|") or f"compiles ({row['seconds']} s)"
         verdict = judge(row, stricter)
         why = f"stricter: {stricter[row['rule']]}" if verdict == "stricter" else verdict
-        lines.append(f"| {row['name'].removeprefix(head['family'] + '_')} | {said} | {answer} | {why} |")
+        lines.append(f"| {row['name'].removeprefix(head['family'] + '_')} | {ruling} | {answer} | {why} |")
     return "\n".join(lines) + "\n"
 
 
@@ -208,40 +210,40 @@ def record(family: str) -> Path:
 
 
 def main() -> int:
-    given = arguments()
+    options = arguments()
     toolchain = find_toolchain()
     head: dict[str, Any] = {
-        "family": given.family,
-        "front_end": given.front_end,
-        "seed": given.seed,
+        "family": options.family,
+        "front_end": options.front_end,
+        "seed": options.seed,
         "date": describe()["date"],
         **toolchain.describe(),
     }
-    output = given.output or record(given.family)
-    known, stricter = known_rows(output, head), why_stricter(given.family)
-    drawn = sample(given.family, given.seed)
+    output = options.output or record(options.family)
+    earlier, stricter = known_rows(output, head), why_stricter(options.family)
+    drawn = sample(options.family, options.seed)
     head["drawn"] = len(drawn)
     rows, todo = [], []
-    for one in drawn:
-        if row := known.get((one.name, one.digest)):
-            rows.append(row | {"rule": one.rule, "reason": one.reason})
+    for candidate in drawn:
+        if row := earlier.get((candidate.name, candidate.digest)):
+            rows.append(row | {"rule": candidate.rule, "reason": candidate.reason})
         else:
-            todo.append(one)
+            todo.append(candidate)
     print(f"{len(drawn)} drawn, {len(rows)} known, {len(todo)} to compile", flush=True)
     start = time.monotonic()
 
     def work(unit: list[Candidate]) -> list[dict[str, Any]]:
-        late = time.monotonic() - start > given.time_limit
-        return [] if late else compile_unit(unit, toolchain, given.front_end)
+        late = time.monotonic() - start > options.time_limit
+        return [] if late else compile_unit(unit, toolchain, options.front_end)
 
-    with ThreadPoolExecutor(given.jobs) as pool:
-        work_units = units(todo[: given.limit], given.front_end)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        work_units = units(todo[: options.limit], options.front_end)
         for done in as_completed([pool.submit(work, unit) for unit in work_units]):
             for row in done.result():
                 rows.append(row)
-                said = row["rule"] or "accepted"
+                verdict = row["rule"] or "accepted"
                 print(
-                    f"{len(rows):3} {judge(row, stricter):9} {row['seconds']:6} s {said:20} {row['name']}",
+                    f"{len(rows):3} {judge(row, stricter):9} {row['seconds']:6} s {verdict:20} {row['name']}",
                     flush=True,
                 )
             write(output, head, rows)

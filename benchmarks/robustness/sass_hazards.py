@@ -71,13 +71,13 @@ def described(report: BuildReport) -> list[str]:
     for module in sorted({unit.module for unit in report.units}):
         units = [unit for unit in report.units if unit.module == module]
         compiled = [unit for unit in units if unit.data]
-        found = sum(map(races, compiled), Counter[str]())
+        hazards = sum(map(races, compiled), Counter[str]())
         excepted = sum(bool(unit.exceptions) for unit in compiled)
         counts = (
             len(compiled),
             len(units) - len(compiled),
-            found[EARLY_RELEASE],
-            found[EARLY_ACCESS],
+            hazards[EARLY_RELEASE],
+            hazards[EARLY_ACCESS],
             excepted,
         )
         lines.append(f"| {module} | {' | '.join(map(str, counts))} |")

@@ -73,7 +73,7 @@ def gemm_jobs(dtype: torch.dtype, name: str, shape: tuple[int, int, int]) -> lis
     for tactic in tactics:
         what = f"{name} {m}x{n}x{k} {tactic or 'selected'}"
         try:
-            wanted = tilewright.gemm(a, b, tactic=tactic)
+            expected = tilewright.gemm(a, b, tactic=tactic)
             plan = tilewright.plan(tilewright.gemm, a, b, tactic=tactic)
         except (NotBuiltError, NoKernelError) as error:
             print(f"left out: {what}: {error.message}", file=sys.stderr)
@@ -88,7 +88,7 @@ def gemm_jobs(dtype: torch.dtype, name: str, shape: tuple[int, int, int]) -> lis
         def dispatched(out: torch.Tensor, tactic: str | None = tactic) -> None:
             torch.ops.tilewright.gemm_out(a, b, out, tactic=tactic)
 
-        jobs += [Job(f"{what} {how.__name__}", how, wanted) for how in (call, planned, dispatched)]
+        jobs += [Job(f"{what} {how.__name__}", how, expected) for how in (call, planned, dispatched)]
     return jobs
 
 
@@ -98,12 +98,12 @@ def blockscaled_jobs(shape: tuple[int, int, int]) -> list[Job]:
     b, b_scales = reference.quantize(torch.randn(n, k, device="cuda"), "nvfp4")
     operands = (a, b.mT, a_scales, b_scales)
     try:
-        wanted = tilewright.mm_nvfp4(*operands)
+        expected = tilewright.mm_nvfp4(*operands)
     except (NotBuiltError, NoKernelError) as error:
         print(f"left out: nvfp4: {error.message}", file=sys.stderr)
         return []
     run = lambda out: tilewright.mm_nvfp4(*operands, out=out)  # noqa: E731
-    return [Job(f"nvfp4 {m}x{n}x{k} call", run, wanted)]
+    return [Job(f"nvfp4 {m}x{n}x{k} call", run, expected)]
 
 
 class Worker(threading.Thread):

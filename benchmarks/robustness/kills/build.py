@@ -47,9 +47,9 @@ class Project:
         self._mini = Mini(folder / "generated")
         (folder / "specs").mkdir()
         self._write()
-        code, said = self.build(self.clean)
+        code, output = self.build(self.clean)
         if code != 0:
-            raise RuntimeError(said)
+            raise RuntimeError(output)
         store = Store(self.clean)
         shutil.copytree(self.clean, self.seed)
         for path in Store(self.seed).listed("objects"):
@@ -78,23 +78,23 @@ class Project:
 
 def made(cache: Path) -> dict[str, bytes]:
     """The newest library, and the objects that it was linked of."""
-    found = libraries("mini", store=Store(cache))
-    if not found:
+    linked = libraries("mini", store=Store(cache))
+    if not linked:
         return {}
-    keys = {kernel["object"] for kernel in found[0].kernels.values()}
-    paths = [found[0].path, *(cache / "objects" / key / "kernel.o" for key in keys)]
+    keys = {kernel["object"] for kernel in linked[0].kernels.values()}
+    paths = [linked[0].path, *(cache / "objects" / key / "kernel.o" for key in keys)]
     return {path.relative_to(cache).as_posix(): path.read_bytes() for path in paths}
 
 
 def broken(cache: Path) -> list[str]:
     """The entries that are not what they say."""
-    store, found = Store(cache), []
+    store, faults = Store(cache), []
     for path in store.listed("objects"):
         try:
             store.read_entry(path.name)
         except BuildError as error:
-            found.append(error.message)
-    return found
+            faults.append(error.message)
+    return faults
 
 
 def kill_once(
@@ -115,7 +115,7 @@ def kill_once(
 
 def recover(project: Project, cache: Path) -> dict[str, Any]:
     """What the same command makes of what is left, beside what there is where nothing was killed."""
-    code, said = project.build(cache)
+    code, output = project.build(cache)
     project.build(project.clean)
     equal = bool(made(cache)) and made(cache) == made(project.clean)
     faults = broken(cache)
@@ -124,7 +124,7 @@ def recover(project: Project, cache: Path) -> dict[str, Any]:
         "exit_code": code,
         "equal": equal,
         "broken": faults,
-        "said": [] if well else said.splitlines()[-5:],
+        "said": [] if well else output.splitlines()[-5:],
     }
 
 

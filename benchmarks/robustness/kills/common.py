@@ -72,10 +72,10 @@ def main(help: str | None, hammer: Callable[[Path, int, int], dict[str, Any]], n
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help=f"Write benchmarks/results/kills_{name}.json.")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = hammer(Path(folder), given.kills, given.seed)
+        result = hammer(Path(folder), options.kills, options.seed)
     print(json.dumps({key: value for key, value in result.items() if key != "rows"}, indent=1))
-    if given.write:
+    if options.write:
         record(f"kills_{name}.json", json.dumps({**result, "machine": describe()}, indent=1) + "\n")
     return 0 if result["ok"] else 1

@@ -66,9 +66,9 @@ class Project:
         )
 
     def _take_a_spec_away(self) -> None:
-        there = [module for module in MODULES if self._spec(module).exists()]
-        if len(there) > 1:
-            self._spec(self._chance.choice(there)).unlink()
+        present = [module for module in MODULES if self._spec(module).exists()]
+        if len(present) > 1:
+            self._spec(self._chance.choice(present)).unlink()
 
     def _spec(self, module: str) -> Path:
         return self.folder / "specs" / f"{module}.yaml"
@@ -81,8 +81,8 @@ class Project:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, hidden ones too."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def kill_once(project: Project, moment: float, writing: bool, by: signal.Signals) -> dict[str, Any]:
@@ -106,12 +106,16 @@ def recover(project: Project, scratch: Path) -> dict[str, Any]:
     copy, clean = scratch / "copy", scratch / "clean"
     shutil.copytree(project.out, copy)
     project.change()
-    code, said = project.generate(copy)
+    code, output = project.generate(copy)
     project.generate(clean)
     equal = files(copy) == files(clean)
     shutil.rmtree(copy)
     shutil.rmtree(clean)
-    return {"exit_code": code, "equal": equal, "said": [] if code == 0 and equal else said.splitlines()[-5:]}
+    return {
+        "exit_code": code,
+        "equal": equal,
+        "said": [] if code == 0 and equal else output.splitlines()[-5:],
+    }
 
 
 def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
@@ -119,9 +123,9 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     chance = random.Random(seed)
     project = Project(folder, chance)
     started = time.perf_counter()
-    code, said = project.generate(project.out)
+    code, output = project.generate(project.out)
     if code != 0:
-        raise RuntimeError(said)
+        raise RuntimeError(output)
     run = time.perf_counter() - started
     rows: list[dict[str, Any]] = []
     while (killed := sum(row["ended_before"] is None for row in rows)) < kills:

@@ -68,8 +68,8 @@ class Merge:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, hidden ones too."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def problems(folder: Path) -> set[str]:
@@ -109,12 +109,16 @@ def recover(merge: Merge, before: Path, scratch: Path) -> dict[str, Any]:
     copy, clean = scratch / "copy", scratch / "clean"
     shutil.copytree(merge.out, copy)
     shutil.copytree(before, clean)
-    code, said = merge.run(copy)
+    code, output = merge.run(copy)
     merge.run(clean)
     equal = contents(copy) == contents(clean)
     shutil.rmtree(copy)
     shutil.rmtree(clean)
-    return {"exit_code": code, "equal": equal, "said": [] if code == 0 and equal else said.splitlines()[-5:]}
+    return {
+        "exit_code": code,
+        "equal": equal,
+        "said": [] if code == 0 and equal else output.splitlines()[-5:],
+    }
 
 
 def hammer(folder: Path, kills: int, seed: int, sources: int = SOURCES) -> dict[str, Any]:
@@ -123,9 +127,9 @@ def hammer(folder: Path, kills: int, seed: int, sources: int = SOURCES) -> dict[
     merge = Merge(folder, chance, sources)
     merge.draw()
     started = time.perf_counter()
-    code, said = merge.run(merge.out)
+    code, output = merge.run(merge.out)
     if code != 0:
-        raise RuntimeError(said)
+        raise RuntimeError(output)
     run = time.perf_counter() - started
     rows: list[dict[str, Any]] = []
     while (killed := sum(row["ended_before"] is None for row in rows)) < kills:

@@ -50,8 +50,8 @@ def litter(cache: Path, count: int, chance: random.Random) -> None:
 
 def files(cache: Path) -> dict[str, bytes]:
     """Every file of a cache but the locks that are left in it."""
-    found = (path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
-    return {path.relative_to(cache).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path.relative_to(cache).as_posix(): path.read_bytes() for path in paths}
 
 
 def prune(cache: Path) -> tuple[int, str]:
@@ -88,11 +88,11 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
     litter(full, count, chance)
     shutil.copytree(full, clean)
     started = time.perf_counter()
-    code, said = prune(clean)
+    code, output = prune(clean)
     run = time.perf_counter() - started
     if code != 0:
-        raise RuntimeError(said)
-    wanted, in_force = files(clean), made(project.clean)
+        raise RuntimeError(output)
+    expected, in_force = files(clean), made(project.clean)
     rows: list[dict[str, Any]] = []
     while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
         shutil.rmtree(cache, ignore_errors=True)
@@ -101,10 +101,12 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
         moment = chance.uniform(0, run / 10 if removing else run)
         row = kill_once(cache, moment, removing, chance.choice(SIGNALS))
         row["in_force"] = made(cache) == in_force
-        code, said = prune(cache)
-        equal = files(cache) == wanted
+        code, output = prune(cache)
+        equal = files(cache) == expected
         well = code == 0 and equal
-        rows.append(row | {"exit_code": code, "equal": equal, "said": [] if well else said.splitlines()[-5:]})
+        rows.append(
+            row | {"exit_code": code, "equal": equal, "said": [] if well else output.splitlines()[-5:]}
+        )
         print(json.dumps(rows[-1]), flush=True)
     code, _ = project.build(cache)
     builds = code == 0 and made(cache) == in_force and not broken(cache)
