@@ -241,7 +241,10 @@ def main() -> int:
             torch.cuda.empty_cache()
     print(json.dumps(ratios.summaries(rows, ("kind", "measure")), indent=1))
     if options.output and rows:
-        head = machine.gpu_run("benchmarks.compare.cold_launches")
+        head: dict[str, Any] = machine.gpu_run("benchmarks.compare.cold_launches")
+        machine.write_rows(
+            options.output, head | {"measures": MEASURES, "seed": options.seed, "not_measured": failed}, rows
+        )
         machine.write_page(options.output, page(head, rows, failed))
     return 1 if failed else 0
 

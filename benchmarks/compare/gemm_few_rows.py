@@ -159,7 +159,12 @@ def main() -> int:
         torch.cuda.empty_cache()
     totals = summary(rows, judge(rows))
     header = {
-        **{"dtype": arguments.dtype, "problems": len(rows), "gpu": torch.cuda.get_device_name()},
+        **{
+            "measure": "warm",
+            "dtype": arguments.dtype,
+            "problems": len(rows),
+            "gpu": torch.cuda.get_device_name(),
+        },
         **{"clocks before": before, "clocks after": machine.clocks(), "torch": torch.__version__},
         **{"date": machine.describe()["date"], **totals},
     }

@@ -141,7 +141,7 @@ def main() -> int:
         print(json.dumps(row), flush=True)
         torch.cuda.empty_cache()
     header = {
-        **{"dtype": arguments.dtype, "layouts": ", ".join(arguments.layout)},
+        **{"measure": "warm", "dtype": arguments.dtype, "layouts": ", ".join(arguments.layout)},
         **{"batches": ", ".join(map(str, arguments.batch)), "seed": arguments.seed},
         **{"peer": peer[0] if peer else "nothing"},
         **{"gpu": torch.cuda.get_device_name(), "clocks before": before, "clocks after": after},

@@ -127,7 +127,7 @@ def measured(dtype: str, model: str, until: float) -> tuple[dict[str, Any], list
         torch.cuda.empty_cache()
     assert peer is not None
     return {
-        **{"dtype": dtype, "peer": peer[0], "gpu": torch.cuda.get_device_name()},
+        **{"measure": "warm", "dtype": dtype, "peer": peer[0], "gpu": torch.cuda.get_device_name()},
         **{"clocks before": before, "clocks after": machine.clocks()},
         **{"torch": torch.__version__, "cuda": torch.version.cuda, **machine.describe("tilewright")},
         "method": f"CUDA graphs of both in turn, cold L2, medians of {REPLAYS} replays, random data",

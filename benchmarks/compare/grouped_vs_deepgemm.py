@@ -163,8 +163,9 @@ def text(rows: list[dict[str, Any]], failed: list[str], version: str) -> str:
         "# DeepGEMM's products: its own kernels beside ours",
         "",
         f"`python -m benchmarks.compare.grouped_vs_deepgemm {' '.join(sys.argv[1:])}`; "
-        f"{torch.cuda.get_device_name()}, torch {torch.__version__}, DeepGEMM {version}. A ratio is "
-        "DeepGEMM's time over ours, torch's where it alone has the product; TFLOP/s and the "
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}, DeepGEMM {version}. "
+        "Measure: warm. A ratio is DeepGEMM's time over ours, torch's where it alone has the product; "
+        "TFLOP/s and the "
         "difference (1 - 2xy/(xx+yy), from the product before "
         "quantising) are ours.",
         "",

@@ -140,7 +140,10 @@ def main() -> int:
             torch.cuda.empty_cache()
     print(json.dumps(ratios.summaries(rows, ("dtype", "variant")), indent=1))
     if options.output and rows:
-        head = machine.gpu_run("benchmarks.compare.stacks")
+        head: dict[str, Any] = machine.gpu_run("benchmarks.compare.stacks")
+        machine.write_rows(
+            options.output, head | {"measure": "stack", "layers": LAYERS, "not_measured": failed}, rows
+        )
         machine.write_page(options.output, page(head, rows, failed))
     return 1 if failed else 0
 

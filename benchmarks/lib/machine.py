@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
 import resource
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 # Variables on which the runtime's choice of a tactic depends.
 CHOOSING = ("TILEWRIGHT_TUNED", "TILEWRIGHT_JIT")
@@ -105,6 +107,15 @@ def write_page(output: Path, page: str) -> None:
     """Writes OUTPUT.md."""
     output.parent.mkdir(parents=True, exist_ok=True)
     output.with_suffix(".md").write_text(page, encoding="utf-8", newline="\n")
+
+
+def write_rows(output: Path, head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes OUTPUT.json, for programs: an object with `head` and `rows`, each row in a line."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    fields = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    lines = ",\n".join(map(json.dumps, rows))
+    text = "{" + ",\n".join([*fields, f'"rows": [\n{lines}\n]']) + "}\n"
+    output.with_suffix(".json").write_text(text, encoding="utf-8", newline="\n")
 
 
 def record(name: str, text: str) -> None:
