@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
@@ -146,6 +147,42 @@ def test_einsums_of_bf16(page: str) -> None:
     assert len(ratios) == 29
     numbers = re.findall(r"\b[01]\.\d\d\b", re.sub(r"\]\([^)]*\)", "", told))
     assert numbers == [f"{geomean(ratios):.2f}", f"{min(ratios):.2f}"]
+
+
+def speeds(name: str, row: Row) -> list[float]:
+    """The speeds of a record's rows that a row of the README is about."""
+    if name == "mqa_logits":
+        form = "paged" if "pages" in row["products"] else "ragged"
+        head = "| form | queries | keys | heads | logits | us | TFLOP/s | TB/s | of a copy |"
+        return [float(one["DeepGEMM"]) for one in record(name, head) if one["form"] == form]
+    if name == "grouped_vs_deepgemm":
+        products = row["products"].removesuffix(" groups").replace("groups along", "along")
+        kind = KINDS[f"{products.partition(' ')[0] if 'along' not in products else products} {row['type']}"]
+        rows = record(name, "| kind | shape | us |")
+        return [float(one["ratio"]) for one in rows if one["kind"] == kind]
+    return [float(one["ratio"]) for one in record(name, "| layer |" if "yaml" in name else "| m |")]
+
+
+def readme_rows() -> list[Row]:
+    """The rows of the README's table of speeds, each with its products."""
+    rows = table(ROOT / "README.md", "| products | type | peer |")
+    for above, row in pairwise(rows):
+        row["products"] = row["products"] or above["products"]
+    return rows
+
+
+@pytest.mark.parametrize("row", readme_rows(), ids=lambda row: f"{row['products'][:30]} {row['type']}")
+def test_speeds_of_the_readme(row: Row) -> None:
+    (name,) = re.findall(r"results/(\w+)\.md", row["mean speed"])
+    if "gemm_" in name:
+        assert row["type"].lower() in name
+    values = speeds(name, row)
+    assert len(values) == int(row["problems"])
+    # A record's speeds are rounded themselves.
+    assert number(row["mean speed"]) == pytest.approx(
+        geomean(values), abs=6e-3 if name == "mqa_logits" else 1e-3
+    )
+    assert number(row["worst"]) == pytest.approx(min(values), abs=6e-4)
 
 
 def speed(rows: list[Row], column: str) -> float:

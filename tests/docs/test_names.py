@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/results/README.md"]
 FOLDERS = ("benchmarks", "docs", "generated", "generator", "runtime", "specs", "templates", "tests", "tuned")
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"(?<![\w/.*<>-])[\w./-]+\.(?:py|hpp|h|cc|cu|yaml|json|j2|md|txt|csv\.gz|toml)(?![\w*])")
+_FILE = re.compile(r"(?<![\w/.*<>-])[\w./-]+\.(?:py|hpp|h|cc|cu|yaml|json|j2|md|txt|csv\.bz2|toml)(?![\w*])")
 _FOLDER = re.compile(r"[\w.-]+(?:/[\w.-]+)*/")
 OTHERS = {  # that a reader makes, or another repository has
     "R.json", "A.json", "B.json", ".pre-commit-config.yaml", "test_hyperconnection.py", "quarantine/",

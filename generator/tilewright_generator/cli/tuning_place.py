@@ -76,7 +76,9 @@ def _gpus(named: str | None, current: Context) -> tuple[list[int], DevicePropert
     try:
         chosen = list(range(count)) if named is None else [int(index) for index in named.split(",")]
     except ValueError:
-        raise UsageError(f"--gpus {named}: numbers with commas between them are wanted, as 0,1") from None
+        raise UsageError(
+            f"--gpus: expected numbers with commas between them, such as 0,1, got {named!r}"
+        ) from None
     if not chosen or not set(chosen) <= set(range(count)) or len(set(chosen)) < len(chosen):
         raise UsageError(f"--gpus {named}: there are the GPUs 0 to {count - 1}")
     first = current.device(chosen[0])

@@ -108,7 +108,7 @@ def check_labels(a: str, b: str) -> tuple[str, str]:
     """Labels that a person gave, which go into names of columns. Raises ArgumentError."""
     for label in (a, b):
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", label):
-            raise ArgumentError("--labels", f"{label!r}: letters, digits, '_', '-' and '.' are wanted")
+            raise ArgumentError("--labels", f"expected letters, digits, '_', '-' and '.', got {label!r}")
     if a == b:
         raise ArgumentError("--labels", f"both are {a!r}")
     return a, b
