@@ -23,18 +23,18 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "f03b129"  # before families were described once
 CALLS = 2000  # a round
 
 
-def measured(stack: ExitStack) -> dict[str, Callable[[], float]]:
-    """Functions that return the seconds of a round of calls, by what they call in the tree on sys.path."""
+def host_operands(stack: ExitStack) -> tuple[Any, Any, Any]:
+    """A, B and D of a product, on a context of `stack` with kernels of the host. The tree is on sys.path."""
     import host_modules  # noqa: PLC0415 (each tree has its own)
     import torch  # noqa: PLC0415
 
-    import tilewright  # noqa: PLC0415
     from tilewright import context as contexts  # noqa: PLC0415
     from tilewright.architectures.device import H200  # noqa: PLC0415
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
@@ -47,7 +47,14 @@ def measured(stack: ExitStack) -> dict[str, Callable[[], float]]:
     registry = Registry(folder / "generated", libraries=lambda module: [built])
     stack.enter_context(contexts.use(contexts.Context(registry, described=H200)))
     a, b = torch.randn(1, 8).bfloat16(), torch.randn(8, 8).bfloat16().t()
-    out = torch.empty(1, 8, dtype=torch.bfloat16)
+    return a, b, torch.empty(1, 8, dtype=torch.bfloat16)
+
+
+def measured(stack: ExitStack) -> dict[str, Callable[[], float]]:
+    """Functions that return the seconds of a round of calls, by what they call in the tree on sys.path."""
+    a, b, out = host_operands(stack)
+    import tilewright  # noqa: PLC0415
+
     gemm, plan = tilewright.gemm, tilewright.plan(tilewright.gemm, a, b, out=out)
 
     def writes() -> float:

@@ -1,53 +1,63 @@
-"""The Python of a call, written out for an op's parameters; `calls.protocol` says what it does, and has the
-functions that it calls.
+"""The one emitter of Python for calls: functions written out for an op's parameters.
+
+A call without loops over its arguments takes two to three microseconds. Three functions of an op are written:
+
+- `eager` is the body of the public function. `calls.protocol` says what it does, and holds what it calls.
+- `prepared` is `__call__` of what `tilewright.plan` returns (`calls.prepared`).
+- `kernel` is what an op of torch runs (`calls.registered`).
+
+The folder `tests/runtime/calls/data` holds an example of each, which a test compares.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from tilewright.declarations.declaration import Operand, Packed
+from tilewright.declarations.declaration import Packed
 
 if TYPE_CHECKING:
     from tilewright.calls.op import Op
     from tilewright.calls.signature import Parameter
 
 
-def text(op: Op) -> str:
-    """The Python of a call."""
-    return "\n".join(_lines(op)) + "\n"
+def compiled(op: Op, lines: Iterable[str], scope: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function that is written in `lines`, with the names of `scope` and the op's defaults."""
+    text = "\n".join(lines)
+    name = text.removeprefix("def ").partition("(")[0]
+    names = {**scope, **{f"_default_{parameter.name}": parameter.default for parameter in op.parameters}}
+    exec(compile(text, f"<tilewright.{op.name}: {name}>", "exec"), names)
+    function: Callable[..., Any] = names[name]
+    return function
 
 
-def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one piece)
-    names = [one.name for one in op.parameters]
-    tensors = [one for one in op.parameters if one.is_tensor]
-    first = next(one.name for one in tensors if one.kind == "tensor")
-    optional = [one.name for one in tensors if one.kind != "tensor"]
-    values = f"dict({', '.join(f'{name}={name}' for name in names)})"
-    operands = ", ".join(_launched(op))
-    call = ", ".join(("*_operands" if op.may_fill else operands, *_numbers(op)))
+def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one piece)
+    """The lines of a public function."""
+    names = {name: name for name in op.names}
+    tensors = [parameter for parameter in op.parameters if parameter.is_tensor]
+    values = f"dict({_by_name(names)})"
+    gradients = " or ".join(map(_wants_gradient, tensors))
+    operands = _arguments(op, op.interface.names, names)
+    numbers = _arguments(op, (number.name for number in op.interface.numbers), names)
+    call = ", ".join((*(["*_operands"] if op.may_fill else operands), *numbers))
 
-    yield f"def {op.name}({_parameters(op)}):"
+    yield f"def {op.name}({_signature(op)}):"
     yield "    if _tracing() or _modes():"
     yield f"        return _traced({values})"
     yield "    if _forward_ad._current_level >= 0:"
-    yield f"        _refuse_tangents({', '.join(f'{one.name}={one.name}' for one in tensors)})"
+    yield f"        _refuse_tangents({_by_name(op.tensors)})"
     yield "    _context = _current()"
     for name in op.numbers:
-        other = "if"
+        condition = "if"
         if name in op.addends:
             yield f"    if {name} is None:"
             yield f"        {name} = 0.0 if {op.addends[name]} is None else 1.0"
-            other = "elif"
-        yield f"    {other} type({name}) is not float:"
+            condition = "elif"
+        yield f"    {condition} type({name}) is not float:"
         yield f"        {name} = _factor({name!r}, {name})"
-    wants = " or ".join(
-        f"{one.name}.requires_grad" if one.kind == "tensor" else f"({one.name} is not None and {_grad(one)})"
-        for one in tensors
-    )
-    yield from _fast_path(op, wants)
+    if _caches_launchers(op):
+        yield from _cached_launch(op, operands, numbers, gradients)
     yield "    try:"
     yield f"        _key = ({', '.join(_key(op))},)"
     yield "        _plan = _context.plans.get(_key)"
@@ -59,31 +69,32 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield f"            return _traced({values})"
     yield "    else:"
     yield "        _plan.used = True"
-    yield f"        if ({wants}) and _grad():"
-    yield f"            _refuse({', '.join(f'{one.name}={one.name}' for one in tensors)})"
-    for name, number in _unread(op):
+    yield f"        if ({gradients}) and _grad():"
+    yield f"            _refuse({_by_name(op.tensors)})"
+    for name, number in _unread(op).items():
         yield f"    if not {number}:"
         yield f"        {name} = None"
     if op.numbers:
         yield "    if _plan.recheck is not None:"
         yield f"        _plan.recheck({', '.join(op.numbers)})"
-    yield f"    _given = {', '.join(op.written)}"
-    if "out" in optional:
+    yield f"    _passed = {', '.join(op.written)}"
+    if "out" in op.of(("optional tensor",)):
         yield "    if out is None:"
-        yield f"        out = {_making('_plan')}"
+        yield f"        out = {_new_result('_plan')}"
     if op.may_fill:
-        yield f"    _operands = ({operands})"
+        yield f"    _operands = ({', '.join(operands)})"
         yield "    if _plan.fills:"
-        yield "        _operands = _op.fill(_plan.arguments, _operands)"
+        yield "        _operands = _fill(_plan.arguments, _operands)"
     yield "    try:"
     yield "        if (_launch := _plan.quick) is not None:"
     yield f"            if _status := _launch({call}, None):"
     yield "                _plan.fail(_status)"
     if _caches_launchers(op):
         yield "            if _plan.cached is None and _plan.recheck is None and _key is not None:"
-        yield f"                _cache_launcher(_context, ({', '.join(_launcher_key(op, '_given'))},), _plan)"
-    yield f"        elif _several() and _elsewhere({first}):"
-    yield f"            _there(_plan, ({call}))"
+        key = ", ".join(_launcher_key(op, "_passed"))
+        yield f"                _cache_launcher(_context, ({key},), _plan)"
+    yield f"        elif _several() and _elsewhere({op.required[0]}):"
+    yield f"            _run_on_its_device(_plan, ({call}))"
     yield "        else:"
     yield f"            _plan.run(({call}))"
     yield "    except _Misaligned:"
@@ -91,149 +102,204 @@ def _lines(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one 
     yield "    except _Ours:"
     yield "        raise"
     yield "    except (RuntimeError, TypeError, ValueError):"
-    yield f"        return _recover(_context, {values}, _given)"
-    if len(op.written) == 1:
-        yield "    return out"
-    else:
-        indices = [op.interface.names.index(name) for name in op.written]
-        yield (
-            f"    return {', '.join(f'_operands[{index}]' for index in indices)}"
-            if _always(op)
-            else (
-                f"    return {op.written[0]} if _operands[{indices[1]}] is None else "
-                f"({', '.join(f'_operands[{index}]' for index in indices)})"
-            )
-        )
+    yield f"        return _recover(_context, {values}, _passed)"
+    # An op of torch with one variant always writes all results.
+    yield f"    return {_answer(op, '_operands', all_written=len(op.variants()) == 1)}"
 
 
-def _caches_launchers(op: Op) -> bool:
-    """Whether its launchers are cached (`kernels.launcher_cache`): they look at all that decides."""
-    return op.written == ("out",) and not op.may_fill and not op.of(("scale",))
+def prepared(op: Op) -> Iterator[str]:
+    """The lines of a prepared call. Operands and numbers that it does not pass are attributes of `self`."""
+    passed = {name: name for name in (*op.passed, *op.replaced)}
+    kept = {parameter.name: f"self.kept_{parameter.name}" for parameter in op.parameters}
+    if "c" in kept:
+        kept["c"] = f"(out if self.accumulates else {kept['c']})"
+    places = kept | passed
+    operands = _arguments(op, op.interface.names, places)
+    numbers = _arguments(op, (number.name for number in op.interface.numbers), places)
+    optional = [name for name in op.written if name != "out"]
+    gradients = " or ".join(
+        f"({name} is not None and {name}.requires_grad)" if name in optional else f"{name}.requires_grad"
+        for name in op.passed
+    )
+    parameters = [f"{name}=None" if name in op.written else name for name in op.passed]
+    if op.replaced:
+        parameters += ["*", *(f"{name}=None" for name in op.replaced)]
+
+    yield f"def __call__({', '.join(('self', *parameters, '**changes'))}):"
+    yield "    if out is None:"
+    yield "        self.check_made(changes)"
+    yield f"        out = {_new_result('self')}"
+    for name in op.replaced:
+        yield f"    if {name} is None:"
+        yield f"        {name} = {kept[name]}"
+    yield "    if not changes and _forward_ad._current_level < 0:"
+    yield "        try:"
+    yield f"            if not ({gradients} or self.needs_gradients):"
+    if op.may_fill or optional:
+        yield f"                _operands = ({', '.join(operands)},)"
+        yield "                if self.fills:"
+        yield "                    _operands = _fill(self.arguments, _operands)"
+        operands = ["*_operands"]
+    yield f"                if self.launch({', '.join((*operands, *numbers))}, None) == 0:"
+    yield f"                    return {_answer(op, '_operands')}"
+    yield "        except (AttributeError, RuntimeError, TypeError, ValueError):"
+    yield "            pass  # `carefully` raises what is wrong"
+    yield f"    return self.carefully({{{', '.join(f'{name!r}: {name}' for name in passed)}}}, changes)"
 
 
-def _fast_path(op: Op, wants: str) -> Iterator[str]:
-    """A call first tries the cached launchers. They look at types, extents, strides and devices themselves,
-    those of a result that the call has made included. What they do not launch, the rest of the call does."""
-    if not _caches_launchers(op):
-        return
-    others = [name for name in op.tensors if name not in op.required]
-    plain = [f"type({name}) is _Tensor" for name in op.required]
-    plain += [f"({name} is None or type({name}) is _Tensor)" for name in others]
-    unread = dict(_unread(op))
-    given = [f"({name} if {unread[name]} else None)" if name in unread else name for name in _launched(op)]
-    given[op.interface.names.index("out")] = "_made"
+def kernel(
+    op: Op, first: tuple[str, ...], written: tuple[str, ...], updated: tuple[str, ...], twin: str | None
+) -> Iterator[str]:
+    """The lines of a kernel of an op of torch. It returns new results, or writes to the tensors `written`.
+
+    `first`: the parameters before `written`; `updated`: other tensors that it changes; `twin`: the operand
+    that may be the same tensor as the result."""
+    defaults = op.defaults()
+    given = [name for name in op.names if name in (*first, *written) or name not in op.written]
+    optional = {name: f"{name}=_default_{name}" for name in given if name in defaults}
+    parameters = [name if written else optional.get(name, name) for name in first] + [*written, "*"]
+    parameters += ["accumulate=False"] if twin else []
+    parameters += [optional.get(name, name) for name in given if name not in (*first, *written)]
+
+    yield f"def run({', '.join(parameters).removesuffix(', *')}):"
+    if twin:
+        yield "    if accumulate:"
+        yield f"        {twin} = {written[0]}"
+    for name in given:
+        if name in op.tensors:
+            condition = "" if name in op.required else f"{name} is not None and "
+            yield f"    if {condition}type({name}) is not _Tensor:"
+            yield f"        {name} = _plain({name})"
+        elif defaults.get(name) is not None:  # a schema may have None for a default
+            yield f"    if {name} is None:"
+            yield f"        {name} = _default_{name}"
+    yield f"    _results = _call({_by_name(given)})"
+    for name in updated:
+        yield f"    if {name} is not None:"
+        yield f"        _bump({name})"
+    yield f"    _bump({', '.join(written)})" if written else "    return _results"
+
+
+def _cached_launch(op: Op, operands: list[str], numbers: list[str], gradients: str) -> Iterator[str]:
+    """Tries the cached launchers first. They compare types, extents, strides and devices themselves, also
+    those of a result that the call has made. The rest of the call does what they do not launch."""
+    plain = [
+        f"type({name}) is _Tensor" if name in op.required else f"({name} is None or type({name}) is _Tensor)"
+        for name in (*op.required, *(name for name in op.tensors if name not in op.required))
+    ]
+    unread = _unread(op)
+    operands = [f"({name} if {unread[name]} else None)" if name in unread else name for name in operands]
+    operands[op.interface.names.index("out")] = "_result"
     yield f"    if {' and '.join(plain)}:"
     yield "        try:"
     yield f"            _cached = _context.plans.launchers.get(({', '.join(_launcher_key(op, 'out'))},))"
-    yield f"            if _cached is not None and not (({wants}) and _grad()):"
+    yield f"            if _cached is not None and not (({gradients}) and _grad()):"
     yield "                _cached.used = True"
-    yield f"                _made = out if out is not None else {_making('_cached.plan')}"
-    yield f"                if _cached.launch({', '.join((*given, *_numbers(op)))}, None) == 0:"
-    yield "                    return _made"
+    yield f"                _result = out if out is not None else {_new_result('_cached.plan')}"
+    yield f"                if _cached.launch({', '.join((*operands, *numbers))}, None) == 0:"
+    yield "                    return _result"
     yield "        except (RuntimeError, TypeError, ValueError):"
-    yield "            pass  # said below"
+    yield "            pass  # the rest of the call raises what is wrong"
 
 
-def _making(plan: str) -> str:
+def _caches_launchers(op: Op) -> bool:
+    """Whether launchers of an op are cached (`libraries.launcher_cache`): they compare all that decides."""
+    return op.written == ("out",) and not op.may_fill and not op.of(("scale",))
+
+
+def _by_name(names: Iterable[str]) -> str:
+    return ", ".join(f"{name}={name}" for name in names)
+
+
+def _arguments(op: Op, names: Iterable[str], places: Mapping[str, str]) -> list[str]:
+    """The launcher's operands or numbers: where the call has them, else the op's constants."""
+    return [places[name] if name in places else repr(op.constants.get(name)) for name in names]
+
+
+def _new_result(plan: str) -> str:
     return f"_make({plan}.shape, {plan}.strides, dtype={plan}.dtype, device={plan}.device)"
 
 
-def _launcher_key(op: Op, out: str) -> Iterator[str]:
-    """The short key of cached launchers: what of a plan's key no launcher looks at, and the shape of one
-    operand, so that few launchers share a key; all shapes and a type where they say what is to be made."""
-    first, *others = op.required
-    yield repr(op.name)
-    yield f"{first}.shape"
-    made = (f"{first}.dtype", *(f"{name}.shape" for name in others))
-    yield f"None if {out} is not None else ({', '.join(made)},)"
-    yield from (f"_key_of_integers({name})" for name in op.of(("integers",)))
-    yield from (
-        one.name
-        for one in op.parameters
-        if not one.is_tensor and not one.is_number and one.kind != "integers"
+def _answer(op: Op, operands: str, *, all_written: bool = False) -> str:
+    """What a call returns: D, or all that the op writes. A second result may be absent."""
+    if len(op.written) == 1:
+        return "out"
+    indices = [op.interface.names.index(name) for name in op.written]
+    results = ", ".join(f"{operands}[{index}]" for index in indices)
+    return results if all_written else f"out if {operands}[{indices[1]}] is None else ({results})"
+
+
+def _wants_gradient(parameter: Parameter) -> str:
+    name = parameter.name
+    if parameter.kind == "tensor":
+        return f"{name}.requires_grad"
+    wants = (
+        f"getattr({name}, 'requires_grad', False)" if parameter.kind == "scale" else f"{name}.requires_grad"
     )
-    yield from (f"not {number}" for number in _zeros(op))
+    return f"({name} is not None and {wants})"
 
 
-def _always(op: Op) -> bool:
-    """Whether every call writes all that the op writes."""
-    return len(op.variants()) == 1
-
-
-def _grad(one: Parameter) -> str:
-    return (
-        f"getattr({one.name}, 'requires_grad', False)" if one.kind == "scale" else f"{one.name}.requires_grad"
-    )
-
-
-def _parameters(op: Op) -> str:
-    parts, starred = [], False
-    for one in op.parameters:
-        if one.by_keyword and not starred:
+def _signature(op: Op) -> str:
+    parts: list[str] = []
+    for parameter in op.parameters:
+        if parameter.by_keyword and "*" not in parts:
             parts.append("*")
-            starred = True
-        given = "" if one.default is inspect.Parameter.empty else f"=_default_{one.name}"
-        parts.append(one.name + given)
+        has_default = parameter.default is not inspect.Parameter.empty
+        parts.append(f"{parameter.name}=_default_{parameter.name}" if has_default else parameter.name)
     return ", ".join(parts)
 
 
-def _launched(op: Op) -> list[str]:
-    """The launcher's operands, as names or constants."""
-    own = {one.name for one in op.parameters}
-    return [name if name in own else repr(op.constants.get(name)) for name in op.interface.names]
-
-
-def _numbers(op: Op) -> list[str]:
-    own = {one.name for one in op.parameters}
-    found = [number.name for number in op.interface.numbers]
-    return [name if name in own else repr(op.constants[name]) for name in found]
-
-
-def _unread(op: Op) -> list[tuple[str, str]]:
-    """Operands that are not read where a number is 0, with the number."""
-    own = {one.name for one in op.parameters}
-    return [(one.name, one.unread_if_zero) for one in op.interface.operands if one.unread_if_zero in own]
-
-
-def _key(op: Op) -> Iterator[str]:
-    """What plans are remembered by: of tensors how they lie, of options their values, of numbers whether they
-    are 0, where that decides what is read."""
-    declared = {one.name: one for one in op.interface.operands}
-    yield repr(op.name)
-    several = []
-    placed = False
-    for one in op.parameters:
-        name = one.name
-        if one.kind == "tensor":
-            yield from _layout(name, declared[name])
-            if not placed:
-                yield f"{name}.get_device()"
-                placed = True
-        elif one.kind == "scale":
-            several.append((name, f"_layout_key({name}) if isinstance({name}, _Tensor) else type({name})"))
-        elif one.is_tensor and name == "out":
-            yield "None if out is None else (type(out), out.dtype, out.shape, out.stride())"
-        elif one.is_tensor:
-            several.append((name, f"_layout_key({name})"))
-        elif one.kind == "integers":
-            yield f"_key_of_integers({name})"
-        elif not one.is_number:
-            yield name
-    if several:
-        absent = " and ".join(f"{name} is None" for name, _ in several)
-        yield f"None if {absent} else ({', '.join(key for _, key in several)},)"
-    for number in _zeros(op):
-        yield f"not {number}"
+def _unread(op: Op) -> dict[str, str]:
+    """The operands that are not read if a number of the call is 0, each with that number."""
+    operands = ((operand.name, operand.unread_if_zero) for operand in op.interface.operands)
+    return {name: number for name, number in operands if number in op.numbers}
 
 
 def _zeros(op: Op) -> Iterator[str]:
-    """The numbers of which a plan depends on whether they are 0."""
-    yield from (number for _, number in _unread(op))
-    yield from op.product_factors
+    """Keys' parts for the numbers that change a plan if they are 0."""
+    yield from (f"not {number}" for number in _unread(op).values())
+    yield from (f"not {number}" for number in op.product_factors)
 
 
-def _layout(name: str, operand: Operand) -> Iterator[str]:
-    yield from (f"type({name})", f"{name}.dtype")
-    # Of what is packed the launcher looks at the number of elements.
-    if not isinstance(operand, Packed) or operand.strides() or operand.measured:
-        yield from (f"{name}.shape", f"{name}.stride()")
+def _launcher_key(op: Op, out: str) -> Iterator[str]:
+    """The short key of cached launchers: what of a plan's key no launcher compares, and the shape of one
+    operand, so that few launchers share a key. If the call makes the result: all shapes and a type, which
+    describe the result."""
+    first, *others = op.required
+    yield repr(op.name)
+    yield f"{first}.shape"
+    describes_result = (f"{first}.dtype", *(f"{name}.shape" for name in others))
+    yield f"None if {out} is not None else ({', '.join(describes_result)},)"
+    yield from (f"_key_of_integers({name})" for name in op.of(("integers",)))
+    options = (parameter for parameter in op.parameters if not (parameter.is_tensor or parameter.is_number))
+    yield from (parameter.name for parameter in options if parameter.kind != "integers")
+    yield from _zeros(op)
+
+
+def _key(op: Op) -> Iterator[str]:
+    """The key of a plan: the layouts of tensors, the values of options, and which numbers are 0 if that
+    decides what is read."""
+    yield repr(op.name)
+    optional: dict[str, str] = {}
+    for parameter in op.parameters:
+        name, kind = parameter.name, parameter.kind
+        if kind == "tensor":
+            yield from (f"type({name})", f"{name}.dtype")
+            operand = op.interface.operand(name)
+            # A launcher compares the number of a packed operand's elements.
+            if not isinstance(operand, Packed) or operand.strides() or operand.measured:
+                yield from (f"{name}.shape", f"{name}.stride()")
+            if name == op.required[0]:
+                yield f"{name}.get_device()"
+        elif kind == "scale":
+            optional[name] = f"_layout_key({name}) if isinstance({name}, _Tensor) else type({name})"
+        elif kind == "optional tensor" and name == "out":
+            yield "None if out is None else (type(out), out.dtype, out.shape, out.stride())"
+        elif kind == "optional tensor":
+            optional[name] = f"_layout_key({name})"
+        elif not parameter.is_number:
+            yield f"_key_of_integers({name})" if kind == "integers" else name
+    if optional:
+        absent = " and ".join(f"{name} is None" for name in optional)
+        yield f"None if {absent} else ({', '.join(optional.values())},)"
+    yield from _zeros(op)

@@ -189,6 +189,11 @@ class Op:
         return tuple(one.name for one in self.parameters if one.kind in kinds)
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All parameters, in the signature's order."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @cached_property
     def numbers(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.parameters if one.is_number)
 

@@ -11,7 +11,7 @@ what the op checks of every call.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import torch
@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 from tilewright import context as contexts
 from tilewright.calls import call_planning, checks
 from tilewright.calls.custom_ops import needs_dispatcher
+from tilewright.calls.emitting import compiled, prepared
 from tilewright.calls.guards import dims, factor, refuse_derivatives
 from tilewright.calls.op import Op, Operands, Values
 from tilewright.calls.plan import DirectPlan, Plan, UnplannedError
@@ -215,64 +216,7 @@ def plan(op: Callable[P, R], /, *arguments: P.args, **options: P.kwargs) -> Call
 def _kind(op: Op) -> type[Prepared]:
     """The class of an op's prepared calls, with its `__call__` written out for its parameters."""
     scope: dict[str, Any] = {"_make": torch.empty_strided, "_fill": op.fill, "_forward_ad": forward_ad}
-    exec(compile(text(op), f"<plan of tilewright.{op.name}>", "exec"), scope)
-    return type("Prepared", (Prepared,), {"op": op, "__call__": scope["__call__"]})
-
-
-def text(op: Op) -> str:
-    """The Python of a prepared call."""
-    return "\n".join(_lines(op)) + "\n"
-
-
-def _lines(op: Op) -> Iterator[str]:
-    first = [f"{name}=None" if name in op.written else name for name in op.passed]
-    replaced = [f"{name}=None" for name in op.replaced]
-    words = ", ".join(("self", *first, *(("*", *replaced) if replaced else ()), "**changes"))
-    local = (*op.passed, *op.replaced)
-    own = {one.name for one in op.parameters}
-
-    def source(name: str) -> str:
-        if name in local:
-            return name
-        if name not in own:
-            return repr(op.constants.get(name))
-        kept = f"self.kept_{name}"
-        return f"(out if self.accumulates else {kept})" if name == "c" else kept
-
-    operands = [source(name) for name in op.interface.names]
-    numbers = [source(number.name) for number in op.interface.numbers]
-    call = ", ".join(f"{name!r}: {name}" for name in local)
-    made = [name for name in op.passed if name in op.written and name != "out"]
-    wants = " or ".join(
-        f"({name} is not None and {name}.requires_grad)" if name in made else f"{name}.requires_grad"
-        for name in op.passed
-    )
-    results = [op.interface.names.index(name) for name in op.written]
-
-    yield f"def __call__({words}):"
-    yield "    if out is None:"
-    yield "        self.check_made(changes)"
-    yield "        out = _make(self.shape, self.strides, dtype=self.dtype, device=self.device)"
-    for name in op.replaced:
-        yield f"    if {name} is None:"
-        yield f"        {name} = self.kept_{name}"
-    yield "    if not changes and _forward_ad._current_level < 0:"
-    yield "        try:"
-    yield f"            if not ({wants} or self.needs_gradients):"
-    if op.may_fill or len(results) > 1:
-        yield f"                operands = ({', '.join(operands)},)"
-        yield "                if self.fills:"
-        yield "                    operands = _fill(self.arguments, operands)"
-        operands = ["*operands"]
-    yield f"                if self.launch({', '.join((*operands, *numbers))}, None) == 0:"
-    if len(results) == 1:
-        yield "                    return out"
-    else:
-        every = ", ".join(f"operands[{index}]" for index in results)
-        yield f"                    return out if operands[{results[1]}] is None else ({every})"
-    yield "        except (AttributeError, RuntimeError, TypeError, ValueError):"
-    yield "            pass  # said below"
-    yield f"    return self.carefully({{{call}}}, changes)"
+    return type("Prepared", (Prepared,), {"op": op, "__call__": compiled(op, prepared(op), scope)})
 
 
 def _description(tensor: Any) -> str:

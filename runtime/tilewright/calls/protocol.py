@@ -4,8 +4,7 @@ Does torch have to see the call? What plan is remembered for such types, shapes,
 the checks is not in its key? What is to be made? Launch; where the kernel cannot read an address, plan again
 for the addresses; where the binding refuses, let the checks say why.
 
-A warm call costs two or three microseconds, so that its Python is written out for each op's parameters, as
-dataclasses write `__init__`: `text(op)` of `calls.emitting` is what is written.
+`calls.emitting` writes the Python of this protocol out for each op's parameters.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from tilewright import context as contexts
-from tilewright.calls import checks, custom_ops, gpus, planning, registered
+from tilewright.calls import checks, custom_ops, emitting, gpus, planning, registered
 from tilewright.calls import running as calls
 from tilewright.calls.docstrings import completed
-from tilewright.calls.emitting import text
 from tilewright.calls.guards import factor, key_of_integers, refuse_gradients, refuse_tangents
 from tilewright.calls.plan import DirectPlan, MisalignedError, Plan
 from tilewright.declarations.tactics import parsed
@@ -37,23 +35,20 @@ if TYPE_CHECKING:
 def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, with a body."""
     scope: dict[str, Any] = {
-        "_op": op, "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
+        "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
         "_factor": factor, "_layout_key": calls.layout_key, "_first": functools.partial(_first, op),
         "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
-        "_key_of_integers": key_of_integers, "_forward_ad": forward_ad,
+        "_key_of_integers": key_of_integers, "_forward_ad": forward_ad, "_fill": op.fill,
         "_refuse_tangents": functools.partial(refuse_tangents, op.name),
         "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.on_other_device,
-        "_cache_launcher": _cache_launcher, "_there": calls.run_on_its_device,
+        "_cache_launcher": _cache_launcher, "_run_on_its_device": calls.run_on_its_device,
         "_realign": functools.partial(_realign, op), "_Misaligned": MisalignedError,
         "_Ours": TilewrightError, "_Tensor": torch.Tensor, "_recover": functools.partial(_recover, op),
         "_traced": functools.partial(registered.traced, op),
     }  # fmt: skip
-    for parameter in op.parameters:
-        scope[f"_default_{parameter.name}"] = parameter.default
-    exec(compile(text(op), f"<tilewright.{op.name}>", "exec"), scope)
-    made: Callable[..., Any] = functools.wraps(function)(scope[op.name])
-    made.__doc__ = completed(function.__doc__)
-    return made
+    call: Callable[..., Any] = functools.wraps(function)(emitting.compiled(op, emitting.eager(op), scope))
+    call.__doc__ = completed(function.__doc__)
+    return call
 
 
 def _cache_launcher(context: Context, key: Any, plan: DirectPlan) -> None:

@@ -11,14 +11,13 @@ functionalise it. `accumulate` stands for a c that is `out`: a schema has no wor
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tilewright import context as contexts
-from tilewright.calls import checks, custom_ops
+from tilewright.calls import checks, custom_ops, emitting
 from tilewright.calls.custom_ops import name_of, number, without_subclass
 from tilewright.calls.guards import check_flag, check_strided, factor, is_integers
 from tilewright.declarations.tactics import Tactic, parsed
@@ -51,17 +50,26 @@ _TAKEN: dict[str, Callable[[Any], bool]] = {
 
 def register(op: Op) -> None:
     """Registers an op with all its variants."""
-    run = {"_call": op.function, "_plain": without_subclass, "_bump": custom_ops.bump_versions}
-    # Of fake tensors: their subclass stays, and the dispatcher itself counts versions.
-    fake = {"_call": functools.partial(_fake, op), "_plain": _itself, "_bump": _itself}
-    for suffix, written in op.variants().items():
-        results = ", ".join(["Tensor"] * len(written))
-        answer = results if len(written) == 1 else f"({results})"
-        for name, out, answered in ((suffix, (), answer), (f"{suffix}_out", written, "()")):
-            lines = list(_lines(op, out, op.updates(suffix)))
-            schema = f"({', '.join(_schema(op, suffix, out))}) -> {answered}"
-            made = _kernel(op, lines, run), _kernel(op, lines, fake)
-            custom_ops.define(op.name + name, schema, made[0], made[1], op.flops)
+    scope = {
+        "_Tensor": torch.Tensor, "_call": op.function, "_plain": without_subclass,
+        "_bump": custom_ops.bump_versions,
+    }  # fmt: skip
+    # Fake tensors stay of their subclass, and the dispatcher itself counts their versions.
+    fake = scope | {"_call": functools.partial(_fake, op), "_plain": _itself, "_bump": _itself}
+    for suffix, results in op.variants().items():
+        tensors = ", ".join(["Tensor"] * len(results))
+        new = tensors if len(results) == 1 else f"({tensors})"
+        for form, written, answer in ((suffix, (), new), (f"{suffix}_out", results, "()")):
+            schema = f"({', '.join(_schema(op, suffix, written))}) -> {answer}"
+            lines = list(kernel_lines(op, suffix, written))
+            run, fake_run = (emitting.compiled(op, lines, names) for names in (scope, fake))
+            custom_ops.define(op.name + form, schema, run, fake_run, op.flops)
+
+
+def kernel_lines(op: Op, suffix: str, written: tuple[str, ...] = ()) -> Iterator[str]:
+    """The Python of a variant's kernel, which makes its results, or writes to the tensors `written`."""
+    first = tuple(parameter.name for parameter in _positional(op, written))
+    return emitting.kernel(op, first, written, op.updates(suffix), _twin(op, written))
 
 
 def _updated(op: Op) -> set[str]:
@@ -102,15 +110,6 @@ def _twin(op: Op, written: tuple[str, ...]) -> str | None:
     return None
 
 
-def _kernel(op: Op, lines: Sequence[str], scope: Mapping[str, Any]) -> Callable[..., Any]:
-    """The op's kernel: written out for its parameters, as the call itself is."""
-    defaults = {f"_default_{one.name}": one.default for one in op.parameters}
-    scope = {"_Tensor": torch.Tensor, **defaults, **scope}
-    exec(compile("\n".join(lines), f"<torch.ops.tilewright.{op.name}>", "exec"), scope)
-    made: Callable[..., Any] = scope["run"]
-    return made
-
-
 def _fake(op: Op, **named: Any) -> Any:
     """The body of an op's fake kernels: results of the right shapes and types, and of any values."""
     values = op.with_factors(op.defaults() | named)
@@ -128,43 +127,6 @@ def _fake(op: Op, **named: Any) -> Any:
 
 def _itself(tensor: Any, *_: Any) -> Any:
     return tensor
-
-
-def _lines(op: Op, written: tuple[str, ...], updated: tuple[str, ...]) -> Iterator[str]:
-    """The Python of a kernel that writes to some tensors that it is given, and changes others."""
-    first = [one.name for one in _positional(op, written)]
-    named = [one for one in op.parameters if one.name not in (*first, *op.written)]
-    optional = {} if written else {name: f"{name}=_default_{name}" for name in first if name in op.defaults()}
-    twin = _twin(op, written) if written else None
-    accumulate = ["accumulate=False"] if twin else []
-    words = [
-        *(optional.get(name, name) for name in first),
-        *written,
-        "*",
-        *accumulate,
-        *(f"{one.name}=_default_{one.name}" for one in named),
-    ]
-    if words[-1] == "*":
-        words.pop()
-    yield f"def run({', '.join(words)}):"
-    if twin:
-        yield "    if accumulate:"
-        yield f"        {twin} = {written[0]}"
-    given = {*first, *written, *(one.name for one in named)}
-    for name in (name for name in op.tensors if name in given):
-        there = "" if name in op.required else f"{name} is not None and "
-        yield f"    if {there}type({name}) is not _Tensor:"
-        yield f"        {name} = _plain({name})"
-    for one in op.parameters:  # where a schema has no words for a default, None stands for it
-        if one.name in given and not one.is_tensor and one.default not in (None, inspect.Parameter.empty):
-            yield f"    if {one.name} is None:"
-            yield f"        {one.name} = _default_{one.name}"
-    call = ", ".join(f"{one.name}={one.name}" for one in op.parameters if one.name in given)
-    yield f"    {'' if written else 'made = '}_call({call})"
-    for name in updated:
-        yield f"    if {name} is not None:"
-        yield f"        _bump({name})"
-    yield f"    _bump({', '.join(written)})" if written else "    return made"
 
 
 def traced(op: Op, values: dict[str, Any]) -> Any:
