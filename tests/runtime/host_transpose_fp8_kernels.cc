@@ -1,19 +1,12 @@
 // A kernel of `transpose_fp8` that runs on the host, behind the ABI of real ones.
 #include <algorithm>
 
-#include "tilewright/abi.h"
+#include "tilewright/host.hpp"
 #include "tilewright/transpose_fp8/args.h"
 
 namespace {
 
 using Args = tilewright_transpose_fp8_args;
-
-int32_t can_implement(void const* opaque) {
-  Args const& args = *static_cast<Args const*>(opaque);
-  return args.groups == 0 || args.batch == 1 ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
-}
-
-int64_t workspace_bytes(void const*) { return 0; }
 
 void turn(Args const& args, char const* x, char* out, int64_t rows, int64_t step) {
   for (int64_t row = 0; row < rows; ++row) {
@@ -23,22 +16,26 @@ void turn(Args const& args, char const* x, char* out, int64_t rows, int64_t step
   }
 }
 
-int32_t launch(void const* opaque, void*, void*) {
-  Args const& args = *static_cast<Args const*>(opaque);
-  auto const* const x = static_cast<char const*>(args.x);
-  auto* const out = static_cast<char*>(args.out);
-  for (int64_t batch = 0; args.groups == 0 && batch < args.batch; ++batch) {
-    turn(args, x + batch * args.batch_stride_x, out + batch * args.batch_stride_out, args.rows, args.ld_out);
+struct Kernel {
+  using Args = tilewright_transpose_fp8_args;
+  static constexpr int kThreads = 256, kSharedBytes = 0;
+
+  static bool can_implement(Args const& args) { return args.groups == 0 || args.batch == 1; }
+
+  static void run(Args const& args) {
+    auto const* const x = static_cast<char const*>(args.x);
+    auto* const out = static_cast<char*>(args.out);
+    for (int64_t batch = 0; args.groups == 0 && batch < args.batch; ++batch) {
+      turn(args, x + batch * args.batch_stride_x, out + batch * args.batch_stride_out, args.rows, args.ld_out);
+    }
+    for (int64_t group = 0, first = 0; group < args.groups && first < args.rows; ++group) {
+      int64_t const rows = std::min<int64_t>(std::max(args.group_rows[group], 0), args.rows - first);
+      turn(args, x + first * args.ld_x, out + first * args.columns, rows, rows);
+      first += rows;
+    }
   }
-  for (int64_t group = 0, first = 0; group < args.groups && first < args.rows; ++group) {
-    int64_t const rows = std::min<int64_t>(std::max(args.group_rows[group], 0), args.rows - first);
-    turn(args, x + first * args.ld_x, out + first * args.columns, rows, rows);
-    first += rows;
-  }
-  return TILEWRIGHT_OK;
-}
+};
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_host_transpose_fp8 = {
-    TILEWRIGHT_ABI_VERSION, sizeof(Args), 256, 0, "host_transpose_fp8", &can_implement, &workspace_bytes, &launch};
+TILEWRIGHT_HOST_KERNEL(host_transpose_fp8, Kernel)
