@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties as DeviceProperties
     from tilewright.calls.prepared import plan as plan
     from tilewright.context import Context as Context
+    from tilewright.context import batch_invariant as batch_invariant
     from tilewright.contractions.einsum import einsum as einsum
     from tilewright.errors import TilewrightError as TilewrightError
     from tilewright.families.blockscaled_gemm.op import mm_mxfp4 as mm_mxfp4
@@ -55,10 +56,10 @@ if TYPE_CHECKING:
     from tilewright.tools.tuning.session import tune as tune
 
 __all__ = [
-    "Context", "DeviceProperties", "Registry", "TilewrightError", "blockwise_scales", "context",
-    "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum",
-    "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm",
-    "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
+    "Context", "DeviceProperties", "Registry", "TilewrightError", "batch_invariant", "blockwise_scales",
+    "context", "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4",
+    "einsum", "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked",
+    "hc_prenorm", "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
     "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise",
     "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle",
     "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8", "tune",
@@ -72,6 +73,7 @@ _HOMES = {
     "DeviceProperties": "tilewright.architectures.device",
     "Registry": "tilewright.libraries.registry",
     "TilewrightError": "tilewright.errors",
+    "batch_invariant": "tilewright.context",
     "einsum": "tilewright.contractions.einsum",
     "kernels": "tilewright.tools.listing",
     "plan": "tilewright.calls.prepared",

@@ -6,6 +6,7 @@ registry, or with a GPU that is described instead of found.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -52,11 +53,23 @@ class Plans(dict[Any, Any]):
 
 
 class Context:
-    """The context of ops. `described`: the GPU that every tensor counts as lying on, wherever it lies."""
+    """The context of ops.
 
-    def __init__(self, registry: Registry | None = None, described: DeviceProperties | None = None) -> None:
+    described: the GPU that every tensor counts as lying on, wherever it lies.
+    batch_invariant: whether selection takes only tactics that give a row of a result the same bits, whatever
+        other rows there are (`tilewright.batch_invariant`).
+    """
+
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        described: DeviceProperties | None = None,
+        *,
+        batch_invariant: bool = False,
+    ) -> None:
         self.registry = Registry() if registry is None else registry
         self.described = described
+        self.batch_invariant = batch_invariant
         self.plans = Plans()
         self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
         """Called with a problem before a call's tactic is chosen. It may add tuned entries."""
@@ -65,6 +78,17 @@ class Context:
         self._choices: dict[Any, Choice] = {}
         self._chosen_at = -1  # the registry's count of changes at the choices
         self._lock = fork_safe_lock()
+        self._sibling: Context | None = None
+
+    def sibling(self) -> Context:
+        """The context with the other setting of `batch_invariant`: the same registry, GPU, tuner and tuned
+        entries, with plans and choices of its own."""
+        if self._sibling is None:
+            sibling = Context(self.registry, self.described, batch_invariant=not self.batch_invariant)
+            sibling._sibling, sibling._own = self, self._own
+            self._sibling = sibling
+        self._sibling.tuner = self.tuner
+        return self._sibling
 
     def select(
         self, family: Family[Any], problem: Any, device: DeviceProperties, tactic: Tactic | None = None
@@ -76,14 +100,20 @@ class Context:
         """
         if tactic is not None:
             records = self.registry.route(family.name, device)
-            return choose(family, self.registry, records, problem, device, tactic=tactic)
+            return choose(
+                family, self.registry, records, problem, device,
+                tactic=tactic, batch_invariant=self.batch_invariant,
+            )  # fmt: skip
         if self._chosen_at != self.registry.changes:
             self._chosen_at, self._choices = self.registry.changes, {}
         choices, key = self._choices, (problem, device, jit_allowed(), built_preferred())
         choice = choices.get(key)
         if choice is None:
             records, tuned = self.registry.route(family.name, device), self.tuned(family, device)
-            choice = choose(family, self.registry, records, problem, device, tuned=tuned)
+            choice = choose(
+                family, self.registry, records, problem, device,
+                tuned=tuned, batch_invariant=self.batch_invariant,
+            )  # fmt: skip
             if len(choices) >= MAX_CHOICES:
                 choices.clear()
             choices[key] = choice  # without effect if choices were forgotten meanwhile
@@ -132,7 +162,8 @@ class Context:
 
     def forget_tuned(self) -> None:
         """Reads tuned files again when they are next asked for."""
-        self._tuned, self._choices = {}, {}
+        for context in filter(None, (self, self._sibling)):
+            context._tuned, context._choices = {}, {}
 
     def device(self, index: int) -> DeviceProperties:
         return device.read(index) if self.described is None else self.described
@@ -178,8 +209,30 @@ def current() -> Context:
     context = _state.current
     if context is None:
         with _lock:
-            context = _state.current = _state.current or Context()
+            invariant = os.environ.get("TILEWRIGHT_BATCH_INVARIANT", "0") not in ("", "0")
+            context = _state.current = _state.current or Context(batch_invariant=invariant)
     return context
+
+
+@contextmanager
+def batch_invariant(enabled: bool = True) -> Iterator[None]:
+    """In the block, a row of a result has the same bits whatever other rows are computed with it.
+
+        with tilewright.batch_invariant():
+            d = tilewright.gemm(a, b)       # d[i] depends on a[i] and b alone, bit for bit
+
+    Selection then takes only tactics that add products along k in one order: none that splits k. Few columns
+    with a long k become slower; `tilewright explain` says by how much. A plan keeps the mode in which it was
+    made. The mode holds for every thread of the process, until the block ends; TILEWRIGHT_BATCH_INVARIANT=1
+    sets it for the whole process. A call with `torch.compile` has the mode in which the compiled code runs.
+
+    An op raises NoKernelError if none of its kernels is known to be batch-invariant (docs/use.md lists these).
+    """
+    context = current()
+    if context.batch_invariant != enabled:
+        context = context.sibling()
+    with use(context):
+        yield
 
 
 @contextmanager

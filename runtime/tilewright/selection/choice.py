@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import NoKernelError
+from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.libraries.builds import built_preferred, jit_allowed
 from tilewright.selection.family import Family
 from tilewright.selection.kernels import P
@@ -62,6 +62,7 @@ def choose(
     *,
     tactic: Tactic | None = None,
     tuned: Tuned | None = None,
+    batch_invariant: bool = False,
 ) -> Choice:
     """Chooses the tactic for a problem: the demanded one, if it is legal; else the one tuned for the problem,
     or for its nearest neighbour; else the model's first; without a model, the first kernel of the table.
@@ -71,11 +72,17 @@ def choose(
     about as good (`BUILT_WITHIN`). A kernel that needs newer CUTLASS headers than the installed ones counts
     only if it is built.
 
+    `batch_invariant`: only tactics count that give a row of the result the same bits in every batch
+    (`Kernels.misfit_invariant`).
+
     Raises ArgumentError if a demanded tactic does not fit, NoKernelError if no kernel does.
     """
     if tactic is None:
-        return _Selection(family, registry, records, problem, device).choose(tuned)
+        selection = _Selection(family, registry, records, problem, device, batch_invariant=batch_invariant)
+        return selection.choose(tuned)
     record = family.legal(registry, records, problem, device, tactic)
+    if batch_invariant and (reason := family.misfit_invariant(tactic, record, problem)) is not None:
+        raise ArgumentError("tactic", f"{tactic} is not batch-invariant: {reason}")
     return Choice(tactic, record, "demanded", "the caller names it")
 
 
@@ -89,12 +96,15 @@ class _Selection:
         records: Sequence[KernelRecord],
         problem: Any,
         device: DeviceProperties,
+        *,
+        batch_invariant: bool,
     ) -> None:
         self._family = family
         self._registry = registry
         self._records = records
         self._problem = problem
         self._device = device
+        self._batch_invariant = batch_invariant
         self._unbuilt: Choice | None = None  # the tuned choice that was passed over because it is not built
 
     def choose(self, tuned: Tuned | None) -> Choice:
@@ -128,7 +138,28 @@ class _Selection:
 
     @cached_property
     def _ranked(self) -> list[Candidate]:
-        return self._family.weigh(self.fitting, self._problem, self._device)
+        """The tactics that count, in the model's order. Raises NoKernelError if none is batch-invariant, as
+        the caller demands."""
+        ranked = self._family.weigh(self.fitting, self._problem, self._device)
+        if not self._batch_invariant:
+            return ranked
+        invariant = [candidate for candidate in ranked if self._counts(candidate.tactic, candidate.record)]
+        if ranked and not invariant:
+            raise self._none_invariant(ranked[0].tactic, ranked[0].record)
+        return invariant
+
+    def _counts(self, tactic: Tactic, record: KernelRecord) -> bool:
+        """Whether a tactic is batch-invariant, or need not be."""
+        return (
+            not self._batch_invariant or self._family.misfit_invariant(tactic, record, self._problem) is None
+        )
+
+    def _none_invariant(self, tactic: Tactic, record: KernelRecord) -> NoKernelError:
+        reason = self._family.misfit_invariant(tactic, record, self._problem)
+        return NoKernelError(
+            f"no {self._family.name} kernel computes {self._problem} batch-invariantly: {tactic}: {reason}",
+            hint="Leave `tilewright.batch_invariant()`, or unset TILEWRIGHT_BATCH_INVARIANT.",
+        )
 
     def _possible(self) -> Iterator[Candidate]:
         """The candidates that are built or can be built, in the model's order; all candidates if none can be
@@ -155,21 +186,25 @@ class _Selection:
 
     def _exact(self, tuned: Tuned) -> Choice | None:
         entry = tuned.entry(self._problem)
-        if entry is None or not self._has_room(entry.tactic):
+        if entry is None or not self._usable(entry.tactic):
             return None
         why = f"{entry.seconds * 1e6:.2f} us were measured ({entry.path})"
         return self._tuned(Choice(entry.tactic, self._registry.record(entry.tactic.kernel), "tuned", why))
 
-    def _has_room(self, tactic: Tactic) -> bool:
-        """Whether the device runs a tuned tactic, which may be tuned on another GPU of the same name."""
-        reason = self._family.misfit_device(tactic, self._registry.record(tactic.kernel), self._device)
+    def _usable(self, tactic: Tactic) -> bool:
+        """Whether a tuned tactic counts, and runs on the device: it may be tuned on another GPU of the same
+        name."""
+        record = self._registry.record(tactic.kernel)
+        reason = self._family.misfit_device(tactic, record, self._device)
+        if reason is None and self._batch_invariant:
+            reason = self._family.misfit_invariant(tactic, record, self._problem)
         if reason is not None:
             log.debug("%s: passed over %s, which is tuned: %s", self._problem, tactic, reason)
         return reason is None
 
     def _bucket(self, tuned: Tuned) -> Choice | None:
         near = tuned.bucket(self._problem)
-        if near is None or not self._has_room(near[0]):
+        if near is None or not self._usable(near[0]):
             return None
         tactic, neighbour = near
         record = self._registry.record(tactic.kernel)
@@ -264,12 +299,18 @@ class _Selection:
         """The choice if no model knows the kernels: the first that is built or can be; where built kernels
         are preferred, the first that is built, else the first that can be."""
         registry, first_built = self._registry, not jit_allowed() or built_preferred()
-        runs = [kernel for kernel in self.fitting if registry.is_built(kernel) or registry.buildable(kernel)]
+        fitting = [kernel for kernel in self.fitting if self._counts(self._first_tactic(kernel), kernel)]
+        if not fitting:
+            raise self._none_invariant(self._first_tactic(self.fitting[0]), self.fitting[0])
+        runs = [kernel for kernel in fitting if registry.is_built(kernel) or registry.buildable(kernel)]
         built = [kernel for kernel in runs if registry.is_built(kernel)] if first_built else []
-        record = (built or runs or self.fitting)[0]
+        record = (built or runs or fitting)[0]
         which = "built " if built else ""
         why = f"the table's first {which}kernel that takes the problem: no cost model knows {record.arch}"
-        return Choice(self._family.candidates(record, self._problem)[0], record, "default", why)
+        return Choice(self._first_tactic(record), record, "default", why)
+
+    def _first_tactic(self, record: KernelRecord) -> Tactic:
+        return self._family.candidates(record, self._problem)[0]
 
     def _estimate(self, tactic: Tactic, record: KernelRecord) -> Estimate | None:
         weigh = self._family.model(record, self._problem, self._device)

@@ -32,6 +32,9 @@ class CompositeFamily(Family[P]):
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
         return self.kernels(record).misfit_together(tactic, record, problem)
 
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
+        return self.kernels(record).misfit_invariant(tactic, record, problem)
+
     def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
         return self.kernels(record).candidates(record, problem)
 

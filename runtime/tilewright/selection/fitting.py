@@ -174,3 +174,10 @@ def _in_clusters(
 @functools.lru_cache(maxsize=1 << 14)
 def with_splits(kernel: str, cluster: str, splits: int, decomposition: str = "heuristic") -> Tactic:
     return Tactic(kernel, cluster=cluster, splits=splits, decomposition=decomposition)
+
+
+def misfit_invariant_split(tactic: Tactic) -> str | None:
+    """Why the bits of a row depend on m, for a tactic that splits k: the number of splits depends on m."""
+    if tactic.splits > 1:
+        return f"it adds the sums of {tactic.splits} ranges of k, and how many ranges there are depends on m"
+    return None

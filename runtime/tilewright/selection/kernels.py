@@ -70,6 +70,15 @@ class Kernels(Generic[P]):
         the clusters."""
         return None
 
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
+        """Why a row of the result may have other bits if the problem has other rows, or more of them; None if
+        its bits follow from the row, the other operand and the kind alone.
+
+        All tactics of a family for which this is None must give a row the same bits: in batch-invariant mode
+        selection chooses among them by m.
+        """
+        return "its family is not known to give a row the same bits in every batch"
+
     def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
         """The kernel's tactics that selection estimates. Tuning tries more (`Family.variants`, `wider`)."""
         return (plain(record.name),)

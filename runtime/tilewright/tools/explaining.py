@@ -48,6 +48,9 @@ class Explanation:
     rows: list[Row]  # the model's order, then what no model knows; what was chosen is among them
     left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
     copied: tuple[Any, tuple[str, ...]] | None  # what the op computes instead, and the arguments it copies
+    free: tuple[Tactic, float] | None
+    """In batch-invariant mode, the choice without it, and the share of this choice's estimated time that it
+    would save; None if the mode costs nothing, or if no model knows it."""
     messages: list[str]  # of tuned files: what was refused or dropped
 
     def as_json(self) -> dict[str, Any]:
@@ -61,6 +64,7 @@ class Explanation:
             "raises": self.raises,
             "source": self.choice.source,
             "why": self.choice.why,
+            "free": self.free and {"tactic": str(self.free[0]), "saved": self.free[1]},
             "candidates": [
                 {
                     "tactic": str(row.tactic),
@@ -88,6 +92,9 @@ class Explanation:
             yield f"on an {self.device} {choice.tactic} is chosen, and a call raises NotBuiltError:"
             yield from (f"  {line}" for line in self.raises.splitlines())
         yield f"Why ({choice.source}): {choice.why}."
+        if self.free:
+            tactic, saved = self.free
+            yield f"Batch-invariant: it costs {saved:.0%} of the time by the model; otherwise {tactic} runs."
         yield f"Candidates ({len(self.rows)} tactics), by the cost model:"
         for place, row in enumerate(self.rows):
             if place < SHOWN or row.tactic == choice.tactic:
@@ -135,6 +142,12 @@ def explain(
 
     fitting = family.fitting(records, problem)
     ranked = family.weigh(fitting, problem, device)
+    if context.batch_invariant:
+        ranked = [
+            candidate
+            for candidate in ranked
+            if family.misfit_invariant(candidate.tactic, candidate.record, problem) is None
+        ]
     rows = [
         row(candidate.tactic, registry.is_built(candidate.record), candidate.estimate) for candidate in ranked
     ]
@@ -160,8 +173,24 @@ def explain(
         raises=None if built else _raises(registry, choice.record),
         rows=rows,
         left_out=family.left_out(records, problem).most_common(),
+        free=_free(context, family, problem, device, choice) if context.batch_invariant else None,
         messages=tuned.messages if tuned else [],
     )
+
+
+def _free(
+    context: Context, family: Family[Any], problem: Any, device: DeviceProperties, choice: Choice
+) -> tuple[Tactic, float] | None:
+    """The choice without batch-invariant mode, and the share of the time of `choice` that it saves."""
+    free = context.sibling().select(family, problem, device)
+    seconds = []
+    for tactic, record in (choice[:2], free[:2]):
+        weigh = family.model(record, problem, device)
+        if weigh is None:
+            return None
+        seconds.append(weigh(tactic).seconds)
+    saved = 1 - seconds[1] / seconds[0]
+    return (free.tactic, saved) if saved > 0 else None
 
 
 def _seconds(row: Row) -> float:

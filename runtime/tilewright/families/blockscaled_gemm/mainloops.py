@@ -94,6 +94,10 @@ class Hopper(Mainloop):
             return f"it splits k over a cluster, in {', '.join(map(str, self.SPLITS))} parts"
         return super().misfit_arguments(tactic, record)
 
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        """Without splits, all kernels of a pair of types add products along k in one order."""
+        return fitting.misfit_invariant_split(tactic)
+
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """Every split that leaves each part a tile of k."""
         k_tiles = -(-problem.k // record.config["tile"][2])
@@ -117,6 +121,9 @@ class Blackwell(Mainloop):
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return fitting.misfit_splits(tactic, record) or super().misfit_arguments(tactic, record)
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return "no GPU of its architecture has shown which of its kernels give equal bits"
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         split = fitting.splittings(record, problem.k)

@@ -11,7 +11,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic
 from tilewright.families.gemm import cost, cost_lean, cost_stream, learnt
 from tilewright.families.gemm.problem import ADDENDS, GIVEN, Problem, addends
-from tilewright.formats.types import TMA_BYTES, bytes_of
+from tilewright.formats.types import TMA_BYTES, bits, bytes_of
 from tilewright.selection import fitting
 from tilewright.selection.kernels import Kernels
 
@@ -71,6 +71,15 @@ class Cutlass(Mainloop):
         reason = super().misfit_arguments(tactic, record) or fitting.misfit_splits(tactic, record)
         return reason or fitting.misfit_cluster(tactic, record)
 
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        if record.config["acc"] == "s32":  # sums of integers are exact in any order
+            return None
+        if record.config["a"] != "tf32":
+            return "it is not known to add products along k in the order of the lean kernels"
+        if record.config["scheduler"] == "stream_k":
+            return "its scheduler splits k as the number of tiles demands"
+        return fitting.misfit_invariant_split(tactic)
+
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         return fitting.splittings(record, problem.k)
 
@@ -115,6 +124,14 @@ class Lean(Mainloop):
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
         return fitting.misfit_room(fitting.blocks_of(tactic), device)
 
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        """Without splits, all lean kernels of a type add products along k in one order, in steps of 32 bytes:
+        1,011 results of different tiles, schedules, swapped operands and clusters had equal bits (H200). FP8
+        kernels that promote their sums do so every 128 of k."""
+        if bits(problem.a) == 8 and record.config["fast_accum"] != problem.fast_accum:
+            return "it promotes its sums, and kernels with fast accumulation do not"
+        return fitting.misfit_invariant_split(tactic)
+
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """Clusters no larger than the grid of tiles, parts of two stages of k; and parts that meet in memory,
         as many as fill the SMs."""
@@ -154,6 +171,9 @@ class Stream(Mainloop):
         if row % TMA_BYTES:
             return f"it loads {TMA_BYTES} bytes at a time: rows of {row} bytes are no multiple"
         return None
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return f"it divides k over warps, and takes {MOST_ROWS} rows at most: more rows are added otherwise"
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         if tactic.splits not in self.SPLITS:

@@ -20,6 +20,7 @@ from tilewright.selection.fitting import (
     in_clusters,
     misfit_blocks,
     misfit_contiguous,
+    misfit_invariant_split,
     misfit_room,
     misfit_tiles_of_k,
     own_tiles,
@@ -73,6 +74,11 @@ class _Grouped(Family[Problem]):
 
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
         return misfit_room(blocks_of(tactic), device)
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        """Without splits, all kernels add products along k in one order. FP8 sums are promoted every
+        128 of k."""
+        return misfit_invariant_split(tactic)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         if problem.grouping == "k_sizes" and tactic.splits > 1:

@@ -38,6 +38,11 @@ class _Quantize(Family[Problem]):
             return f"k is {problem.k}, not a multiple of {multiple}"
         return fitting.misfit_alignment(record, problem.alignment._asdict())
 
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.fusion == "rmsnorm":
+            return "kernels add up the squares of a row in different orders"
+        return None
+
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
         """A thread block for each task, or as many as the GPU holds at once. The TMA variant's ring is worth
         filling only for several tasks."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.families.scale_columns.problem import Problem
 from tilewright.selection.family import Family
 
@@ -10,6 +12,9 @@ class _ScaleColumns(Family[Problem]):
     name = "scale_columns"
     problem = Problem
     placement = ("grouping", "group_count", "alignment", "block", "row_major")
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return None  # it adds nothing up
 
 
 FAMILY = _ScaleColumns()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.families.transpose_fp8.problem import Problem
 from tilewright.selection.family import Family
 
@@ -11,6 +13,9 @@ class _Transpose(Family[Problem]):
     problem = Problem
     placement = ("groups",)
     neighbour = "rows"
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return None  # it adds nothing up
 
 
 FAMILY = _Transpose()

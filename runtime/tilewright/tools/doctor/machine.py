@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 # Every variable that is read anywhere, by whom it is not Tilewright's alone included.
 VARIABLES = (
-    "TILEWRIGHT_CACHE", "TILEWRIGHT_DEBUG", "TILEWRIGHT_GENERATED", "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER",
-    "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD", "TILEWRIGHT_TRUST_CACHE", "TILEWRIGHT_TUNED",
+    "TILEWRIGHT_BATCH_INVARIANT", "TILEWRIGHT_CACHE", "TILEWRIGHT_DEBUG", "TILEWRIGHT_GENERATED",
+    "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER", "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD",
+    "TILEWRIGHT_TRUST_CACHE", "TILEWRIGHT_TUNED",
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUTLASS_PATH", "CXX",
 )  # fmt: skip
 
@@ -69,6 +70,8 @@ def _wrong_value(name: str, value: str) -> str:
         return "Tilewright reads no such variable"
     if name == "TILEWRIGHT_JIT" and value not in ("0", "1", "lazy", ""):
         return "expected 0 (never compile), 1 (compile the best kernel), or lazy (prefer a built kernel)"
+    if name == "TILEWRIGHT_BATCH_INVARIANT" and value not in ("0", "1", ""):
+        return "expected 0 or 1; any other value counts as 1"
     if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
         return "only 1 turns the check off"
     if name == "TILEWRIGHT_GENERATED" and value and not Path(value).is_dir():
