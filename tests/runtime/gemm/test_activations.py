@@ -36,7 +36,7 @@ PLACES = {
     "sm90/epilogue_params.hpp": re.findall(r"k(\w+)", device_enum())[:-1],
     "sm90/element_epilogue.hpp": [
         "none",
-        *names("sm90/element_epilogue.hpp", r"given == Activation::k(\w+)"),
+        *names("sm90/element_epilogue.hpp", r"activation == Activation::k(\w+)"),
     ],
     "families/gemm/op.py": [*ACTIVATED],
     "tests/gpu/gemm_reference.py": re.findall(
