@@ -226,7 +226,7 @@ def batch_invariant(enabled: bool = True) -> Iterator[None]:
     made. The mode holds for every thread of the process, until the block ends; TILEWRIGHT_BATCH_INVARIANT=1
     sets it for the whole process. A call with `torch.compile` has the mode in which the compiled code runs.
 
-    An op raises NoKernelError if none of its kernels is known to be batch-invariant (docs/use.md lists these).
+    An op raises NoKernelError if none of its kernels is known to be batch-invariant (a table in docs/use.md).
     """
     context = current()
     if context.batch_invariant != enabled:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,14 @@ def test_kernels_of_few_rows_and_of_other_orders_do_not_count(registry: Registry
         reasons.setdefault(kind, reason)
     assert "takes 8 rows at most" in str(reasons["stream", "bf16", False])
     assert reasons["lean", "bf16", False] is None
+    promoting = next(
+        record
+        for record in registry.route("gemm", H200)
+        if record.config["a"] == "e4m3" and not record.config["fast_accum"]
+    )
+    tactic, fast = Tactic(promoting.name), Gemm(4, 512, 512, a="e4m3", b="e4m3", fast_accum=True)
+    assert "it promotes its sums" in str(GEMM.misfit_invariant(tactic, promoting, fast))
+    assert GEMM.misfit_invariant(tactic, promoting, replace(fast, fast_accum=False)) is None
     assert reasons["cutlass", "tf32", False] is reasons["cutlass", "s8", False] is None
 
 
