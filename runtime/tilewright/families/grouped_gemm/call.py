@@ -1,4 +1,4 @@
-"""What is special about calls of products whose rows, or parts of k, belong to groups."""
+"""Calls of products whose rows, or ranges of k, belong to groups: checks, placement, and calls without k."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tilewright.families.grouped_gemm.interface import INTERFACE
 from tilewright.families.grouped_gemm.problem import OUTPUTS, Problem, part_multiple
 
 _SCALES = ("scale_a", "scale_b")
-_FOUR = 16 // 4  # floats in what TMA's strides are multiples of
-_EIGHT = 16 // 2  # elements of D that are stored at once, where columns are skipped
+_FOUR = 16 // 4  # floats in 16 bytes, of which TMA's strides are multiples
+_EIGHT = 16 // 2  # elements of D in 16 bytes, which a kernel stores at once if columns are skipped
 
 
 class Product(Op):
-    """`grouping`: that of every call, or "" where its operands say it."""
+    """`grouping`: the grouping of every call, or "" if the operands decide it."""
 
     interface = INTERFACE
     family = FAMILY
@@ -42,30 +42,30 @@ class Product(Op):
         return {"grouping": grouping, **scales, "layout": self.layout(values)}
 
     def layout(self, values: Values) -> str:
-        """As BLAS writes it. A has k contiguous; B of 16 bits may have n."""
+        """BLAS's name of the layout. k is contiguous in A; in a B of 16 bits, n may be."""
         return "tt" if values["scale_b"] is None and _row_major(values["b"]) else "tn"
 
     def rules(self, values: Values, problem: Problem) -> None:
         scaled = problem.a == "e4m3"
         if not self.grouping and (values["group_of_row"] is None) == (values["group_ends"] is None):
-            raise ArgumentError("group_of_row", "one of group_of_row and group_ends is wanted")
+            raise ArgumentError("group_of_row", "expected either group_of_row or group_ends")
         # TMA reads factors from multiples of 16 bytes on, and tiles begin with their group.
         if scaled and problem.grouping == "ends" and problem.row_alignment % _FOUR:
-            wanted = f"a multiple of {_FOUR} is wanted of operands that have scale factors"
-            raise ArgumentError("row_alignment", f"it is {problem.row_alignment}; {wanted}")
+            multiple = f"expected a multiple of {_FOUR} beside scale factors"
+            raise ArgumentError("row_alignment", f"{multiple}, got {problem.row_alignment}")
         scales = values["scale_b"]
         if scaled and problem.scales == "128x128":
             lie = zip(scales.shape[-2:], scales.stride()[-2:], strict=True)
             if all(certainly(extent > 1) and certainly(step != 1) for extent, step in lie):
-                message = f"its strides are {tuple(scales.stride())}; one of the last two is wanted to be 1"
+                message = f"expected 1 for one of the last two strides, got strides {tuple(scales.stride())}"
                 raise ArgumentError("scale_b", message)
         if not isinstance(values.get("zero_padding", False), bool):
-            raise ArgumentError("zero_padding", f"it is {values['zero_padding']!r}; a bool is wanted")
+            raise ArgumentError("zero_padding", f"expected a bool, got {values['zero_padding']!r}")
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """Nothing is copied. Columns of scale factors may end anywhere, as TMA does not mind."""
+        """Copies nothing. Columns of scale factors may have any length, because TMA reads any."""
         for name in _SCALES:
             view = arguments.matrices.get(name)
             if view is None or (name == "scale_b" and arguments.problem.scales == "128x128"):
@@ -77,22 +77,22 @@ class Product(Op):
                     name,
                     f"shape [{view.rows}, {view.columns}] with strides ({view.row_stride}, "
                     f"{view.column_stride}), and {view.batch_stride} between matrices",
-                    hint="Contiguous columns of scale factors that begin at multiples of 4 (16 bytes) are "
-                    "wanted: the layout m_major of tilewright.blockwise_scales.",
+                    hint="Columns of scale factors must be contiguous and begin at multiples of 16 bytes, "
+                    "as in the layout m_major of tilewright.blockwise_scales.",
                 )
         return place_without_copies(INTERFACE, arguments, addresses, judged=_SCALES)
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
         return {"scale_b": 16} if problem.scales == "1x128" else {}
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
+    def without_kernel(self, problem: Problem, values: Values) -> None:
         """k is 0: D is C, or 0."""
-        out, c = given["out"], given["c"]
+        out, c = values["out"], values["c"]
         out.zero_() if c is None else out.copy_(c)
 
 
 class ProductOfHeads(Product):
-    """A batch, whose columns of D may come in heads with gaps."""
+    """Products of a batch. The columns of D may come in heads with gaps."""
 
     def rules(self, values: Values, problem: Problem) -> None:
         super().rules(values, problem)
@@ -102,38 +102,40 @@ class ProductOfHeads(Product):
             return
         for name, size in sizes.items():
             if size % _EIGHT:
-                raise ArgumentError(name, f"it is {size}; a multiple of {_EIGHT} is wanted")
+                raise ArgumentError(name, f"expected a multiple of {_EIGHT}, got {size}")
         if not head or certainly(problem.n % head != 0):
-            wanted = f"{problem.n} columns are wanted to be whole heads of head_left + head_right"
-            raise ArgumentError(
-                "head_left", f"it is {problem.head_left}, head_right {problem.head_right}; {wanted}"
+            sizes_text = f"{problem.head_left} + {problem.head_right}"
+            message = (
+                f"expected {problem.n} columns in whole heads of head_left + head_right, got {sizes_text}"
             )
+            raise ArgumentError("head_left", message)
         if problem.d != "bf16":
             raise ArgumentError(
-                "head_gap", f"it is {problem.head_gap}; D of bfloat16 is wanted, not {problem.d}"
+                "head_gap",
+                f"expected a D of bfloat16 beside a head_gap of {problem.head_gap}, got {problem.d}",
             )
         if problem.c:
-            raise ArgumentError("c", "it is given; where columns are skipped none is added")
+            raise ArgumentError("c", "not supported where columns of D are skipped")
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
+    def without_kernel(self, problem: Problem, values: Values) -> None:
         if not problem.head_gap:
-            super().without_kernel(problem, given)
+            super().without_kernel(problem, values)
             return
         head = problem.head_left + problem.head_gap + problem.head_right
-        heads = given["out"].unflatten(-1, (-1, head))
+        heads = values["out"].unflatten(-1, (-1, head))
         for part in (heads[..., : problem.head_left], heads[..., head - problem.head_right :]):
             part.zero_()
 
 
 class ProductOfParts(Product):
-    """Of parts of k: each group has a D, of F32."""
+    """Products of ranges of k: each group has a range of k and a D, in F32."""
 
     def combinations(self, values: Values) -> Combinations:
         return Combinations(("a", "b"), dict.fromkeys(OUTPUTS, ("f32",)))
 
     def layout(self, values: Values) -> str:
-        """FP8's parts are matrices of their own, with k contiguous; those of 16 bits are rows of [k, m] and
-        [k, n]."""
+        """In FP8 each group's range is a matrix of its own, with k contiguous; in 16 bits the ranges are rows
+        of [k, m] and [k, n]."""
         return "tn" if values["scale_b"] is not None else "nt"
 
     def fields(self, values: Values) -> Mapping[str, Any]:
@@ -144,21 +146,23 @@ class ProductOfParts(Product):
     def rules(self, values: Values, problem: Problem) -> None:
         super().rules(values, problem)
         if problem.scales == "128x128":
-            raise ArgumentError("scale_b", "one for 128 of k of each n is wanted: [k/128, n], n contiguous")
+            raise ArgumentError(
+                "scale_b", "expected a factor for 128 of k of each n: [k/128, n], n contiguous"
+            )
         multiple = part_multiple(problem.a)
         if certainly(problem.k % multiple != 0):
-            raise ArgumentError("a", f"its k is {problem.k}; a multiple of {multiple} is wanted")
+            raise ArgumentError("a", f"expected a multiple of {multiple} for k, got {problem.k}")
         if problem.scales == "none":
             return
         for name, inner in (("a", -1), ("b", -2)):
             tensor = values[name]
             length, several = tensor.shape[inner], certainly(tensor.shape[-3 - inner] > 1)
             if several and certainly(length > 0) and certainly(tensor.stride(-3 - inner) != length):
-                raise ArgumentError(name, f"its strides are {tensor.stride()}; memory without gaps is wanted")
+                raise ArgumentError(name, f"expected memory without gaps, got strides {tensor.stride()}")
 
 
 def _scales(b: Any, scales: Any) -> dict[str, Any]:
-    """What of B shares a scale factor, and how they lie."""
+    """The granularity of B's scale factors, and whether k is their contiguous dimension."""
     if (
         not isinstance(scales, torch.Tensor)
         or not isinstance(b, torch.Tensor)
@@ -166,13 +170,13 @@ def _scales(b: Any, scales: Any) -> dict[str, Any]:
         or b.dim() < 2
     ):
         return {"scales": "none" if scales is None else "128x128"}
-    of_each = certainly(scales.shape[-1] == b.shape[-1])
-    k_major = not of_each and certainly(scales.stride(-1) != 1) and certainly(scales.shape[-1] > 1)
-    return {"scales": "1x128" if of_each else "128x128", "scales_k_major": k_major}
+    per_column = certainly(scales.shape[-1] == b.shape[-1])
+    k_major = not per_column and certainly(scales.stride(-1) != 1) and certainly(scales.shape[-1] > 1)
+    return {"scales": "1x128" if per_column else "128x128", "scales_k_major": k_major}
 
 
 def _row_major(b: Any) -> bool:
-    """Whether it has n contiguous, and not k."""
+    """Whether n is contiguous in B, and k is not."""
     if not isinstance(b, torch.Tensor) or b.dim() < 2:
         return False
     return not certainly(b.stride(-2) == 1) and certainly(b.stride(-1) == 1) and certainly(b.shape[-1] > 1)

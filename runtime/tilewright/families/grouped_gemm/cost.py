@@ -1,12 +1,14 @@
 """A model of how long a tactic takes on sm_90a: to rank tactics, not to predict a clock.
 
-Clusters of persistent thread blocks, one block to an SM, work through tiles in waves. A stage takes about
-the longest of what the tensor cores, shared memory's port, the SM's loads and the latency of the stages in
-flight need: the norm of them, because they disturb each other. A whole launch can beat neither HBM nor the
-rate that the GPU's power sustains. Launch, epilogues and the exchange of a split k's sums are added.
+One persistent thread block runs on each SM. Clusters of them work through tiles in waves. The unit of k is a
+box: the 128 bytes of k that one TMA box is wide. A box takes about as long as the slowest of the tensor
+cores, the port of shared memory, the SM's loads and the latency of the stages in flight; the model takes a
+p-norm of them, because they disturb each other. A launch can be faster neither than HBM nor than the rate of
+multiplications that the GPU's power limit sustains. The launch, the epilogues and the reduction of a split k
+are added.
 
-How many tiles there are depends on how rows are spread over groups, which the device alone knows: groups
-are taken to have the same number of rows but for 30 % more or less.
+The number of tiles depends on the rows of each group, which only the device knows. The model assumes that
+groups have the expected number of rows, give or take 30 %. `clocks` below are SM clocks.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from math import ceil
 from typing import NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.table import WGMMA, has_tensor_core
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
 from tilewright.families.grouped_gemm.problem import Problem
@@ -24,73 +27,74 @@ from tilewright.formats.types import bits
 from tilewright.selection.estimates import Estimate
 
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
-BOX_BYTES = 128  # of k: a row of a box of TMA
+BOX_BYTES = 128  # bytes of k in a row of a TMA box
 STEPS = 4  # wgmma instructions of a box, for each 64 rows
-INSTRUCTION_M = 64
-INSTRUCTION_K_BYTES = 32
-SMEM_BYTES_PER_CLOCK = 128  # an SM's shared memory; wgmma reads both operands from it
-LANES = 128  # of an SM that multiply F32
-CLOCK_SHARE = 0.886  # of the highest clock, at which the numbers below count: 1755 of 1980 MHz
+INSTRUCTION_M = 64  # rows of a wgmma
+INSTRUCTION_K_BYTES = 32  # bytes of k of a wgmma
+SMEM_BYTES_PER_CLOCK = 128  # bytes per clock of an SM's shared memory; wgmma reads both operands from it
+LANES = 128  # F32 multiplications of an SM in a clock
+CLOCK_SHARE = 0.886  # share of the highest clock at which all clocks here count: 1755 of 1980 MHz
 
-# As of gemm's lean kernels, which share mainloop and producer: fitted to 58,000 times of theirs on an H200.
-STAGE_CLOCKS = 35  # barriers around a stage
-PORT_SHARE = 0.77  # of the clocks that the shared memory's port would take on paper
-WRITTEN_SHARE = 1.08  # of a clock, that a byte a row of TMA's writes takes there
-LATENCY_CLOCKS = 1190  # from a load to its data
-STAGES_BEHIND = 1.5  # that are not in flight: one that is read, and half of the next
-SM_FILL_BYTES_PER_CLOCK = 61  # an SM from L2, if few others load
-L2_BYTES_PER_CLOCK = 6740  # L2 to all SMs
-DISTURBANCE = 5.6  # the norm in which the tensor cores, loads and latency add up
-OVERLAP = 2.95  # the norm in which the main loop, HBM and power add up
-START_CLOCKS = 2160  # launch, tensor maps, the first stage's loads from HBM
-TWO_AT_ONCE_BYTES = 113 * 1024  # of shared memory, up to which an SM holds a block of the next launch, too
-TWO_AT_ONCE_CLOCKS = 1000  # that it starts earlier then
-FULL_START_CLOCKS = 2870  # more, where every SM is taken
-EPILOGUE_CLOCKS = 50  # beside its bytes
-EPILOGUE_BYTES_PER_CLOCK = 22.7  # of D, an SM
-ONE_BUFFER = 1.4  # times that, where pieces of D wait for each other
-CLUSTER_CLOCKS = 2010  # of two barriers of a cluster, and its start
-EXCHANGE_CLOCKS = 146
-EXCHANGE_BYTES_PER_CLOCK = 16.8  # sums written, and read from other SMs' shared memory
+# The same as for gemm's lean kernels, which share mainloop and producer: fitted to 58,000 times of them on an
+# H200.
+STAGE_CLOCKS = 35  # clocks of a stage's barriers
+PORT_SHARE = 0.77  # share of the port's clocks on paper that it really takes
+WRITTEN_SHARE = 1.08  # clocks of the port for a row of a box that TMA writes
+LATENCY_CLOCKS = 1190  # clocks from a load to its data
+STAGES_BEHIND = 1.5  # stages that are not in flight: one that is read, and half of the next
+SM_FILL_BYTES_PER_CLOCK = 61  # bytes per clock from L2 to an SM, if few others load
+L2_BYTES_PER_CLOCK = 6740  # bytes per clock from L2 to all SMs
+DISTURBANCE = 5.6  # p of the p-norm that combines the tensor cores, loads and latency
+OVERLAP = 2.95  # p of the p-norm that combines main loop, HBM and power
+START_CLOCKS = 2160  # clocks of launch, tensor maps, and the first stage's loads from HBM
+TWO_AT_ONCE_BYTES = 113 * 1024  # bytes of shared memory of a block beside which the next launch's block fits
+TWO_AT_ONCE_CLOCKS = 1000  # clocks by which a launch starts earlier if it fits so
+FULL_START_CLOCKS = 2870  # clocks more if every SM has a block
+EPILOGUE_CLOCKS = 50  # clocks of an epilogue, without its bytes
+EPILOGUE_BYTES_PER_CLOCK = 22.7  # bytes of D per clock of an SM
+ONE_BUFFER = 1.4  # factor on the epilogue's bytes if subtiles of D share one buffer and wait for each other
+CLUSTER_CLOCKS = 2010  # clocks of a cluster's start and of two of its barriers
+EXCHANGE_CLOCKS = 146  # clocks of a reduction through shared memory, without its bytes
+EXCHANGE_BYTES_PER_CLOCK = 16.8  # bytes per clock of sums that are written, or read from other SMs
 
-# Fitted to the tiles of runs on an H200, in turn; promotion to the choices of the 47 problems of
-# benchmarks/fit/grouped_times.py, where what is chosen takes 4 % longer than the fastest.
-# Of a multiplication of each sum of 128 of k, 128 lanes at a time:
+# Fitted to the tiles of runs on an H200. Promotion is fitted to the choices for the 47 problems of
+# benchmarks/fit/grouped_times.py, for which the model's choice takes 4 % longer than the fastest tactic.
+# Promotion scales and adds the sums of 128 of k. Clocks for 128 of its multiplications, by schedule:
 PROMOTION_CLOCKS = {"after": 0.8, "in_turn": 0.8, "overlapped": 1.3, "halves": 1.3}
-VECTOR_PROMOTION = 1.5  # times that, where each column has its own factor
-SKIPPED_SHARE = 0.6  # of the clocks of 64 rows of a tile that are skipped, that they do not take
-TALL = 256  # rows of a tile whose warpgroups load a column's factor once for 128: as if there were one
-THREE_ROWS = 192  # of a tile that three warpgroups have, two of which multiply while one promotes
-THREE = 0.4  # of the promotion's clocks, that are seen then
-SUSTAINED_SHARE = 0.80  # of the peak at the clock above, that the GPU's power sustains of tiles of 128x128
-WEIGHTS_SHARE = 0.15  # of B's bytes, that they take longer than A's, which more tiles have read before
-TRAFFIC_SHARE = 0.3  # of the power, that goes with the bytes of operands a multiplication takes
+VECTOR_PROMOTION = 1.5  # factor on promotion if each column has its own scale factor
+TALL = 256  # rows of a tile from which on a warpgroup loads column factors once for 128 rows: no such factor
+THREE_ROWS = 192  # rows of a tile of three warpgroups, two of which multiply while one promotes
+THREE = 0.4  # share of promotion's clocks that such a tile shows
+SKIPPED_SHARE = 0.6  # share of the clocks of 64 rows that a tile saves if it skips them
+SUSTAINED_SHARE = 0.80  # sustained share of the tensor cores' rate, for tiles of 128x128
+WEIGHTS_SHARE = 0.15  # share by which a byte of B takes longer than one of A, which other tiles have read
+TRAFFIC_SHARE = 0.3  # share of the power that loading a multiplication's operands takes
 
-_SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # rows of a group, of the expected ones
+_SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # the rows of groups, as shares of the expected number
 
 
 class _Work(NamedTuple):
-    """A problem as a kernel's tiles cut it, as far as no tactic changes it."""
+    """The parts of a problem's time that no tactic changes."""
 
-    across: int  # tiles
-    boxes: int  # of k
-    math: float  # clocks of a box, of the tensor cores and of what does not overlap them
-    latency: float  # clocks of a box, while all stages are in flight
-    power: float  # clocks of a tile, below which the GPU's power does not let the multiplications go
-    epilogue: float  # clocks of a tile
-    exchange: float  # clocks of a tile whose sums go through shared memory
+    across: int  # tiles across D
+    boxes: int  # boxes of k
+    math: float  # clocks of a box in the tensor cores, and in work that does not overlap them
+    latency: float  # clocks of a box while all stages are in flight
+    power: float  # clocks of a tile's multiplications at the rate that power sustains
+    epilogue: float  # clocks of a tile's epilogue
+    exchange: float  # clocks of a tile's reduction through shared memory
 
 
 def group_rows(problem: Problem) -> int:
-    """Of a group, about."""
+    """The expected rows of a group."""
     if problem.grouping == "rows_valid":
         return min(problem.expected_m or problem.m, problem.m)
     return ceil(problem.m / problem.groups)
 
 
 def tiles_down(problem: Problem, rows: int, *, skips: bool = False) -> float:
-    """Tiles of so many rows that hold any of a group's, in all groups; one that `skips` 64 rows of which none
-    is a group's counts less for them."""
+    """The tiles of `rows` rows that hold rows of a group, in all groups. If kernels skip 64 rows of which
+    none is a group's (`skips`), a tile counts less for them."""
     if problem.grouping in ("none", "k_sizes"):
         return ceil(problem.m / rows) * problem.groups
     if problem.grouping == "rows_valid":
@@ -101,11 +105,13 @@ def tiles_down(problem: Problem, rows: int, *, skips: bool = False) -> float:
         tiles: list[float] = [ceil(count / rows) for count in counts]
         if skips and rows > INSTRUCTION_M:
             least = INSTRUCTION_M / rows
-            left = [1 - ceil(count % rows / INSTRUCTION_M) * least if count % rows else 0 for count in counts]
-            tiles = [count - SKIPPED_SHARE * part for count, part in zip(tiles, left, strict=True)]
+            empty = [
+                1 - ceil(count % rows / INSTRUCTION_M) * least if count % rows else 0 for count in counts
+            ]
+            tiles = [count - SKIPPED_SHARE * part for count, part in zip(tiles, empty, strict=True)]
         return sum(tiles) / len(tiles) * problem.groups
     whole = ceil(problem.m / rows)
-    # Tiles that begin where groups do hold one group's rows; others are computed once for each group in them.
+    # A tile that begins where a group does holds rows of one group. Others are computed once for each group.
     if problem.row_alignment % rows == 0:
         return whole
     return whole + (problem.groups - 1) * (0.5 if problem.grouping == "ends" else 1.0)
@@ -134,23 +140,23 @@ def _work(record: KernelRecord, problem: Problem) -> _Work:
     traffic = (128 / tile_m + 128 / tile_n) / 2
     power = (1 - TRAFFIC_SHARE + TRAFFIC_SHARE * traffic) / SUSTAINED_SHARE
     outputs = bits(problem.d) / 16 * (2 if problem.c else 1)
-    in_turn = ONE_BUFFER if config.get("store_buffers") == 1 else 1.0
+    waiting = ONE_BUFFER if config.get("store_buffers") == 1 else 1.0
     return _Work(
-        ceil(problem.n / columns),
-        boxes,
-        math,
-        LATENCY_CLOCKS / in_flight,
-        instructions * tile_n / 2 * boxes * power,
-        EPILOGUE_CLOCKS + tile * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK * in_turn,
-        EXCHANGE_CLOCKS + tile * 4 / EXCHANGE_BYTES_PER_CLOCK,
+        across=ceil(problem.n / columns),
+        boxes=boxes,
+        math=math,
+        latency=LATENCY_CLOCKS / in_flight,
+        power=instructions * tile_n / 2 * boxes * power,
+        epilogue=EPILOGUE_CLOCKS + tile * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK * waiting,
+        exchange=EXCHANGE_CLOCKS + tile * 4 / EXCHANGE_BYTES_PER_CLOCK,
     )
 
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
-    """Estimates the tactics of one kernel: what they share is worked out once."""
-    if record.arch != "sm_90a":
+    """The cost model of one kernel. Terms that its tactics share are computed once."""
+    if not has_tensor_core(record.arch, WGMMA):
         return None
     config = record.config
     tile_m, tile_n, tile_k = config["tile"]
@@ -169,14 +175,15 @@ def estimator(
         m, n = (max(side, 1) for side in extents(tactic.cluster))
         splits = tactic.splits
         size = m * n * splits
-        at_once = max(1, device.clusters_at_once(size))  # 0: `misfit_device` refuses it
+        at_once = max(1, device.clusters_at_once(size))  # `misfit_device` rejects a cluster with 0
         down, across = (n, m) if config["swap_ab"] else (m, n)  # thread blocks of a cluster in D
         blocks = max(1.0, blocks_down(down) * ceil(work.across / across))
         full, rest = divmod(blocks, at_once)
         boxes = -(-work.boxes // (splits * stage_boxes)) * stage_boxes
         # Multicast: CTAs of a cluster in one row share A, in one column B.
-        of_a, of_b = tile_m / n, tile_n / m
-        loaded = (of_a + of_b + WEIGHTS_SHARE * (of_a if config["swap_ab"] else of_b)) * BOX_BYTES
+        rows_a, rows_b = tile_m / n, tile_n / m
+        weights = rows_a if config["swap_ab"] else rows_b
+        loaded = (rows_a + rows_b + WEIGHTS_SHARE * weights) * BOX_BYTES
 
         def box(busy: float) -> float:
             fill = loaded * max(1 / SM_FILL_BYTES_PER_CLOCK, busy / L2_BYTES_PER_CLOCK)

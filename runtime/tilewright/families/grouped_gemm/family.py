@@ -30,7 +30,7 @@ SPLITS = (1, 2, 4, 8)
 
 
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
-    """The tactic with every raster order and swizzle: left to the kernel by a first selection."""
+    """The tactic with every raster order and swizzle; selection leaves both to the kernel."""
     for raster in RASTERS:
         for swizzle in SWIZZLES if raster != "heuristic" else (1,):
             yield replace(tactic, raster=raster, swizzle=swizzle)
@@ -57,7 +57,7 @@ class _Grouped(Family[Problem]):
         elif kind.layout == "nt":
             return "A has m contiguous only where parts of k are multiplied"
         if kind.c and bits(kind.d) == 16 and not record.facts["splits"]:
-            return "its sums do not fit into its stages' memory, through which they go to a C of 16 bits"
+            return "its sums do not fit into its stages' memory, through which it adds a C of 16 bits"
         return None
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
@@ -82,11 +82,11 @@ class _Grouped(Family[Problem]):
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         if problem.grouping == "k_sizes" and tactic.splits > 1:
-            return "k is cut by groups, which the device alone knows, and by nothing else"
+            return "groups divide k, at places that only the device knows: k is not split again"
         return misfit_tiles_of_k(tactic, record, problem.k)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-        """Clusters no larger than the grid of tiles, parts of two stages of k."""
+        """Clusters no larger than the grid of tiles, and k ranges of two stages at least."""
         rows = problem.m if problem.grouping not in GROUPED_ROWS else cost.group_rows(problem)
         grid = own_tiles(record, rows, problem.n)
         splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)

@@ -1,5 +1,4 @@
-"""What is written of a `grouped_gemm` kernel: its name, its summary, its table row and its template's
-variables."""
+"""The name, summary, table row and template variables of a `grouped_gemm` kernel."""
 
 from __future__ import annotations
 
@@ -45,12 +44,12 @@ def formula(config: GroupedGemmConfig) -> str:
 
 
 def major(config: GroupedGemmConfig, operand: int) -> str:
-    """How the caller's A (0), or B (1), lies."""
+    """The layout of the caller's A (0) or B (1), in words."""
     return "row-major" if config.layout[operand] == "t" else "column-major"
 
 
 def schedule_text(config: GroupedGemmConfig) -> str:
-    """What shapes the main loop, in words."""
+    """The main loop, in words."""
     words = ["lean mainloop", "groups, clusters and splits of k at run time"]
     if config.scales != "none":
         words.append(f"sums of 128 of k scaled {_WHEN[config.promotion]}")

@@ -1,10 +1,9 @@
-"""Operands, peers and checks with which the products are measured: on random data and groups, correct
-first."""
+"""Operands, peers and checks with which the products are measured, on random data and groups."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +22,9 @@ from tilewright.formats.dtypes import dtype_of
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
-# What an error norm may be: D's rounding; FP8's sums of 128 of k lose bits in the tensor core.
+# The largest error norm, by D's type: D is rounded, and FP8's sums of 128 of k lose bits in the tensor core.
 _TOLERANCES = {"bf16": 4e-3, "f32": 2e-3}
-_RATIO_TOLERANCE = 2e-3  # of the norms' ratio, so that a factor that is missed shows
+_RATIO_TOLERANCE = 2e-3  # the largest error of the norms' ratio, which shows a missing factor
 _OPS: dict[str, Callable[..., torch.Tensor]] = {
     "none": scaled_gemm,
     "k_sizes": grouped_gemm_k,
@@ -39,13 +38,12 @@ class Operands(measuring.Operands):
 
     @property
     def layout(self) -> dict[str, torch.Tensor]:
-        """What says the groups, by its argument's name."""
+        """The tensors that say which rows belong to which group, by the argument's name."""
         names = ("group_of_row", "group_ends", "rows_valid", "group_k")
-        given = {name: vars(self).get(name) for name in names}
-        return {name: tensor for name, tensor in given.items() if tensor is not None}
+        return {name: vars(self)[name] for name in names if vars(self).get(name) is not None}
 
     def groups(self) -> torch.Tensor:
-        """The group of each row of D, as a matrix; -1 where it is of none."""
+        """The group of each row of D, as a matrix; -1 for a row without group."""
         problem = self.problem
         if problem.grouping == "row_index":
             group_of_row: torch.Tensor = self.group_of_row
@@ -59,14 +57,13 @@ class Operands(measuring.Operands):
         return group.flatten()
 
     def check(self) -> float:
-        """Over rows that count, spread evenly: of the norm of the error, and of the ratio of the norms."""
-        found, wanted = self.compared(every=False)
-        return measuring.check_norms(
-            self.problem, found, wanted, _TOLERANCES[self.problem.d], _RATIO_TOLERANCE
-        )
+        """The error norm over rows that count, spread evenly. Raises WrongResultError if it, or the ratio of
+        the norms, is too far off."""
+        tolerance = _TOLERANCES[self.problem.d]
+        return measuring.check_norms(self.problem, *self.compared(every=False), tolerance, _RATIO_TOLERANCE)
 
     def compared(self, *, every: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """float64: rows of D that count, every one or some, and what they are to be."""
+        """The rows of D that count, every one or some, and their expected values, in float64."""
         problem = self.problem
         if problem.grouping == "k_sizes":
             return self.out.double(), self._product_of_parts()
@@ -79,72 +76,74 @@ class Operands(measuring.Operands):
             scales = self.scale_a.reshape(-1, problem.k_blocks)[rows]
             left *= scales.double().repeat_interleave(BLOCK, -1)[:, : problem.k]
             right *= spread(self.scale_b.reshape(-1, *self.scale_b.shape[-2:]), problem).double()
-        wanted = reference.grouped_product(left, right, group[rows])
+        expected = reference.grouped_product(left, right, group[rows])
         if self.c is not None:
-            wanted += self.c.reshape(-1, problem.n)[rows].double()
-        return self.out.reshape(-1, problem.n)[rows].double(), wanted
+            expected += self.c.reshape(-1, problem.n)[rows].double()
+        return self.out.reshape(-1, problem.n)[rows].double(), expected
 
     def _product_of_parts(self) -> torch.Tensor:
-        """float64 [groups, m, n]."""
+        """The product of each group's range of k: float64 [groups, m, n]."""
         problem = self.problem
         sizes = self.group_k.tolist()
+
+        def ranges(operand: torch.Tensor, rows: int, scales: torch.Tensor) -> Iterator[torch.Tensor]:
+            """The matrices [rows, k of the group] of an FP8 operand, scaled."""
+            start = 0
+            for k in sizes:
+                part = operand.flatten()[start * rows : (start + k) * rows].view(rows, k).double()
+                factors = scales[:, start // BLOCK : (start + k) // BLOCK].double()
+                yield part * factors.repeat_interleave(BLOCK, -1)
+                start += k
+
         if self.scale_a is None:
-            pairs = zip(self.a.mT.split(sizes), self.b.split(sizes), strict=True)
-            made = torch.stack([x.double().mT @ y.double() for x, y in pairs])
-            return made if self.c is None else made + self.c.double()
-        a, b = self.a.flatten(), self.b.mT.flatten()
-        found, start = [], 0
-        for k in sizes:
-            sides = []
-            for flat, rows, scales in ((a, problem.m, self.scale_a), (b, problem.n, self.scale_b.mT)):
-                part = flat[start * rows : (start + k) * rows].view(rows, k).double()
-                of_part = scales[:, start // BLOCK : (start + k) // BLOCK]
-                sides.append(part * of_part.double().repeat_interleave(BLOCK, -1))
-            found.append(sides[0] @ sides[1].mT)
-            start += k
-        made = torch.stack(found)
-        return made if self.c is None else made + self.c.double()
+            pairs = zip(self.a.double().mT.split(sizes), self.b.double().split(sizes), strict=True)
+            products = torch.stack([a.mT @ b for a, b in pairs])
+        else:
+            a = ranges(self.a, problem.m, self.scale_a)
+            b = ranges(self.b.mT, problem.n, self.scale_b.mT)
+            products = torch.stack([x @ y.mT for x, y in zip(a, b, strict=True)])
+        return products if self.c is None else products + self.c.double()
 
 
 def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
     """B's scale factors [groups, k/128, n or n/128] as a factor of each element of [groups, k, n]."""
-    each = scale_b.repeat_interleave(BLOCK, -2)[..., : problem.k, :]
-    return each if problem.scales == "1x128" else each.repeat_interleave(BLOCK, -1)[..., : problem.n]
+    factors = scale_b.repeat_interleave(BLOCK, -2)[..., : problem.k, :]
+    return factors if problem.scales == "1x128" else factors.repeat_interleave(BLOCK, -1)[..., : problem.n]
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
     """One set, on the generator's device."""
     device, by_k = generator.device, problem.grouping == "k_sizes"
     groups = (problem.groups,)
-    of_a, of_b = groups if problem.own_rows else (), () if by_k else groups
+    batch_a, batch_b = groups if problem.own_rows else (), () if by_k else groups
 
     def factors(*shape: int) -> torch.Tensor:
         return 0.5 + torch.rand(shape, generator=generator, device=device)
 
     def columns(*shape: int) -> torch.Tensor:
-        made = blockwise_scales.allocate(shape, dtype=torch.float32, device=device)
-        return made.copy_(factors(*shape))
+        scales = blockwise_scales.allocate(shape, dtype=torch.float32, device=device)
+        return scales.copy_(factors(*shape))
 
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name in ("a", "b", "c") if problem.c else ("a", "b"):
         operand = replace(INTERFACE.matrices[name], single=False)  # a batch of one has a dimension, too
-        given[name] = measuring.random_matrix(operand, problem, generator)
+        arguments[name] = measuring.random_matrix(operand, problem, generator)
     if problem.scales != "none":
-        given["scale_a"] = columns(*of_a, problem.m, problem.k_blocks)
-        shape = (*of_b, problem.scale_columns, problem.k_blocks)
-        given["scale_b"] = (columns if problem.scales == "1x128" else factors)(*shape).mT
+        arguments["scale_a"] = columns(*batch_a, problem.m, problem.k_blocks)
+        shape = (*batch_b, problem.scale_columns, problem.k_blocks)
+        arguments["scale_b"] = (columns if problem.scales == "1x128" else factors)(*shape).mT
     op = _OPS[problem.grouping]
     options = {
         "out_dtype": dtype_of(problem.d), "row_alignment": problem.row_alignment,
         "zero_padding": problem.zero_padding, "expected_m": problem.expected_m,
     }  # fmt: skip
     taken = inspect.signature(op).parameters
-    given |= {name: option for name, option in options.items() if name in taken}
-    return Operands(problem, op, **given, **_layout(problem, generator))
+    arguments |= {name: option for name, option in options.items() if name in taken}
+    return Operands(problem, op, **arguments, **_layout(problem, generator))
 
 
 def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Groups with the expected number of rows, but for 30 % more or less."""
+    """Groups with the expected number of rows, give or take 30 %."""
     device, groups = generator.device, problem.groups
     share = 0.7 + 0.6 * torch.rand(groups, generator=generator, device=device)
     if problem.grouping == "none":
@@ -172,7 +171,7 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
 
 
 def peer(problem: Problem) -> Peer | None:
-    """torch's product with the same scale factors, or of the same groups; None where it has none."""
+    """torch's product with the same scale factors or groups; None if torch has none."""
     if problem.c or problem.d != "bf16" or problem.scales == "1x128":
         return None
     if problem.grouping == "none" and problem.groups == 1 and problem.scales == "128x128":
@@ -182,13 +181,12 @@ def peer(problem: Problem) -> Peer | None:
     return None
 
 
-def _scaled_mm(operands: Operands) -> torch.Tensor:
-    x = operands
+def _scaled_mm(x: Operands) -> torch.Tensor:
     return torch._scaled_mm(
         x.a[0],
         x.b[0],
         scale_a=x.scale_a[0],
         scale_b=x.scale_b[0],
         out_dtype=torch.bfloat16,
-        use_fast_accum=False,  # torch has no other for blocks of 128x128
+        use_fast_accum=False,  # for blocks of 128x128 torch has nothing else
     )

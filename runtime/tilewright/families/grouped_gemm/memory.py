@@ -21,8 +21,8 @@ from tilewright.formats.types import bits
 
 _QUEUE_BYTES = 384  # eight tiles of 32 bytes on their way to the consumers, each with two barriers
 _MORE_BUFFERS = (3, 4)
-_BLOCK = 128  # of rows that share a scale factor
-_TMA_SHARED = 128  # at multiples of which TMA writes to shared memory
+_BLOCK = 128  # rows that share a scale factor
+_TMA_SHARED = 128  # bytes at whose multiples TMA writes to shared memory
 
 
 def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
@@ -33,7 +33,7 @@ def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
 
 
 def scale_bytes(config: GroupedGemmConfig) -> int:
-    """Bytes of rows' scale factors beside them."""
+    """Bytes of a stage's scale factors of single rows."""
     sides = zip(own_scales(config), (config.tile.m, config.tile.n), strict=True)
     return sum(round_up(boxes(config) * rows * 4, _TMA_SHARED) for scales, rows in sides if scales == "rows")
 
@@ -46,19 +46,20 @@ def float_bytes(divided: Warpgroups, most_buffers: int) -> int:
 
 
 def blocks_of(rows: int) -> int:
-    """Blocks of 128 that so many rows may lie in, which begin at a multiple of their number."""
+    """The most blocks of 128 rows in which a tile of `rows` rows may lie. Tiles begin at multiples of
+    `rows`."""
     return -(-(_BLOCK - gcd(rows, _BLOCK) + rows) // _BLOCK)
 
 
 def block_bytes(config: GroupedGemmConfig) -> int:
-    """Bytes of blocks' scale factors beside them."""
+    """Bytes of a stage's scale factors of blocks."""
     sides = zip(own_scales(config), (config.tile.m, config.tile.n), strict=True)
     words = sum(boxes(config) * blocks_of(rows) for scales, rows in sides if scales == "blocks")
     return round_up(words * 4, 16)
 
 
 def _stored(config: GroupedGemmConfig, buffers: int) -> int:
-    """Bytes from which D is stored, so many pieces of a warpgroup at a time."""
+    """Bytes from which D is stored, with `buffers` epilogue subtiles of each warpgroup."""
     if config.d == "f32" and not config.swap_ab:
         return float_bytes(warpgroups(config), buffers)
     return store_bytes(warpgroups(config), bits(config.d), config.swap_ab, buffers)
@@ -71,16 +72,17 @@ def _stages(config: GroupedGemmConfig, buffers: int) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def buffers(config: GroupedGemmConfig) -> int:
-    """Pieces of D that a warpgroup has on their way at most: two, or as many more as cost no stage."""
+    """The most epilogue subtiles of D that a warpgroup stores at once: two, or more if they cost no stage."""
     if config.store_buffers != "auto":
         return config.store_buffers
-    wanted = _stages(config, 2) if config.stages == "auto" else config.stages
-    return max(count for count in (2, *_MORE_BUFFERS) if count == 2 or _stages(config, count) >= wanted)
+    stages = _stages(config, 2) if config.stages == "auto" else config.stages
+    return max(count for count in (2, *_MORE_BUFFERS) if count == 2 or _stages(config, count) >= stages)
 
 
 @lru_cache(maxsize=1 << 12)
 def memory(config: GroupedGemmConfig) -> tuple[int, int]:
-    """Stages that fit, and bytes of a thread block's dynamic shared memory: of two stages where fewer fit."""
+    """The stages that fit, and the bytes of a thread block's dynamic shared memory, for two stages at
+    least."""
     count = buffers(config)
     stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
     stages = _stages(config, count) if config.stages == "auto" else config.stages

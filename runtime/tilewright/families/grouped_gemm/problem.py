@@ -8,15 +8,15 @@ from tilewright.declarations.problem import ProblemBase
 from tilewright.declarations.products import product_extents
 from tilewright.formats.types import bits
 
-BLOCK = 128  # of k, that share a scale
+BLOCK = 128  # elements of k that share a scale
 
 GROUPINGS = ("none", "row_index", "ends", "rows_valid", "k_sizes")  # their order is C's
 LAYOUTS = ("tn", "tt", "nt")
 OWN_ROWS = ("none", "rows_valid")
-GROUPED_ROWS = ("row_index", "ends", "rows_valid")  # of which each has the B of its group
-# Granularities of B's scales: A's are those of rows (1x128) with either.
+GROUPED_ROWS = ("row_index", "ends", "rows_valid")  # each row has the B of its group
+# Granularities of B's scales. A's scales are 1x128 with either.
 SCALES = ("none", "128x128", "1x128")
-# Of parts of k: scales, layout, and D.
+# The scales, layout and D of products whose k is divided among groups.
 PARTS = (("1x128", "tn", "f32"), ("none", "nt", "f32"))
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
@@ -25,7 +25,7 @@ OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
 
 
 def part_multiple(type: str) -> int:
-    """Elements of k that parts are multiples of: the 128 bytes of a stage."""
+    """The elements of k of which each group's k is a multiple: the 128 bytes of a stage."""
     return BLOCK * 8 // bits(type)
 
 
@@ -33,10 +33,14 @@ def part_multiple(type: str) -> int:
 class Problem(ProblemBase):
     """D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n].
 
-    Of grouping `none` there are `groups` matrices of m rows; of `rows_valid` each group has m rows in A and
-    D, of which the device knows how many count; of `row_index` and `ends` m counts the rows of all groups. Of
-    `k_sizes` each group has a D, and k counts the k of all. `layout` is as BLAS writes it, A then B: A is `t`
-    and B is `n` where k is contiguous.
+    The meaning of m, k and `groups` by grouping:
+
+    - `none`: `groups` matrices of m rows.
+    - `rows_valid`: each group has m rows in A and D. Only the device knows how many of them count.
+    - `row_index`, `ends`: m counts the rows of all groups.
+    - `k_sizes`: each group has a D, and k counts the k of all groups.
+
+    `layout` is BLAS's, A before B: an A is `t`, and a B `n`, whose k is contiguous.
     """
 
     op_text = "grouped_gemm"
@@ -49,17 +53,18 @@ class Problem(ProblemBase):
     a: str = "e4m3"
     b: str = "e4m3"
     d: str = "bf16"
-    scales: str = "128x128"  # B's
+    scales: str = "128x128"  # granularity of B's scales
     grouping: str = "none"
     c: bool = False
     layout: str = "tn"
-    zero_padding: bool = False  # D is 0 also where a tile holds padding alone
-    scales_k_major: bool = False  # of 128x128: which dimension of B's scales is contiguous
-    expected_m: int = 0  # of rows_valid: rows of a group that are expected to count; 0: all
-    row_alignment: int = 128  # at multiples of which groups begin
-    head_left: int = 0  # D's columns come in heads, in each of which, behind `head_left`,
-    head_gap: int = 0  # so many are skipped,
-    head_right: int = 0  # before so many more
+    zero_padding: bool = False  # tiles that hold nothing but padding are zeroed too
+    scales_k_major: bool = False  # k is the contiguous dimension of B's 128x128 scales
+    expected_m: int = 0  # with rows_valid: rows of a group that are expected to count; 0: all
+    row_alignment: int = 128  # groups begin at multiples of this row
+    # D's columns come in heads.
+    head_left: int = 0  # columns written at the start of each head
+    head_gap: int = 0  # columns of D left untouched after them
+    head_right: int = 0  # columns written after the gap
 
     @property
     def k_blocks(self) -> int:
@@ -67,12 +72,12 @@ class Problem(ProblemBase):
 
     @property
     def scale_columns(self) -> int:
-        """Of B's scales."""
+        """Columns of B's scales."""
         return self.n if self.scales == "1x128" else -(-self.n // BLOCK)
 
     @property
     def d_columns(self) -> int:
-        """Of D, with those that are skipped."""
+        """Columns of D, with those that are skipped."""
         head = self.head_left + self.head_right
         return self.n + self.n // head * self.head_gap if head else self.n
 
@@ -98,9 +103,9 @@ class Problem(ProblemBase):
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
         by_k = self.grouping == "k_sizes"
-        of_b, of_d = (1, self.m * self.groups) if by_k else (self.groups, self.rows)
-        operands = self.rows * self.k * bits(self.a) + of_b * self.n * self.k * bits(self.b)
-        return (operands + of_d * self.n * bits(self.d) * (2 if self.c else 1)) // 8
+        matrices_b, rows_d = (1, self.m * self.groups) if by_k else (self.groups, self.rows)
+        operands = self.rows * self.k * bits(self.a) + matrices_b * self.n * self.k * bits(self.b)
+        return (operands + rows_d * self.n * bits(self.d) * (2 if self.c else 1)) // 8
 
     @property
     def extents_text(self) -> str:

@@ -12,8 +12,8 @@ from tilewright.families.grouped_gemm.config import GroupedGemmConfig
 from tilewright.families.grouped_gemm.memory import memory, warpgroups
 from tilewright.formats.types import bits
 
-# Of a thread's 224 registers, or of 152 where there are three warpgroups that multiply; beyond, the compiler
-# spills within the loop over k.
+# Registers for sums, by warpgroups that multiply, of a thread's 224 (of three warpgroups: 152). With more,
+# the compiler spills within the loop over k.
 _REGISTERS = {1: 192, 2: 192, 3: 128}
 
 
@@ -24,8 +24,8 @@ def operand_types(config: GroupedGemmConfig) -> str | None:
     if config.a != config.b:
         return f"no kernel here multiplies {config.a} by {config.b}"
     if (config.a == "bf16") != (config.scales == "none"):
-        wanted = "no scale factors" if config.a == "bf16" else "scales 128x128 or 1x128"
-        return f"{config.a} has {wanted}, not scales {config.scales}"
+        scales = "no scale factors" if config.a == "bf16" else "scales 128x128 or 1x128"
+        return f"{config.a} has {scales}, not scales {config.scales}"
     return None
 
 
