@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ def test_a_library_holds_what_its_rows_and_headers_make(
         assert not library.holds(table["one"])
 
     with monkeypatch.context() as patch:  # a home that machines of both kinds mount
-        patch.setattr("platform.machine", lambda: "another")
+        patch.setattr("os.uname", lambda: SimpleNamespace(machine="another"))
         assert libraries("mini", store=store, include=include) == []
 
     (include / "tilewright" / "gemm" / "binding.hpp").write_text("// nothing in mini reads it\n")

@@ -42,7 +42,8 @@ table.ARCHITECTURES += (
 
 from tilewright.architectures import routing
 from tilewright.architectures.device import DESCRIBED
-from tilewright.compile import jobs, waits
+from tilewright.compile import jobs
+from tilewright.compile.nvcc import waits
 from tilewright.declarations import catalog
 from tilewright.families.blockscaled_gemm.family import FAMILY
 from tilewright.families.blockscaled_gemm.problem import Problem

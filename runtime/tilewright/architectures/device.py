@@ -4,8 +4,6 @@ Routing, rules, cost model and messages take a `DeviceProperties`, never a devic
 without a GPU, describe one.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from functools import lru_cache

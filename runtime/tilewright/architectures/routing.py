@@ -12,8 +12,6 @@ So routing asks what a target reaches, never whether a capability equals a numbe
 known family finds its family's kernels.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,7 +34,7 @@ class Target(NamedTuple):
     reach: str  # "a", "f" or ""
 
     @classmethod
-    def parse(cls, name: str) -> Target:
+    def parse(cls, name: str) -> "Target":
         """Raises ValueError where `name` is not a target's name."""
         match = re.fullmatch(r"sm_(\d+)(\d)([af]?)", name)
         if match is None:

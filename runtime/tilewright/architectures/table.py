@@ -5,10 +5,7 @@ names of its tensor-core instructions, what CUTLASS calls it, its GPUs. Architec
 share tensor-core instructions share a `TensorCore`, and with it kernels, rules and cost models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 Capability = tuple[int, int]
@@ -23,8 +20,7 @@ class Opcode(NamedTuple):
     scales: str = ""  # a regular expression: the suffixes that say which scale factors go with it
 
 
-@dataclass(frozen=True, slots=True)
-class TensorCore:
+class TensorCore(NamedTuple):
     """Tensor-core instructions, as one or more architectures have them."""
 
     instruction: str  # its name in PTX
@@ -63,8 +59,7 @@ class Gpu(NamedTuple):
     clusters: tuple[int, ...] = ()  # clusters of 1 to 8 thread blocks that run at once; empty if unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(NamedTuple):
     """One compute capability."""
 
     capability: Capability
@@ -104,8 +99,8 @@ TCGEN05 = TensorCore(
 )
 # FP4 instructions of K 96 exist on 10.3 alone (PTX ISA, "tcgen05.mma"); there every instruction of NVFP4 says
 # BLOCK16.
-TCGEN05_ULTRA = replace(
-    TCGEN05, opcodes={**TCGEN05.opcodes, "nvfp4": Opcode("UTCOMMA", r"\.BLOCK16")}, fp4_k=96
+TCGEN05_ULTRA = TCGEN05._replace(
+    opcodes={**TCGEN05.opcodes, "nvfp4": Opcode("UTCOMMA", r"\.BLOCK16")}, fp4_k=96
 )
 # Dense FP4 rate of the RTX Blackwell white paper over SMs and clock, and half of it: block-scaled FP8 has
 # half, on GeForce too (QuACK pull request 153).

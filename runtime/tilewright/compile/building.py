@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tilewright.base import paths
-from tilewright.compile import commands, refusals
+from tilewright.compile import refusals
 from tilewright.compile.compiler_cache import default_launcher, start_server
 from tilewright.compile.compilers import COMPILERS, of, toolchain_for
 from tilewright.compile.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
@@ -20,6 +20,7 @@ from tilewright.compile.progress import Progress, Silent
 from tilewright.compile.report import BuildReport, UnitReport
 from tilewright.compile.runner import run_jobs
 from tilewright.compile.store import Entry, Store
+from tilewright.compile.system import shell
 from tilewright.compile.toolchain import HostToolchain
 from tilewright.compile.unit import Job, Outcome
 from tilewright.declarations.table import Table
@@ -197,9 +198,7 @@ def _table_entry(table: Table, planner: Planner, outcomes: dict[str, Outcome]) -
     if entry is None:
         outcome = outcomes.get(job.key, Outcome("failed", "was not built"))
         errors = "\n".join(outcome.errors)
-        raise BuildError(
-            f"{job.source}: {outcome.message}\n{errors}\n  reproduce: {commands.shell(job.command)}"
-        )
+        raise BuildError(f"{job.source}: {outcome.message}\n{errors}\n  reproduce: {shell(job.command)}")
     return entry
 
 

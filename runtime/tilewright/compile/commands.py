@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.base import plugins
 
@@ -24,7 +22,7 @@ def includes(include: Path) -> list[str]:
 
 
 def table_command(
-    compiler: Compiler[Any], toolchain: HostToolchain, include: Path, ffi: Path, source: Path
+    compiler: Compiler, toolchain: HostToolchain, include: Path, ffi: Path, source: Path
 ) -> list[str]:
     """Compiles a module's table.cc, which is plain C++, to kernel.o in the current folder."""
     return [
@@ -36,8 +34,3 @@ def table_command(
         "-c",
         str(source),
     ]
-
-
-def shell(command: Sequence[str]) -> str:
-    """The command as a person would type it."""
-    return shlex.join(command)

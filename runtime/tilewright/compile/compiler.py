@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tilewright.declarations.table import KernelRecord
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:  # what lists libraries asks for flags alone
     from tilewright.compile.machine_code import MachineCode
     from tilewright.compile.toolchain import HostToolchain
 
-ToolchainT = TypeVar("ToolchainT", bound="HostToolchain")
 _ERRORS_SHOWN = 3
 _CONTEXT_LINES = 4
 
 
-class Compiler(ABC, Generic[ToolchainT]):
-    """Makes the object of a kernel, and that of its module's table.cc, with a toolchain of its kind."""
+class Compiler(ABC):
+    """Makes the object of a kernel, and that of its module's table.cc.
+
+    Methods that take a toolchain are given what `part` answers.
+    """
 
     name: ClassVar[str]  # in the row of a kernel: `compiler`
     suffix: ClassVar[str]  # of the sources that it compiles, with the dot
     programs: ClassVar[tuple[str, ...]] = ()  # what `find` may be given: options of `tilewright build`
     # A line of its output that says what is wrong with a source. Other failures are the machine's.
-    diagnosis: ClassVar[re.Pattern[str]] = re.compile(
-        r"^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b", re.MULTILINE
-    )
+    diagnosis: ClassVar[str] = r"(?m)^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b"
 
     # Its programs.
 
     @abstractmethod
-    def find(self, **programs: str | Path) -> ToolchainT:
+    def find(self, **programs: str | Path) -> HostToolchain:
         """Finds its toolchain; a path among `programs` is taken or refused, never replaced. Raises
         ToolchainError where something is missing."""
 
     @abstractmethod
-    def part(self, toolchain: HostToolchain) -> ToolchainT:
+    def part(self, toolchain: HostToolchain) -> HostToolchain:
         """The part of a build's toolchain that it uses. Raises ToolchainError where that is missing."""
 
     # What decides an object.
@@ -56,7 +56,7 @@ class Compiler(ABC, Generic[ToolchainT]):
     def table_flags(self) -> tuple[str, ...]:
         """The flags of a module's table.cc, without paths."""
 
-    def inputs(self, toolchain: ToolchainT, memory: Path, *, keep: bool) -> tuple[str, ...]:
+    def inputs(self, toolchain: Any, memory: Path, *, keep: bool) -> tuple[str, ...]:
         """What else is part of a kernel's key: digests of programs and header trees. `memory` remembers
         digests; with `keep` they are written there."""
         return (self.name, toolchain.identity)
@@ -65,16 +65,16 @@ class Compiler(ABC, Generic[ToolchainT]):
         """What of the release of a toolchain's headers is part of a kernel's source key."""
         return ""
 
-    def header_trees(self, toolchain: ToolchainT) -> tuple[Path, ...]:
+    def header_trees(self, toolchain: Any) -> tuple[Path, ...]:
         """Folders that a kernel's source may include from besides tilewright's and the system's."""
         return ()
 
     # Whether it compiles a kernel, and how.
 
-    def require(self, toolchain: ToolchainT, arch: str) -> None:
+    def require(self, toolchain: Any, arch: str) -> None:  # noqa: B027 (the default requires nothing)
         """Raises ToolchainError where it cannot compile for a target."""
 
-    def refusal(self, record: KernelRecord, toolchain: ToolchainT) -> str:
+    def refusal(self, record: KernelRecord, toolchain: Any) -> str:
         """Why this toolchain's headers cannot compile a kernel; empty where they can."""
         return ""
 
@@ -86,7 +86,7 @@ class Compiler(ABC, Generic[ToolchainT]):
     @abstractmethod
     def command(
         self,
-        toolchain: ToolchainT,
+        toolchain: Any,
         include: Path,
         source: Path,
         flags: Sequence[str],
@@ -100,7 +100,7 @@ class Compiler(ABC, Generic[ToolchainT]):
         """The first errors of its output, each with the lines that follow it."""
         return first_errors(log.splitlines())
 
-    def disassembler(self, toolchain: ToolchainT) -> str:
+    def disassembler(self, toolchain: Any) -> str:
         """The program that `machine_code` takes; empty where it takes none."""
         return ""
 

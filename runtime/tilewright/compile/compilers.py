@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.compile.compiler import Compiler
 from tilewright.compile.host_compiler import HostCompiler
@@ -15,16 +15,16 @@ from tilewright.declarations.table import DEFAULT_COMPILER, KernelRecord, Table
 if TYPE_CHECKING:
     from tilewright.compile.toolchain import HostToolchain
 
-COMPILERS: dict[str, Compiler[Any]] = {compiler.name: compiler for compiler in (Nvcc(), HostCompiler())}
+COMPILERS: dict[str, Compiler] = {compiler.name: compiler for compiler in (Nvcc(), HostCompiler())}
 SUFFIXES = tuple(compiler.suffix for compiler in COMPILERS.values())  # of kernels' sources
 
 
-def of(record: KernelRecord) -> Compiler[Any]:
+def of(record: KernelRecord) -> Compiler:
     """The compiler of a kernel."""
     return COMPILERS[record.compiler]
 
 
-def of_table(table: Table) -> Compiler[Any]:
+def of_table(table: Table) -> Compiler:
     """The compiler of a module: that of its kernels, which all have the same."""
     return COMPILERS[table.compiler]
 

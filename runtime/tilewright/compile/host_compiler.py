@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden")
 
 
-class HostCompiler(Compiler["HostToolchain"]):
+class HostCompiler(Compiler):
     """C++ to an object for the host's processor. A row's target says as which GPU's its kernel is chosen."""
 
     name = "host"

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from tilewright.base import plugins, reading
 from tilewright.base.schema import Anything, Object, String, fields
-from tilewright.compile.meaning import meaning
 from tilewright.errors import BuildError, UnreadableFileError
 
 _NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
@@ -91,6 +90,7 @@ class HeaderSet:
 
         Each `#include "tilewright/..."` counts as the meaning of that header, wherever the header lies.
         """
+        from tilewright.compile.meaning import meaning  # noqa: PLC0415 (a lookup needs no source's meaning)
 
         def of(match: re.Match[bytes]) -> bytes:
             return b"#include %s" % self._meaning_of(match[1].decode(errors="backslashreplace")).encode()

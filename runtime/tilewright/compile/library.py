@@ -8,7 +8,7 @@ A library holds every kernel of the module's table that is built, so a later one
 from __future__ import annotations
 
 import logging
-import platform
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -171,8 +171,9 @@ def _foreign(data: Mapping[str, Any], headers: HeaderSet) -> str:
     """Why a library that is whole is not for here; "" where it is."""
     if data["format"] != FORMAT:
         return f"format {data['format']}, this tilewright reads {FORMAT}"
-    if data["machine"] != platform.machine():
-        return f"it is for {data['machine']}, this is {platform.machine()}"
+    machine = os.uname().machine  # importing `platform` costs the first lookup a millisecond
+    if data["machine"] != machine:
+        return f"it is for {data['machine']}, this is {machine}"
     return "" if headers.stand(data["headers"]) else "headers that it was made of have changed"
 
 

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tilewright.base import plugins, reading
 from tilewright.compile import commands, compilers, shell_text
@@ -17,7 +16,7 @@ from tilewright.compile.linking import Part
 from tilewright.compile.records import SourceKeys
 from tilewright.compile.report import UnitReport
 from tilewright.compile.store import Entry, Store
-from tilewright.compile.system import tvm_ffi_folder
+from tilewright.compile.system import shell, tvm_ffi_folder
 from tilewright.compile.toolchain import HostToolchain
 from tilewright.compile.unit import Job, Outcome
 from tilewright.declarations.table import KernelRecord, Table
@@ -58,7 +57,7 @@ class Unit:
         self.status = outcome.status
         self.outcome = outcome
         if outcome.status == "failed":
-            self.command = commands.shell(job.command)
+            self.command = shell(job.command)
             return
         self.entry = store.entry(self.key)
         if self.entry is None:
@@ -173,12 +172,12 @@ class Planner:
         """The part of the toolchain that a module is compiled and linked by."""
         return self._part(compilers.of_table(table))
 
-    def _part(self, compiler: Compiler[Any]) -> HostToolchain:
+    def _part(self, compiler: Compiler) -> HostToolchain:
         if compiler.name not in self._parts:
             self._parts[compiler.name] = compiler.part(self.toolchain)
         return self._parts[compiler.name]
 
-    def _compiler_inputs(self, compiler: Compiler[Any]) -> tuple[str, ...]:
+    def _compiler_inputs(self, compiler: Compiler) -> tuple[str, ...]:
         if compiler.name not in self._inputs_of:
             part = self._part(compiler)
             self._inputs_of[compiler.name] = compiler.inputs(part, self._memory, keep=self._writes)

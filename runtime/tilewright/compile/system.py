@@ -25,14 +25,19 @@ def package_folders(name: str) -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in (spec.submodule_search_locations or ())) if spec else ()
 
 
+def shell(command: Sequence[str]) -> str:
+    """The command as a person would type it."""
+    return shlex.join(command)
+
+
 def run(command: Sequence[str], *, check: bool = True) -> str:
     """stdout and stderr of a short command. Raises ToolchainError where it cannot run or fails."""
     try:
         status, output = run_bounded(command, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"{shlex.join(command)}: {error}") from None
+        raise ToolchainError(f"{shell(command)}: {error}") from None
     if check and status != 0:
-        raise ToolchainError(f"{shlex.join(command)} exits {status}: {output.strip()[:500]}")
+        raise ToolchainError(f"{shell(command)} exits {status}: {output.strip()[:500]}")
     return output
 
 

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewright.compile import compiler_cache
-from tilewright.compile.commands import DEPFILE, OBJECT, shell
+from tilewright.compile.commands import DEPFILE, OBJECT
 from tilewright.compile.compilers import COMPILERS
 from tilewright.compile.keys import KEY_FORMAT, file_sha256, unhashed_inputs
 from tilewright.compile.machine_code import MachineCode
 from tilewright.compile.store import Store, says_full
-from tilewright.compile.system import run_bounded
+from tilewright.compile.system import run_bounded, shell
 from tilewright.declarations.table import DEFAULT_COMPILER
 from tilewright.errors import BuildError, StoreError, TilewrightError
 
@@ -220,7 +220,7 @@ def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str
         errors=compiler.errors(log),
         log=_keep_log(job, store, log),
         out_of_memory=killed,
-        refused=status != 0 and not killed and compiler.diagnosis.search(log) is not None,
+        refused=status != 0 and not killed and re.search(compiler.diagnosis, log) is not None,
     )
 
 

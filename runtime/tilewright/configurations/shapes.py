@@ -1,7 +1,5 @@
 """Tile and cluster shapes: `128x256x64` in specs, names and messages; tuples in Python; lists in JSON."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

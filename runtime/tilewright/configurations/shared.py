@@ -1,7 +1,5 @@
 """What several families say alike: fields of configurations, limits of architectures, names, words."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypedDict
 
 from tilewright.architectures.table import ARCHITECTURES, WGMMA, of_target, targets

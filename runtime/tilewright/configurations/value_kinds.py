@@ -9,8 +9,6 @@ Who looks a kernel up for the first time waits for this module, as for `base.sch
 dataclass.
 """
 
-from __future__ import annotations
-
 import re
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin

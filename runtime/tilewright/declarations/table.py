@@ -4,8 +4,6 @@ The generator writes one kernel to a line. Reading a table only splits it into l
 (20,000 kernels take 30 ms); a row is parsed when it is asked for.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections import Counter
@@ -72,7 +70,7 @@ class KernelRecord(NamedTuple):
     compiler: str = DEFAULT_COMPILER  # by which it is compiled
 
     @classmethod
-    def parse(cls, row: Mapping[str, Any]) -> KernelRecord:
+    def parse(cls, row: Mapping[str, Any]) -> "KernelRecord":
         return cls(
             name=row["name"],
             source=row["source"],
@@ -103,7 +101,7 @@ class Table(Mapping[str, KernelRecord]):
         self._defaults: Mapping[str, Any] = {}  # for fields of `config`, set with it
 
     @classmethod
-    def read(cls, path: Path) -> Table:
+    def read(cls, path: Path) -> "Table":
         """Reads a table.json. Raises TableError if it is missing or not a table."""
         try:
             return cls(path, reading.text(path))

@@ -1,7 +1,5 @@
 """The types of matrices, by the names that specs, problems and tables have for them. Needs no torch."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

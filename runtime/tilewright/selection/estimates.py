@@ -1,7 +1,5 @@
 """The answer of a cost model."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tilewright.architectures import table

@@ -9,8 +9,6 @@ A family has a subclass for each architecture. The subclass holds the numbers, e
 clocks of a k tile's instructions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import ceil, sqrt
 from typing import Any, ClassVar, NamedTuple, TypeAlias

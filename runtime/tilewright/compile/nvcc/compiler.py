@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,15 +38,13 @@ _KERNEL_FLAGS = (
 _TABLE_FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
 
 
-class Nvcc(Compiler["NvccToolchain"]):
+class Nvcc(Compiler):
     """CUDA C++ to an object with machine code of one target. The host compiler makes the table."""
 
     name = "nvcc"
     suffix = ".cu"
     programs = ("nvcc", "cutlass")
-    diagnosis = re.compile(
-        rf"{Compiler.diagnosis.pattern}|^(?:nvcc|ptxas|nvlink)\b.*\b(?:error|fatal)\s*:", re.MULTILINE
-    )
+    diagnosis = rf"{Compiler.diagnosis}|^(?:nvcc|ptxas|nvlink)\b.*\b(?:error|fatal)\s*:"
 
     def find(self, **programs: str | Path) -> NvccToolchain:
         from tilewright.compile.nvcc.toolchain import find_toolchain  # noqa: PLC0415

@@ -17,8 +17,6 @@ a cold L2 and back-to-back launches. A sample of the times is in tests/runtime/d
 clocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from math import ceil
