@@ -2,13 +2,13 @@
 
     python -m benchmarks.compare.chains --output benchmarks/results/chains_h200
 
-With programmatic launch an op begins while the one before it ends. That should save time, and can cost it:
-thread blocks that come early crowd the SMs that are free. So each chain (quantise before each block-scaled
-product and before FP8's, `gemm` after `gemm`, a whole MLP) is timed in a CUDA graph, one set of operands
-after another, and so is each of its ops by itself: random data, L2 cold, the graphs replayed in turn,
-medians. What is lost is the time of the chain beyond the sum of its parts'; at most --allowed microseconds
-may be. Every chain's results are compared first, to the bit, with those of its ops run one by one. Writes
-OUTPUT.md; exits with 1 where a chain loses more.
+With programmatic launch an op begins while the op before it ends. That should save time, but it can cost
+time if the early thread blocks crowd the SMs that are free. Therefore each chain (quantising before each
+block-scaled product and before an FP8 product, `gemm` after `gemm`, a whole MLP) is timed in a CUDA graph,
+and so is each of its ops by itself. Data are random, L2 is cold, the graphs are replayed in turn, and the
+times are medians. A chain's loss is its time beyond the sum of its parts; it may be at most --allowed
+microseconds. The results of every chain are first compared, to the bit, with those of its ops run one by
+one. Writes OUTPUT.md; exits with 1 if a chain loses more.
 """
 
 from __future__ import annotations

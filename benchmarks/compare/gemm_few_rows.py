@@ -2,15 +2,14 @@
 
     python -m benchmarks.compare.gemm_few_rows --dtype bf16 --output benchmarks/results/gemm_few_rows_bf16
 
-Such products read B once: memory bounds them. For each m, n and k are drawn at random, log-uniformly from
-512 to 32768, in multiples of 64 (seed 2027, which fitted nothing); the tactic is the runtime's own choice,
-and D is checked against float64 first. All take turns, replay by replay: CUDA graphs of calls on operands
-that L2 does not hold, medians. A copy on the device reads half of a product's bytes and writes the other
-half.
+Such products read B once, so that memory bounds them. For each m, n and k are drawn at random: log-uniformly
+from 512 to 32768, in multiples of 64 (no time of seed 2027 was used for fitting). The tactic is the runtime's
+own choice, and D is checked against float64 first. The sides take turns, replay by replay: CUDA graphs of
+calls on operands that L2 does not hold, medians. The copy reads half of a product's bytes and writes the
+other half.
 
-What is wanted: of more than 128 MB, 90 % of the copy's bandwidth; of less, the time of the bytes at the
-highest rate that any call of the run reached (reading alone is quicker than a copy), and 4 us. Writes
-OUTPUT.md.
+The aim for more than 128 MB is 90 % of the copy's bandwidth. For less, it is 4 us more than the bytes take at
+the highest rate that any call of the run reached (reading alone is faster than a copy). Writes OUTPUT.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""`gemm` of extents that are no multiples of 8, beside torch.mm, on rows that begin at multiples of 16 bytes.
+"""`gemm` of extents that are not multiples of 8 beside torch.mm. Rows begin at multiples of 16 bytes.
 
     python -m benchmarks.compare.gemm_odd [--output benchmarks/results/gemm_odd.md]
 
-Nothing is copied. D is contiguous, so that its rows begin anywhere, or they begin at multiples of 16 bytes
-too. Both are timed in turn, in CUDA graphs over operands that L2 does not hold; results are checked against
-float64. FP8 has no peer: torch._scaled_mm wants multiples of 16.
+Nothing is copied. D is either contiguous, so that its rows begin anywhere, or its rows begin at multiples
+of 16 bytes too. Both sides are timed in turn, in CUDA graphs on operands that L2 does not hold, and results
+are checked against float64. FP8 has no peer: torch._scaled_mm requires multiples of 16.
 """
 
 from __future__ import annotations

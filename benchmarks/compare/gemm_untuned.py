@@ -5,12 +5,12 @@
 m is drawn log-uniformly from 1 to 8192, and is never a power of two; n and k log-uniformly from 512 to 32768,
 in multiples of 64; operands have at most 2 GiB. The tactic is the runtime's own choice; no shape has a tuned
 entry. Both sides are measured in turn, replay by replay: a CUDA graph of calls that take operands in turn
-(cold L2), random data, medians. A ratio is cuBLAS's time over ours. Of a shape under 0.95, what tuning finds
-is measured in turn with both, too: where that is 2 % quicker than the choice, the model chose wrong; else no
-kernel is better. Writes OUTPUT.md.
+(cold L2), random data, medians. A ratio is cuBLAS's time over ours. For a shape below 0.95, the tactic that
+tuning finds is measured too, in turn with both. If it is 2 % faster than the choice, the cause is the choice;
+otherwise the cause is the kernels. Writes OUTPUT.md.
 
-With --layout and --batch each shape has one of those that are named. Matrices of a batch have n and k from 64
-to 8192, and 512 MiB at most, D included. Where m is contiguous in A, it is a multiple of 8.
+With --layout and --batch, each shape has one of the layouts and batches given. Matrices of a batch have n and
+k from 64 to 8192, and 512 MiB at most, D included. If m is contiguous in A, m is a multiple of 8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""tilewright.gemm beside cuBLAS (torch.mm, torch._scaled_mm) on the layers that people serve.
+"""tilewright.gemm beside cuBLAS (torch.mm, torch._scaled_mm) on layers of language models.
 
     python -m benchmarks.compare.gemm_vs_cublas --dtype bf16 fp16 fp8 --output benchmarks/results/gemm_yaml
 
@@ -8,7 +8,7 @@ hold, random data, medians; D is checked against float64 first. A ratio is cuBLA
 1 is faster than cuBLAS. A shape is *held* at a ratio of 0.95; below 15 us, half a microsecond is allowed.
 Problems that cuBLAS does not compute are left out. Writes OUTPUT_TYPE.md.
 
-Which other tactics there are, and what they take, says `tilewright tune --again --results FILE`.
+`tilewright tune --again --results FILE` lists the other tactics and their times.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def markdown(header: dict[str, Any], rows: list[dict[str, Any]]) -> str:
 
 
 def measured(dtype: str, model: str, until: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What a record says first, and its rows."""
+    """The head of a record, and its rows."""
     rows: list[dict[str, Any]] = []
     before, peer = "", None
     for name, problem in problems(dtype, model):

@@ -5,11 +5,13 @@
 
 `deep_gemm` is imported from the environment (2.6 or newer, built for this torch); ours is
 `tilewright.compat.deep_gemm`. Both are measured in turn, replay by replay: a CUDA graph of calls that take
-operands in turn (cold L2), random data, medians. Scales of rows lie as kernels read them, so that neither
-side converts any. A ratio is DeepGEMM's time over ours. Results are compared with products of what was
-quantised. `host`: microseconds of a call until it returns, the least mean of 100 calls, of operands that
-take the GPU less. Writes OUTPUT.md. With --check first, which also has DeepGEMM compile, and
---checked then, a GPU that is asked for to time alone is asked for no longer than that takes.
+operands in turn (cold L2), random data, medians. Scales of rows are in the layout that kernels read, so that
+neither side converts them. A ratio is DeepGEMM's time over ours. Results are compared with products of the
+values before quantising. `host` is the microseconds until a call returns: the least mean of 100 calls, on
+operands that take the GPU less time than that. Writes OUTPUT.md.
+
+--check checks the results, lets DeepGEMM compile its kernels, and times nothing. --checked takes its files,
+and times without checking again: a GPU that is reserved for timing is needed for no longer than that.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> di
 
 
 def _works(make: Callable[[Operands], Callable[[], Any]], operands: Operands) -> bool:
-    """Whether torch has the op, for these."""
+    """Whether torch has the op for these operands."""
     try:
         make(operands)()
     except (RuntimeError, ValueError, TypeError):

@@ -2,14 +2,16 @@
 
     python -m benchmarks.compare.mqa_logits [ragged] [paged] [--first N] --output results/mqa_logits
 
-`deep_gemm` is imported from the environment (2.6 or newer, built for this torch), where it can be; ours is
-`tilewright.compat.deep_gemm`. Also, of pages, a copy on the device that moves as many bytes. All are CUDA
-graphs of calls that take operands in turn, so that L2 is cold, medians of rounds in which the sides take
-turns. Ragged queries look at the keys up to their own, the last one at all, and only these count as work;
-of pages, each sequence's keys count as read once. Our results are compared with float64 first (some rows),
-by DeepGEMM's measure of a difference. Writes OUTPUT.md, after each problem. `--first`: so
-many problems of each form, in the order of the list. `--warm`: DeepGEMM compiles its kernels, and nothing is
-timed.
+`deep_gemm` is imported from the environment if it is there (2.6 or newer, built for this torch); ours is
+`tilewright.compat.deep_gemm`. For pages, a copy on the device that moves as many bytes is timed too. All
+sides are CUDA graphs of calls that take operands in turn, so that L2 is cold; the times are medians of
+rounds in which the sides take turns. A ragged query attends to the keys up to its own position, the last
+query to all; only these keys count as work. For pages, each sequence's keys count as read once. Some rows
+of our results are compared with float64 first, by DeepGEMM's measure of a difference. Writes OUTPUT.md
+after each problem.
+
+`--first N` takes the first N problems of each form. `--warm` lets DeepGEMM compile its kernels, and times
+nothing.
 """
 
 from __future__ import annotations
@@ -61,14 +63,14 @@ def check(one: Ragged | Paged, found: torch.Tensor) -> float:
 
 
 def peer_takes(case: Case) -> bool:
-    """Whether DeepGEMM is there, and has such a kernel on sm_90."""
+    """Whether DeepGEMM is installed and has a kernel for the case on sm_90."""
     paged = case.queries <= 2 and case.head_dim == 128
     fp8 = case.q == "e4m3"  # FP4 is Blackwell's there
     return deep_gemm is not None and fp8 and case.heads in {32, 64} and (case.form == "ragged" or paged)
 
 
 def warm(cases: list[Case]) -> None:
-    """Small problems that take the same kernels of DeepGEMM's."""
+    """Lets DeepGEMM compile the cases' kernels, on smaller problems that have the same kernels."""
     generator = torch.Generator("cuda").manual_seed(1)
     for case in cases:
         if peer_takes(case):

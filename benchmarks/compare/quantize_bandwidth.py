@@ -3,13 +3,13 @@
     python -m benchmarks.compare.quantize_bandwidth --format nvfp4 --x bf16 \
         --output results/quantize_nvfp4_bf16
 
-For each shape of shapes/quantize.yaml (--quick: of its coarse grid), in the same run: every tactic that a
-selection weighs of every built kernel, exact ones (--fast: fast ones too), each result checked bit for bit;
-the tactic selected; a device-to-device copy that moves as many bytes; torch.compile's kernels
-(quantize_peer.py). All are CUDA graphs of calls that take buffers in turn, so that L2 is cold where the data
-are smaller, medians of replays. An empty kernel is timed the same way. A ratio is the other's time over ours.
-Writes OUTPUT.md after each shape, and says which of the aims hold; --minutes ends the
-run in time.
+For each shape of shapes/quantize.yaml (with --quick, of its coarse grid), one run times every tactic of every
+built kernel that selection considers (exact kernels; with --fast also fast ones); the selected tactic; a
+device-to-device copy that moves as many bytes; and torch.compile's kernels (quantize_peer.py). Each result is
+checked bit for bit. All are CUDA graphs of calls that take buffers in turn, so that L2 is cold also for small
+data; the times are medians of replays. An empty kernel is timed the same way. A ratio is the peer's time over
+ours.
+Writes OUTPUT.md after each shape, and prints which of the aims are met. --minutes ends the run in time.
 """
 
 from __future__ import annotations

@@ -1,28 +1,33 @@
-"""Times of `gemm` tactics of our own kernels (lean, and of few rows) on problems drawn at random, and
-cuBLAS's: what the cost models are fitted to, and what the set of tiles is chosen by.
+"""Times tactics of our own `gemm` kernels (lean, and for few rows) and cuBLAS on problems drawn at random.
+The cost models are fitted to these times, and the set of tiles is chosen by them.
 
     python -m benchmarks.fit.lean_times --dtype bf16 --seeds 61 62 --seconds 140 --output times_bf16.csv.bz2
 
-times the kernels that the specs list and that are built. Others, to choose among (choose_tiles.py):
+This command times the kernels that the specs list and that are built. To time further tiles for
+choose_tiles.py:
 
     mkdir -p tiles/specs; cp benchmarks/specs/sm90_gemm_lean_tiles.yaml tiles/specs
     tilewright generate --root tiles; tilewright build --root tiles --filter a=bf16
     export TILEWRIGHT_GENERATED=tiles/generated
 
-Problems are drawn as gemm_untuned.py's are, from each seed in turn, until the time is over: those of one seed
-fit, those of another test. Each has one of the layouts and batches that are named. With --m, --n and --k only
-those between such extents are taken; with --sizes they are a file's, and their seed is 0.
+Problems are drawn like those of gemm_untuned.py, from each seed in turn, until the time is over. Problems
+of one seed are for fitting, problems of another for testing. Each has one of the layouts and batches given.
+--m, --n and --k bound the extents. --sizes reads the problems from a file; their seed is 0.
 
-Of each problem, the model's first tactics are timed, the first of the mechanisms alone, and others drawn at
-random from those that these put further behind: what the model is wrong about is among either. Then the
-kernels of the fastest are timed in other clusters and splits, and other kernels in theirs. What comes near
-the fastest is timed again, and the finalists, by turns with cuBLAS, once more. Times are microseconds of a
-call, the median of what was measured, L2 cold, in a CUDA graph; a row's last column says whether the tactic
-was one of the finalists.
+For each problem, these tactics are timed:
 
-The number of problems is what counts: other processes rank tactics ahead, graphs are captured while the GPU
-works on earlier ones, and a graph holds no more calls than `GRAPH_SECONDS` take. Each takes the operands
-after those of the graph before, so that L2 holds none of its own.
+1. The first tactics of the model, the first of the mechanisms alone, and some drawn at random from the
+   tactics further behind. If the model is wrong about a tactic, the tactic is in one of these sets.
+2. The kernels of the fastest in other clusters and splits, and other kernels in the clusters and splits of
+   the fastest.
+3. Again, the tactics near the fastest, and then the finalists, in turn with cuBLAS.
+
+Times are microseconds of a call: medians, with a cold L2, in a CUDA graph. The column `again` says whether
+the tactic was a finalist.
+
+The program is made to time many problems. Other processes rank tactics ahead, graphs are captured while the
+GPU runs earlier ones, and a graph holds no more calls than `GRAPH_SECONDS` take. Each graph uses the operands
+that follow those of the graph before, so that L2 holds none of them.
 """
 
 from __future__ import annotations
@@ -125,7 +130,7 @@ def built() -> list[KernelRecord]:
 
 
 class Bench:
-    """One problem's operands, and graphs of calls on them. What is measured is known after `read`."""
+    """One problem's operands, and graphs of calls on them. `read` waits for the samples."""
 
     def __init__(self, problem: Problem, expected: float) -> None:
         device = contexts.current().device(torch.cuda.current_device())
@@ -256,7 +261,7 @@ def main() -> int:
 
 
 def timed(arguments: argparse.Namespace, processes: Executor) -> int:
-    """How many problems."""
+    """Times problems until the time is over, and returns their number."""
     until = time.monotonic() + arguments.seconds
     device = contexts.current().device(torch.cuda.current_device())
     waiting = ahead(arguments, device, processes)

@@ -1,14 +1,14 @@
-"""Processor time of what people wait for, beside another revision: nothing may have become slower.
+"""Processor time of commands, imports and calls beside another revision: nothing may have become slower.
 
     python -m benchmarks.host.beside_revision [REVISION] [--rounds N] [--write]
 
-`generate` from nothing and again, and `check`, of the same spec of 1,976 kernels in a folder of its own;
-`import tilewright`; the first lookup of a problem among those kernels (`selection.py`); calls and prepared
-calls on kernels of the host (`host_calls.py`). Both trees take turns, each run a process of its own whose
-bytecode is there already; the tree that begins changes with each round. What counts is the time that
-processors work for a process and its children, by user and system, because a clock on the wall tells what
-else the machine does: the least of all rounds, and the ratio of the two. The middle half of the ratios of the
-rounds says how far that can be trusted. No GPU is used.
+It times `generate` from nothing and again, and `check`, of a spec with 1,976 kernels; `import tilewright`;
+the first lookup of a problem among those kernels (`selection.py`); and calls and prepared calls on kernels
+of the host (`host_calls.py`). The two trees take turns, and the tree that begins changes with each round.
+Each run is a process of its own, whose bytecode has been written before. The time is the user and system
+time of the process and its children, because the wall clock also shows what else the machine does. The
+result is the least of all rounds, and the ratio of the two trees. The middle half of the rounds' ratios
+shows how reliable the result is. No GPU is used.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Tree:
 
 
 def compared(revision: str, rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """What each round measures: of the revision, and of this tree."""
+    """The measurements of each round: those of the revision, and those of this tree."""
     before: dict[str, list[float]] = {}
     now: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:

@@ -3,11 +3,11 @@
     python -m benchmarks.host.host_overhead [--json] [--out FILE]
 
 BF16: torch.mm(out=) beside tilewright.gemm(out=), the op through torch's dispatcher
-(torch.ops.tilewright.gemm_out) and a plan (tilewright.plan); also each where it allocates D. FP8:
-torch._scaled_mm beside the same. Quantising beside torch.abs(out=). A batch of calls is enqueued and timed
-until the last has been accepted, not until it has run: the GPU keeps up, because its kernels are shorter than
-the host's calls. They take turns, batch by batch, and the medians are compared. What the driver takes of any
-launch is measured by itself (launch_floor.cu), of an empty kernel and in a loop of C++.
+(torch.ops.tilewright.gemm_out) and a plan (tilewright.plan); each of these also when it allocates D. FP8:
+torch._scaled_mm beside the same. Quantising beside torch.abs(out=). A batch of calls is timed until the last
+call has been enqueued, not until it has run; the GPU keeps up, because its kernels are shorter than the
+host's calls. The sides take turns, batch by batch, and the medians are compared. The driver's own time for a
+launch is measured with an empty kernel in a loop of C++ (launch_floor.cu).
 """
 
 from __future__ import annotations

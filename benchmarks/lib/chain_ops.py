@@ -98,7 +98,7 @@ class Maker:
         return rotations(weight_bytes, self.device.l2_bytes)
 
     def inputs(self, *shape: int) -> list[torch.Tensor]:
-        """As many as keep L2 cold by themselves."""
+        """Random inputs, as many as keep L2 cold by themselves."""
         count = rotations(2 * shape[0] * shape[1], self.device.l2_bytes, most=MOST_INPUTS)
         return list(self.random(count, *shape))
 
@@ -201,7 +201,7 @@ def text(shape: Shape) -> str:
 
 
 def chains(maker: Maker, quick: bool) -> Iterator[Callable[[], Chain]]:
-    """What makes each; --quick: a few of each kind."""
+    """Functions that make one chain each. `quick`: a few of each kind."""
     every = [*QUICK, *((m, *layer) for layer in LAYERS.values() for m in ROWS)]
     for forms in PRODUCTS:
         shapes = QUICK if quick else list(dict.fromkeys(every))

@@ -37,7 +37,7 @@ _START_SECONDS = 300.0  # for a tune to write its first result
 
 
 def entries(file: Path) -> dict[str, dict[str, Any]]:
-    """What a tuned file holds, by problem. Raises TunedFileError where it does not load."""
+    """The entries of a tuned file, by problem. Raises TunedFileError if the file does not load."""
     try:
         sections = tuned_files.read(file).sections
     except FileNotFoundError:

@@ -2,11 +2,12 @@
 
     python -m benchmarks.robustness.soak [--seconds 60] [--streams 2] [--threads 4] [--out FILE]
 
-Thread i works on stream i modulo the streams, so that two threads share each. A job is a call of an op, of a
-plan or of torch.ops, on operands whose result was computed alone before; reductions are deterministic, and so
-are the bits. Results are compared on the GPU, behind the call in its stream. Ends with 1 where one differs or
-a call fails. On a hang it dumps every thread's stack and leaves with 3, at most 25 s after the time is up.
-Kernels that are not built are left out: `tilewright build` first.
+Thread i works on stream i modulo the number of streams, so that two threads share each stream. A job is a
+call of an op, of a plan or of torch.ops, on operands whose result was computed before, while nothing else
+ran. Reductions are deterministic, so that the bits must be equal. Results are compared on the GPU, in the
+stream of the call. The program exits with 1 if a result differs or a call fails. If it hangs, it dumps
+every thread's stack and exits with 3, at most 25 s after the time is up. Kernels that are not built are
+left out: `tilewright build` first.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def kill_once(
 
 
 def recover(project: Project, cache: Path) -> dict[str, Any]:
-    """What the same command makes of what is left, beside what there is where nothing was killed."""
+    """Runs the same command on what the kill has left, and compares with a build that nothing killed."""
     code, output = project.build(cache)
     project.build(project.clean)
     equal = bool(made(cache)) and made(cache) == made(project.clean)

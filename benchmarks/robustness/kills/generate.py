@@ -102,7 +102,7 @@ def kill_once(project: Project, moment: float, writing: bool, by: signal.Signals
 
 
 def recover(project: Project, scratch: Path) -> dict[str, Any]:
-    """What a run with other inputs makes of a copy of what is left, beside what it makes from nothing."""
+    """Runs with other inputs on a copy of what the kill has left, and compares with a run from nothing."""
     copy, clean = scratch / "copy", scratch / "clean"
     shutil.copytree(project.out, copy)
     project.change()
