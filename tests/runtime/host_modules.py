@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
-from host_programs import compiled
+from host_programs import host_compiler
 from table_rows import table_row
 
 from tilewright import context as contexts
 from tilewright.architectures.device import H200, DeviceProperties
-from tilewright.base import paths, plugins
+from tilewright.compile.building import build
+from tilewright.compile.store import Store
 from tilewright.context import Context
-from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.table import KernelRecord, Table
 from tilewright.libraries.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,30 +193,46 @@ def host_context(
         yield context
 
 
-def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], kernels: str) -> Path:
-    """host_FAMILY.so: the family's real table template, linked with kernels that run on the host.
-
-    folder: where libraries are kept from one call to the next, as `host_programs.FOLDER` is.
-    """
-    import tvm_ffi  # noqa: PLC0415 (only for where its headers are)
-
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    template = environment.from_string((ROOT / "templates/table.cc.j2").read_text(encoding="utf-8"))
-    module = f"host_{family}"
-    names = [row["name"] for row in rows]
-    table = template.render(
-        spec=f"specs/{module}.yaml", module=module, family=family, kernels=names, hosts=()
+def write_module(folder: Path, module: str, family: str, rows: list[dict[str, Any]], kernels: str) -> Table:
+    """A module of kernels that run on the host: its table, table.cc, and a source for each kernel of the file
+    `kernels` beside this one. Rows of other kernels have no source."""
+    text = (Path(__file__).parent / kernels).read_text(encoding="utf-8")
+    sources = {
+        row["name"]: re.sub(rf"^HOST_KERNEL\((?!{row['name']},).*\n", "", text, flags=re.MULTILINE)
+        for row in rows
+    }
+    files = [
+        {
+            **row,
+            "source": f"{row['name']}.cpp",
+            "compiler": "host",
+            "sha256": hashlib.sha256(sources[row["name"]].encode()).hexdigest(),
+        }
+        for row in rows
+    ]
+    path = write_table(folder, module, files, family)
+    for name, source in sources.items():
+        if re.search(rf"(?:HOST_KERNEL\(|tilewright_){name}\b", source):
+            (path.parent / f"{name}.cpp").write_text(source, encoding="utf-8")
+    template = jinja2.Template((ROOT / "templates/table.cc.j2").read_text(encoding="utf-8"))
+    rendered = template.render(
+        spec=f"specs/{module}.yaml", module=module, family=family, kernels=[*sources], hosts=()
     )
-    ffi = Path(tvm_ffi.__file__).parent
-    includes = [f"-I{folder}" for folder in (paths.include_dir(), *plugins.folders("include"))]
-    return compiled(
-        f"{module}.so",
-        ["table.cc", Path(__file__).parent / kernels],
-        [
-            "-std=c++17", "-O1", "-Wall", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared",
-            "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", *includes, f"-isystem{ffi / 'include'}",
-        ],
-        files={"table.cc": table},
-        link=[f"-L{ffi / 'lib'}", "-ltvm_ffi", "-Wl,-Bsymbolic"],
-        folder=folder,
-    )  # fmt: skip
+    (path.parent / "table.cc").write_text(rendered, encoding="utf-8")
+    return Table.read(path)
+
+
+def build_host_library(folder: Path, family: str, rows: list[dict[str, Any]], kernels: str) -> Path:
+    """The library of a module of host kernels, built as a user's is. Skips without a compiler.
+
+    folder: where the build cache is kept from one call to the next, as `host_programs.FOLDER` is.
+    """
+    host_compiler()
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_TRUST_CACHE", "1")  # a checkout may be a folder that a group writes to
+        table = write_module(Path(place), f"host_{family}", family, rows, kernels)
+        names = [name for name in table if table.source(table[name]).exists()]
+        report = build([table], names, store=Store(folder / "cache"))
+    report.raise_for_failures()
+    (library,) = report.libraries
+    return library.path

@@ -141,13 +141,13 @@ constexpr tilewright_kernel kernel(char const* name, int32_t (*launch)(void cons
 
 }  // namespace
 
-#define HOST_KERNEL(NAME, LAUNCH)                                                                    \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_host_##NAME = \
+#define HOST_KERNEL(NAME, LAUNCH)                                                               \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = \
       kernel("host_" #NAME, &LAUNCH);
 
-HOST_KERNEL(mqa_ragged, (launch_logits<false, false>))
-HOST_KERNEL(mqa_ragged_bf16, (launch_logits<false, true>))
-HOST_KERNEL(mqa_paged, (launch_logits<true, false>))
-HOST_KERNEL(mqa_ragged_fp4, (launch_logits<false, false>))
-HOST_KERNEL(mqa_paged_fp4, (launch_logits<true, false>))
-HOST_KERNEL(mqa_schedule, launch_schedule)
+HOST_KERNEL(host_mqa_ragged, (launch_logits<false, false>))
+HOST_KERNEL(host_mqa_ragged_bf16, (launch_logits<false, true>))
+HOST_KERNEL(host_mqa_paged, (launch_logits<true, false>))
+HOST_KERNEL(host_mqa_ragged_fp4, (launch_logits<false, false>))
+HOST_KERNEL(host_mqa_paged_fp4, (launch_logits<true, false>))
+HOST_KERNEL(host_mqa_schedule, launch_schedule)
