@@ -185,7 +185,7 @@ def test_an_alpha_of_0_for_integers(host: Context) -> None:
     for alpha in (3, 0, 2, 0):
         found = tilewright.gemm(a, b.t(), c=c, alpha=alpha, beta=-2)
         assert torch.equal(found, alpha * 32 * 127 * 127 - 2 * c)
-    with pytest.raises(ArgumentError, match=r"^beta: it is 0.5"):
+    with pytest.raises(ArgumentError, match=r"^beta: .*, got 0\.5"):
         tilewright.gemm(a, b.t(), c=c, alpha=0, beta=0.5)
 
 

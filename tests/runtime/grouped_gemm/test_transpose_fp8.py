@@ -59,9 +59,9 @@ def test_shape_and_type_are_known_to_torch(transpose_fp8_host: Context) -> None:
     [
         ({"x": fp8(24)}, "x", "three with a batch first"),
         ({"x": fp8(24, 384).mT}, "x", "contiguous rows are wanted"),
-        ({"group_rows": SIZES[:0]}, "group_rows", "it is empty"),
+        ({"group_rows": SIZES[:0]}, "group_rows", "expected a number for each group"),
         ({"group_rows": SIZES.long()}, "group_rows", "int32 is wanted"),
-        ({"x": fp8(2, 384, 24), "group_rows": SIZES}, "x", "groups want two dimensions"),
+        ({"x": fp8(2, 384, 24), "group_rows": SIZES}, "x", "expected two dimensions with groups"),
         ({"out": fp8(384, 24)}, "out", r"\[24, 384\] is wanted"),
     ],
 )

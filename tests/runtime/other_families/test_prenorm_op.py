@@ -114,7 +114,7 @@ def test_nothing_to_sum() -> None:
         ({"splits": 0}, "splits: it is 0; a whole number from 1 on is wanted"),
         ({"splits": True}, "splits: it is a bool"),
         ({"splits": 2, "normalize": True}, "normalize: splits is 2: a norm needs the sum of all"),
-        ({"b": torch.empty(0, 64)}, "b: it has no rows"),
+        ({"b": torch.empty(0, 64)}, "b: expected 8 to 128 rows, got none"),
         ({"b": torch.empty(8, 128)}, "b: its shape is [8, 128], k of 128"),
         ({"b": torch.empty(8, 64).double()}, "b: its dtype is torch.float64; float32 is wanted"),
         ({"a": torch.empty(2, 64)}, "a: its dtype is torch.float32; bfloat16 is wanted"),

@@ -1,4 +1,4 @@
-"""What is written of a `gemm` kernel: its name, its summary, its table row and its template's variables."""
+"""The name, summary, table row and template variables of a `gemm` kernel."""
 
 from __future__ import annotations
 
@@ -90,21 +90,26 @@ def summary(config: GemmConfig) -> str:
 
 def facts(config: GemmConfig) -> GemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
-    one, (stages, total) = _of(config), memory(config)
+    mainloop, (stages, total) = _of(config), memory(config)
     return {
-        **one.facts(config),
+        **mainloop.facts(config),
         "stages": stages,
         "smem_bytes": total,
-        "threads": one.threads(config),
+        "threads": mainloop.threads(config),
         "alignment": alignment(config),
     }
 
 
 def build(config: GemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    one = _of(config)
-    found = {"arch": config.arch, "defines": one.defines(config), "instructions": [one.instruction(config)]}
-    return found | ({"standard": "c++14"} if config.mainloop == "lean" else {})
+    mainloop = _of(config)
+    standard = {"standard": "c++14"} if config.mainloop == "lean" else {}
+    return {
+        "arch": config.arch,
+        "defines": mainloop.defines(config),
+        "instructions": [mainloop.instruction(config)],
+        **standard,
+    }
 
 
 def variables(config: GemmConfig) -> dict[str, str]:
@@ -123,19 +128,19 @@ def variables(config: GemmConfig) -> dict[str, str]:
 
 
 class _Mainloop(Protocol):
-    """What is written of kernels with one mainloop."""
+    """The parts of kernels' sources that depend on the mainloop."""
 
     template: ClassVar[str]
 
     def words(self, config: GemmConfig) -> str:
-        """What shapes it."""
+        """The mainloop, in words."""
 
     def threads(self, config: GemmConfig) -> int:
-        """A producer, and the consumer warpgroups, of which CUTLASS has two in both schedules."""
+        """The threads of a producer warpgroup, and of two consumers, as in both schedules of CUTLASS."""
         return 384
 
     def facts(self, config: GemmConfig) -> LeanFacts:
-        """Beside those of any kernel."""
+        """Facts beside those of every kernel."""
         return {}
 
     def instruction(self, config: GemmConfig) -> str:
@@ -145,7 +150,7 @@ class _Mainloop(Protocol):
         return []
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
-        """Beside those of any template."""
+        """Variables beside those of every template."""
 
 
 class _Stream(_Mainloop):
@@ -161,8 +166,8 @@ class _Stream(_Mainloop):
         return MMA_SYNC.opcodes["half"].name
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
-        step = 64  # bytes of k, that two mma.sync take
-        elements = {f"element_{one}": getattr(config, one).capitalize() for one in "abd"}
+        step = 64  # bytes of k of two mma.sync
+        elements = {f"element_{name}": getattr(config, name).capitalize() for name in "abd"}
         steps = lean_tiles.boxes(config) * lean_tiles.BOX_BYTES // step
         return elements | {"steps": steps, "activation": config.activation.capitalize()}
 
@@ -205,7 +210,7 @@ class _Cutlass(_Mainloop):
         # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
         # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
         shapes = flag("CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1", config.tile.n not in _USUAL_COLUMNS)
-        return [one for one in (pdl * config.pdl, shapes) if one]
+        return [define for define in (flag(pdl, config.pdl), shapes) if define]
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
         a, b = kernel_operands(config)

@@ -1,4 +1,4 @@
-"""What kernels of `gemm` take, and how a first selection runs them, by their mainloop."""
+"""Which problems the kernels of `gemm` compute, and their tactics for selection, by mainloop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tilewright.formats.types import TMA_BYTES, bits, bytes_of
 from tilewright.selection import fitting
 from tilewright.selection.kernels import Kernels
 
-MOST_ROWS = 8  # of a kernel of few rows
-MOST_MATRICES = 65535  # of a batch of such: the grid takes no more along y
-# Thread blocks that a split k may come to: one on each SM of an H200. Of 499 problems on one, 164 tactics won
-# 3 % or more by splitting, and none of them in a second wave, which the model puts 4 to 7 % too low.
+MOST_ROWS = 8  # rows that a stream kernel computes at most
+MOST_MATRICES = 65535  # matrices of a stream kernel's batch: the grid's limit along y
+# The most thread blocks for a split k: one on each SM of an H200. Among 499 problems on an H200, splitting
+# won 3 % or more for 164, and for none in a second wave, whose time the model puts 4 to 7 % too low.
 MOST_SPLIT_BLOCKS = 132
-CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection weighs
-# Where the parts of a tile meet in memory: clusters that share operands, and how many run at once on an H200;
-# parts at most; tiles of k that each has at least (a second kernel is worth no fewer).
+CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection estimates
+# For k ranges whose sums are added in memory: the clusters that share operands, and how many of them run at
+# once on an H200; the most k ranges; the fewest k tiles of a range, for which a second kernel pays off.
 CLUSTERS_AT_ONCE = {"": 132, "2x1": 66, "1x2": 66, "2x2": 30, "4x1": 30, "1x4": 30}
 MOST_PARTS = 16
 LEAST_TILES_IN_MEMORY = 4
@@ -32,8 +32,8 @@ class Mainloop(Kernels[Problem]):
     """Kernels with one mainloop."""
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
-        """Of C, D and the bias what lies at multiples of TMA's 16 bytes. Where there are such, C and the bias
-        have the one type that boxes hold; else threads load them, of any type."""
+        """Which of C, D and the bias TMA moves: they lie at multiples of 16 bytes, and C and the bias have
+        the default type. If there is none, threads load C and the bias, of any type."""
         return ()
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
@@ -44,17 +44,17 @@ class Mainloop(Kernels[Problem]):
             return "it adds no bias"
         if kind.added_c and config["c"] == "none":
             return "it adds no C"
-        known = addends(kind.a, kind.d)[:1] if self.by_tma(record) else ADDENDS
-        for name, given in (("C", kind.added_c), ("bias", kind.added_bias)):
-            if given and given not in known:
-                return f"it adds no {name} of {given}, but of {known[0]}"
+        legal = addends(kind.a, kind.d)[:1] if self.by_tma(record) else ADDENDS
+        for name, type in (("C", kind.added_c), ("bias", kind.added_bias)):
+            if type and type not in legal:
+                return f"it adds no {name} of {type}, but of {legal[0]}"
         if config["fast_accum"] and not kind.fast_accum:
             return "it sums with fast accumulation, which the call does not allow"
         return None
 
 
 class Cutlass(Mainloop):
-    """CUTLASS's, which are compiled for each cluster, and may split k through a workspace."""
+    """CUTLASS's kernels. Clusters are compiled in; a workspace may serve to split k."""
 
     settings = MATRIX_SETTINGS
     estimator = staticmethod(cost.estimator)
@@ -84,20 +84,24 @@ class Cutlass(Mainloop):
         return fitting.splittings(record, problem.k)
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether the kernel looks for a bias that the problem has not; ours are told at run time."""
+        """Whether the kernel adds a bias that the problem lacks. Our kernels learn of a bias at run time."""
         return bool(record.config["bias"]) and not problem.bias
 
 
 class Lean(Mainloop):
-    """Ours for all sizes (tilewright/gemm/lean.hpp): clusters, and splits of k, at run time. The parts of k
-    are thread blocks of a cluster; those of the decomposition split_k are not, and meet in memory."""
+    """Our kernels for all sizes (tilewright/gemm/lean.hpp), with clusters and splits of k at run time.
+
+    The k ranges of a tile belong to thread blocks of one cluster. With the decomposition split_k they do not,
+    and their sums are added in memory.
+    """
 
     settings = ("cluster", "raster", "swizzle", "splits", "decomposition")
     estimator = staticmethod(cost_lean.estimator)
     refine = staticmethod(learnt.refine)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
-        """Sums that fit into the stages' memory go through it to threads, and from there anywhere."""
+        """Nothing, if sums fit into the stages' memory: through it they go to threads, which store
+        anywhere."""
         return () if record.facts["splits"] else ("c", "out")
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
@@ -133,30 +137,30 @@ class Lean(Mainloop):
         return fitting.misfit_invariant_split(tactic)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-        """Clusters no larger than the grid of tiles, parts of two stages of k; and parts that meet in memory,
-        as many as fill the SMs."""
+        """Clusters no larger than the grid of tiles, with k ranges of two stages at least; and as many k
+        ranges added in memory as fill the SMs."""
         down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
         most = MOST_SPLIT_BLOCKS // (down * across)
         splits = range(1, max(1, min(most if record.facts["splits"] else 1, fitting.MOST_BLOCKS)) + 1)
-        found = fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
+        clustered = fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
         if most < 2 or problem.batch > 1:
-            return found
+            return clustered
         in_memory = []
         for cluster, at_once in CLUSTERS_AT_ONCE.items():
             m, n = fitting.CLUSTERS[cluster]
             parts = min(at_once // (-(-down // m) * -(-across // n)), MOST_PARTS)
             if (
-                (m * n > 1 or down * across == 1)  # all SMs ask L2 for rows then: they share what they can
+                (m * n > 1 or down * across == 1)  # all SMs load from L2 then: sharing pays off
                 and m <= down
                 and n <= across
                 and 1 < parts <= problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
             ):
                 in_memory.append(fitting.with_splits(record.name, cluster, parts, "split_k"))
-        return (*found, *in_memory)
+        return (*clustered, *in_memory)
 
 
 class Stream(Mainloop):
-    """Ours for few rows (tilewright/gemm/stream_kernel.hpp). What it adds, and D, may lie anywhere."""
+    """Our kernels for few rows (tilewright/gemm/stream_kernel.hpp). C, D and the bias may lie anywhere."""
 
     settings = ("splits",)
     estimator = staticmethod(cost_stream.estimator)
@@ -181,7 +185,7 @@ class Stream(Mainloop):
         return super().misfit_arguments(tactic, record)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-        """Parts of k that leave each warp something to do."""
+        """Splits that leave every warp some of k."""
         step = cost_stream.WARPS * record.config["tile"][2]
         return tuple(
             Tactic(record.name, splits=splits) for splits in self.SPLITS if problem.k > step * (splits - 1)
@@ -192,5 +196,5 @@ MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream()}
 
 
 def mainloop_of(record: KernelRecord) -> str:
-    """The name of a kernel's."""
+    """The name of a kernel's mainloop."""
     return str(record.config["mainloop"])

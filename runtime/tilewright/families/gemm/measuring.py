@@ -24,40 +24,42 @@ class Operands(measuring.Operands):
     """A call of `gemm`. C counts once where there is one."""
 
     def check(self) -> float:
-        """Over rows spread evenly (every batch): of the norm of the error, and of the ratio of the norms."""
+        """The error norm over rows spread evenly, in every batch. Raises WrongResultError if it, or the ratio
+        of the norms, is too far off."""
         problem, rows = self.problem, measuring.spread(self.problem.m)
-        wanted = self.a[..., rows, :].double() @ self.b.double()
+        expected = self.a[..., rows, :].double() @ self.b.double()
         if self.c is not None:
-            wanted += self.c[..., rows, :].double()
+            expected += self.c[..., rows, :].double()
         if self.bias is not None:
-            wanted += self.bias.double()
+            expected += self.bias.double()
         scale = 1.0 if self.scale_result is None else float(self.scale_result)
-        wanted = ACTIVATED[problem.activation](wanted) * scale
-        found = self.out[..., rows, :].double()
+        expected = ACTIVATED[problem.activation](expected) * scale
+        actual = self.out[..., rows, :].double()
         fast = _FAST_TOLERANCE * math.sqrt(problem.k) if problem.fast_accum else 0.0
         tolerance = _TOLERANCES[problem.d] + fast
-        # The norms' ratio is held closer, since roundings cancel out in it, so that a wrong alpha shows.
-        return measuring.check_norms(problem, found, wanted, tolerance, min(tolerance, _RATIO_TOLERANCE))
+        # Roundings cancel out in the ratio of the norms. Its tolerance is smaller, so that a wrong alpha
+        # shows.
+        return measuring.check_norms(problem, actual, expected, tolerance, min(tolerance, _RATIO_TOLERANCE))
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
     """One set, on the generator's device."""
     device = generator.device
-    given: dict[str, Any] = dict(measuring.random_matrices(INTERFACE, problem, generator))
+    arguments: dict[str, Any] = dict(measuring.random_matrices(INTERFACE, problem, generator))
     if problem.bias:
         bias = torch.randn(problem.n, generator=generator, device=device) * (8 if problem.integer else 1)
-        given["bias"] = bias.to(dtype_of(problem.type_of_bias))
+        arguments["bias"] = bias.to(dtype_of(problem.type_of_bias))
     if problem.a in FP8:
-        given |= dict.fromkeys(("scale_a", "scale_b"), torch.ones((), device=device))
-    if problem.d in FP8:  # so that results are about 16: FP8 holds those of five deviations
-        given["scale_result"] = torch.tensor(16 / math.sqrt(problem.k), device=device)
-    return operands(problem, **given)
+        arguments |= dict.fromkeys(("scale_a", "scale_b"), torch.ones((), device=device))
+    if problem.d in FP8:  # results are about 16, so that FP8 holds those of five deviations
+        arguments["scale_result"] = torch.tensor(16 / math.sqrt(problem.k), device=device)
+    return operands(problem, **arguments)
 
 
-def operands(problem: Problem, **given: Any) -> Operands:
-    """A call with given tensors."""
+def operands(problem: Problem, **tensors: Any) -> Operands:
+    """A call on these tensors."""
     options = {"activation": problem.activation, "fast_accum": problem.fast_accum}
-    return Operands(problem, gemm, beta=float(problem.c), out_dtype=dtype_of(problem.d), **options, **given)
+    return Operands(problem, gemm, beta=float(problem.c), out_dtype=dtype_of(problem.d), **options, **tensors)
 
 
 def peer(problem: Problem) -> Peer | None:

@@ -48,22 +48,22 @@ class _Gemm(Op):
         return ("amax",) if suffix else ()
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        told = {f"{name}_type": getattr(values[name], "dtype", None) for name in ("c", "bias")}
-        return {field: _ADDENDS.get(dtype, "") for field, dtype in told.items()}
+        dtypes_of = {name: getattr(values[name], "dtype", None) for name in ("c", "bias")}
+        return {f"{name}_type": _ADDENDS.get(dtype, "") for name, dtype in dtypes_of.items()}
 
     def rules(self, values: Values, problem: Problem) -> None:
-        known = addends(problem.a, problem.d)
-        for name, given in (("c", problem.type_of_c), ("bias", problem.type_of_bias)):
-            if given not in known:
-                message = f"its dtype is {dtype_of(given)}; {dtypes(map(dtype_of, known))} is wanted"
-                raise ArgumentTypeError(name, message)
+        legal = addends(problem.a, problem.d)
+        for name, type in (("c", problem.type_of_c), ("bias", problem.type_of_bias)):
+            if type not in legal:
+                expected = dtypes(map(dtype_of, legal))
+                raise ArgumentTypeError(name, f"expected {expected}, got {dtype_of(type)}")
         for name in ("scale_result", "amax"):
             if values[name] is not None and problem.d not in FP8:
-                raise ArgumentError(name, f"it goes with a result of FP8; D is {dtype_of(problem.d)}")
+                raise ArgumentError(name, f"expected a result of FP8 beside it, got {dtype_of(problem.d)}")
         if problem.integer:
             for name in ("scale_a", "scale_b"):
                 if values[name] is not None:
-                    raise ArgumentError(name, "int8 operands take no scale; use alpha")
+                    raise ArgumentError(name, "not supported for int8 operands; use alpha")
             check_integer_factors(values["alpha"], values["beta"])
 
     def recheck(self, problem: Problem) -> Callable[..., None] | None:
@@ -72,9 +72,9 @@ class _Gemm(Op):
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
         return dict.fromkeys(FAMILY.kernels(record).by_tma(record), TMA_BYTES)
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
+    def without_kernel(self, problem: Problem, values: Values) -> None:
         """scale_result * activation(beta * C + bias), in the kernels' compute type: k or alpha is 0."""
-        out, c, bias, beta, amax = (given[name] for name in ("out", "c", "bias", "beta", "amax"))
+        out, c, bias, beta, amax = (values[name] for name in ("out", "c", "bias", "beta", "amax"))
         compute = torch.int32 if problem.integer else torch.float32
         value = torch.zeros_like(out, dtype=compute)
         if c is not None and beta != 0:
@@ -86,17 +86,17 @@ class _Gemm(Op):
             amax.copy_(torch.maximum(amax, value.abs().amax().view(amax.shape)))
         if problem.d in FP8:
             most = torch.finfo(out.dtype).max
-            value = (value if given["scale_result"] is None else value * given["scale_result"]).clamp(
-                -most, most
-            )
+            if values["scale_result"] is not None:
+                value = value * values["scale_result"]
+            value = value.clamp(-most, most)
         out.copy_(value)
 
 
 def check_integer_factors(alpha: float, beta: float) -> None:
-    """Integer kernels multiply by integers; floats hold those to 2**24 exactly."""
+    """Raises ArgumentError unless both are integers that a float holds exactly, up to 2**24."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not value.is_integer() or abs(value) > 2**24:  # infinity and NaN are no integers
-            raise ArgumentError(name, f"it is {value}; int8 operands want an integer of at most 2**24")
+            raise ArgumentError(name, f"expected an integer up to 2**24 for int8 operands, got {value}")
 
 
 @public(_Gemm())

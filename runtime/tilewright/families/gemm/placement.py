@@ -46,23 +46,23 @@ def place(
 def _place(
     arguments: Arguments, addresses: Mapping[str, int], *, lean: bool = False, k_major: bool = False
 ) -> Placement:
-    """`lean`: for a kernel that takes any extents, and a c, a bias and a result that lie anywhere. `k_major`
-    copies operands that do not have k contiguous, for want of a kernel that reads them so."""
+    """`lean`: for a kernel that takes any extents, and c, bias and result of any alignment. `k_major`: copies
+    operands in which k is not contiguous, because no kernel reads them."""
     problem: Problem = arguments.problem
     views, width = dict(arguments.matrices), bits(problem.a)
     views.setdefault("out", MatrixView.dense(_OUT, problem))
     alignment = _alignment(views, addresses)
     if lean:
         views = {name: views[name] for name in ("a", "b")}
-        addresses = {name: each for name, each in addresses.items() if name in views}
+        addresses = {name: address for name, address in addresses.items() if name in views}
     reasons: dict[str, str | None] = {}
     inner: dict[str, Axis] = {"a": "columns", "b": "rows", "c": "columns", "out": "columns"}
     for name, view in views.items():
         reasons[name] = view.misplaced(inner[name], whole=not lean)
-        other: Axis = "rows" if inner[name] == "columns" else "columns"
+        outer: Axis = "rows" if inner[name] == "columns" else "columns"
         either = name in ("a", "b") and width == 16 and not k_major
-        if reasons[name] and either and view.misplaced(other, whole=not lean) is None:
-            inner[name], reasons[name] = other, None
+        if reasons[name] and either and view.misplaced(outer, whole=not lean) is None:
+            inner[name], reasons[name] = outer, None
     for name in (name for name, alignment in addresses.items() if alignment < TMA_BYTES):
         reasons[name] = reasons.get(name) or f"its address is not a multiple of {TMA_BYTES} bytes"
     wrong = [name for name in ("a", "b", "c", "out", "bias") if reasons.get(name)]
@@ -70,7 +70,7 @@ def _place(
         raise AlignmentError(
             wrong[0],
             str(reasons[wrong[0]]),
-            hint="Operands of 8 bits are never copied: a is wanted row-major and b column-major, with "
+            hint="Operands of 8 bits are never copied: a must be row-major and b column-major, with "
             f"addresses and strides{'' if lean else ' and contiguous extents (k; n of D)'} that are "
             f"multiples of {TMA_BYTES} bytes.",
         )
@@ -83,17 +83,17 @@ def _place(
 
 
 def _alignment(views: Mapping[str, MatrixView], addresses: Mapping[str, int]) -> int:
-    """`Problem.alignment`, of the results that there are or are to be."""
-    found = [addresses[name] for name in ("c", "out", "bias") if name in addresses]
+    """`Problem.alignment`: that of C, D and the bias."""
+    multiples = [addresses[name] for name in ("c", "out", "bias") if name in addresses]
     for view in (views[name] for name in ("c", "out") if name in views):
         size = bytes_of(view.type)
-        found += [view.row_stride * size] if view.rows > 1 else []
-        found += [view.batch_stride * size] if view.batch > 1 else []
-    return min((alignment_of(each, TMA_BYTES) for each in found), default=TMA_BYTES)
+        multiples += [view.row_stride * size] if view.rows > 1 else []
+        multiples += [view.batch_stride * size] if view.batch > 1 else []
+    return min((alignment_of(multiple, TMA_BYTES) for multiple in multiples), default=TMA_BYTES)
 
 
 def _padded(problem: Problem, copies: set[str]) -> tuple[set[str], int, int]:
-    """What is copied, with n and k padded where needed; a copied operand has k contiguous."""
+    """The operands to copy, and n and k with padding. In a copied operand, k is contiguous."""
     unit_k, unit_n = TMA_BYTES * 8 // bits(problem.a), TMA_BYTES * 8 // bits(problem.d)
     n, k = round_up(problem.n, unit_n), problem.k
     if n != problem.n:

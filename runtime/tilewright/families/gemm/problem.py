@@ -9,7 +9,7 @@ from tilewright.declarations.products import Product
 from tilewright.formats.types import bits
 
 FP8 = ("e4m3", "e5m2")
-OWN_OPERANDS = ("bf16", "f16", *FP8)  # that mainloops of ours multiply; the others CUTLASS's do alone
+OWN_OPERANDS = ("bf16", "f16", *FP8)  # types that our mainloops multiply; only CUTLASS's multiply others
 _OF_FP8 = ("bf16", "f16", "f32", *FP8)
 # A and B, and the types that D may have: the first is the default.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -21,27 +21,27 @@ OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
 }
 ADDENDS = ("f32", "f16", "bf16", "s32")  # types of C and the bias; their order is C's
 ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
-GIVEN = "given"  # a kernel's: any of them but none, as a call says
-INTEGER_ACTIVATIONS = ("none", "relu")  # of D of s32
+GIVEN = "given"  # the activation of a kernel that applies the one that a call names
+INTEGER_ACTIVATIONS = ("none", "relu")  # for a D of s32
 
 
 def addends(a: str, d: str) -> tuple[str, ...]:
-    """The types that C and the bias may have, the first by default: D's, or any floating-point one of more
-    than 8 bits where the operands are of 16 bits or FP8."""
+    """The types that C and the bias may have; the first is the default. For operands of 16 bits or FP8 they
+    are all floating-point types of more than 8 bits, for others D's type."""
     if a not in OWN_OPERANDS:
         return (d,)
     default = "bf16" if d in FP8 else d
-    return (default, *(one for one in ("bf16", "f16", "f32") if one != default))
+    return (default, *(type for type in ("bf16", "f16", "f32") if type != default))
 
 
 @dataclass(frozen=True, slots=True)
 class Problem(Product):
     """D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]).
 
-    Of FP8, D is multiplied by scale_result before it is rounded.
+    A D of FP8 is multiplied by scale_result before it is rounded.
 
-    `layout` is as BLAS writes it, A then B: A is `t` where k is contiguous (row-major), B is `n` where
-    k is contiguous (column-major). D is row-major.
+    `layout` is BLAS's, A before B: an A is `t` if k is contiguous (row-major), a B is `n` if k is contiguous
+    (column-major). D is row-major.
     """
 
     op_text = "gemm"
@@ -57,7 +57,7 @@ class Problem(Product):
     fast_accum: bool = False  # FP8: sums may stay in the tensor core
     c_type: str = ""  # "" stands for the first of `addends`
     bias_type: str = ""
-    alignment: int = 16  # bytes that addresses, rows and matrices of C, D and the bias are multiples of
+    alignment: int = 16  # bytes at whose multiples C, D and the bias, their rows and matrices, begin
 
     def __post_init__(self) -> None:
         usual = addends(self.a, self.d)[0]
@@ -75,7 +75,7 @@ class Problem(Product):
 
     @property
     def added_c(self) -> str:
-        """The type of the C that is added, or "" where none is."""
+        """The type of the C that is added, or "" if none is."""
         return self.type_of_c if self.c else ""
 
     @property
@@ -84,12 +84,12 @@ class Problem(Product):
 
     @property
     def integer(self) -> bool:
-        """Of D, and of the factors."""
+        """Whether D and the factors are integers."""
         return self.d == "s32"
 
     @property
     def operand_bytes(self) -> tuple[int, int]:
-        """Of one A and one B."""
+        """The bytes of one A and of one B."""
         return self.m * self.k * bits(self.a) // 8, self.n * self.k * bits(self.b) // 8
 
     @property
@@ -103,6 +103,6 @@ class Problem(Product):
         c = f"c of {self.c_type}" if self.c_type else "c"
         bias = f"bias of {self.bias_type}" if self.bias_type else "bias"
         activation, fast = self.activation.replace("none", ""), flag("fast_accum", self.fast_accum)
-        extras = ", ".join(filter(None, (c * self.c, bias * self.bias, activation, fast)))
+        extras = ", ".join(filter(None, (flag(c, self.c), flag(bias, self.bias), activation, fast)))
         tail = f" with {extras}" if extras else ""
         return f"{self.a} x {self.b} -> {self.d}, layout {self.layout}{tail}"

@@ -21,7 +21,7 @@ from tilewright.formats.types import bits
 # Bytes of a tile's K.
 DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256)}
 MOST_SUMS = {"cutlass": 192, "lean": 176}  # registers of a thread
-# What kernels of ours have one value of: others would be the same kernel under another name.
+# Fields of which our kernels have one value: another value would give the same kernel another name.
 SETTLED: dict[str, dict[str, object]] = {
     "cutlass": {},
     "lean": {"cluster": "dynamic", "scheduler": "data_parallel", "bias": True},
@@ -34,7 +34,7 @@ SETTLED: dict[str, dict[str, object]] = {
 
 # wgmma.mma_async has these and more (PTX: its table of types): sums of f16 in f16, u8. Nobody has asked for
 # them. CUTLASS multiplies by e5m2 too.
-@rule(OURS, "a b acc mainloop", compiles="nobody asks for it: kernels to verify and tune for no one")
+@rule(OURS, "a b acc mainloop", compiles="nobody asks for such kernels")
 def operand_types(config: GemmConfig) -> str | None:
     """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
     if (config.a, config.b) not in OUTPUTS:
@@ -110,8 +110,8 @@ def tile_depth(config: GemmConfig) -> str | None:
     """Tile K is 128 or 256 bytes, of CUTLASS's kernels also 32 or 64."""
     size, legal = config.tile.k * bits(config.a) // 8, DEPTHS[config.mainloop]
     if size not in legal:
-        known = f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}"
-        return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {known}"
+        sizes = f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}"
+        return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {sizes}"
     return None
 
 
@@ -122,8 +122,8 @@ def tile_depth(config: GemmConfig) -> str | None:
 def accumulator_registers(config: GemmConfig) -> str | None:
     """The accumulators fit the register file: at most 192 a thread, of lean kernels 176."""
     m, n, _ = config.tile
-    one = config.schedule == "pingpong" or (config.mainloop == "lean" and m == 64)  # warpgroup has a tile
-    threads = 128 if one else 256
+    single = config.schedule == "pingpong" or (config.mainloop == "lean" and m == 64)  # warpgroup of a tile
+    threads = 128 if single else 256
     per_thread, most = m * n // threads, MOST_SUMS[config.mainloop]
     sets = 2 if bits(config.a) == 8 and config.a != "s8" and not config.fast_accum else 1
     if per_thread * sets > most:
@@ -147,7 +147,7 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 # Integers are rescaled by their consumer; a GELU of an s32 sum means nothing.
 @rule(OURS, "activation d", compiles="it would mean nothing")
 def integer_epilogue(config: GemmConfig) -> str | None:
-    """An s32 output takes no activation but ReLU."""
+    """ReLU is the only activation of an s32 output."""
     if config.d == "s32" and config.activation not in ("none", "relu"):
         return f"activation {config.activation} needs a floating-point D, not s32"
     return None

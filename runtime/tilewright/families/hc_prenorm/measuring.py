@@ -12,18 +12,18 @@ from tilewright.families.hc_prenorm.reference import reference
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
-_TOLERANCE = 1e-4  # of an error norm; DeepGEMM's 1e-8 of calc_diff is its square, halved: 1.4e-4
+_TOLERANCE = 1e-4  # the largest error norm; DeepGEMM's tests allow 1e-8 by calc_diff, which is 1.4e-4
 
 
 class Operands(measuring.Operands):
     """A call of `hc_prenorm`."""
 
     def check(self) -> float:
-        """The larger error norm of D's and the squares', over rows spread evenly."""
+        """The larger of the error norms of D and of the squares, over rows spread evenly."""
         rows = measuring.spread(self.problem.m)
-        wanted = reference(self.a[rows], self.b, splits=self.splits, normalize=self.normalize)
-        found = (self.out[..., rows, :].double(), self.squares[..., rows].double())
-        errors = [float((x - y).norm() / y.norm()) for x, y in zip(found, wanted, strict=True)]
+        expected = reference(self.a[rows], self.b, splits=self.splits, normalize=self.normalize)
+        actual = (self.out[..., rows, :].double(), self.squares[..., rows].double())
+        errors = [float((x - y).norm() / y.norm()) for x, y in zip(actual, expected, strict=True)]
         if not all(error <= _TOLERANCE for error in errors):  # a NaN fails
             raise WrongResultError(f"{self.problem}: error norms {errors}; {_TOLERANCE:.0e} is allowed")
         return max(errors)
@@ -37,7 +37,7 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
 
 
 def peer(problem: Problem) -> Peer | None:
-    """torch's ops, which read a more than once; None where D is in splits, or normalised."""
+    """torch's ops, which read A twice; None if D is in splits, or normalised."""
     if problem.splits > 1 or problem.normalize:
         return None
     torch.backends.cuda.matmul.allow_tf32 = True

@@ -34,18 +34,18 @@ class _Prenorm(Op):
         if problem.normalize and values["splits"] is not None:
             raise ArgumentError("normalize", f"splits is {values['splits']}: a norm needs the sum of all")
         if certainly(problem.n == 0):
-            raise ArgumentError("b", "it has no rows; 8 to 128 are wanted")
+            raise ArgumentError("b", "expected 8 to 128 rows, got none")
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
-        """Sums of nothing: k is 0."""
-        given["out"].zero_()
-        given["squares"].zero_()
+    def without_kernel(self, problem: Problem, values: Values) -> None:
+        """Zeros: k is 0."""
+        values["out"].zero_()
+        values["squares"].zero_()
 
     def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
         a, splits = values["a"], values["splits"]
-        shape = (a.shape[0],) if splits is None else (splits, a.shape[0])
-        shapes = ((*shape, values["b"].shape[0]), shape)
-        return tuple(torch.empty(one, dtype=torch.float32, device=a.device) for one in shapes)
+        rows = (a.shape[0],) if splits is None else (splits, a.shape[0])
+        shapes = ((*rows, values["b"].shape[0]), rows)
+        return tuple(torch.empty(shape, dtype=torch.float32, device=a.device) for shape in shapes)
 
 
 @public(_Prenorm())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.declarations.problem import ProblemBase
 
-BLOCK_K = 64  # splits of k are whole blocks of so many
+BLOCK_K = 64  # elements of a k block; a split of k has whole blocks
 
 
 @dataclass(frozen=True, slots=True)

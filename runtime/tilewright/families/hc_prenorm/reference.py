@@ -10,15 +10,15 @@ from tilewright.families.hc_prenorm.problem import BLOCK_K
 
 
 def tf32(x: torch.Tensor) -> torch.Tensor:
-    """What TMA makes of finite float32: the nearest number with 10 bits of mantissa, of two the even one."""
+    """Rounds finite float32 as TMA does: to the nearest number with 10 bits of mantissa, ties to even."""
     bits = x.view(torch.int32)
     return ((bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFF).view(torch.float32)
 
 
 def split_bounds(k: int, splits: int) -> list[int]:
-    """Where the splits of k begin, and where the last one ends."""
-    each, more = divmod(-(-k // BLOCK_K), splits)
-    return [min(k, BLOCK_K * (i * each + min(i, more))) for i in range(splits + 1)]
+    """The starts of the splits of k, and the end of the last one."""
+    blocks, rest = divmod(-(-k // BLOCK_K), splits)
+    return [min(k, BLOCK_K * (i * blocks + min(i, rest))) for i in range(splits + 1)]
 
 
 def reference(
@@ -29,7 +29,7 @@ def reference(
     normalize: bool = False,
     eps: float = 1e-6,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """D and the sums of squares, float64, as `tilewright.hc_prenorm` answers them."""
+    """D and the sums of squares, in float64, as `tilewright.hc_prenorm` returns them."""
     x, y = a.double(), tf32(b).double()
     bounds = split_bounds(a.shape[1], splits or 1)
     parts = [slice(*ends) for ends in itertools.pairwise(bounds)]

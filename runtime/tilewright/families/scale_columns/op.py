@@ -43,25 +43,23 @@ class _ScaleColumns(Op):
         scales, grouped = values["scales"], problem.grouping != "none"
         if not problem.row_major and certainly(scales.stride(-2) != 1) and certainly(problem.m > 1):
             raise ArgumentError(
-                "scales", f"its strides are {tuple(scales.stride())}; one of the last two is wanted to be 1"
+                "scales", f"expected 1 for one of the last two strides, got {tuple(scales.stride())}"
             )
         if grouped != (values["groups"] is not None):
-            given = "None" if grouped else "given"
-            message = f"it is {given}, grouping {problem.grouping!r}; both or none are wanted"
+            expected, actual = ("a tensor", "None") if grouped else ("None", "a tensor")
+            message = f"expected {expected} for grouping {problem.grouping!r}, got {actual}"
             raise ArgumentError("groups", message)
         if grouped and certainly(problem.group_count == 0):
-            raise ArgumentError("groups", "it is empty; one number for each group is wanted")
+            raise ArgumentError("groups", "expected a number for each group, got none")
         if grouped and scales.dim() != 2:
-            raise ArgumentError("scales", f"its shape is {dims(scales.shape)}; groups want two dimensions")
+            raise ArgumentError("scales", f"expected two dimensions with groups, got {dims(scales.shape)}")
         if problem.grouping in ALONG_K and not problem.packed:
-            raise ArgumentError(
-                "grouping", f"{problem.grouping} is for layout packed: floats lie as they are"
-            )
+            raise ArgumentError("grouping", f"{problem.grouping} is supported for layout packed alone")
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """The kernel loads single floats: any stride will do."""
+        """Any stride is supported, because the kernel loads single floats."""
         return Placement(arguments.problem)
 
 

@@ -18,9 +18,9 @@ class Operands(measuring.Operands):
     error_text = "equal to the bit; {:.0f} differ"
 
     def check(self) -> float:
-        """Raises WrongResultError where a byte differs from what torch makes."""
+        """Raises WrongResultError if a byte differs from torch's result."""
         if not torch.equal(as_bytes(self.out), as_bytes(self.x).mT):
-            raise WrongResultError(f"{self.problem}: bytes differ from what torch makes")
+            raise WrongResultError(f"{self.problem}: bytes differ from torch's")
         return 0.0
 
 

@@ -35,15 +35,15 @@ class _Transpose(Op):
         if values["group_rows"] is None:
             return
         if certainly(problem.groups == 0):
-            raise ArgumentError("group_rows", "it is empty; one number for each group is wanted")
+            raise ArgumentError("group_rows", "expected a number for each group, got none")
         if x.dim() != 2:
-            raise ArgumentError("x", f"its shape is {dims(x.shape)}; groups want two dimensions")
+            raise ArgumentError("x", f"expected two dimensions with groups, got {dims(x.shape)}")
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """The kernel moves single bytes where it must: any stride and address will do. Groups want
-        memory without gaps."""
+        """Any stride and address is supported, because the kernel moves single bytes where it must. With
+        groups, the result has no gaps."""
         problem, out = arguments.problem, arguments.matrices.get("out")
         gaps = out is not None and out.rows > 1 and out.row_stride != out.columns
         return Placement(problem, frozenset({"out"} if problem.groups and gaps else ()))
