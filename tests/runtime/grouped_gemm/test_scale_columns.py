@@ -46,12 +46,20 @@ def test_shape_and_type_of_the_result(
     [
         ({"scales": torch.zeros(5)}, "scales", "three with a batch first"),
         ({"scales": torch.zeros(5, 3, dtype=torch.bfloat16)}, "scales", "float32 is wanted"),
-        ({"scales": torch.zeros(5, 8, 6)[:, ::2, ::2]}, "scales", "expected 1 for one of the last two strides"),
+        (
+            {"scales": torch.zeros(5, 8, 6)[:, ::2, ::2]},
+            "scales",
+            "expected 1 for one of the last two strides",
+        ),
         ({"layout": "8x4"}, "layout", "one of m_major, packed is wanted"),
         ({"grouping": "rows"}, "grouping", "one of none, row_ends"),
         ({"groups": GROUPS}, "groups", "expected None for grouping 'none'"),
         ({"grouping": "row_ends"}, "groups", "expected a tensor for grouping 'row_ends'"),
-        ({"groups": GROUPS[:0], "grouping": "row_ends"}, "groups", "expected a number for each group, got none"),
+        (
+            {"groups": GROUPS[:0], "grouping": "row_ends"},
+            "groups",
+            "expected a number for each group",
+        ),
         ({"groups": GROUPS.long(), "grouping": "row_ends"}, "groups", "int32 is wanted"),
         ({"groups": GROUPS, "grouping": "k_sizes"}, "grouping", "is supported for layout packed alone"),
         ({"groups": GROUPS, "grouping": "row_ends", "alignment": 0}, "alignment", "from 1 on is wanted"),

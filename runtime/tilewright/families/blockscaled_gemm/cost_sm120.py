@@ -29,15 +29,17 @@ class Sm120(PersistentModel):
     MULTIPLICATIONS: ClassVar = MMA_SYNC.multiplications
 
     # One k tile.
-    MATH_SHARE = 0.85  # of the tensor core's rate (QuACK 153: 0.80 of the peak in all)
-    TILE_CLOCKS = 130  # a stage's barriers (2460, 3026, tiles of 128x128x128: 9.5 to 12.7 clocks for each k)
-    FRAGMENT_CLOCKS = 1.6  # for each element of k, fragments that no mma hides (the same)
-    PINGPONG_SHARE = 0.5  # of these two clocks that show where two warpgroups take turns; a guess
+    MATH_SHARE = 0.85  # share of the tensor core's rate that is reached (QuACK 153: 0.80 of the peak in all)
+    # Clocks of a stage's barriers (2460, 3026: a tile of 128x128x128 takes 9.5 to 12.7 clocks for each k).
+    TILE_CLOCKS = 130
+    FRAGMENT_CLOCKS = 1.6  # clocks for each element of k of loading fragments, which no mma hides (the same)
+    PINGPONG_SHARE = 0.5  # share of these two that shows if two warpgroups take turns; a guess
     SM_FILL_BYTES_PER_CLOCK = 64  # a guess, between what mma.sync and TMA take elsewhere
     L2_SM_BYTES_PER_CLOCK = 24  # a guess that leaves QuACK 153's 8192 bound by math
     OUTSIDE_BYTES_PER_CLOCK = 64  # as tcgen05's
-    MEMORY_SHARE = 0.85  # 2460; DeepGEMM 324 reaches 0.91
-    MEMORY_SHARE_12_1 = 0.57  # 3026's second GPU, if it is one of 273 GB/s
+    # Share of the rated bandwidth. GDDR7: 2460; DeepGEMM 324 reaches 0.91. LPDDR (DGX Spark): 3026's second
+    # GPU, if it is one of 273 GB/s.
+    MEMORY_SHARES: ClassVar = {(12, 0): 0.85, (12, 1): 0.57}
     DISTURBANCE = 2  # 2460, 3026
 
     # A whole launch. Stream-K's numbers agree with 2460 and 3026.
@@ -47,11 +49,11 @@ class Sm120(PersistentModel):
     EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 24}  # a guess
 
     def math(self, cluster: tuple[int, int]) -> float:
-        """mma, and what of loading fragments it does not hide."""
-        hidden_not: float = self.TILE_CLOCKS + self.FRAGMENT_CLOCKS * self.tile_k
+        """The clocks of mma, and those of barriers and fragments that mma does not hide."""
+        exposed: float = self.TILE_CLOCKS + self.FRAGMENT_CLOCKS * self.tile_k
         if self.config["schedule"] == "pingpong":
-            hidden_not *= self.PINGPONG_SHARE
-        return self.multiplied / self.MATH_SHARE + hidden_not
+            exposed *= self.PINGPONG_SHARE
+        return self.multiplied / self.MATH_SHARE + exposed
 
     def memory_share(self) -> float:
-        return self.MEMORY_SHARE_12_1 if self.device.capability == (12, 1) else self.MEMORY_SHARE
+        return self.MEMORY_SHARES.get(self.device.capability, self.MEMORY_SHARES[12, 0])

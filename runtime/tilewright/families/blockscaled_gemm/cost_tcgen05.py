@@ -41,25 +41,27 @@ class Tcgen05(PersistentModel):
     """A kernel of sm_100, sm_103 or sm_110 on a problem."""
 
     MULTIPLICATIONS: ClassVar = TCGEN05.multiplications
-    ULTRA_SPEEDUP = 1.5  # of sm_103's MMAs of K 96 over those of K 64: B300's 15 PFLOP/s over B200's 10
-    SMEM_BYTES_PER_CLOCK = 128  # both operands of an MMA are read from shared memory (SemiAnalysis)
-    STAGE_BYTES = 128  # of k that a stage of the pipeline holds at most: an ultra tile takes three
+    ULTRA_SPEEDUP = 1.5  # speed of sm_103's MMAs of K 96 over those of K 64: B300's 15 PFLOP/s over B200's 10
+    SMEM_BYTES_PER_CLOCK = 128  # bytes per clock from shared memory, for both operands (SemiAnalysis)
+    STAGE_BYTES = 128  # bytes of k that a stage holds at most; an ultra tile takes three stages
 
     # One k tile.
     STAGE_CLOCKS = 100  # a stage's barriers, which no MMA hides (2540: 0.75 ns for each k, n below 1300)
-    NO_PREFETCH_CLOCKS = 20  # more, in an ultra kernel that does not prefetch to L2; a guess that breaks ties
-    CLUSTER_STAGE_CLOCKS = 4  # more for each other thread block of a cluster, which must be ready; a guess
+    NO_PREFETCH_CLOCKS = (
+        20  # clocks more if an ultra kernel does not prefetch to L2; a guess that breaks ties
+    )
+    CLUSTER_STAGE_CLOCKS = 4  # clocks more for each further thread block of a cluster; a guess
     SM_FILL_BYTES_PER_CLOCK = 96  # an H200's
     L2_SM_BYTES_PER_CLOCK = 60  # what makes 2303's 128x256 better than 128x128
     OUTSIDE_BYTES_PER_CLOCK = 64  # 2540: m of 1 takes no longer than m of 64
     MEMORY_SHARE = 0.9  # 2540: n of 9216; an H200 reaches 0.92
-    DISTURBANCE = 1.5  # the norm of chain and memory (2540: nearer to their sum; 2303, m of 512: less)
+    DISTURBANCE = 1.5  # p of the p-norm of chain and memory (2540: near their sum; 2303, m of 512: less)
 
     # A whole launch. Power: 2303 reaches 0.66 of the peak with sm_100's kernels and 0.47 with ultra's where k
     # is 8192, 6 to 10 percent less where k is 28672 and operands are read again and again; BF16 there, 0.69.
-    SUSTAINED_SHARE = 0.75  # of the peak, if nothing came from memory
-    ULTRA_SUSTAINED_SHARE = 0.55
-    MEMORY_POWER = 0.3  # of its own time, which traffic to memory takes from MMAs (2303, fitted)
+    SUSTAINED_SHARE = 0.75  # share of the peak that power sustains without traffic to memory
+    ULTRA_SUSTAINED_SHARE = 0.55  # the same for ultra kernels
+    MEMORY_POWER = 0.3  # share of the time of traffic to memory by which it slows MMAs (2303, fitted)
     LAUNCH_SECONDS = 2.3e-6  # 2540: k of 256 takes 4.5 us with first stage and epilogue
     ULTRA_SECONDS = 1.4e-6  # more: 2303's ultra kernels gain with k of 28672 for m of 8, not with k of 8192
     FIRST_STAGE_CLOCKS = 1600  # and tensor memory (2540)
@@ -73,11 +75,11 @@ class Tcgen05(PersistentModel):
         super().__init__(record, problem, device)
         self.ultra, self.pairs = is_ultra(record), self.config["schedule"] == "2sm"
         self.mma = self.multiplied / (self.ULTRA_SPEEDUP if self.ultra else 1)
-        self.seconds += self.ULTRA_SECONDS * self.ultra
+        self.seconds += self.ULTRA_SECONDS if self.ultra else 0
 
     @classmethod
     def peak(cls, kind: Any, device: DeviceProperties) -> float:
-        """On sm_103 of its own MMAs, which multiply FP4 alone."""
+        """The rate of FP4; on sm_103 that of its own MMAs, which multiply nothing else."""
         architecture, wide = of_capability(device.capability), max(bits(kind.a), bits(kind.b))
         ultra = architecture is not None and architecture.tensor_core.fp4_k == ULTRA_MMA_K and wide == 4
         return super().peak(kind, device) * (cls.ULTRA_SPEEDUP if ultra else 1)
@@ -103,9 +105,10 @@ class Tcgen05(PersistentModel):
         return (whole + last) * self.mma / share + self.MEMORY_POWER * memory
 
     def shown(self, epilogues: float) -> float:
-        hidden_not = self.WIDE_SHOWN if self.tile_n >= self.WIDE_COLUMNS else 0
-        return 1 + (ceil(epilogues) - 1) * hidden_not
+        exposed = self.WIDE_SHOWN if self.tile_n >= self.WIDE_COLUMNS else 0
+        return 1 + (ceil(epilogues) - 1) * exposed
 
     def sms(self, cluster: tuple[int, int]) -> int:
-        """A fallback shape fills what whole clusters leave of the GPU; pairs of SMs are never parted."""
+        """All SMs, because clusters of the fallback shape fill what others leave; pairs of SMs stay
+        together."""
         return self.device.sm_count // 2 * 2 if self.pairs else self.device.sm_count

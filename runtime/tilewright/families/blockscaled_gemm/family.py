@@ -23,8 +23,8 @@ class _Blockscaled(CompositeFamily[Problem]):
         return HOPPER if is_hopper(record) else BLACKWELL
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
-        known = model_of(table.of_capability(device.capability))
-        return None if known is None else known.peak(kind, device)
+        model = model_of(table.of_capability(device.capability))
+        return None if model is None else model.peak(kind, device)
 
 
 FAMILY = _Blockscaled()

@@ -1,4 +1,4 @@
-"""What is written of a kernel: its name, its summary, its table row, its source."""
+"""The name, summary, table row and template variables of a `blockscaled_gemm` kernel."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def formula(config: BlockscaledGemmConfig) -> str:
 
 
 def schedule_text(config: BlockscaledGemmConfig) -> str:
-    """Schedule and scheduler in words, and what else shapes the main loop."""
+    """Schedule, scheduler and the other settings of the main loop, in words."""
     schedule = {"1sm": "one SM an MMA", "2sm": "two SMs an MMA"}.get(config.schedule, config.schedule)
     words = [schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
     if config.swap_ab:
@@ -90,7 +90,7 @@ def alignment(config: BlockscaledGemmConfig) -> MatrixAlignment:
 def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
-    found: BlockscaledGemmFacts = {
+    facts: BlockscaledGemmFacts = {
         "stages": stages,
         "smem_bytes": total,
         # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
@@ -100,27 +100,27 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
         "alignment": alignment(config),
     }
     if config.cluster == "dynamic":
-        found["cluster_multiple"] = (2 if config.schedule == "2sm" else 1, 1)
-    return found
+        facts["cluster_multiple"] = (2 if config.schedule == "2sm" else 1, 1)
+    return facts
 
 
 def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
     pdl = config.hardware.cutlass.pdl  # empty for Hopper, whose kernels are ours
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "arch": config.arch,
         "defines": [pdl] if config.pdl and pdl else [],
         "instructions": [_instruction(config)],
     }
     if config.cutlass != "4.2":
-        found["cutlass"] = config.cutlass
+        row["cutlass"] = config.cutlass
     if reason := _spills(config):
-        found["spills"] = reason
-    return found
+        row["spills"] = reason
+    return row
 
 
 def _spills(config: BlockscaledGemmConfig) -> str:
-    """Why ptxas cannot keep the kernel's values in registers; empty where it must."""
+    """Why ptxas may spill the kernel's registers; empty if it may not."""
     if config.architecture is not SM120:
         return ""
     if config.tile.m * config.tile.n > 128 * 128:
@@ -129,14 +129,14 @@ def _spills(config: BlockscaledGemmConfig) -> str:
 
 
 def _kind(config: BlockscaledGemmConfig) -> str:
-    """Of the instruction: nvfp4, mxfp4, or mx for all that have eight bits."""
+    """The kind of the instruction: nvfp4, mxfp4, or mx if an operand has eight bits."""
     return config.a if config.a == config.b and bits(config.a) == 4 else "mx"
 
 
 def _instruction(config: BlockscaledGemmConfig) -> str:
-    """A pattern for the opcode, from its start; the suffixes say which scales go with it."""
+    """A pattern for the start of the opcode, whose suffixes name the scales."""
     pair = flag(r"\.2CTA", config.schedule == "2sm")
-    # Hopper's kernels decode to 16 bits and multiply these.
+    # Hopper's kernels decode operands to 16 bits.
     kind = "half" if config.architecture is HOPPER else _kind(config)
     name, scales = config.hardware.tensor_core.opcodes[kind]
     return f"{name}{pair}{scales}"
@@ -222,7 +222,7 @@ def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
 
 
 def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
-    """Of the epilogue and of the mainloop."""
+    """CUTLASS's schedules of the epilogue and of the mainloop."""
     pair = "2Sm" if config.schedule == "2sm" else "1Sm"
     epilogue = f"{'Tma' if config.store == 'tma' else 'NoSmem'}WarpSpecialized{pair}"
     kind, tag = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)], _tag(config)
@@ -237,7 +237,7 @@ def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
 
 
 def _tag(config: BlockscaledGemmConfig) -> str:
-    """What CUTLASS calls the architecture whose mainloop the kernel has."""
+    """CUTLASS's name of the architecture whose mainloop the kernel has."""
     return config.hardware.cutlass.fp4_tag if config.ultra else config.hardware.cutlass.tag
 
 
@@ -246,7 +246,7 @@ def _scale(dtype: str) -> str:
 
 
 def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
-    if config.ultra:  # whose builder takes data and scales apart
+    if config.ultra:  # the builder takes the types of data and scales separately
         return f"cute::tuple<{CUTLASS_TYPES[dtype]}, {_scale(dtype)}>"
     return f"cutlass::{dtype[:2]}_float{bits(dtype)}_t<{CUTLASS_TYPES[dtype]}>"
 

@@ -1,5 +1,5 @@
-"""What kernels of `blockscaled_gemm` take, and how a first selection runs them: CUTLASS's of Blackwell, and
-ours of Hopper."""
+"""Which problems the kernels of `blockscaled_gemm` compute, and their tactics for selection: CUTLASS's
+kernels of Blackwell, and ours of Hopper."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tilewright.selection import fitting
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels
 
-# Clusters that selection weighs, by the M that a kernel's clusters are multiples of (2: two SMs share an
-# instruction). Sides beyond 4 no block-scaled kernel takes: scale factors are multicast to 4 thread blocks.
+# Clusters that selection estimates, by the M of which a kernel's clusters are multiples (2: two SMs share an
+# instruction). No side exceeds 4, because scale factors are multicast to 4 thread blocks at most.
 CLUSTERS = {1: ("1x1", "1x2", "1x4"), 2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4")}
 MOST_CLUSTER_SIDE = 4
 _MODELS: dict[str, type[HopperModel | Tcgen05 | Sm120]] = {
@@ -33,12 +33,12 @@ _MODELS: dict[str, type[HopperModel | Tcgen05 | Sm120]] = {
 
 
 def model_of(architecture: table.Architecture | None) -> type[HopperModel | Tcgen05 | Sm120] | None:
-    """The cost model of the kernels for an architecture; None where there is none."""
+    """The cost model of the kernels for an architecture; None if there is none."""
     return None if architecture is None else _MODELS.get(architecture.tensor_core.instruction)
 
 
 class Mainloop(Kernels[Problem]):
-    """What they have in common."""
+    """Kernels of either kind."""
 
     settings = MATRIX_SETTINGS
 
@@ -58,25 +58,25 @@ class Mainloop(Kernels[Problem]):
         return reason
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether the kernel is ready for a C that the problem has not."""
+        """Whether the kernel can add a C, which the problem lacks."""
         return record.config["c"] != "none" and not problem.c
 
     def estimator(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
-        """They rank tactics, for launches that find L2 cold."""
+        """A model that ranks tactics, for launches with a cold L2."""
         architecture = table.find_target(record.arch)
         model = None if architecture is None else model_of(architecture)
         return None if model is None else model(record, problem, device).weigh
 
 
 class Hopper(Mainloop):
-    """Ours, which decode to 16 bits. The thread blocks of one cluster each sum a part of k, and add the parts
-    up through its shared memory."""
+    """Our kernels, which decode to 16 bits. Each thread block of a cluster sums a range of k, and the cluster
+    adds these sums through its shared memory."""
 
     SPLITS = (1, 2, 4, 8)
-    # Each tile has a thread block, of which the grid takes no more along y and z
-    # (tilewright/blockscaled_gemm/sm90/kernel.hpp, can_implement).
+    # The limit of a grid along y and z; each tile has a thread block (can_implement of
+    # tilewright/blockscaled_gemm/sm90/kernel.hpp).
     MOST_BLOCKS = 65535
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
@@ -99,13 +99,13 @@ class Hopper(Mainloop):
         return fitting.misfit_invariant_split(tactic)
 
     def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
-        """Every split that leaves each part a tile of k."""
+        """Every split that leaves each range a tile of k."""
         k_tiles = -(-problem.k // record.config["tile"][2])
         return in_parts(record.name, self.SPLITS, min(k_tiles, self.SPLITS[-1]))
 
 
 class Blackwell(Mainloop):
-    """CUTLASS's, with clusters that are compiled in, or given at run time."""
+    """CUTLASS's kernels, with clusters that are compiled in, or chosen at run time."""
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         reason = super().misfit_extents(record, problem)
@@ -113,8 +113,8 @@ class Blackwell(Mainloop):
             return reason
         if problem.n % BLOCK[problem.d]:
             return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
-        # CUTLASS's epilogue has one alpha, which it reads ahead of the previous kernel's end unless it is
-        # told that there is one a batch (tilewright/blockscaled_gemm/blackwell.hpp).
+        # CUTLASS's epilogue reads its one alpha before the previous kernel ends, unless there is an alpha for
+        # each matrix of a batch (tilewright/blockscaled_gemm/blackwell.hpp).
         if problem.batch > 1:
             return f"its epilogue quantises one matrix, not a batch of {problem.batch}"
         return None
@@ -146,5 +146,4 @@ HOPPER, BLACKWELL = Hopper(), Blackwell()
 
 
 def is_hopper(record: KernelRecord) -> bool:
-    architecture = table.find_target(record.arch)
-    return architecture is not None and architecture.tensor_core is table.WGMMA
+    return table.has_tensor_core(record.arch, table.WGMMA)

@@ -29,10 +29,11 @@ def op_of(a: str, b: str) -> Any:
 
 
 class Operands(measuring.Operands):
-    """A call of one of the products. C counts once where there is one."""
+    """A call of one of the products, with a beta of 1 if there is a C."""
 
     def check(self) -> float:
-        """Over rows spread evenly (every batch): of elements, of the norm and of the angle."""
+        """The error norm over rows spread evenly, in every batch. Raises WrongResultError if an element, the
+        norm or the angle is too far off."""
         problem, rows = self.problem, measuring.spread(self.problem.m, _CHECKED_ROWS)
         plain = scale_factors.unswizzle(self.a_descale, problem.m, problem.k, BLOCK[problem.a], SCALE_LAYOUT)
         scales = scale_factors.swizzle(plain[..., rows, :], SCALE_LAYOUT)
@@ -41,18 +42,18 @@ class Operands(measuring.Operands):
         if self.c is not None:
             options |= {"c": self.c[..., rows, :], "beta": 1.0}
         exact, size = reference.product(*call, **options), reference.magnitude(*call, **options)
-        found = self._value()[..., rows, :]
+        actual = self._value()[..., rows, :]
         compared = reference.compare(
-            found, exact, size, problem.d if problem.quantizes else None,
+            actual, exact, size, problem.d if problem.quantizes else None,
             slack=reference.accumulation_slack(problem.k),
             global_scale=1.0 if self.out_global_scale is None else float(self.out_global_scale),
         )  # fmt: skip
         if not compared.passes(cosine=0.99 if problem.quantizes else 0.999):
             raise WrongResultError(f"{problem}: {compared}")
-        return float((found.double() - exact).norm() / exact.norm())
+        return float((actual.double() - exact).norm() / exact.norm())
 
     def _value(self) -> torch.Tensor:
-        """What D stands for."""
+        """The values of D: dequantised if it is quantised."""
         out: torch.Tensor = self.out
         if not self.problem.quantizes:
             return out
@@ -76,26 +77,25 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
         return reference.quantize(value, name)
 
     (a, a_scales), (b, b_scales) = random(problem.m, problem.a), random(problem.n, problem.b)
-    given: dict[str, Any] = {"alpha": torch.full((1,), ALPHA, device=device)}
-    if problem.d == "nvfp4":  # of elements of about alpha * sqrt(k), of which few exceed six times that
-        given["out_global_scale"] = torch.full((1,), 448.0 / (ALPHA * problem.k**0.5), device=device)
+    arguments: dict[str, Any] = {"alpha": torch.full((1,), ALPHA, device=device)}
+    if problem.d == "nvfp4":  # elements are about alpha * sqrt(k), and few exceed six times that
+        arguments["out_global_scale"] = torch.full((1,), 448.0 / (ALPHA * problem.k**0.5), device=device)
     if problem.c:
-        given["c"] = measuring.random_matrix(INTERFACE.matrices["c"], problem, generator)
-    made = operands(problem, a, b.mT, a_scales, b_scales, **given)
-    made.more_bytes = 2 * problem.batch * problem.k * (problem.m + problem.n)  # `dequantized`
-    return made
+        arguments["c"] = measuring.random_matrix(INTERFACE.matrices["c"], problem, generator)
+    call = operands(problem, a, b.mT, a_scales, b_scales, **arguments)
+    call.more_bytes = 2 * problem.batch * problem.k * (problem.m + problem.n)  # of `dequantized`
+    return call
 
 
-def operands(problem: Problem, *quantized: torch.Tensor, **given: Any) -> Operands:
-    """A call on given tensors; a, b and their scales come first."""
+def operands(problem: Problem, *quantized: torch.Tensor, **arguments: Any) -> Operands:
+    """A call on these tensors. a, b and their scales come first."""
     call = dict(zip(("a", "b", "a_descale", "b_descale"), quantized, strict=True))
     options = {"out_dtype": dtype_of(problem.d), "beta": float(problem.c)}
-    return Operands(problem, op_of(problem.a, problem.b), **call, **options, **given)
+    return Operands(problem, op_of(problem.a, problem.b), **call, **options, **arguments)
 
 
 def peer(problem: Problem) -> Peer | None:
-    """torch.mm on what the operands stand for, dequantised to BF16 beforehand: the product alone, of two to
-    four times the bytes."""
+    """torch.mm on operands that are dequantised to BF16 beforehand: it reads two to four times the bytes."""
     if problem.c:
         return None
     if problem.batch > 1:

@@ -20,33 +20,33 @@ from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.formats.types import bits
 from tilewright.selection.estimates import BLOCK_SHARED_BYTES, SM_SHARED_BYTES, held_by_memory
 
-ULTRA_SPARE = 512  # that an ultra kernel leaves: CUTLASS counts its barriers and alignment short
+ULTRA_SPARE = 512  # bytes that an ultra kernel leaves free, because CUTLASS counts too few for barriers
 # CUTLASS 4.5 counts a stage's barriers as 128 bytes, and on sm_12x leaves room for a dynamic scheduler.
 _COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
 _SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
-_ULTRA_BUFFERS = {16: 4, 32: 2}  # of scale factors, to a tile of K 768
-_SCALE_ROWS = 128  # whose scale factors lie together
+_ULTRA_BUFFERS = {16: 4, 32: 2}  # buffers of scale factors of a tile of K 768, by block
+_SCALE_ROWS = 128  # rows whose scale factors lie together
 
 # Hopper's.
-_BARRIER = 8
-_MOST_STAGES = 6  # beyond this many in flight nothing was gained
-_AIM = {64: 3, 128: 2, 256: 1}  # thread blocks an SM, by tile M
+_BARRIER = 8  # bytes of an mbarrier
+_MOST_STAGES = 6  # more stages brought no gain
+_AIM = {64: 3, 128: 2, 256: 1}  # thread blocks that an SM is to hold, by tile M
 
 
 class _Epilogue(NamedTuple):
-    """Bytes of tensors; their alignment; stages that load C, which have barriers with or without one."""
+    """The shared memory of an epilogue."""
 
-    tensors: int
-    alignment: int
-    stages_c: int
+    tensors: int  # bytes
+    alignment: int  # bytes
+    stages_c: int  # stages that load C; they have barriers also if there is no C
 
     @property
     def carveout(self) -> int:
-        """What the mainloop's stage count leaves for it."""
+        """Bytes that the computation of the mainloop's stages leaves for the epilogue."""
         return round_up(self.tensors + self.stages_c * BARRIER, self.alignment)
 
     def total(self, barriers: int, mainloop: int, least: int = 128) -> int:
-        """Bytes with those of barriers and of the mainloop, whose tensors are aligned to `least`."""
+        """Bytes of epilogue, barriers and mainloop, whose tensors are aligned to `least`."""
         alignment = max(self.alignment, least)
         head = round_up(barriers, alignment) + round_up(self.tensors, least)
         return round_up(head + mainloop, alignment)
@@ -57,7 +57,7 @@ _DIRECT = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past 
 
 @lru_cache(maxsize=1 << 12)
 def memory(config: BlockscaledGemmConfig) -> Memory:
-    """Stages and bytes; what one stage would take where not even that fits."""
+    """The stages that fit, and the bytes of shared memory. If none fits, the bytes of one stage."""
     if config.ultra:
         return _ultra(config)
     return {HOPPER: _hopper, TCGEN05: _tcgen05, SM120: _sm120}[config.architecture](config)
@@ -82,8 +82,8 @@ def _sm120(config: BlockscaledGemmConfig) -> Memory:
 
 
 def _stages(config: BlockscaledGemmConfig, others: int) -> tuple[int, int]:
-    """Those beside `others` bytes, and the bytes of A, B and their scale factors that they hold; FP4 beside
-    FP8 lies in bytes."""
+    """The stages that fit beside `others` bytes, and the bytes of A, B and their scale factors in them. FP4
+    beside FP8 takes a byte per element."""
     m, n, k = config.tile
     width = max(bits(config.a), bits(config.b))
     rows_b = n // 2 if config.schedule == "2sm" else n
@@ -96,7 +96,7 @@ def _stages(config: BlockscaledGemmConfig, others: int) -> tuple[int, int]:
 
 
 def _ultra(config: BlockscaledGemmConfig) -> Memory:
-    """Data and scale factors have pipelines of their own; the latter takes what the former leaves."""
+    """Data and scale factors have a pipeline each; scale factors take the memory that data leave."""
     accumulators = 1 if config.tile.n == 256 else 2
     kernel = accumulators * BARRIER + 3 * BARRIER + 3 * 16 + 3 * BARRIER + 16 + 8 + accumulators * 4
     room = config.hardware.shared_memory.block - kernel - _DIRECT.carveout - ULTRA_SPARE
@@ -149,8 +149,8 @@ def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
 
 
 def _alignment(config: BlockscaledGemmConfig, rows: int, columns: int) -> int:
-    """Of the buffers of D and C: eight rows of their swizzle; on tcgen05 32-bit columns have one of their
-    own."""
+    """The alignment of the buffers of D and C: eight rows of their swizzle. On tcgen05, column-major 32-bit
+    buffers have a swizzle of their own."""
 
     def of(width: int) -> int:
         if config.swap_ab and width == 32 and config.architecture is TCGEN05:
@@ -161,8 +161,8 @@ def _alignment(config: BlockscaledGemmConfig, rows: int, columns: int) -> int:
 
 
 def _hopper(config: BlockscaledGemmConfig) -> Memory:
-    """Stages of packed data and scale factors; two tiles of decoded activations, or three where they cost
-    neither a stage nor a thread block on the SM. The epilogue uses that memory anew."""
+    """Stages of packed data and scale factors; two tiles of decoded activations, or three if they cost
+    neither a stage nor a thread block on the SM. The epilogue reuses this memory."""
     m, n, k = config.tile
     decoded = n * k * 2  # bytes of a tile of activations, as 16-bit numbers
     stage = sum(

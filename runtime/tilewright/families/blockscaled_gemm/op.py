@@ -47,9 +47,9 @@ _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
 
 def _check_scales(values: Values, quantizes: bool) -> None:
     """Raises ArgumentError for scales of a D that is not quantised."""
-    wanted = "it goes with a quantised D: an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn"
+    message = "expected an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn beside it"
     for name in ("out_descale", "out_global_scale"):
-        refuse(values[name] is not None and not quantizes, name, wanted)
+        refuse(values[name] is not None and not quantizes, name, message)
 
 
 class _Multiply(Op):
@@ -60,7 +60,7 @@ class _Multiply(Op):
     may_fill = True
 
     def __init__(self, legal: Mapping[tuple[str, ...], tuple[str, ...]]) -> None:
-        """`legal`: the formats that a and b may have, and D's types."""
+        """`legal`: D's types by the formats of a and b."""
         self._combinations = Combinations(("a", "b"), legal)
 
     def combinations(self, values: Values) -> Combinations:
@@ -68,48 +68,52 @@ class _Multiply(Op):
 
     def rules(self, values: Values, problem: Problem) -> None:
         _check_scales(values, problem.quantizes)
-        uneven = f"it is {values['out_dtype']}, two elements to a byte, and n is {problem.n}"
+        uneven = f"expected an even n for two elements in a byte of {values['out_dtype']}, got {problem.n}"
         refuse(problem.n % per_byte(problem.d) != 0, "out_dtype", uneven)
         without = problem.d == "nvfp4" and values["out_global_scale"] is None
-        message = "it is None; NVFP4 is quantised with one float32, 448 * 6 / amax(D)"
+        message = "expected a float32 such as 448 * 6 / amax(D), which quantises to NVFP4; got None"
         refuse(without, "out_global_scale", message)
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """What no kernel takes is copied as some kernel of its kind wants it, padded with zeros: k in copies
-        of A and B, n in a copy of B and a D of our own. Scale factors keep their places: they are padded
-        further than any kernel wants k and n padded. Those of one matrix for every batch are repeated."""
+        """Copies the operands that no kernel takes, with padding of zeros that some kernel of the kind takes:
+        k in copies of A and B, n in a copy of B and a D of our own.
+
+        Scale factors keep their places, because they have more padding than any kernel needs. Those of a
+        matrix that serves every batch are repeated.
+        """
         views, matrices = arguments.matrices, INTERFACE.matrices
         lie = aligned(INTERFACE, arguments, MOST_ALIGNED, addresses)
         for field in lie:
-            one = matrices[field]
-            if views[one.name].overlaps(one.inner(arguments.problem)):
+            matrix = matrices[field]
+            if views[matrix.name].overlaps(matrix.inner(arguments.problem)):
                 lie[field] = 1
         problem: Problem = replace(arguments.problem, alignment=Alignment(**lie))
-        wanted = least_wanted(context, FAMILY, problem, device) or dict.fromkeys("abcd", 1)
-        of_d = BLOCK[problem.d] if problem.quantizes else 1
-        n = round_up(problem.n, lcm(wanted["d"], wanted["c"] if problem.c else 1, of_d))
-        k = round_up(problem.k, lcm(wanted["a"], wanted["b"]))
+        least = least_wanted(context, FAMILY, problem, device) or dict.fromkeys("abcd", 1)
+        block_d = BLOCK[problem.d] if problem.quantizes else 1
+        n = round_up(problem.n, lcm(least["d"], least["c"] if problem.c else 1, block_d))
+        k = round_up(problem.k, lcm(least["a"], least["b"]))
         longer = {name for name, extent in (("n", n), ("k", k)) if extent != getattr(problem, name)}
         copies = misaligned(INTERFACE, addresses)
-        for field, one in matrices.items():
-            if one.name in views or one.written:
-                lies = getattr(problem.alignment, field) % wanted[field] == 0
-                copies |= set() if lies and not longer & {one.rows, one.columns} else {one.name}
+        for field, matrix in matrices.items():
+            if matrix.name in views or matrix.written:
+                aligns = getattr(problem.alignment, field) % least[field] == 0
+                if not aligns or longer & {matrix.rows, matrix.columns}:
+                    copies |= {matrix.name}
         copies |= {f"{name}_descale" for name in ("a", "b") if views[name].batch == 1 < problem.batch}
         placed = replace(problem, n=n, k=k, alignment=Alignment()) if copies else problem
         return Placement(placed, frozenset(copies))
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
-        """beta * C, for k is 0; a quantised D is 0 with scale factors of 0."""
+    def without_kernel(self, problem: Problem, values: Values) -> None:
+        """beta * C, because k is 0; a quantised D is 0 with scale factors of 0."""
         if problem.c and problem.quantizes:
             raise NoKernelError(f"{problem}: k is 0, and no kernel quantises beta * C alone")
         if problem.c:
-            given["out"].copy_(given["c"].to(torch.float32) * given["beta"])
+            values["out"].copy_(values["c"].to(torch.float32) * values["beta"])
             return
         for name in self.written if problem.quantizes else ("out",):
-            as_bytes(given[name]).zero_()
+            as_bytes(values[name]).zero_()
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
         problem = arguments.problem
@@ -119,7 +123,7 @@ class _Multiply(Op):
             block = BLOCK[view.type]
             raw = as_bytes(scales).reshape(view.batch, -1)
             if -(-placement.problem.k // block) != -(-problem.k // block):
-                # Scale factors of whole blocks of padding are read, and zero times NaN is NaN: they are 0.
+                # Kernels read the scale factors of padding, which must be 0 because 0 times NaN is NaN.
                 plain = scale_factors.unswizzle(raw, rows, problem.k, block, SCALE_LAYOUT)
                 raw = scale_factors.swizzle(plain, SCALE_LAYOUT)
             if view.batch == 1 < problem.batch:
@@ -132,18 +136,18 @@ class _Multiply(Op):
         return bool(arguments.problem.quantizes)
 
     def fill(self, arguments: Arguments, operands: Operands) -> Operands:
-        """With the scale factors of a quantised D, their padding zeroed, and its global scale."""
-        given = dict(zip(INTERFACE.names, super().fill(arguments, operands), strict=True))
-        descale = given["out_descale"]
+        """Adds the scale factors of a quantised D, with zeros for padding, and its global scale."""
+        filled = dict(zip(INTERFACE.names, super().fill(arguments, operands), strict=True))
+        descale = filled["out_descale"]
         if operands[INTERFACE.names.index("out_descale")] is not None:
-            others = {name: tensor for name, tensor in given.items() if name != "out_descale"}
-            check_aliasing("out_descale", descale, others)
+            tensors = {name: tensor for name, tensor in filled.items() if name != "out_descale"}
+            check_aliasing("out_descale", descale, tensors)
         if arguments.problem.pads_scales:
             as_bytes(descale).zero_()
-        if given["out_global_scale"] is None:
+        if filled["out_global_scale"] is None:
             assert arguments.device is not None
-            given["out_global_scale"] = constant(1.0, arguments.device)
-        return tuple(given.values())
+            filled["out_global_scale"] = constant(1.0, arguments.device)
+        return tuple(filled.values())
 
     def variants(self) -> Mapping[str, tuple[str, ...]]:
         return {"": ("out",), "_quantized": ("out", "out_descale")}
@@ -155,7 +159,7 @@ class _Multiply(Op):
         quantizes = values["out_dtype"] in _QUANTIZED
         _check_scales(values, quantizes)
         if quantizes and values["out_global_scale"] is None:
-            # Of the graph: what an op makes may not be kept.
+            # A tensor of the graph, because a graph may not keep a tensor that an op makes.
             values["out_global_scale"] = torch.ones(1, dtype=torch.float32, device=values["a"].device)
         return values
 
@@ -163,9 +167,9 @@ class _Multiply(Op):
         a, b, d = values["a"], values["b"], _QUANTIZED[values["out_dtype"]]
         m, n = a.shape[-2], b.shape[-1]
         shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n // per_byte(d))
-        made = torch.empty(shape, dtype=dtype_of(d), device=a.device)
+        out = torch.empty(shape, dtype=dtype_of(d), device=a.device)
         descale = (*shape[:-2], *scale_shape(m, n, d))
-        return made, torch.empty(descale, dtype=dtype_of(TYPES[d].scale), device=a.device)
+        return out, torch.empty(descale, dtype=dtype_of(TYPES[d].scale), device=a.device)
 
     def flops(self, a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:
         packed = all(bits(name) == 4 for types in self._combinations.legal for name in types)

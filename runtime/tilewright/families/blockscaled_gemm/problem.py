@@ -19,8 +19,8 @@ MOST_ALIGNED = 128  # elements: more than this no kernel asks for
 
 
 class Alignment(NamedTuple):
-    """Elements that leading dimension, batch stride and address of a matrix are multiples of: a power of
-    two, `MOST_ALIGNED` at most."""
+    """The number of elements at whose multiples a matrix, its lines and the matrices of a batch begin: a
+    power of two, at most `MOST_ALIGNED`."""
 
     a: int = MOST_ALIGNED
     b: int = MOST_ALIGNED
@@ -32,8 +32,8 @@ class Alignment(NamedTuple):
 class Problem(Product):
     """D[m,n] = alpha * (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n].
 
-    A and B have k contiguous, C and D n. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is a
-    type (bf16, f16, f32) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
+    k is contiguous in A and B, n in C and D. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is
+    a type (bf16, f16, f32) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
     """
 
     op_text = "blockscaled_gemm"
@@ -60,7 +60,7 @@ class Problem(Product):
 
     @property
     def operand_bytes(self) -> tuple[int, int]:
-        """Of one A and one B, with their scale factors."""
+        """The bytes of one A and of one B, with their scale factors."""
         return matrix_bytes(self.m, self.k, self.a), matrix_bytes(self.n, self.k, self.b)
 
     @property
@@ -76,5 +76,5 @@ class Problem(Product):
 
 
 def c_type(d: str) -> str:
-    """Of a C beside a D: the same, bf16 beside a quantised one."""
+    """The type of C for a type of D: the same, or bf16 for a quantised D."""
     return "bf16" if d in QUANTIZED_OUTPUTS else d

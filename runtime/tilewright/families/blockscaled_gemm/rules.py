@@ -26,14 +26,14 @@ from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.problem import BLOCK
 from tilewright.formats.types import bits
 
-# What kernels of an architecture have one value of.
+# Fields of which all kernels of an architecture have one value.
 SETTLED: dict[Architecture, dict[str, object]] = {
     HOPPER: {"cluster": ONE_BLOCK, "scheduler": "data_parallel", "swap_ab": True, "store": "tma"},
     TCGEN05: {},
     SM120: {"store": "tma"},
 }
 
-hopper_rule, tcgen05_rule, sm120_rule = (partial(rule, of=on(one)) for one in (HOPPER, TCGEN05, SM120))
+hopper_rule, tcgen05_rule, sm120_rule = (partial(rule, of=on(kind)) for kind in (HOPPER, TCGEN05, SM120))
 ultra_rule = partial(rule, of=lambda config: config.ultra)
 static_rule = partial(rule, of=lambda config: config.architecture is TCGEN05 and config.cluster != "dynamic")
 
@@ -45,7 +45,7 @@ def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     """A and B have blocks of one size."""
     if BLOCK[config.a] != BLOCK[config.b]:
         blocks = f"{config.a} has blocks of {BLOCK[config.a]} and {config.b} of {BLOCK[config.b]}"
-        return f"{blocks}; equal ones are wanted"
+        return f"{blocks}; they must be equal"
     return None
 
 
@@ -85,8 +85,8 @@ def quantized_store(config: BlockscaledGemmConfig) -> str | None:
 )
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
     """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
-    name, known, *_ = config.architecture
-    return among(f"schedule of {name}", config.schedule, known)
+    name, schedules, *_ = config.architecture
+    return among(f"schedule of {name}", config.schedule, schedules)
 
 
 # sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
@@ -111,8 +111,8 @@ def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
 )
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
-    known = (128, 256) if bits(config.a) == bits(config.b) == 4 else (128,)
-    return among(f"tile K of {config.a} x {config.b}", config.tile.k, known)
+    depths = (128, 256) if bits(config.a) == bits(config.b) == 4 else (128,)
+    return among(f"tile K of {config.a} x {config.b}", config.tile.k, depths)
 
 
 # sm120_blockscaled_mma_builder.inl divides the scale factors' rows by 128: M of 64, N of 96 and 192 do not
@@ -230,7 +230,7 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
     return among("tile K", config.tile.k, (128, 256, 512))
 
 
-# The fields are read nowhere else. sm_90: thread blocks that split k make a cluster, at run time; the kernel
+# Nothing else reads these fields. sm_90: thread blocks that split k make a cluster, at run time; the kernel
 # decodes its A operand (many rows: weights) in registers, its B operand once a thread block. CUTLASS's NoSmem
 # epilogues are sm_100's, and loads that are announced to L2 those of ultra tiles.
 @rule(
@@ -247,7 +247,7 @@ def settled_fields(config: BlockscaledGemmConfig) -> str | None:
     )
 
 
-# Where one of these rejects the tile, the model of its shared memory means nothing.
+# If one of these rejects the tile, the model of its shared memory means nothing.
 TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
          quantized_output, quantized_store, schedule_of_family)  # fmt: skip
 
@@ -285,7 +285,7 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     limit, least = config.hardware.shared_memory.block, config.architecture.least_stages
     tile = f"tile {config.tile} and D {config.d}"
     if stages < least:
-        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are wanted"
+        return f"shared memory of {limit} B holds {max(stages, 0)} stages of {tile}; {least} are needed"
     if total > limit:
         return f"shared memory {total} B > {limit} B of {config.arch}, with {stages} stages of {tile}"
     return None
@@ -304,7 +304,7 @@ def two_stages(config: BlockscaledGemmConfig) -> str | None:
     if stages < 2:
         tile = f"tile {config.tile} and D {config.d}"
         limit = config.hardware.shared_memory.block
-        return f"shared memory of {limit} B holds {stages} stage of {tile}; two are wanted"
+        return f"shared memory of {limit} B holds {stages} stage of {tile}; two are needed"
     return None
 
 
