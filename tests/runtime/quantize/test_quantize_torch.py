@@ -60,11 +60,11 @@ def test_options_that_no_public_call_has() -> None:
     for name, options, said in (
         ("quantize_nvfp4", {"activation": "gelu"}, "activation: it is 'gelu'; none or silu_mul"),
         ("quantize_mxfp4", {"layout": "zz"}, "layout: it is 'zz'; one of 128x4"),
-        ("quantize_fp8_blockwise", {"block": [2, 3]}, r"block: it is \[2, 3\]; \(1, 128\), \(128, 1\) or"),
+        ("quantize_fp8_blockwise", {"block": [2, 3]}, r"block: expected \(1, 128\), \(128, 1\) or"),
         (
             "quantize_nvfp4",
             {"activation": "silu_mul", "rms_weight": x[0]},
-            "rms_weight: it is given beside silu_mul",
+            "rms_weight: not supported beside silu_mul",
         ),
     ):
         with pytest.raises(ArgumentError, match=f"^{said}"):

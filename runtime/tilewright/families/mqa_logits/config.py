@@ -41,7 +41,7 @@ MULTIPLIERS = {
     ("mma_sync", "e4m3"): Multiplier("sm_120f", _name(MMA_SYNC, "fp8"), _HMMA),
     ("block_scaled", "mxfp4"): Multiplier("sm_120f", _name(MMA_SYNC, "mxfp4"), _HMMA),
 }
-_Target = Annotated[str, OneOf(tuple(dict.fromkeys(one.arch for one in MULTIPLIERS.values())))]
+_Target = Annotated[str, OneOf(tuple(dict.fromkeys(multiplier.arch for multiplier in MULTIPLIERS.values())))]
 _Few = Annotated[int, Bounds(1, 16)]
 
 

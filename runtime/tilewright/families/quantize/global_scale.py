@@ -14,64 +14,66 @@ from tilewright.calls.custom_ops import number
 from tilewright.calls.guards import dims
 from tilewright.errors import ArgumentError, ArgumentTypeError
 
-NO_MEMORY = "it is on meta; a tensor with memory is wanted"
+NO_MEMORY = "expected a tensor with memory, got one on meta"
 
 
-def what_of(given: Any, m: int, batch: Sequence[int]) -> str:
-    """What there is one for: none, tensor, row or group. `batch`: the groups, as leading extents. Raises
-    ArgumentError or ArgumentTypeError where it is none of these."""
-    if given is None:
+def what_of(scale: Any, m: int, batch: Sequence[int]) -> str:
+    """What has a global scale of its own: none, tensor, row or group. `batch`: the leading extents, the
+    groups.
+
+    Raises ArgumentError or ArgumentTypeError for a scale of none of these.
+    """
+    if scale is None:
         return "none"
-    if not isinstance(given, torch.Tensor):
-        guards.factor("global_scale", given)
+    if not isinstance(scale, torch.Tensor):
+        guards.factor("global_scale", scale)
         return "tensor"
-    count = given.numel()
-    if given.dtype != torch.float32 and (count != 1 or given.device.type != "cpu"):
-        raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; float32 is wanted")
-    if given.is_complex():
-        raise ArgumentTypeError("global_scale", f"its dtype is {given.dtype}; a real number is wanted")
+    count = scale.numel()
+    if scale.dtype != torch.float32 and (count != 1 or scale.device.type != "cpu"):
+        raise ArgumentTypeError("global_scale", f"expected float32, got {scale.dtype}")
+    if scale.is_complex():
+        raise ArgumentTypeError("global_scale", f"expected a real number, got {scale.dtype}")
     if count == 1:
         return "tensor"
-    if not given.is_contiguous():
-        message = f"its strides are {given.stride()}; a contiguous tensor is wanted"
-        raise ArgumentError("global_scale", message)
+    if not scale.is_contiguous():
+        raise ArgumentError("global_scale", f"expected a contiguous tensor, got strides {scale.stride()}")
     groups = prod(batch)
-    shape = tuple(given.shape[:-1]) if given.shape[-1] == 1 else tuple(given.shape)
+    shape = tuple(scale.shape[:-1]) if scale.shape[-1] == 1 else tuple(scale.shape)
     if shape in {(*batch, m), (groups * m,)}:
         return "row"
     if shape in {tuple(batch), (groups,)}:
         return "group"
-    wanted = f"one number, or {dims((*batch, m))} for the rows"
-    wanted += f", or {dims((groups,))} for the groups" if groups > 1 else ""
-    raise ArgumentError("global_scale", f"its shape is {dims(given.shape)}; {wanted} are wanted")
+    expected = f"one number, or {dims((*batch, m))} for the rows"
+    expected += f", or {dims((groups,))} for the groups" if groups > 1 else ""
+    raise ArgumentError("global_scale", f"expected {expected}, got {dims(scale.shape)}")
 
 
-def on_device(given: Any, device: torch.device, rows_of_group: tuple[int, int] | None) -> torch.Tensor:
-    """As kernels read it: on the device, one for the tensor or one for each row.
+def on_device(scale: Any, device: torch.device, rows_of_group: tuple[int, int] | None) -> torch.Tensor:
+    """The global scale as kernels read it: on the device, one for the tensor or one for each row.
 
-    A number, or a tensor of one on the CPU, becomes a constant of the device, which is kept; other tensors
-    are copied without waiting. One for each group is repeated for its rows (`rows_of_group`: groups, rows).
+    A number, or a CPU tensor of one number, becomes a constant of the device, which is kept; other tensors
+    are copied without waiting. Scales of groups are repeated for their rows (`rows_of_group`: groups, rows).
     """
-    if not isinstance(given, torch.Tensor):
-        return constant(guards.factor("global_scale", given), device)
-    if given.device != device or given.dtype != torch.float32:
-        if given.device.type == "cpu" and given.numel() == 1:
-            return constant(float(given), device)
-        if given.is_meta:  # a plan's key tells it from a tensor on the CPU no better than get_device() does
+    if not isinstance(scale, torch.Tensor):
+        return constant(guards.factor("global_scale", scale), device)
+    if scale.device != device or scale.dtype != torch.float32:
+        if scale.device.type == "cpu" and scale.numel() == 1:
+            return constant(float(scale), device)
+        if scale.is_meta:  # a plan's key does not distinguish it from a CPU tensor
             raise ArgumentError("global_scale", NO_MEMORY)
-        given = given.to(device, non_blocking=True)
-    return given if rows_of_group is None else given.reshape(-1, 1).expand(rows_of_group).contiguous()
+        scale = scale.to(device, non_blocking=True)
+    return scale if rows_of_group is None else scale.reshape(-1, 1).expand(rows_of_group).contiguous()
 
 
-def in_graph(given: Any, beside: Any) -> torch.Tensor | None:
-    """As a tensor of the graph, where it is a number or a tensor of one on the CPU: what an op would make of
-    it may not be kept."""
-    if given is None or not isinstance(beside, torch.Tensor):
+def in_graph(scale: Any, beside: Any) -> torch.Tensor | None:
+    """The global scale as a tensor of the graph. A number, or a CPU tensor of one number, becomes one here,
+    because a graph may not keep a tensor that an op makes."""
+    if scale is None or not isinstance(beside, torch.Tensor):
         return None
-    if not isinstance(given, torch.Tensor):
-        value = number("global_scale", given)
+    if not isinstance(scale, torch.Tensor):
+        value = number("global_scale", scale)
         value = float(value) if isinstance(value, int) else value
         return beside.new_full((1,), value, dtype=torch.float32)  # a fake one beside fake tensors
-    if given.device.type == "cpu" and given.numel() == 1 and not given.is_complex():
-        return given.to(beside.device, torch.float32)
-    return given
+    if scale.device.type == "cpu" and scale.numel() == 1 and not scale.is_complex():
+        return scale.to(beside.device, torch.float32)
+    return scale

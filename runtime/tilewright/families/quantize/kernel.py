@@ -100,8 +100,8 @@ def _instructions(config: QuantizeConfig) -> list[str]:
     if config.direction == "dequantize":
         return []
     converts = bits(config.format) == 8 or converts_e2m1(config)
-    found = [rf"F2FP\.SATFINITE\.{_data_type(config)}"] if converts else []
-    return [*found, "UBLKCP"] if config.variant == "tma" else found
+    conversions = [rf"F2FP\.SATFINITE\.{_data_type(config)}"] if converts else []
+    return [*conversions, "UBLKCP"] if config.variant == "tma" else conversions
 
 
 def variables(config: QuantizeConfig) -> dict[str, str]:

@@ -19,11 +19,12 @@ from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
 X_DTYPES = {name: dtype_of(name) for name in X_TYPES}
-# Of elements, and of scales, that fast arithmetic or a fused kernel may put one step away from the reference.
+# The share of elements, and of scales, that fast arithmetic or a fused kernel may round otherwise than the
+# reference.
 MOST_DIFFERING = 0.002
-# Relative error of a fused kernel's FP32 scales: its sums and exponentials round otherwise than torch's.
+# Largest relative error of a fused kernel's FP32 scales: its sums and exponentials differ from torch's.
 _SCALE_ERROR = 2.0**-18
-GLOBAL_SCALE = 448.0  # of numbers that seldom exceed 6
+GLOBAL_SCALE = 448.0  # for numbers that seldom exceed 6
 _CHECKED_ELEMENTS = 2**24
 _CHUNK = 128  # rows that are checked together: a block of 128x128 is whole
 
@@ -34,11 +35,11 @@ class Operands(measuring.Operands):
     error_text = "as the reference says; it differs from x by {:.2e} of the norm"
 
     def check(self) -> float:
-        """The norm of what quantising lost, relative to x, over rows spread evenly.
+        """The norm of the quantisation error, relative to x, over rows spread evenly.
 
-        Raises WrongResultError where a bit differs from the reference; of fast and fused kernels, where more
-        than `MOST_DIFFERING` of the elements or scales do. A fused kernel's FP32 scales count as different
-        beyond rounding alone.
+        Raises WrongResultError if a bit differs from the reference. In fast and fused kernels,
+        `MOST_DIFFERING` of the elements and of the scales may differ; a fused kernel's FP32 scales may be off
+        by rounding.
         """
         problem = self.problem
         if problem.direction == "dequantize":
@@ -47,25 +48,24 @@ class Operands(measuring.Operands):
         value = self._value(_take(self.x, rows))
         scale = self._scale_of(rows, self.x)
         data, scales = _reference(value, problem, scale)
-        found = _take(self.out, rows), _plain(self.out_scales, problem, rows)
+        actual = _take(self.out, rows), _plain(self.out_scales, problem, rows)
         fused = problem.fusion != "none"
         allowed = 0.0 if problem.exact and not fused else MOST_DIFFERING
-        for what, mine, wanted in (("elements", found[0], data), ("scales", found[1], scales)):
-            rounded = fused and wanted.dtype == torch.float32
-            share = _far_apart(mine, wanted) if rounded else _differing(mine, wanted)
+        for what, tensor, expected in (("elements", actual[0], data), ("scales", actual[1], scales)):
+            rounded = fused and expected.dtype == torch.float32
+            share = _far_apart(tensor, expected) if rounded else _differing(tensor, expected)
             if not share <= allowed:
                 raise WrongResultError(
                     f"{problem}: {share:.3g} of the {what} differ from the reference; {allowed:g} may"
                 )
-        back = _read_back(found[0], found[1], problem, scale)
+        back = _read_back(*actual, problem, scale)
         return float((back - value.double()).norm() / value.double().norm())
 
     def _check_back(self) -> float:
         rows, info = self._rows(self.out.device), torch.finfo(self.out.dtype)
         data, scales = _take(self.data, rows), _plain(self.scales, self.problem, rows)
         exact = _read_back(data, scales, self.problem, self._scale_of(rows, self.data))
-        found = self.out[..., rows, :].double()
-        error = (found - exact).abs()
+        error = (self.out[..., rows, :].double() - exact).abs()
         bound = exact.abs() * info.eps + info.smallest_normal
         if not bool((error <= bound).all()):
             raise WrongResultError(
@@ -109,7 +109,7 @@ def _take(matrix: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 def _reference(
     value: torch.Tensor, problem: Problem, scale: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Data, and scales as a row has them."""
+    """Data, and scales in rows without padding."""
     if problem.format.startswith("fp8"):
         kind = "ue8m0" if problem.layout == "packed" else "float32"
         layout = "row_major" if kind == "float32" else "packed"
@@ -118,7 +118,7 @@ def _reference(
 
 
 def _plain(scales: torch.Tensor, problem: Problem, rows: torch.Tensor) -> torch.Tensor:
-    """The scales of some rows, as `_reference` has them."""
+    """The scales of some rows, laid out as `_reference` does."""
     if BLOCK[problem.format][0] > 1 and problem.layout == "row_major":
         return scales[..., rows[::_CHUNK] // _CHUNK, :]
     if problem.format.startswith("fp8"):
@@ -128,18 +128,18 @@ def _plain(scales: torch.Tensor, problem: Problem, rows: torch.Tensor) -> torch.
     return _take(plain, rows)
 
 
-def _differing(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The share of elements that are not the same bits; of FP4, of pairs of them."""
-    first, second = as_bytes(found), as_bytes(wanted)
+def _differing(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """The share of elements, in FP4 of pairs of them, whose bits differ."""
+    first, second = as_bytes(actual), as_bytes(expected)
     if first.dtype == torch.float32:
         first, second = first.contiguous().view(torch.int32), second.contiguous().view(torch.int32)
     return float((first != second).double().mean())
 
 
-def _far_apart(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The share of FP32 numbers that differ by more than `_SCALE_ERROR`. NaN is like NaN."""
-    near = ((found - wanted).abs() <= wanted.abs() * _SCALE_ERROR) | (found == wanted)
-    return float((~(near | (found.isnan() & wanted.isnan()))).double().mean())
+def _far_apart(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """The share of FP32 numbers that differ by more than `_SCALE_ERROR`. NaN equals NaN."""
+    near = ((actual - expected).abs() <= expected.abs() * _SCALE_ERROR) | (actual == expected)
+    return float((~(near | (actual.isnan() & expected.isnan()))).double().mean())
 
 
 def _read_back(
@@ -153,22 +153,22 @@ def _read_back(
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
-    """One set, on the generator's device. What is read back, our op has quantised."""
-    device, given = generator.device, {}
+    """One set, on the generator's device. For reading back, our op quantises the data."""
+    device, tensors = generator.device, {}
     if count := {"none": 0, "tensor": 1, "row": problem.groups * problem.m}[problem.global_scale]:
-        given["global_scale"] = torch.full((count,), GLOBAL_SCALE, device=device)
+        tensors["global_scale"] = torch.full((count,), GLOBAL_SCALE, device=device)
     x = measuring.random_matrix(INTERFACE.matrices["x"], problem, generator)
     if problem.direction == "dequantize":
-        made = operands(replace(problem, direction="quantize", exact=True), x=x, **given)
-        made.call()
-        return operands(problem, data=made.out, scales=made.out_scales, **given)
+        quantized = operands(replace(problem, direction="quantize", exact=True), x=x, **tensors)
+        quantized.call()
+        return operands(problem, data=quantized.out, scales=quantized.out_scales, **tensors)
     if problem.fusion == "rmsnorm":
-        given["rms_weight"] = torch.ones(problem.k, device=device, dtype=x.dtype)
-    return operands(problem, x=x, **given)
+        tensors["rms_weight"] = torch.ones(problem.k, device=device, dtype=x.dtype)
+    return operands(problem, x=x, **tensors)
 
 
-def operands(problem: Problem, **given: Any) -> Operands:
-    """A call on given tensors of the public op that computes the problem."""
+def operands(problem: Problem, **tensors: Any) -> Operands:
+    """A call of the public op that computes the problem, on these tensors."""
     name = "fp8_blockwise" if problem.format in BLOCKWISE else problem.format.removesuffix("_e5m2")
     public = getattr(op, f"{problem.direction}_{name}")
     options = {
@@ -181,7 +181,8 @@ def operands(problem: Problem, **given: Any) -> Operands:
         "dtype": dtype_of(problem.x if problem.direction == "dequantize" else problem.format),
     }
     taken = inspect.signature(public).parameters
-    return Operands(problem, public, **{one: each for one, each in options.items() if one in taken}, **given)
+    taken_options = {name: option for name, option in options.items() if name in taken}
+    return Operands(problem, public, **taken_options, **tensors)
 
 
 def peer(problem: Problem) -> Peer | None:

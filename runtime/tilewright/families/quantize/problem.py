@@ -16,24 +16,28 @@ XType = Literal["bf16", "f16", "f32", "e4m3"]
 X_TYPES = get_args(XType)
 Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2", "fp8_1x128", "fp8_128x1", "fp8_128x128"]
 FORMATS = get_args(Format)
-BLOCK = {name: TYPES[name].block for name in FORMATS}  # rows and columns that share a scale
+BLOCK = {name: TYPES[name].block for name in FORMATS}  # the rows and columns that share a scale
 LAYOUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"), scale_factors.LAYOUTS),
     "fp8_1x128": ("m_major", "row_major", "packed"),
     "fp8_128x1": ("row_major",),
     "fp8_128x128": ("row_major", "packed"),
 }
-BLOCKWISE = ("fp8_1x128", "fp8_128x1", "fp8_128x128")  # whose scales are floats, or words of four bytes
+BLOCKWISE = (
+    "fp8_1x128",
+    "fp8_128x1",
+    "fp8_128x128",
+)  # formats with scales of float32, or of four UE8M0 in a word
 Direction = Literal["quantize", "dequantize"]
 DIRECTIONS = get_args(Direction)
 Fusion = Literal["none", "silu_mul", "rmsnorm"]
 FUSIONS = get_args(Fusion)
 SCALE_LAYOUTS = ("128x4", "8x4", "linear", "row_major", "m_major", "packed")  # their order is C's
-MOST_ALIGNED = 32  # elements: more than this no kernel asks for
+MOST_ALIGNED = 32  # the largest alignment that a kernel needs, in elements
 
 
 class Alignment(NamedTuple):
-    """Elements that address, row stride and group stride of x and of the data are multiples of."""
+    """The number of elements at whose multiples x and the data, their rows and groups begin."""
 
     x: int = MOST_ALIGNED
     data: int = MOST_ALIGNED
@@ -57,13 +61,13 @@ class Problem(ProblemBase):
     x: str = "bf16"
     layout: str = "128x4"
     fusion: str = "none"
-    global_scale: str = "none"  # or one for the tensor, or one for each row
+    global_scale: str = "none"  # none; tensor: one for all; row: one for each row
     exact: bool = True
     alignment: Alignment = field(default=Alignment())
 
     @property
     def elements(self) -> int:
-        """Of the data."""
+        """The elements of the data."""
         return self.groups * self.m * self.k
 
     @property
@@ -79,12 +83,12 @@ class Problem(ProblemBase):
 
     @property
     def types_text(self) -> str:
-        way = f"{self.x} -> {self.format}" if self.direction == "quantize" else f"{self.format} -> {self.x}"
+        types = f"{self.x} -> {self.format}" if self.direction == "quantize" else f"{self.format} -> {self.x}"
         scale = {"none": "", "tensor": "a global scale", "row": "a global scale a row"}[self.global_scale]
         extras = (self.fusion.replace("none", ""), scale, flag("fast arithmetic", not self.exact))
-        return ", ".join([way, f"scales {self.layout}", *filter(None, extras)])
+        return ", ".join([types, f"scales {self.layout}", *filter(None, extras)])
 
 
 def inputs(format: str) -> tuple[str, ...]:
-    """The types of which a format is made: FP8 of NVFP4 alone."""
+    """The types that can be quantised to a format; FP8 only to NVFP4."""
     return X_TYPES if format == "nvfp4" else FLOATS
