@@ -39,7 +39,8 @@ class FamilyProject:
 
     def run(self, *command: str, **more: str) -> Answer:
         """`python COMMAND` in the project; `more`: of its environment."""
-        places = [self.root, ROOT / "generator", ROOT / "runtime"]
+        inherited = filter(None, [os.environ.get("PYTHONPATH")])
+        places = [self.root, ROOT / "generator", ROOT / "runtime", *inherited]
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, places)),
             "TILEWRIGHT_CACHE": str(self.cache),

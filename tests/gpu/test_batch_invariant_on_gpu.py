@@ -109,7 +109,7 @@ def nvfp4(n: int, k: int) -> Product:
 
     def product(m: int) -> torch.Tensor:
         data, scales = tilewright.quantize_nvfp4(x[:m])
-        result: torch.Tensor = tilewright.mm_nvfp4(data, weight.t(), scales, weight_scales.t())
+        result: torch.Tensor = tilewright.mm_nvfp4(data, weight.t(), scales, weight_scales)
         return result
 
     return product

@@ -291,6 +291,17 @@ def test_one_and_many_parts_of_k(kernel: KernelRecord, groups: int) -> None:
     elements_right(operands)
 
 
+def test_many_tiles_of_parts_of_little_k_are_added_in_place(kernel: KernelRecord) -> None:
+    """Most parts have one stage of k, some none and some two; D holds C, to which TMA adds."""
+    problem = of(kernel, m=640, n=6272, k=2048, groups=16, grouping="k_sizes", c=True)
+    if reason := FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    operands.group_k.copy_(torch.tensor([128, 128, 0, 256] * 4))
+    call_in_place(operands, Tactic(kernel.name))
+    elements_right(operands)
+
+
 def test_parts_of_k_count_in_whole_stages(kernel: KernelRecord) -> None:
     """What a group's k has beyond a multiple of a stage's is left out, and the next group begins there."""
     problem = of(kernel, m=304, k=1664, groups=4, grouping="k_sizes")
