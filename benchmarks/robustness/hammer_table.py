@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.compile import records
-from tilewright_generator import status
+from tilewright_generator import records, status
 from tilewright_generator.project import Project
 
 ROOT = Path(__file__).parents[2]

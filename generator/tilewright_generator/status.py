@@ -70,11 +70,11 @@ class Records:
     """The committed records of a project about its kernels."""
 
     def __init__(self, project: Project) -> None:
-        from tilewright.compile import records  # noqa: PLC0415
+        from tilewright.compile.source_keys import SourceKeys  # noqa: PLC0415
 
         self._compiled = project.root / COMPILED
         self._runs = _runs(project)
-        self._keys = records.SourceKeys(include(project), cutlass_version(project))
+        self._keys = SourceKeys(include(project), cutlass_version(project))
 
     def verdicts(self, table: Table) -> list[Verdict]:
         """One for each kernel of the table, by name. Raises DriftError where a source is missing."""
@@ -104,7 +104,7 @@ class Records:
         return words
 
     def _rows(self, table: Table) -> dict[str, Any]:
-        from tilewright.compile import records  # noqa: PLC0415
+        from tilewright_generator import records  # noqa: PLC0415
 
         compiled = records.read(self._compiled / f"{table.module}.json")
         return {row["name"]: row for row in compiled["kernels"]}
@@ -204,7 +204,7 @@ class _Runs(NamedTuple):
 
 
 def _runs(project: Project) -> _Runs:
-    from tilewright.compile import records  # noqa: PLC0415
+    from tilewright_generator import records  # noqa: PLC0415
 
     passed: Rows = {}
     hammered: Rows = {}

@@ -12,10 +12,10 @@ from small_modules import Mini
 
 from tilewright.base import paths
 from tilewright.compile.building import build
-from tilewright.compile.eviction import debris
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
 from tilewright_generator import cli
+from tilewright_generator.eviction import debris
 
 pytestmark = pytest.mark.compile
 DAY = 24 * 3600

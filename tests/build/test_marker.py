@@ -13,14 +13,14 @@ import pytest
 from small_modules import Mini
 
 from tilewright.base import paths
-from tilewright.compile import eviction, marker
+from tilewright.compile import marker
 from tilewright.compile.building import build
 from tilewright.compile.library import libraries
 from tilewright.compile.marker import TAG, is_marked
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
 from tilewright.errors import CacheRefusedError, StoreError
-from tilewright_generator import cli
+from tilewright_generator import cli, eviction
 
 FOLDERS = ("tmp", "work", "objects", "logs", "libraries", "libraries/mini", "quarantine", "locks", "digests")
 YEAR = 365 * 24 * 3600

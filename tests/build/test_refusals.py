@@ -11,12 +11,12 @@ import pytest
 from small_modules import Mini
 
 from tilewright.base import paths
-from tilewright.compile import eviction
 from tilewright.compile.building import build
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
 from tilewright.errors import BuildError, UncompilableError
 from tilewright.libraries.registry import Registry
+from tilewright_generator import eviction
 
 pytestmark = pytest.mark.compile
 Launcher = Callable[..., tuple[list[str], Path]]

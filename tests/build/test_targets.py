@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from small_modules import Mini
 
-from tilewright.compile import records
 from tilewright.compile.building import build
 from tilewright.compile.nvcc.toolchain import NvccToolchain
+from tilewright.compile.source_keys import SourceKeys
 from tilewright.compile.store import Store
+from tilewright_generator import records
 
 pytestmark = pytest.mark.compile
 
@@ -93,7 +94,7 @@ def built(
     assert report.ok, report.explain_failures()
     assert len(report.libraries[0].kernels) == len(CASES)
     data = report.to_json()
-    keys = records.SourceKeys(Path(__file__).parents[2] / "runtime" / "include", toolchain.cutlass_version)
+    keys = SourceKeys(Path(__file__).parents[2] / "runtime" / "include", toolchain.cutlass_version)
     return [dict(unit.data) for unit in report.units], records.compile_rows(data, table, keys)
 
 

@@ -16,14 +16,13 @@ from compiled_kernels import GENERATED, HOPPER, KERNELS, TABLES, Compiled
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tilewright.base import paths
-from tilewright.compile import records
 from tilewright.compile.commands import OBJECT
 from tilewright.compile.nvcc.compiler import Nvcc
 from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
-from tilewright_generator import families
+from tilewright_generator import families, records
 
 SWITCHES = {"CUTLASS_ENABLE_GDC_FOR_SM90=1", "CUTLASS_ENABLE_GDC_FOR_SM100=1", "CUTLASS_GDC_ENABLED=1"}
 TEMPLATES = GENERATED.parent / "templates"

@@ -129,7 +129,7 @@ def _import_all() -> None:
     for name in cli.COMMANDS:
         import_module(f"{cli.__name__}.{name}")
     for name in (
-        "compile.building", "compile.records", "tools.doctor", "tools.benchmarking.problems",
+        "compile.building", "tools.doctor", "tools.benchmarking.problems",
         "tools.tuning.merging", "tools.tuning.report", "selection.tuned", "families.gemm.family",
         "families.blockscaled_gemm.family", "families.quantize.family",
     ):  # fmt: skip

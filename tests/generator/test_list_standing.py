@@ -14,15 +14,15 @@ from command_line import ROOT, Command, run_in_a_process
 from tilewright.architectures import device
 from tilewright.architectures.device import H200
 from tilewright.base import paths
-from tilewright.compile import records
 from tilewright.compile.compilers import made_of
+from tilewright.compile.source_keys import SourceKeys
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection import tuned_files
 from tilewright.selection.tuned_header import Header
-from tilewright_generator import standing
+from tilewright_generator import records, standing
 from tilewright_generator.project import Project
 
 MODULE = "sm90_gemm_tf32_s8"
@@ -128,7 +128,7 @@ def test_without_a_gpu_nothing_is_known_of_tuned(
 def test_verified_means_that_a_record_is_of_the_source_as_it_is(
     there: Path, table: Table, tilewright: Command
 ) -> None:
-    keys = records.SourceKeys(there / "runtime" / "include", "4.2.0")
+    keys = SourceKeys(there / "runtime" / "include", "4.2.0")
     current, stale, lost, never, *_ = table
     (measured, *_) = records.read(ROOT / f"benchmarks/results/compile/{MODULE}.json")["kernels"]
     named = (current, stale, lost)
@@ -169,7 +169,7 @@ def test_verified_means_that_a_record_is_of_the_source_as_it_is(
 
 def test_a_failed_run_is_no_verification(there: Path, table: Table, tilewright: Command) -> None:
     name = next(iter(table))
-    key = records.SourceKeys(there / "runtime" / "include", "4.2.0").of(table, table[name])
+    key = SourceKeys(there / "runtime" / "include", "4.2.0").of(table, table[name])
     head = {"format": 1, "gpu": "NVIDIA H200", "date": "2026-01-01"}
     row = {"name": name, "source_key": key, "problems": 0, "max_error": None, "passed": False}
     records.write(there / "benchmarks/results/gpu/h200.json", head, [row])

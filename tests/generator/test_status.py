@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from command_line import ROOT, Result, run_in_a_process
 
-from tilewright.compile import records
+from tilewright.compile.source_keys import SourceKeys
 from tilewright.declarations.table import Table
+from tilewright_generator import records
 
 MODULE = "sm90_gemm_tf32_s8"
 CODE = "0" * 32
@@ -45,7 +46,7 @@ def _unit(project: Path, table: Table, name: str, release: str = "4.2.0") -> dic
     return {
         "name": name,
         "module": table.module,
-        "source_key": records.SourceKeys(project / "runtime" / "include", release).of(table, table[name]),
+        "source_key": SourceKeys(project / "runtime" / "include", release).of(table, table[name]),
         "machine_code": CODE,
         **dict.fromkeys(("spill_store_bytes", "spill_load_bytes", "stack_bytes"), 0),
         **{"registers": 168, "smem_bytes": 1, "code_bytes": 2, "seconds": 40.0, "peak_memory_bytes": 3},

@@ -14,11 +14,11 @@ from command_line import Command
 
 from tilewright.architectures.device import H200
 from tilewright.base import paths, writing
-from tilewright.compile import records
 from tilewright.errors import TilewrightError, UnwritableFileError
 from tilewright.families.gemm.family import FAMILY
 from tilewright.selection import tuned_files
 from tilewright.selection.tuned_header import Header
+from tilewright_generator import records
 from tilewright_generator.apply import apply
 from tilewright_generator.cli.output_files import OutputFile
 from tilewright_generator.exclusive import LOCK

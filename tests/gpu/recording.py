@@ -35,7 +35,7 @@ import filelock
 import pytest
 import torch
 
-from tilewright.compile import records
+from tilewright_generator import records
 
 MARK = "marks_kernels"
 HAMMERED = "hammered"

@@ -6,8 +6,8 @@ import functools
 from collections import Counter
 from pathlib import Path
 
-from tilewright.compile import records
 from tilewright.libraries.registry import Registry
+from tilewright_generator import records
 
 _RECORDS = Path(__file__).parents[2] / "benchmarks" / "results" / "gpu"
 _GENERATIONS = {"sm_9": "Hopper", "sm_10": "Blackwell", "sm_11": "Blackwell", "sm_12": "Blackwell"}

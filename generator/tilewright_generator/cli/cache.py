@@ -13,7 +13,7 @@ from tilewright_generator.cli import answers
 from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
-    from tilewright.compile.eviction import Debris
+    from tilewright_generator.eviction import Debris
 
 _DAY = 24 * 3600.0
 _MIB = 1 << 20
@@ -40,8 +40,8 @@ def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None
     build cache; exits 2 where the folder is another.
     """
     from tilewright.base import paths  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright.compile import eviction  # noqa: PLC0415
     from tilewright.compile.store import Store  # noqa: PLC0415
+    from tilewright_generator import eviction  # noqa: PLC0415
 
     store = Store(cache)
     sizes = store.sizes()

@@ -105,11 +105,12 @@ def _by_number(target: str) -> tuple[int, str]:
 
 def _record(project: Project, report: Path) -> Iterator[str]:
     """Keeps what the report says of each module, and says so."""
-    from tilewright.compile import records  # noqa: PLC0415 (`--help` needs none of this)
+    from tilewright.compile.source_keys import SourceKeys  # noqa: PLC0415
+    from tilewright_generator import records  # noqa: PLC0415 (`--help` needs none of this)
 
     content = records.read_report(report)
     release, pinned = content["toolchain"]["cutlass"], status.cutlass_version(project)
-    keys = records.SourceKeys(status.include(project), release)
+    keys = SourceKeys(status.include(project), release)
     for table in status.tables(project):
         other_rows = records.of_another_release(content, table, pinned)
         if other_rows:

@@ -13,8 +13,8 @@ from tilewright.compile.compiler import Compiler
 from tilewright.compile.findings import Finding
 from tilewright.compile.keys import digest, tree_digest
 from tilewright.compile.linking import Part
-from tilewright.compile.records import SourceKeys
 from tilewright.compile.report import UnitReport
+from tilewright.compile.source_keys import SourceKeys
 from tilewright.compile.store import Entry, Store
 from tilewright.compile.system import shell, tvm_ffi_folder
 from tilewright.compile.toolchain import HostToolchain

@@ -36,7 +36,7 @@ class UnitReport:
     errors: list[str] = field(default_factory=list)
     log: str = ""
     command: str = ""
-    source_key: str = ""  # see records.py
+    source_key: str = ""  # see source_keys.py
     reason: str = ""
     refusal: str = ""  # why the same toolchain will not make a sound kernel of the same source
 

@@ -31,7 +31,7 @@ MEASURED: dict[str, Schema] = {
     "peak_memory_bytes": Integer(),
 }
 # Of its machine code (nvcc/disassembly.py); absent from what was written before there were such.
-_DIGEST: dict[str, Schema] = {"machine_code": String()}
+DIGEST: dict[str, Schema] = {"machine_code": String()}
 _OBJECT = Object({"sha256": String(), "bytes": Integer()})
 
 # report.json of an entry of the cache, by its kind.
@@ -47,68 +47,10 @@ ENTRIES: dict[str, Schema] = {
                 Object(fields(("kind", "function", "opcode", "message"), String()), others=Anything())
             ),
         },
-        optional={"data_instructions": _COUNTS, **_DIGEST},
+        optional={"data_instructions": _COUNTS, **DIGEST},
         others=Anything(),
     ),
 }
-
-# `tilewright build --report`, as far as `tilewright status --record` asks for it.
-_UNIT = Object(
-    {
-        **fields(("name", "module"), String()),
-        "source_key": String(),
-        "findings": Array(Object({"kind": String()}, others=Anything())),
-    },
-    optional={**MEASURED, **_DIGEST},
-    others=Anything(),
-)
-BUILD_REPORT = Object(
-    {
-        "toolchain": Object({"cutlass": String(r"\d{1,4}(\.\d{1,4})*", "a release")}, others=String()),
-        "kernels": Array(_UNIT),
-    },
-    others=Anything(),
-)
-
-# Records: of kernels that were compiled, and of those that were run on a GPU.
-_RECORDED: dict[str, Schema] = {"name": String(), "source_key": String()}
-COMPILED_RECORD = Object(
-    {
-        "kernels": Array(
-            Object(
-                {**_RECORDED, **MEASURED},
-                optional={**fields(("cutlass", "host"), String()), "findings": Array(String()), **_DIGEST},
-                others=Anything(),
-            )
-        ),
-    },
-    optional={"module": String(), "toolchain": Map(String())},
-    others=Anything(),
-)
-# Of a kernel's runs beside another stream, which are compared to the bit (tests/gpu/test_hammer.py).
-_HAMMERED = Object(
-    {"source_key": String(), "date": String(), **fields(("runs", "wrong"), Integer())}, optional=_DIGEST
-)
-RUN_RECORD = Object(
-    {
-        **fields(("gpu", "date"), String()),
-        "kernels": Array(
-            Object(
-                _RECORDED,
-                optional={
-                    "passed": Boolean(),  # absent where only `hammered` is known
-                    "hammered": _HAMMERED,
-                    "problems": Integer(),
-                    "max_error": Union((Number(), Null())),
-                    "date": String(),
-                    **_DIGEST,
-                },
-                others=Anything(),
-            )
-        ),
-    },
-    others=Anything(),
-)
 
 # What became of a unit, as the process that compiled it says (unit.py).
 OUTCOME = Object(

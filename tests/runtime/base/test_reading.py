@@ -29,12 +29,12 @@ from tilewright.base.schema import (
     String,
     Union,
 )
-from tilewright.compile import records
 from tilewright.declarations import catalog
 from tilewright.declarations.table import Table, find_tables
 from tilewright.errors import TableError, UnreadableFileError
 from tilewright.selection import tuned_files
 from tilewright.selection.families import family_of
+from tilewright_generator import records
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,12 +1,13 @@
 """What is kept of compiled kernels, small enough to commit: benchmarks/results/compile/<module>.json.
 
 A row belongs to a *source key*: what the source and the tilewright headers that it reaches tell the compiler
-(meaning.py), the flags and the CUTLASS release. It holds no comment, path, machine or host compiler. So any
-machine can tell whether a row describes the kernel as it stands, also where the kernel needs a newer CUTLASS
-than the one that the project is pinned to (`keyed_release`).
+(compile/meaning.py), the flags and the CUTLASS release. It holds no comment, path, machine or host compiler.
+So any machine can tell whether a row describes the kernel as it stands, also where the kernel needs a newer
+CUTLASS than the one that the project is pinned to (`keyed_release`).
 
-`machine_code` is the digest of what nvcc made of it (nvcc/disassembly.py). A record of a GPU's run has it,
-too: what ran there is what a kernel is now as long as its machine code is, however its headers are put.
+`machine_code` is the digest of what nvcc made of it (compile/nvcc/disassembly.py). A record of a GPU's run
+has it, too: what ran there is what a kernel is now as long as its machine code is, however its headers are
+put.
 
 The head of a record says with what its rows were compiled. A row says itself where that differs: in `cutlass`
 the release that its kernel needs, in `host` another host compiler (which a source key does not hold, since
@@ -21,36 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base import reading, writing
-from tilewright.compile import compilers, schemas
-from tilewright.compile.keys import HeaderSet, digest
 from tilewright.compile.nvcc.cutlass import keyed_release, satisfies
 from tilewright.compile.report import tensor_families
-from tilewright.declarations.table import KernelRecord, Table
+from tilewright.compile.schemas import ANY_FORMAT, MEASURED
+from tilewright.compile.source_keys import SourceKeys
+from tilewright.declarations.table import Table
 from tilewright.errors import BuildError, UnreadableFileError
+from tilewright_generator.record_schemas import BUILD_REPORT, COMPILED_RECORD, RUN_RECORD
 
 FORMAT = 1
 _OWN = ("cutlass", "host")  # words of the toolchain that a row may say instead of the head
 _KEPT = ("registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes")
 _KEPT_LAST = ("grid_dependency", "seconds", "peak_memory_bytes")
-
-
-class SourceKeys:
-    """Computes source keys against one set of headers and one CUTLASS release ("4.2.0")."""
-
-    def __init__(self, include: Path, cutlass_version: str) -> None:
-        self.headers = HeaderSet(include)
-        self._cutlass = cutlass_version
-
-    def of(self, table: Table, record: KernelRecord) -> str:
-        """32 hexadecimal digits. Raises FileNotFoundError where the source is missing, UnreadableFileError
-        where something else stands there."""
-        data, compiler = reading.contents(table.source(record)), compilers.of(record)
-        return digest(
-            "source",
-            self.headers.meaning(data),
-            compiler.headers_release(record, self._cutlass),
-            *compiler.flags(record),
-        )
 
 
 def of_another_release(report: Mapping[str, Any], table: Table, pinned: str) -> frozenset[str]:
@@ -153,23 +136,23 @@ def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
 def read(path: Path) -> dict[str, Any]:
     """A record; one without rows where there is none. Raises UnreadableFileError where it is not readable."""
     try:
-        record: dict[str, Any] = reading.load_json(path, schemas.ANY_FORMAT)
+        record: dict[str, Any] = reading.load_json(path, ANY_FORMAT)
     except FileNotFoundError:
         return {"format": FORMAT, "kernels": []}
     if record["format"] != FORMAT:
         raise UnreadableFileError(path, f"format {record['format']}, this tilewright reads {FORMAT}")
-    reading.check(path, record, schemas.RUN_RECORD if "gpu" in record else schemas.COMPILED_RECORD)
+    reading.check(path, record, RUN_RECORD if "gpu" in record else COMPILED_RECORD)
     return record
 
 
 def read_report(path: Path) -> dict[str, Any]:
     """What `tilewright build --report` wrote. Raises UnreadableFileError."""
     try:
-        report: dict[str, Any] = reading.load_json(path, schemas.BUILD_REPORT)
+        report: dict[str, Any] = reading.load_json(path, BUILD_REPORT)
     except FileNotFoundError:
         raise UnreadableFileError(path, "no such file") from None
     for place, unit in enumerate(report["kernels"]):  # all of it, or nothing of one that did not compile
-        missing = [name for name in schemas.MEASURED if name not in unit]
-        if 0 < len(missing) < len(schemas.MEASURED):
+        missing = [name for name in MEASURED if name not in unit]
+        if 0 < len(missing) < len(MEASURED):
             raise UnreadableFileError(path, f"kernels[{place}]: {missing[0]} is missing")
     return report
