@@ -33,8 +33,8 @@ from tilewright import context
 from tilewright.architectures.device import driver
 from tilewright.compat import deep_gemm as ours
 from tilewright.families.mqa_logits.family import FAMILY
-from tilewright.reference.comparison import difference
 from tilewright.tools import timing
+from tilewright.tools.reference.comparison import difference
 
 try:
     import deep_gemm

@@ -14,7 +14,7 @@ from tilewright.compat.deep_gemm import utils
 from tilewright.declarations.table import KernelRecord
 from tilewright.families.mqa_logits.measuring import TOLERANCES, pages_of, reference
 from tilewright.formats.dtypes import dtype_of
-from tilewright.reference.comparison import difference
+from tilewright.tools.reference.comparison import difference
 
 pytestmark = pytest.mark.marks_kernels
 kernel = fixture("mqa_logits", "tilewright build mqa_logits")

@@ -12,9 +12,9 @@ from tilewright.families.mqa_logits.interface import INTERFACE
 from tilewright.families.mqa_logits.op import mqa_logits, paged_mqa_logits, paged_mqa_schedule
 from tilewright.families.mqa_logits.problem import Problem
 from tilewright.formats.dtypes import dtype_of
-from tilewright.reference.codes import decode_mx_words
-from tilewright.reference.comparison import difference
 from tilewright.tools import measuring
+from tilewright.tools.reference.codes import decode_mx_words
+from tilewright.tools.reference.comparison import difference
 
 TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}  # the largest difference: DeepGEMM's own tests allow as much
 

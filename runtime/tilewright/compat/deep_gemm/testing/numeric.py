@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tilewright.reference.comparison import difference as calc_diff
+from tilewright.tools.reference.comparison import difference as calc_diff
 
 __all__ = ["assert_bitwise_equal", "calc_diff", "count_bytes"]
 

@@ -1,13 +1,13 @@
 """Block-scaled arithmetic in plain torch, on any device: the reference for checks of kernels.
 
-Quantising follows the definition operation by operation in IEEE FP32 (`quantization`). Dequantised values and
-products are float64. Nothing here is fast. Needs torch.
+Quantising follows the definition operation by operation in IEEE FP32. Dequantised values and products are
+float64. Nothing here is fast. Needs torch. The functions are in `tilewright.tools.reference`.
 """
 
 from __future__ import annotations
 
-from tilewright.reference.blockwise import dequantize_fp8_blockwise, quantize_fp8_blockwise
-from tilewright.reference.codes import (
+from tilewright.tools.reference.blockwise import dequantize_fp8_blockwise, quantize_fp8_blockwise
+from tilewright.tools.reference.codes import (
     decode_e2m1,
     decode_e4m3,
     decode_e5m2,
@@ -19,18 +19,18 @@ from tilewright.reference.codes import (
     pack_e2m1,
     unpack_e2m1,
 )
-from tilewright.reference.comparison import (
+from tilewright.tools.reference.comparison import (
     ACCUMULATION_SLACK,
     Comparison,
     accumulation_slack,
     compare,
     error_bounds,
 )
-from tilewright.reference.formats import FORMATS, Format, find_format
-from tilewright.reference.fusions import rms_norm, silu_mul
-from tilewright.reference.grouping import grouped_product, groups_of_rows
-from tilewright.reference.multiplication import magnitude, product
-from tilewright.reference.quantization import dequantize, nvfp4_global_scale, quantize, valid_rows
+from tilewright.tools.reference.formats import FORMATS, Format, find_format
+from tilewright.tools.reference.fusions import rms_norm, silu_mul
+from tilewright.tools.reference.grouping import grouped_product, groups_of_rows
+from tilewright.tools.reference.multiplication import magnitude, product
+from tilewright.tools.reference.quantization import dequantize, nvfp4_global_scale, quantize, valid_rows
 
 __all__ = [
     "ACCUMULATION_SLACK",

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.reference.formats import Format, find_format
-from tilewright.reference.quantization import Stored
 from tilewright.scale_factors import LayoutName
+from tilewright.tools.reference.formats import Format, find_format
+from tilewright.tools.reference.quantization import Stored
 
 Factor: TypeAlias = "float | torch.Tensor"
 

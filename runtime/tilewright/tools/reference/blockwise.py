@@ -25,8 +25,8 @@ import torch
 from tilewright import blockwise_scales
 from tilewright.blockwise_scales import BLOCK, LayoutName
 from tilewright.errors import ArgumentError
-from tilewright.reference import codes
-from tilewright.reference.quantization import blocks_of, valid_rows
+from tilewright.tools.reference import codes
+from tilewright.tools.reference.quantization import blocks_of, valid_rows
 
 ScaleType = Literal["float32", "ue8m0"]
 BLOCKS = ((1, BLOCK), (BLOCK, 1), (BLOCK, BLOCK))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.reference.formats import Format, find_format
-from tilewright.reference.quantization import blocks_of
+from tilewright.tools.reference.formats import Format, find_format
+from tilewright.tools.reference.quantization import blocks_of
 
 # The error relative to sum |a||b|: enough for 32-bit sums up to k = 8192 with any signs; see
 # `accumulation_slack`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.reference.codes import as_float32
+from tilewright.tools.reference.codes import as_float32
 
 
 def silu_mul(x: torch.Tensor) -> torch.Tensor:

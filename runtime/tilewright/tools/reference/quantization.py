@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.reference import codes
-from tilewright.reference.formats import Format, find_format
 from tilewright.scale_factors import LayoutName, check_shape, columns, swizzle, unswizzle
+from tilewright.tools.reference import codes
+from tilewright.tools.reference.formats import Format, find_format
 
 _E2M1_MAX = codes.E2M1_VALUES[-1]
 _ENCODE = {"e4m3": codes.encode_e4m3, "e5m2": codes.encode_e5m2, "ue8m0": codes.encode_ue8m0}

@@ -1,0 +1,1 @@
+"""Block-scaled arithmetic in plain torch. Callers import it as `tilewright.reference`."""
