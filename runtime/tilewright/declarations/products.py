@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
 
 
-def product_extents(m: int, n: int, k: int, batch: int) -> str:
-    """The extents of a matrix product, for messages."""
-    return f"{m}x{n}x{k}" + (f" batch {batch}" if batch > 1 else "")
-
-
 def hopper_peak(kind: Any, device: DeviceProperties) -> float | None:
     """The operations per second of the tensor cores for a kind of problem, by A's type; None except on
     sm_90."""
@@ -42,6 +37,8 @@ def contiguous_extents(problem: Any, layout: str) -> dict[str, int]:
 class Product(ProblemBase):
     """The product A[m,k] B[k,n] for each matrix of a batch."""
 
+    shown_beyond_1 = (("batch", " batch {}"),)
+
     m: int
     n: int
     k: int
@@ -50,7 +47,3 @@ class Product(ProblemBase):
     @property
     def flops(self) -> int:
         return 2 * self.m * self.n * self.k * self.batch
-
-    @property
-    def extents_text(self) -> str:
-        return product_extents(self.m, self.n, self.k, self.batch)

@@ -116,6 +116,14 @@ def own_tiles(record: KernelRecord, m: int, n: int) -> tuple[int, int]:
     return -(-rows // tile_m), -(-columns // tile_n)
 
 
+def misfit_powers(tactic: Tactic) -> str | None:
+    """Why a kernel that counts by powers of two does not run as the tactic says; None if it does."""
+    m, n = cluster_of(tactic)
+    if any(side & (side - 1) for side in (m, n, tactic.splits)):
+        return f"cluster {m}x{n} of {tactic.splits} splits has a number that is not a power of two"
+    return None
+
+
 def misfit_blocks(tactic: Tactic, record: KernelRecord) -> str | None:
     """Why a kernel whose clusters split k does not run as the tactic says; None if it does."""
     if tactic.splits > 1 and not record.facts["splits"]:

@@ -9,18 +9,18 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents, hopper_peak
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic, misfit_settings
+from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic
 from tilewright.families.grouped_gemm import cost
 from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
 from tilewright.formats.types import bits
 from tilewright.selection.family import Family
 from tilewright.selection.fitting import (
     blocks_of,
-    cluster_of,
     in_clusters,
     misfit_blocks,
     misfit_contiguous,
     misfit_invariant_split,
+    misfit_powers,
     misfit_room,
     misfit_tiles_of_k,
     own_tiles,
@@ -39,6 +39,7 @@ def rearranged(tactic: Tactic) -> Iterator[Tactic]:
 class _Grouped(Family[Problem]):
     name = "grouped_gemm"
     problem = Problem
+    settings = ("cluster", "raster", "swizzle", "splits")
     decisive = ("a", "b", "d", "scales", "layout")
     layouts = ("layout",)
     placement = ("scales_k_major", "zero_padding", "head_left", "head_gap", "head_right")
@@ -64,13 +65,8 @@ class _Grouped(Family[Problem]):
         return misfit_contiguous(record, contiguous_extents(problem, problem.layout))
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        reason = misfit_settings(tactic, ("cluster", "raster", "swizzle", "splits"))
-        if reason is not None:
-            return reason
-        m, n = cluster_of(tactic)
-        if any(side & (side - 1) for side in (m, n, tactic.splits)):
-            return f"cluster {m}x{n} of {tactic.splits} splits has a number that is not a power of two"
-        return misfit_blocks(tactic, record)
+        reason = super().misfit_arguments(tactic, record) or misfit_powers(tactic)
+        return reason or misfit_blocks(tactic, record)
 
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
         return misfit_room(blocks_of(tactic), device)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.declarations.problem import ProblemBase
-from tilewright.declarations.products import product_extents
 from tilewright.formats.types import bits
 
 BLOCK = 128  # elements of k that share a scale
@@ -109,7 +108,7 @@ class Problem(ProblemBase):
 
     @property
     def extents_text(self) -> str:
-        return product_extents(self.m, self.n, self.k, 1) + f" groups {self.groups}"
+        return f"{self.m}x{self.n}x{self.k} groups {self.groups}"
 
     @property
     def types_text(self) -> str:

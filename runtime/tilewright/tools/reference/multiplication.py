@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -27,6 +27,7 @@ def product(
     c: torch.Tensor | None = None,
     k: int | None = None,
     layout: LayoutName = "128x4",
+    magnitudes: bool = False,
 ) -> torch.Tensor:
     """D = alpha * (A * SFA)(B * SFB)^T + beta * C in float64, [..., m, n]; operands as `mm_nvfp4` takes them.
 
@@ -40,6 +41,7 @@ def product(
         beta: one number; by default 1 with c and 0 without.
         c: broadcasts to [..., m, n]; not read where `beta` is 0.
         k: elements; only needed where it is odd in FP4.
+        magnitudes: whether every factor counts without its sign: see `magnitude`.
 
     Element products are exact, and a sum is off by at most k * 2^-53 * `magnitude`; NaN scales and elements
     make their rows and columns of D NaN.
@@ -51,30 +53,27 @@ def product(
         Stored(a, a_scales, find_format(format_a, "format_a"), k, layout, "a", "a_scales"),
         _second(b, b_scales, format_b or format_a, k, layout),
     )
-    return _finish(left, right, _number("alpha", alpha), _factor_of_c(beta, c), c)
+    alpha, beta = _number("alpha", alpha), _factor_of_c(beta, c)
+    if magnitudes:
+        left, right, alpha, beta, c = (
+            left.abs(),
+            right.abs(),
+            abs(alpha),
+            abs(beta),
+            c if c is None else c.abs(),
+        )
+    result = alpha * (left @ right)
+    if beta == 0:
+        return result
+    if c is None:
+        raise ArgumentError("c", f"None, expected a tensor: beta is {beta}")
+    return result + beta * c.double()
 
 
-def magnitude(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    a_scales: torch.Tensor,
-    b_scales: torch.Tensor,
-    format_a: str | Format,
-    *,
-    format_b: str | Format | None = None,
-    alpha: Factor = 1.0,
-    beta: Factor | None = None,
-    c: torch.Tensor | None = None,
-    k: int | None = None,
-    layout: LayoutName = "128x4",
-) -> torch.Tensor:
-    """|alpha| * |A * SFA| |B * SFB|^T + |beta * C|: the scale of the errors of `product`'s sums."""
-    left, right = _operands(
-        Stored(a, a_scales, find_format(format_a, "format_a"), k, layout, "a", "a_scales"),
-        _second(b, b_scales, format_b or format_a, k, layout),
-    )
-    factors = abs(_number("alpha", alpha)), abs(_factor_of_c(beta, c))
-    return _finish(left.abs(), right.abs(), *factors, None if c is None else c.abs())
+def magnitude(*operands: Any, **options: Any) -> torch.Tensor:
+    """|alpha| * |A * SFA| |B * SFB|^T + |beta * C|: the scale of the errors of `product`'s sums. It takes the
+    arguments of `product`."""
+    return product(*operands, **options, magnitudes=True)
 
 
 def _operands(a: Stored, b: Stored) -> tuple[torch.Tensor, torch.Tensor]:
@@ -94,17 +93,6 @@ def _second(
     if b.ndim < 2:
         raise ArgumentError("b", f"shape {tuple(b.shape)}, expected [..., bytes of k, n]")
     return Stored(b.mT, scales, find_format(format, "format_b"), k, layout, "b", "b_scales")
-
-
-def _finish(
-    left: torch.Tensor, right: torch.Tensor, alpha: float, beta: float, c: torch.Tensor | None
-) -> torch.Tensor:
-    result = alpha * (left @ right)
-    if beta == 0:
-        return result
-    if c is None:
-        raise ArgumentError("c", f"None, expected a tensor: beta is {beta}")
-    return result + beta * c.double()
 
 
 def _factor_of_c(beta: Factor | None, c: torch.Tensor | None) -> float:
