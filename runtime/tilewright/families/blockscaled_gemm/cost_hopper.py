@@ -1,13 +1,15 @@
 """A model of the block-scaled kernels for sm_90a, which decode on CUDA cores and multiply by wgmma.
 
-A thread block owns one tile, and several are resident on an SM. Of a k tile, each warpgroup decodes 64 rows
-of weights in registers, all decode the rows of activations once to shared memory, and wgmma multiplies what
-was decoded before. Decoding, multiplying, the SM's loads and HBM disturb each other; the barrier that ends a
-k tile is hidden by other resident thread blocks alone. A split k is summed through distributed shared memory.
+A thread block computes one tile, and several thread blocks share an SM. For a k tile, each warpgroup decodes
+64 rows of weights in registers, all warpgroups together decode the rows of activations to shared memory, and
+wgmma multiplies the previous k tile. Decoding, multiplying, the SM's loads and HBM disturb each other. Only
+other thread blocks on the SM hide the barrier that ends a k tile. A split k is added through distributed
+shared memory.
 
 Numbers that are not the hardware's own are fitted to the times of every tactic of 21 kernels for 212 problems
-of linear layers (nvfp4, mxfp8, mxfp4; m from 1 to 1024) on one H200, L2 cold, launches back to back. Its pick
-is 1.4 % slower than the best in geomean, 24 % at worst. A sample of the times is in tests/runtime/data.
+of linear layers (nvfp4, mxfp8, mxfp4; m from 1 to 1024) on one H200, with a cold L2 and back-to-back
+launches. The model's first tactic is 1.4 % slower than the fastest in geomean, 24 % at worst. A sample of the
+times is in tests/runtime/data.
 """
 
 from __future__ import annotations
@@ -29,37 +31,37 @@ class Hopper(TileModel):
     """A kernel of sm_90a on a problem."""
 
     # The hardware (NVIDIA's H100 white paper).
-    LANES = 128  # of an SM
-    MULTIPLICATIONS = dict.fromkeys((4, 8), WGMMA.multiplications[16])  # decoded to 16 bits
+    LANES = 128  # instructions of an SM in a clock
+    MULTIPLICATIONS = dict.fromkeys((4, 8), WGMMA.multiplications[16])  # operands are decoded to 16 bits
 
-    # Fitted. Decoding, in instructions of one lane for each element:
-    WEIGHT_DECODE: ClassVar = {4: 1.74, 8: 2.03}  # by bits
+    # Fitted. Instructions of one lane to decode an element, by its bits.
+    WEIGHT_DECODE: ClassVar = {4: 1.74, 8: 2.03}
     ACTIVATION_DECODE: ClassVar = {4: 4.8, 8: 6.8}  # with the store to shared memory
-    ISSUE_SHARE = 0.556  # of the issue slots that decoding gets
+    ISSUE_SHARE = 0.556  # share of the issue slots that decoding gets
 
     # One k tile.
-    LEAST_COLUMNS = 8  # whose clocks an instruction takes at least
-    TILE_CLOCKS = 346  # barriers and the wait for a stage; other resident thread blocks hide them
+    LEAST_COLUMNS = 8  # the columns of the narrowest wgmma
+    TILE_CLOCKS = 346  # barriers and the wait for a stage; other thread blocks on the SM hide them
     SM_FILL_BYTES_PER_CLOCK = 61  # an SM from L2, if few others load
     L2_BYTES_PER_CLOCK = 6400  # L2 to all SMs; gemm's
     OUTSIDE_BYTES_PER_CLOCK = 400
     MEMORY_SHARE = 0.95
-    DISTURBANCE = 1.355  # the norm in which all add up: decoding disturbs loads more than gemm's wgmma does
+    DISTURBANCE = 1.355  # p of the p-norm of all terms: decoding disturbs loads more than gemm's wgmma does
 
     # One launch.
     LAUNCH_SECONDS = 1.94e-6
     FIRST_STAGE_CLOCKS = 1280  # tensor maps, first loads from HBM, first activations decoded
-    EPILOGUE_CLOCKS = 200  # through shared memory
+    EPILOGUE_CLOCKS = 200  # the latency of an epilogue through shared memory
     EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 64}
-    CLUSTER_CLOCKS = 2220  # two barriers of a cluster, and its slowest thread block
-    EXCHANGE_BYTES_PER_CLOCK = 6.9  # sums read from another SM's shared memory
+    CLUSTER_CLOCKS = 2220  # two barriers of a cluster, which wait for its slowest thread block
+    EXCHANGE_BYTES_PER_CLOCK = 6.9  # bytes of sums per clock from another SM's shared memory
 
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
         super().__init__(record, problem, device)
         down, across = self.tiles()
         self.all_tiles = down * across * problem.batch
         self.held = resident(self.config["tile"], record.facts["smem_bytes"])
-        rows = min(self.tile_n, ceil(self.columns / across / 8) * 8)  # of activations: those that exist
+        rows = min(self.tile_n, ceil(self.columns / across / 8) * 8)  # rows of activations within the matrix
         decoded = self.tile_m * self.WEIGHT_DECODE[self.row_bits]
         decoded += rows * self.ACTIVATION_DECODE[self.column_bits]
         self.decode = decoded * self.tile_k / self.LANES / self.ISSUE_SHARE
@@ -80,14 +82,14 @@ class Hopper(TileModel):
         }
 
     def k_tile(self, blocks: int, sms: int) -> float:
-        """Clocks of all that, and of the barriers around it."""
+        """Clocks of these needs together, and of the barriers of a k tile."""
         together = norm(self.DISTURBANCE, *self.needs(blocks, sms).values())
         return together + self.TILE_CLOCKS / ceil(blocks / sms)
 
     def weigh(self, tactic: Tactic) -> Estimate:
         """Seconds that one launch takes, from the first block's start to the last store."""
         splits, clock = tactic.splits, self.device.clock_hz
-        # Where a cluster does not find an SM for each thread block, these share SMs.
+        # If there is no SM for each thread block of a cluster, its thread blocks share SMs.
         sms = max(1, self.device.clusters_at_once(splits)) * splits
         blocks, k_tiles = self.all_tiles * splits, ceil(self.k_tiles / splits)
         waves, rest = divmod(blocks, sms * self.held)
@@ -96,7 +98,7 @@ class Hopper(TileModel):
             clocks += k_tiles * self.k_tile(rest, sms)
         used = self.needs(sms * self.held if waves else rest, sms)
         bound = max(used, key=used.__getitem__)
-        # Each of a split tile's thread blocks stores its part of it.
+        # Each thread block of a split tile stores a part of the tile.
         exchanged = self.sums * (splits - 1) / splits / self.EXCHANGE_BYTES_PER_CLOCK
         exchange = self.CLUSTER_CLOCKS + exchanged if splits > 1 else 0
         rounds = waves + (rest > 0)

@@ -1,4 +1,4 @@
-"""A model of how long a kernel of few rows takes: to rank splits of k, not to predict a clock."""
+"""A model of how long a stream kernel (few rows) takes: to rank splits of k, not to predict a clock."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.formats.types import bytes_of
 from tilewright.selection.estimates import Estimate
 
-COLUMNS = 16  # of D, that a thread block computes
-WARPS = 8  # of a thread block
+COLUMNS = 16  # columns of D that a thread block computes
+WARPS = 8  # warps of a thread block
 
-# By bytes of an element (FP8 is unpacked in registers). Fitted to 53 times of problems drawn at random in
-# BF16 and 85 in E4M3, on H200s, L2 cold, launches back to back: estimates err by 5 and 7 %.
-HBM_SHARE = {2: 0.845, 1: 0.966}  # of the rated bandwidth
-START_SECONDS = {2: 2.34e-6, 1: 2.28e-6}  # launch, the first loads' latency, the sums of the warps
-ROW_SECONDS = 0.05e-6  # a row of A, which every thread block reads
-STEPS_HIDDEN = 3  # of a warp, through its part of k, that the start covers
-STEP_SECONDS = {2: 0.25e-6, 1: 0.36e-6}  # any more
-BLOCKS_AT_ONCE = {2: 3, 1: 2}  # of an SM
-WAVE_SECONDS = {2: 0.68e-6, 1: 1.61e-6}  # of thread blocks, however few, any but the first
-# Of 44 problems of 3 to 8 rows that both were timed on, a lean kernel was the fastest on all; this model put
-# itself first on 21 of 132.
+# Dictionaries are by the bytes of an element; FP8 is unpacked in registers. Fitted to the times of random
+# problems, 53 in BF16 and 85 in E4M3, on H200s, with a cold L2 and back-to-back launches. Estimates are off
+# by 5 and 7 %.
+HBM_SHARE = {2: 0.845, 1: 0.966}  # share of the rated bandwidth that is reached
+START_SECONDS = {2: 2.34e-6, 1: 2.28e-6}  # launch, the latency of the first loads, the sums of the warps
+ROW_SECONDS = 0.05e-6  # for each row of A, which every thread block reads
+STEPS_HIDDEN = 3  # steps of a warp along its range of k that START_SECONDS cover
+STEP_SECONDS = {2: 0.25e-6, 1: 0.36e-6}  # for each further step
+BLOCKS_AT_ONCE = {2: 3, 1: 2}  # thread blocks that an SM holds
+WAVE_SECONDS = {2: 0.68e-6, 1: 1.61e-6}  # for each wave after the first, however small
+# Factor on the time. For 44 problems of 3 to 8 rows, a lean kernel was always faster than this one, but
+# without the factor this model came first for 21 of 132 problems.
 BEHIND_LEAN = 1.2
-CLUSTER_SECONDS = {2: 0.82e-6, 1: 1.47e-6}  # of a split k, where two blocks have an SM; of more, as much more
+# For a split k with two thread blocks on each SM; more with more thread blocks, in proportion.
+CLUSTER_SECONDS = {2: 0.82e-6, 1: 1.47e-6}
 
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
-    """Bytes over bandwidth, and what does not overlap with them."""
+    """The cost model of one kernel: bytes over bandwidth, and what does not overlap with it."""
     size = bytes_of(problem.a)
     seconds = problem.bytes / (device.memory_bandwidth * HBM_SHARE[size])
     tiles = ceil(problem.n / COLUMNS) * problem.batch
 
     def weigh(tactic: Tactic) -> Estimate:
         blocks = tiles * tactic.splits
-        # Where a cluster does not find an SM for each thread block, these share SMs.
+        # If there is no SM for each thread block of a cluster, its thread blocks share SMs.
         at_once = max(1, device.clusters_at_once(tactic.splits)) * BLOCKS_AT_ONCE[size]
         waves = ceil(tiles / at_once)
         steps = ceil(problem.k / (WARPS * tactic.splits * record.config["tile"][2]))
