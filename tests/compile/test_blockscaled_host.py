@@ -230,8 +230,8 @@ def launcher(one: Compiled, library: Library, right: tuple[Any, ...], **tactic: 
     """Made for operands that lie as those of a right call do."""
     name, operands = one.record.name, right[: len(INTERFACE.names)]
     problem, sm_count = Problem(*GOOD, c=operands[4] is not None), DEVICES[name].sm_count
-    made = launchable(
-        INTERFACE, problem, Tactic(name, **tactic), sm_count, tensors=operands, alignments={}
+    arguments = packed(INTERFACE, problem, Tactic(name, **tactic), sm_count)
+    made = launchable(INTERFACE, problem, arguments, tensors=operands, alignments={}
     )  # fmt: skip
     return library.launcher(name, made)
 

@@ -246,7 +246,7 @@ def test_wrong_arguments() -> None:
     name = reference.some_kernel("nvfp4").name
     wrong: list[tuple[str, str, dict[str, Any]]] = [
         ("alpha", "one number", {"alpha": torch.ones(2, device="cuda")}),
-        ("alpha", "float32 is wanted", {"alpha": torch.ones(1, device="cuda").double()}),
+        ("alpha", "expected float32", {"alpha": torch.ones(1, device="cuda").double()}),
         ("a", "its dtype is", {"a": of.a.to(torch.bfloat16)}),
         ("b", "contiguous columns", {"b": of.b.contiguous()}),
         ("b", "its shape is", {"b": of.b[:100]}),
@@ -254,7 +254,7 @@ def test_wrong_arguments() -> None:
         ("out", "its dtype is", {"out": bf16.float()}),
         ("out", "overlaps a", {"out": of.a.view(torch.bfloat16)}),
         ("c", "it is None", {"beta": 1.0}),
-        ("out_dtype", "is wanted", {"out_dtype": torch.int8}),
+        ("out_dtype", "expected", {"out_dtype": torch.int8}),
         ("tactic", r"splits k over a cluster|only stream-K", {"tactic": f"{name}@splits=3"}),
         ("tactic", r"side of more than 4|compiled in", {"tactic": f"{name}@cluster=8x1"}),
     ]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, cached_property
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tilewright.base.mismatch import MOST_INTEGER, Mismatch, shown
 
@@ -66,12 +66,11 @@ class Pattern:
             raise Mismatch.of(self.expected, value)
 
 
-class Integer:
+class Integer(NamedTuple):
     """A whole number from `least` to `most`."""
 
-    def __init__(self, least: int = 0, most: int = MOST_INTEGER) -> None:
-        self.least = least
-        self.most = most
+    least: int = 0
+    most: int = MOST_INTEGER
 
     @property
     def expected(self) -> str:
@@ -118,11 +117,10 @@ class Null:
             raise Mismatch.of(self.expected, value)
 
 
-class Enum:
+class Enum(NamedTuple):
     """One of these texts and whole numbers."""
 
-    def __init__(self, values: tuple[str | int, ...]) -> None:
-        self.values = values
+    values: tuple[str | int, ...]
 
     @property
     def expected(self) -> str:
@@ -134,12 +132,11 @@ class Enum:
             raise Mismatch.of(self.expected, value)
 
 
-class Array:
+class Array(NamedTuple):
     """A list of items of one kind; `length` of them, unless it is None."""
 
-    def __init__(self, item: Schema, length: int | None = None) -> None:
-        self.item = item
-        self.length = length
+    item: Schema
+    length: int | None = None
 
     @property
     def expected(self) -> str:
@@ -219,11 +216,10 @@ class Object:
         raise Mismatch(f"{shown(name)} is none of its fields: {', '.join(self._checks)}")
 
 
-class Union:
+class Union(NamedTuple):
     """A value that matches one of several schemas."""
 
-    def __init__(self, members: tuple[Schema, ...]) -> None:
-        self.members = members
+    members: tuple[Schema, ...]
 
     @property
     def expected(self) -> str:

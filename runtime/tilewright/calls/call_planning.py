@@ -18,7 +18,6 @@ from tilewright.calls.op import Op, Operands, Values
 from tilewright.calls.plan import DirectPlan, Plan
 from tilewright.calls.publish import published
 from tilewright.calls.running import addresses
-from tilewright.declarations.declaration import Matrix
 from tilewright.errors import ArgumentTypeError
 from tilewright.libraries.library import Launcher
 
@@ -34,39 +33,36 @@ def launcher_of_call(
     more than a launch, where an address is aligned to less than most are, or where a tensor has none (a fake
     one, say).
     """
-    known, values = bind_arguments(op, arguments, options)
-    tensors = {one.name: passed[one.name] for one in known.interface.operands if one.name in passed}
+    published_op, values = bind_arguments(op, arguments, options)
+    tensors = {name: passed[name] for name in published_op.interface.names if name in passed}
     if needs_dispatcher(*tensors.values()):
         return None
-    made, complete, operands = plan_call(known, values)
+    plan, complete, operands = plan_call(published_op, values)
     # The addresses of matrices decide which kernel runs; what is loaded by single elements may lie anywhere.
-    lie = {
-        one.name: tensor
-        for one in known.interface.operands
-        if (tensor := tensors.get(one.name)) is not None
-        and isinstance(one, Matrix)
-        and one.alignment != tensor.element_size()
+    matrices = {
+        matrix.name: tensor
+        for matrix in published_op.interface.matrices.values()
+        if (tensor := tensors.get(matrix.name)) is not None and matrix.alignment != tensor.element_size()
     }
-    if not isinstance(made, DirectPlan) or made.fills or made.recheck is not None or addresses(lie):
+    if not isinstance(plan, DirectPlan) or plan.fills or plan.recheck is not None or addresses(matrices):
         return None
-    return launcher_of_plan(made, operands, passed, {name: complete[name] for name in known.numbers})
+    return launcher_of_plan(plan, operands, passed, {name: complete[name] for name in published_op.numbers})
 
 
 def bind_arguments(
     op: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Op, dict[str, Any]]:
     """The op, and a call's values by name. Raises ArgumentTypeError, TypeError."""
-    known = published.get(op)
-    if known is None:
+    published_op = published.get(op)
+    if published_op is None:
         name = getattr(op, "__name__", repr(op))
-        wanted = "an op of tilewright's, such as tilewright.gemm, is wanted"
-        raise ArgumentTypeError("op", f"it is {name}; {wanted}")
+        raise ArgumentTypeError("op", f"expected an op of tilewright, such as tilewright.gemm, got {name}")
     try:
         bound = inspect.signature(op).bind(*arguments, **options)
     except TypeError as error:
-        raise TypeError(f"tilewright.{known.name}: {error}") from None
+        raise TypeError(f"tilewright.{published_op.name}: {error}") from None
     bound.apply_defaults()
-    return known, dict(bound.arguments)
+    return published_op, dict(bound.arguments)
 
 
 def plan_call(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
@@ -79,19 +75,19 @@ def plan_call(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
     for operand in op.interface.operands:
         if operand.unread_if_zero in op.numbers and values[operand.unread_if_zero] == 0:
             values[operand.name] = None
-    given = dict(values)
-    if given["out"] is None:
-        given["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
+    complete = dict(values)
+    if complete["out"] is None:
+        complete["out"] = torch.empty(arguments.shape, dtype=arguments.dtype, device=arguments.device)
     # What else the call writes is made here, so that the plan can look at it; what is given stays as it is.
-    brought = {name: given[name] for name in op.written if name != "out" and given[name] is not None}
-    operands = op.operands({**given, **dict.fromkeys(brought)})
+    brought = {name: complete[name] for name in op.written if name != "out" and complete[name] is not None}
+    operands = op.operands({**complete, **dict.fromkeys(brought)})
     if op.fills(arguments):
         operands = op.fill(arguments, operands)
-    complete = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
-    lie = addresses({name: tensor for name, tensor in complete.items() if tensor is not None})
-    made = calls.plan(op, context, arguments, values, lie)
-    operands = tuple(complete.values()) if made.fills else op.operands(given)
-    return made, given | {name: values[name] for name in op.written if name != "out"}, operands
+    launched = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
+    alignments = addresses({name: tensor for name, tensor in launched.items() if tensor is not None})
+    plan = calls.plan(op, context, arguments, values, alignments)
+    operands = tuple(launched.values()) if plan.fills else op.operands(complete)
+    return plan, complete | {name: values[name] for name in op.written if name != "out"}, operands
 
 
 def launcher_of_plan(

@@ -30,13 +30,13 @@ def constant(value: float, device: torch.device) -> torch.Tensor:
 def _find(value: float, device: torch.device) -> torch.Tensor:
     key = (device, value)
     with _lock:
-        found, filled = _kept.get(key, (None, None))
-    if found is not None:
+        number, filled = _kept.get(key, (None, None))
+    if number is not None:
         if filled is not None and filled[0] != (stream := torch.cuda.current_stream()):
             stream.wait_event(filled[1])  # to ask whether it has happened would end captures of other threads
-            found.record_stream(stream)  # whoever is the last to hold it, its memory waits for this stream
-        return found
-    made = _make(value, device)
+            number.record_stream(stream)  # whoever is the last to hold it, its memory waits for this stream
+        return number
+    number = _make(value, device)
     if not math.isnan(value) and value != 0:  # NaN is never found again; 0 and -0 are one key
         if device.type == "cuda":
             filled = (torch.cuda.current_stream(), torch.cuda.Event())
@@ -44,8 +44,8 @@ def _find(value: float, device: torch.device) -> torch.Tensor:
         with _lock:
             if len(_kept) >= _MOST:
                 del _kept[next(iter(_kept))]
-            _kept[key] = (made, filled)
-    return made
+            _kept[key] = (number, filled)
+    return number
 
 
 def _make(value: float, device: torch.device) -> torch.Tensor:

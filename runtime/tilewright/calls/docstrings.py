@@ -6,7 +6,7 @@ import inspect
 
 _RAISES = """\
 Raises:
-    ArgumentError: an argument is wrong; it says which, what was given and what is wanted.
+    ArgumentError: an argument is wrong; the message says which, what it is and what is expected.
     UnsupportedDeviceError: no kernel runs on this GPU.
     NoKernelError: no kernel computes this problem.
     NotBuiltError: the kernel is not built, and TILEWRIGHT_JIT=0.

@@ -155,17 +155,17 @@ def kernel(
     `first`: the parameters before `written`; `updated`: other tensors that it changes; `twin`: the operand
     that may be the same tensor as the result."""
     defaults = op.defaults()
-    given = [name for name in op.names if name in (*first, *written) or name not in op.written]
-    optional = {name: f"{name}=_default_{name}" for name in given if name in defaults}
+    brought = [name for name in op.names if name in (*first, *written) or name not in op.written]
+    optional = {name: f"{name}=_default_{name}" for name in brought if name in defaults}
     parameters = [name if written else optional.get(name, name) for name in first] + [*written, "*"]
     parameters += ["accumulate=False"] if twin else []
-    parameters += [optional.get(name, name) for name in given if name not in (*first, *written)]
+    parameters += [optional.get(name, name) for name in brought if name not in (*first, *written)]
 
     yield f"def run({', '.join(parameters).removesuffix(', *')}):"
     if twin:
         yield "    if accumulate:"
         yield f"        {twin} = {written[0]}"
-    for name in given:
+    for name in brought:
         if name in op.tensors:
             condition = "" if name in op.required else f"{name} is not None and "
             yield f"    if {condition}type({name}) is not _Tensor:"
@@ -173,7 +173,7 @@ def kernel(
         elif defaults.get(name) is not None:  # a schema may have None for a default
             yield f"    if {name} is None:"
             yield f"        {name} = _default_{name}"
-    yield f"    _results = _call({_by_name(given)})"
+    yield f"    _results = _call({_by_name(brought)})"
     for name in updated:
         yield f"    if {name} is not None:"
         yield f"        _bump({name})"
@@ -265,10 +265,10 @@ def _launcher_key(op: Op, out: str) -> Iterator[str]:
     """The short key of cached launchers: what of a plan's key no launcher compares, and the shape of one
     operand, so that few launchers share a key. If the call makes the result: all shapes and a type, which
     describe the result."""
-    first, *others = op.required
+    first, *further = op.required
     yield repr(op.name)
     yield f"{first}.shape"
-    describes_result = (f"{first}.dtype", *(f"{name}.shape" for name in others))
+    describes_result = (f"{first}.dtype", *(f"{name}.shape" for name in further))
     yield f"None if {out} is not None else ({', '.join(describes_result)},)"
     yield from (f"_key_of_integers({name})" for name in op.of(("integers",)))
     options = (parameter for parameter in op.parameters if not (parameter.is_tensor or parameter.is_number))

@@ -1,21 +1,27 @@
-"""Checks of single arguments, and of what no plan's key holds."""
+"""Checks of one argument by itself, and of what no plan's key holds.
+
+Fake kernels run an op's checks on tensors of dynamic shapes, whose sizes are symbols. A check adds no guard
+for torch.compile, because a guard is a recompilation, and because the op checks again when it runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 from numbers import Real
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
-from tilewright.calls.symbolic import certainly
 from tilewright.context import Context
 from tilewright.declarations.vocabulary import MOST_EXTENT
 from tilewright.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from tilewright.calls.op import Op
 
 MOST_FLOAT = (2 - 2**-23) * 2.0**127  # of float32
 MOST_INTEGERS = 8  # in an option that is a list of them
@@ -31,25 +37,57 @@ def dtypes(known: Any) -> str:
     return ", ".join(str(dtype).removeprefix("torch.") for dtype in known)
 
 
-def check_tensors(
-    context: Context, tensors: Mapping[str, Any], required: Collection[str], *, fake: bool = False
-) -> None:
-    """Raises where an argument is no ordinary tensor, or not on the GPU on which the first one is.
+def certainly(condition: Any) -> bool:
+    """Whether a condition holds; of symbols, whether it must hold. Adds no guard."""
+    if isinstance(condition, bool):
+        return condition
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # noqa: PLC0415 (slow)
 
-    Those that are not `required` may be None. `fake`: tensors may be on the meta device.
+    return bool(statically_known_true(condition))
+
+
+def differ(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
+    """Whether two shapes are certainly different."""
+    pairs = zip(shape, expected, strict=False)
+    return len(shape) != len(expected) or any(certainly(x != y) for x, y in pairs)
+
+
+def symbolic(tensor: torch.Tensor) -> bool:
+    """Whether an extent or a stride of a tensor is a symbol."""
+    return any(not isinstance(number, int) for number in (*tensor.shape, *tensor.stride()))
+
+
+def check_tensors(context: Context, tensors: Mapping[str, Any], op: Op, *, fake: bool = False) -> None:
+    """Raises if an argument is no ordinary tensor, is not on the first one's GPU, or expects a derivative.
+
+    An argument that is not required may be None. A scale may also be a number, or a tensor of another device.
+    `fake`: tensors may be on the meta device.
     """
+    required, scales = op.required, op.of(("scale",))
     for name, value in tensors.items():
-        if value is not None or name in required:
+        if name in required or (value is not None if name not in scales else isinstance(value, torch.Tensor)):
             check_tensor(name, value)
-    first = next(name for name in tensors if name in required)
+    first = required[0]
     device = tensors[first].device
     if context.described is None and device.type != "cuda" and not (fake and device.type == "meta"):
-        raise ArgumentError(first, f"it is on {device}; a tensor on a CUDA device is wanted")
+        raise ArgumentError(first, f"it is on {device}; expected a tensor on a CUDA device")
     for name, tensor in tensors.items():
-        if tensor is not None and tensor.device != device:
-            raise ArgumentError(
-                name, f"it is on {tensor.device}, {first} on {device}; the same device is wanted"
-            )
+        if name not in scales and tensor is not None and tensor.device != device:
+            message = f"it is on {tensor.device}, {first} on {device}; expected the same device"
+            raise ArgumentError(name, message)
+    if not fake:
+        refuse_derivatives(op.name, **tensors)
+    elif torch.is_grad_enabled():  # torch unpacks no dual tensor below its key Autograd
+        refuse_gradients(op.name, **tensors)
+
+
+def check_options(op: Op, values: Mapping[str, Any]) -> None:
+    """Raises if a flag is no boolean, or an integer no whole number."""
+    for name, kind, default, _ in op.parameters:
+        if kind == "flag":
+            check_flag(name, values[name])
+        elif kind == "integer" or (kind == "optional integer" and values[name] is not None):
+            check_whole(name, values[name], least=0 if default == 0 else 1)
 
 
 def check_tensor(name: str, value: Any) -> None:
@@ -61,12 +99,12 @@ def check_tensor(name: str, value: Any) -> None:
 def check_strided(name: str, value: Any) -> None:
     """Whether it is a tensor with strides, which dynamo can trace."""
     if not isinstance(value, torch.Tensor):
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a torch.Tensor is wanted")
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a torch.Tensor")
     if value.layout != torch.strided:
-        raise ArgumentTypeError(name, f"its layout is {value.layout}; a strided tensor is wanted")
+        raise ArgumentTypeError(name, f"its layout is {value.layout}; expected a strided tensor")
     if value.is_quantized or value.is_nested:
         kind = f"quantized ({value.dtype})" if value.is_quantized else "nested"
-        raise ArgumentTypeError(name, f"it is {kind}; an ordinary tensor is wanted")
+        raise ArgumentTypeError(name, f"it is {kind}; expected an ordinary tensor")
     if not is_dynamo_compiling() and value._is_zerotensor():
         raise ArgumentTypeError(
             name, "it is one of torch's zero tensors, which has no memory; clone() makes one"
@@ -112,14 +150,14 @@ def factor(name: str, value: Any) -> float:
     """A factor as the launcher takes it. Raises ArgumentTypeError where it is not a number (a tensor would
     have to be read back), ArgumentError where it is finite and no float32 holds it."""
     if type(value) is not int and not isinstance(value, Real):  # the second question is slow
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a number is wanted")
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a number")
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         raise overflow(name) from None
-    if MOST_FLOAT < abs(found) < inf:
+    if MOST_FLOAT < abs(number) < inf:
         raise overflow(name)
-    return found
+    return number
 
 
 def overflow(name: str) -> ArgumentError:
@@ -130,14 +168,22 @@ def overflow(name: str) -> ArgumentError:
 def check_whole(name: str, value: Any, least: int) -> None:
     """A whole number, which may be a symbol."""
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; a whole number is wanted")
-    refuse(value < least, name, f"it is {shown(value)}; a whole number from {least} on is wanted")
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a whole number")
+    refuse(value < least, name, f"it is {shown(value)}; expected a whole number, {least} or more")
     check_most(name, value)
 
 
 def check_most(name: str, value: Any, what: str = "it") -> None:
     """Kernels get it as an int of 32 bits, of which ctypes would keep the lower ones without a word."""
     refuse(value > MOST_EXTENT, name, f"{what} is {shown(value)}; at most {MOST_EXTENT} is possible")
+
+
+def check_shape(name: str, shape: Sequence[Any], what: str = "") -> None:
+    """Raises ArgumentError if an extent is larger than kernels take."""
+    for extent in shape:
+        if certainly(extent > MOST_EXTENT):
+            subject = f"{what} is {extent}" if what else f"its shape is {dims(shape)}"
+            raise ArgumentError(name, f"{subject}; at most {MOST_EXTENT} is possible")
 
 
 def refuse(wrong: Any, argument: str, message: str) -> None:
@@ -151,13 +197,13 @@ def check_word(name: str, value: Any, legal: Sequence[str], text: str = "") -> N
     if isinstance(value, str) and value in legal:
         return
     error = ArgumentError if isinstance(value, str) else ArgumentTypeError
-    raise error(name, f"it is {shown(value)}; {text or 'one of ' + ', '.join(legal)} is wanted")
+    raise error(name, f"it is {shown(value)}; expected {text or 'one of ' + ', '.join(legal)}")
 
 
 def check_dtype(name: str, value: Any) -> None:
     """Raises ArgumentTypeError where an option is no dtype."""
     if not isinstance(value, torch.dtype):
-        raise ArgumentTypeError(name, f"it is {shown(value)}; a torch.dtype is wanted")
+        raise ArgumentTypeError(name, f"it is {shown(value)}; expected a torch.dtype")
 
 
 def is_integers(value: Any) -> bool:
@@ -166,7 +212,7 @@ def is_integers(value: Any) -> bool:
     return (
         isinstance(value, (list, tuple))
         and len(value) <= MOST_INTEGERS
-        and all(isinstance(one, (int, torch.SymInt)) and not isinstance(one, bool) for one in value)
+        and all(isinstance(each, (int, torch.SymInt)) and not isinstance(each, bool) for each in value)
     )
 
 
@@ -186,7 +232,7 @@ def shown(value: Any) -> str:
     if isinstance(value, (int, float, torch.SymInt, torch.dtype, NoneType)):
         return repr(value)
     if is_integers(value):
-        return repr(value) if all(abs(one) < 2**64 for one in value) else "integers of more than 64 bits"
+        return repr(value) if all(abs(each) < 2**64 for each in value) else "integers of more than 64 bits"
     return f"a {type(value).__name__}"
 
 
@@ -194,4 +240,4 @@ def check_flag(name: str, value: Any) -> None:
     """True or False, or a number equal to one: what a plan's key may hold for long."""
     constant = isinstance(value, Hashable) and not isinstance(value, torch.Tensor)
     if not constant or value not in (True, False):
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; True or False is wanted")
+        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected True or False")

@@ -77,7 +77,7 @@ def aliased(name: str, out_name: str = "out") -> ArgumentError:
     unless = ", unless it is c itself" if name == "c" else ""
     return ArgumentError(
         out_name,
-        f"it overlaps {name}, or lies among its elements so that it may; memory of its own is wanted{unless}",
+        f"it overlaps {name}, or lies among its elements so that it may; expected memory of its own{unless}",
     )
 
 

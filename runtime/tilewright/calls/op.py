@@ -62,11 +62,11 @@ class Op:
     """The operand that each addend factor is a factor of. An attribute, because dynamo traces its use."""
 
     def combinations(self, values: Values) -> Combinations | None:
-        """The combinations of types that a call may have. None where the op lacks an operand that would tell
-        one of the types."""
+        """The combinations of types that a call may have. None if the op lacks an operand that gives one of
+        the types."""
         types = self.interface.types
-        told = {one.type for one in self.interface.operands if one.name in self.required}
-        return types if types and told.issuperset(types.read) else None
+        required = {operand.type for operand in self.interface.operands if operand.name in self.required}
+        return types if types and required.issuperset(types.read) else None
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         """Fields of the problem that follow from the op or its options. So far it is checked that tensors are
@@ -92,9 +92,9 @@ class Op:
     def alignments(self, problem: Any, record: KernelRecord) -> Mapping[str, int]:
         """Bytes to which a kernel wants operands aligned, where that is more than the declaration says: those
         of the matrices that are in its row's `alignment`."""
-        asked, matrices = record.facts.get("alignment", {}), self.interface.matrices
-        there = ((matrices[field], count) for field, count in asked.items() if field in matrices)
-        return {one.name: count * bits(one.type_of(problem)) // 8 for one, count in there}
+        alignments, matrices = record.facts.get("alignment", {}), self.interface.matrices
+        aligned = [(matrices[field], count) for field, count in alignments.items() if field in matrices]
+        return {matrix.name: count * bits(matrix.type_of(problem)) // 8 for matrix, count in aligned}
 
     def described(self, values: Values, problem: Any) -> tuple[Any, Any]:
         """The problem with the fields that its extents decide, and what the op wants to find again in
@@ -114,19 +114,19 @@ class Op:
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
         """A call's operands and numbers by name, with copies of those that the placement names. A result that
         is to be copied back is left out, so that the op makes one."""
-        wanted = {one.name: one for one in self.interface.operands if one.name in placement.copies}
+        copied = {name: self.interface.by_name[name] for name in placement.copies}
         return {
-            name: copy_of(wanted[name], each, placement.problem) if name in wanted else each
+            name: copy_of(copied[name], each, placement.problem) if name in copied else each
             for name, each in given.items()
-            if name not in wanted or not wanted[name].written
+            if name not in copied or not copied[name].written
         }
 
-    def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, made: torch.Tensor) -> None:
+    def restored(self, arguments: Arguments, name: str, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Copies a result back to the caller's tensor, without its padding."""
         operand = self.interface.operand(name)
         if isinstance(operand, Packed) and operand.has_gaps(arguments.problem):
-            tensor, made = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(made)
-        raw = as_bytes(made)
+            tensor, result = blockwise_scales.with_padding(tensor), blockwise_scales.with_padding(result)
+        raw = as_bytes(result)
         is_matrix = isinstance(operand, Matrix)  # else only the number is the same
         as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
 
@@ -146,12 +146,12 @@ class Op:
     def fill(self, arguments: Any, operands: Operands) -> Operands:
         """A call's operands with those that a kernel wants and the call has left out: by default the results
         beside the first."""
-        made = list(operands)
+        complete = list(operands)
         for result, name in enumerate(self.written[1:], 1):
             index = self.interface.names.index(name)
-            if made[index] is None:
-                made[index] = self.make(arguments, result)
-        return tuple(made)
+            if complete[index] is None:
+                complete[index] = self.make(arguments, result)
+        return tuple(complete)
 
     def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
         """Tensors of any values for all that a call writes, where a call that torch traces brings only some
@@ -180,13 +180,12 @@ class Op:
 
     def options(self, values: Values) -> dict[str, Any]:
         """The options with which the op is called again, on copies."""
-        return {
-            one.name: values[one.name] for one in self.parameters if not one.is_tensor and not one.is_number
-        }
+        held = (*self.tensors, *self.numbers)
+        return {name: values[name] for name in self.names if name not in held}
 
     def of(self, kinds: Sequence[str]) -> tuple[str, ...]:
         """The parameters of some kinds."""
-        return tuple(one.name for one in self.parameters if one.kind in kinds)
+        return tuple([parameter.name for parameter in self.parameters if parameter.kind in kinds])
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -195,14 +194,13 @@ class Op:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.parameters if one.is_number)
+        return tuple([parameter.name for parameter in self.parameters if parameter.is_number])
 
     @cached_property
     def product_factors(self) -> tuple[str, ...]:
         """The numbers of a call by which the product is multiplied."""
-        return tuple(
-            one.name for one in self.interface.numbers if one.of_product and one.name in self.numbers
-        )
+        numbers = [number.name for number in self.interface.numbers if number.of_product]
+        return tuple([name for name in numbers if name in self.numbers])
 
     def skips_product(self, values: Values) -> bool:
         """Whether a call computes no product, because a factor of it is 0."""
@@ -215,7 +213,7 @@ class Op:
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.parameters if one.is_tensor)
+        return tuple([parameter.name for parameter in self.parameters if parameter.is_tensor])
 
     @cached_property
     def required(self) -> tuple[str, ...]:
@@ -223,9 +221,9 @@ class Op:
         return self.of(("tensor",))
 
     def defaults(self) -> dict[str, Any]:
-        """Of the parameters that have one."""
-        given = {one.name: one.default for one in self.parameters}
-        return {name: value for name, value in given.items() if value is not Declared.empty}
+        """The defaults of the parameters that have one."""
+        defaults = {parameter.name: parameter.default for parameter in self.parameters}
+        return {name: value for name, value in defaults.items() if value is not Declared.empty}
 
     def operands(self, values: Values) -> Operands:
         """In the launcher's order."""

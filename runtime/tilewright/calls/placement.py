@@ -31,7 +31,7 @@ class Arguments:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the first result."""
+        """The shape of the first result."""
         return self.results[0][0]
 
     @property
@@ -41,9 +41,9 @@ class Arguments:
     @classmethod
     def dense(cls, interface: Interface, problem: Any) -> Arguments:
         """The arguments of a problem that has no tensors yet: matrices without gaps, results to be made."""
-        declared = [one for one in interface.operands if isinstance(one, Matrix) and not one.written]
-        there = {one.name: one for one in declared if getattr(problem, one.name, True)}
-        views = {name: MatrixView.dense(one, problem) for name, one in there.items()}
+        read = [matrix for matrix in interface.matrices.values() if not matrix.written]
+        present = [matrix for matrix in read if getattr(problem, matrix.name, True)]
+        views = {matrix.name: MatrixView.dense(matrix, problem) for matrix in present}
         return cls(problem, views, (), None)
 
 
@@ -62,8 +62,11 @@ class Placement:
 
 def misaligned(interface: Interface, addresses: Mapping[str, int]) -> set[str]:
     """The arguments whose addresses are less aligned than every kernel of the interface wants."""
-    aligned = {one.name: one.alignment for one in interface.operands}
-    return {name for name, address in addresses.items() if address % aligned.get(name, 1)}
+    return {
+        operand.name
+        for operand in interface.operands
+        if operand.name in addresses and addresses[operand.name] % operand.alignment
+    }
 
 
 def aligned(
@@ -71,11 +74,10 @@ def aligned(
 ) -> dict[str, int]:
     """The alignment of each matrix, by its name in the struct: elements that its leading dimension, batch
     stride and address are multiples of, a power of two and `most` at most."""
-    there = ((field, one, arguments.matrices.get(one.name)) for field, one in interface.matrices.items())
     return {
-        field: view.aligned(one.inner(arguments.problem), most, addresses.get(one.name))
-        for field, one, view in there
-        if view is not None
+        field: view.aligned(matrix.inner(arguments.problem), most, addresses.get(matrix.name))
+        for field, matrix in interface.matrices.items()
+        if (view := arguments.matrices.get(matrix.name)) is not None
     }
 
 
@@ -89,7 +91,7 @@ def least_wanted(
         return {}
     would = family.of_kind(context.registry, records, problem.kind)
     asked: list[Mapping[str, int]] = [record.facts["alignment"] for record in would]
-    return min(asked, key=lambda one: sum(one.values()), default={})
+    return min(asked, key=lambda alignments: sum(alignments.values()), default={})
 
 
 def place_without_copies(

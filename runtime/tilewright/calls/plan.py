@@ -90,13 +90,13 @@ class EmptyPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A tactic bound to its library, for one problem on a GPU of so many multiprocessors."""
+    """A tactic bound to its library, for one problem on one GPU."""
 
     interface: Interface
     problem: Problem
     tactic: Tactic
     library: Library
-    sm_count: int
+    arguments: bytes  # as `packed` returns them
     alignments: Mapping[str, int]
     workspace_bytes: int
 
@@ -107,11 +107,11 @@ class Launch:
         numbers: Mapping[str, float] | None = None,
     ) -> Launcher:
         """What launches for operands that lie as these do. `passed` and `numbers`: as for `launchable`."""
-        made = launchable(
-            self.interface, self.problem, self.tactic, self.sm_count,
+        described = launchable(
+            self.interface, self.problem, self.arguments,
             tensors=operands, alignments=self.alignments, passed=passed, numbers=numbers,
         )  # fmt: skip
-        return self.library.launcher(self.tactic.kernel, made)
+        return self.library.launcher(self.tactic.kernel, described)
 
 
 def bind(
@@ -130,13 +130,15 @@ def bind(
     Raises as `Context.load` does, and NoKernelError where the kernel refuses the problem.
     """
     choice, library = context.load(family, problem, device, tactic)
-    name, sm_count = choice.record.name, device.sm_count
-    arguments = packed(interface, problem, choice.tactic, sm_count)
+    name = choice.record.name
+    arguments = packed(interface, problem, choice.tactic, device.sm_count)
     if not library.can_implement(name, arguments):
-        raise NoKernelError(f"{choice.tactic} fits {problem} by its table and refuses it: a rule is missing")
+        raise NoKernelError(
+            f"internal error, please report: {choice.tactic} refuses {problem}, which its table accepts"
+        )
     workspace_bytes = library.workspace_bytes(name, arguments)
-    wanted = alignments(choice.record)
-    return Launch(interface, problem, choice.tactic, library, sm_count, wanted, workspace_bytes)
+    required = alignments(choice.record)
+    return Launch(interface, problem, choice.tactic, library, arguments, required, workspace_bytes)
 
 
 class DirectPlan(Plan):

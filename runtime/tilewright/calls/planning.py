@@ -85,19 +85,18 @@ class CopyingPlan(Plan):
     def run(self, call: tuple[Any, ...]) -> None:
         self.check_devices(call)
         op, copies = self._op, self._placement.copies
-        given = {name: each for name, each in named(op, call).items() if each is not None}
-        written = [name for name in op.written if name in given]
+        values = {name: each for name, each in named(op, call).items() if each is not None}
+        written = [name for name in op.written if name in values]
         for name in written:
-            twins = {one.name for one in op.interface.operands if one.twin == name}
-            others = {other: given[other] for other in self.operands if other in given and other != name}
-            memory.check_aliasing(name, given[name], others, twins)
-        used = op.copied(self.arguments, self._placement, given)
-        taken = {one.name for one in op.parameters}
-        made = self._again(**{name: each for name, each in used.items() if name in taken})
-        results = dict(zip(written, made if isinstance(made, tuple) else (made,), strict=True))
+            twins = {operand.name for operand in op.interface.operands if operand.twin == name}
+            read = {other: values[other] for other in self.operands if other in values and other != name}
+            memory.check_aliasing(name, values[name], read, twins)
+        used = op.copied(self.arguments, self._placement, values)
+        answer = self._again(**{name: each for name, each in used.items() if name in op.names})
+        results = dict(zip(written, answer if isinstance(answer, tuple) else (answer,), strict=True))
         for name in written:
             if name in copies:
-                op.restored(self.arguments, name, given[name], results[name])
+                op.restored(self.arguments, name, values[name], results[name])
 
 
 def named(op: Op, call: tuple[Any, ...]) -> dict[str, Any]:

@@ -79,22 +79,22 @@ class Prepared:
         op = self.op
         for name in changes:
             if name not in self.kept:
-                known = ", ".join((*op.passed, *self.kept))
-                raise ArgumentTypeError(name, f"no plan's call takes it; {known} are wanted")
-        given = {**self.kept, **call, **changes}
+                names = ", ".join((*op.passed, *self.kept))
+                raise ArgumentTypeError(name, f"no plan's call takes it; expected one of {names}")
+        values = {**self.kept, **call, **changes}
         if self.accumulates and "c" not in changes:
-            given["c"] = given["out"]
-        given = op.with_factors(given)
+            values["c"] = values["out"]
+        values = op.with_factors(values)
         for name in op.numbers:
-            given[name] = factor(name, given[name])
-        self._check_read(given)
-        refuse_derivatives(op.name, **{name: given[name] for name in op.tensors})
+            values[name] = factor(name, values[name])
+        self._check_read(values)
+        refuse_derivatives(op.name, **{name: values[name] for name in op.tensors})
         if self.plan.recheck is not None:
-            self.plan.recheck(*(given[name] for name in op.numbers))
-        operands = self._complete(given, changes)
-        numbers = [({**op.constants, **given})[number.name] for number in op.interface.numbers]
+            self.plan.recheck(*(values[name] for name in op.numbers))
+        operands = self._complete(values, changes)
+        numbers = [({**op.constants, **values})[number.name] for number in op.interface.numbers]
         launch = self.launch
-        if isinstance(self.plan, DirectPlan) and op.skips_product(given):
+        if isinstance(self.plan, DirectPlan) and op.skips_product(values):
             torch_plan = TorchPlan(op, self.arguments, skips_product=True)
             launch = call_planning.on_device(torch_plan, functools.partial(self._run, torch_plan))
         try:
@@ -102,52 +102,52 @@ class Prepared:
         except TilewrightError:
             raise
         except (AttributeError, RuntimeError, TypeError, ValueError):
-            self._explain(given, operands)
+            self._explain(values, operands)
             raise
         if status:
-            self._fail(status, given, operands)
+            self._fail(status, values, operands)
         return self._answer(operands)
 
-    def _check_read(self, given: Values) -> None:
+    def _check_read(self, values: Values) -> None:
         """Raises where a number says that an operand is read, and there is none: kernels look at the number
         alone."""
         for operand in self.op.interface.operands:
             number = operand.unread_if_zero
-            if number in self.op.numbers and given[number] != 0 and given[operand.name] is None:
+            if number in self.op.numbers and values[number] != 0 and values[operand.name] is None:
                 raise ArgumentError(
                     operand.name,
-                    f"it is absent and {number} is {given[number]}; the plan is for {number} of 0",
+                    f"it is absent and {number} is {values[number]}; the plan is for {number} of 0",
                 )
-        if isinstance(self.plan, TorchPlan) and self.plan.skips_product and not self.op.skips_product(given):
+        if isinstance(self.plan, TorchPlan) and self.plan.skips_product and not self.op.skips_product(values):
             factors = self.op.product_factors
             name = next(name for name in factors if self.kept[name] == 0)
-            raise ArgumentError(name, f"it is {given[name]}; the plan is for {name} of 0")
+            raise ArgumentError(name, f"it is {values[name]}; the plan is for {name} of 0")
 
-    def _complete(self, given: Values, changes: Values) -> Operands:
-        operands = self.op.operands(given)
+    def _complete(self, values: Values, changes: Values) -> Operands:
+        operands = self.op.operands(values)
         if not self.fills:
             return operands
-        arguments = self._check(given) if changes else self.arguments
+        arguments = self._check(values) if changes else self.arguments
         try:
             return self.op.fill(arguments, operands)
         except (AttributeError, RuntimeError, TypeError, ValueError):
-            self._check(given)
+            self._check(values)
             raise
 
-    def _check(self, given: Values) -> Any:
-        return checks.check(self.op, contexts.current(), {**self._options, **given})
+    def _check(self, values: Values) -> Any:
+        return checks.check(self.op, contexts.current(), {**self._options, **values})
 
     def _answer(self, operands: Operands) -> Any:
         results = [operands[self.op.interface.names.index(name)] for name in self.op.written]
         results = [result for result in results if result is not None]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _explain(self, given: Values, operands: Operands) -> None:
+    def _explain(self, values: Values, operands: Operands) -> None:
         """The binding has refused the operands, which is being handled; this says it better."""
-        self._check(given)
+        self._check(values)
         for name, tensor in zip(self.plan.operands, operands, strict=True):
             if needs_dispatcher(tensor):
-                message = f"it is a {type(tensor).__name__}; an ordinary tensor with memory is wanted"
+                message = f"it is a {type(tensor).__name__}; expected an ordinary tensor with memory"
                 raise ArgumentTypeError(name, message) from None
 
     def _launcher(self, operands: Operands) -> Launcher:
@@ -169,14 +169,14 @@ class Prepared:
         plan.run(call[:-1])
         return 0
 
-    def _fail(self, status: int, given: Values, operands: Operands) -> NoReturn:
+    def _fail(self, status: int, values: Values, operands: Operands) -> NoReturn:
         index = UNPLANNED - status
         if 0 <= index < len(operands):
             if (
                 isinstance(self.plan, DirectPlan)
                 and layout_of(operands[index])[:2] != self._layouts[index][:2]
             ):
-                self._check(given)  # the op may not take it at all
+                self._check(values)  # the op may not take it at all
             raise ArgumentError(
                 self.plan.operands[index],
                 f"it is {_description(operands[index])}; the plan is for {self._descriptions[index]}",
@@ -208,8 +208,8 @@ def plan(op: Callable[P, R], /, *arguments: P.args, **options: P.kwargs) -> Call
         What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,
         how it lies and how the planned one does; and for an address that the kernel cannot read.
     """
-    known, values = call_planning.bind_arguments(op, arguments, options)
-    return cast("Callable[..., R]", _kind(known)(*call_planning.plan_call(known, values)))
+    published, values = call_planning.bind_arguments(op, arguments, options)
+    return cast("Callable[..., R]", _kind(published)(*call_planning.plan_call(published, values)))
 
 
 @functools.cache

@@ -62,10 +62,10 @@ def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:
         return None
     for name in op.numbers:  # of floats, too, which a warm call leaves to the launcher
         factor(name, values[name])
-    made = plan(op, context, checks.check(op, context, values), values)
+    new = plan(op, context, checks.check(op, context, values), values)
     if key is not None:
-        context.remember(key, made)
-    return made
+        context.remember(key, new)
+    return new
 
 
 def plan(
@@ -81,10 +81,10 @@ def plan(
         options["out_dtype"] = arguments.dtype
     again = functools.partial(op.function, **options)
     tactic, skips_product = parsed(values["tactic"]), op.skips_product(values)
-    made = planning.plan(op, context, arguments, tactic, again, dict(addresses), skips_product=skips_product)
-    made.recheck = op.recheck(arguments.problem)
-    made.fills = op.fills(arguments)
-    return made
+    new = planning.plan(op, context, arguments, tactic, again, dict(addresses), skips_product=skips_product)
+    new.recheck = op.recheck(arguments.problem)
+    new.fills = op.fills(arguments)
+    return new
 
 
 def _realign(  # noqa: PLR0917 (a call's state)
@@ -92,10 +92,10 @@ def _realign(  # noqa: PLR0917 (a call's state)
 ) -> None:
     """Carries out a call whose addresses the planned kernel cannot read."""
     lie = calls.addresses(first.tensors(call))
-    made = calls.for_addresses(
+    aligned = calls.for_addresses(
         context, op.name, key, lie, lambda lie: plan(op, context, first.arguments, values, lie)
     )
-    calls.run_on_its_device(made, call)
+    calls.run_on_its_device(aligned, call)
 
 
 def _recover(op: Op, context: Context, values: dict[str, Any], given: Any) -> Any:

@@ -31,10 +31,10 @@ def public(op: Op, *, like: Any = None) -> Any:
         op.parameters = parameters(function)
         factors = op.of(("addend factor",))
         operands = op.interface.operands
-        op.addends = {one.unread_if_zero: one.name for one in operands if one.unread_if_zero in factors}
-        op.function = made = calls.eager(op, function)
-        published[made] = op
+        op.addends = {each.unread_if_zero: each.name for each in operands if each.unread_if_zero in factors}
+        op.function = calls.eager(op, function)
+        published[op.function] = op
         registered.register(op)
-        return made
+        return op.function
 
     return publish

@@ -79,24 +79,23 @@ def _updated(op: Op) -> set[str]:
 
 def _positional(op: Op, written: tuple[str, ...] = ()) -> list[Parameter]:
     """What comes first in a schema: of an op that writes to what it is given, tensors, and those to write."""
-    first = [one for one in op.parameters if not one.by_keyword and one.name not in op.written]
-    return [one for one in first if one.kind in ("tensor", "optional tensor")] if written else first
+    first = [each for each in op.parameters if not each.by_keyword and each.name not in op.written]
+    return [each for each in first if each.kind in ("tensor", "optional tensor")] if written else first
 
 
 def _schema(op: Op, suffix: str, written: tuple[str, ...] = ()) -> Iterator[str]:
     """The parameters of a variant's schema, of an op that writes to some that it is given."""
     first = _positional(op, written)
     if written:
-        yield from (f"{one.schema().partition('=')[0]}" for one in first)
+        yield from (f"{parameter.schema().partition('=')[0]}" for parameter in first)
         yield from (f"Tensor({mark}!) {name}" for mark, name in zip("abc", written, strict=False))
     else:
-        yield from (one.schema() for one in first)
+        yield from (parameter.schema() for parameter in first)
     yield "*"
     if written and _twin(op, written):
         yield "bool accumulate=False"
-    known = {one.name for one in first}
-    left = {*known, *op.written, *_updated(op)}
-    yield from (one.schema() for one in op.parameters if one.name not in left)
+    left_out = {*(parameter.name for parameter in first), *op.written, *_updated(op)}
+    yield from (parameter.schema() for parameter in op.parameters if parameter.name not in left_out)
     yield from (
         f"Tensor({mark}!)? {name}=None" for mark, name in zip("xyz", op.updates(suffix), strict=False)
     )
@@ -121,8 +120,8 @@ def _fake(op: Op, **named: Any) -> Any:
     tactic = parsed(values["tactic"])
     if tactic is not None:
         op.family.check_demand(context.registry, tactic, checked.problem)
-    made = tuple(op.make(checked, index) for index in range(len(checked.results)))
-    return made[0] if len(made) == 1 else made
+    results = tuple(op.make(checked, index) for index in range(len(checked.results)))
+    return results[0] if len(results) == 1 else results
 
 
 def _itself(tensor: Any, *_: Any) -> Any:
@@ -134,22 +133,28 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
 
     Of a sparse tensor beside one on the meta device, the dispatcher would call the op that has called it."""
     values = op.with_factors(values)
-    for one in op.parameters:
-        given = values[one.name]
-        absent = one.kind != "tensor" and given is None
-        if one.is_tensor and not absent and (one.kind != "scale" or isinstance(given, torch.Tensor)):
-            check_strided(one.name, given)
-        elif one.is_number:
-            values[one.name] = number(one.name, values[one.name])
-        elif one.kind == "flag":
-            check_flag(one.name, values[one.name])
-            values[one.name] = bool(values[one.name])
-        elif one.kind in _TAKEN and given is not one.default and not _TAKEN[one.kind](given):
+    for parameter in op.parameters:
+        value = values[parameter.name]
+        absent = parameter.kind != "tensor" and value is None
+        if (
+            parameter.is_tensor
+            and not absent
+            and (parameter.kind != "scale" or isinstance(value, torch.Tensor))
+        ):
+            check_strided(parameter.name, value)
+        elif parameter.is_number:
+            values[parameter.name] = number(parameter.name, values[parameter.name])
+        elif parameter.kind == "flag":
+            check_flag(parameter.name, values[parameter.name])
+            values[parameter.name] = bool(values[parameter.name])
+        elif (
+            parameter.kind in _TAKEN and value is not parameter.default and not _TAKEN[parameter.kind](value)
+        ):
             checks.check(op, contexts.current(), values, fake=True)  # says it better than torch
-        elif one.kind == "tactic":
-            values[one.name] = name_of(given if isinstance(given, str) else parsed(given))
-            if isinstance(given, str) and not _is_text(given):
-                op.family.demanded(contexts.current().registry, Tactic.parse(given))  # raises
+        elif parameter.kind == "tactic":
+            values[parameter.name] = name_of(value if isinstance(value, str) else parsed(value))
+            if isinstance(value, str) and not _is_text(value):
+                op.family.demanded(contexts.current().registry, Tactic.parse(value))  # raises
     values = op.in_graph(values)
     suffix = op.variant(values)
     written = op.variants()[suffix]
@@ -160,16 +165,16 @@ def traced(op: Op, values: dict[str, Any]) -> Any:
         return getattr(torch.ops.tilewright, op.name + suffix).default(**values)
     if any(result is None for result in results):  # one op makes all or writes all
         try:
-            made = op.empty_results(values)
+            empty = op.empty_results(values)
         except (IndexError, RuntimeError, TypeError, ValueError):
             checks.check(
                 op, contexts.current(), values | dict(zip(op.written, results, strict=False)), fake=True
             )
             raise
-        results = [given if given is not None else one for given, one in zip(results, made, strict=True)]
+        results = [new if old is None else old for old, new in zip(results, empty, strict=True)]
     twin = _twin(op, written)
     if twin is not None and values[twin] is results[0]:
         values |= {twin: None, "accumulate": True}
-    first = [values.pop(one.name) for one in _positional(op, written)]
+    first = [values.pop(parameter.name) for parameter in _positional(op, written)]
     getattr(torch.ops.tilewright, f"{op.name}{suffix}_out").default(*first, *results, **values)
     return results[0] if len(results) == 1 else tuple(results)

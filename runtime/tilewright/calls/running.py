@@ -28,8 +28,8 @@ def layout_key(tensor: torch.Tensor | None) -> Any:
 
 def addresses(tensors: Mapping[str, torch.Tensor]) -> frozenset[tuple[str, int]]:
     """The tensors whose addresses are no multiples of `MOST_ALIGNED` bytes, each with its alignment."""
-    found = ((name, alignment_of(tensor.data_ptr(), MOST_ALIGNED)) for name, tensor in tensors.items())
-    return frozenset((name, alignment) for name, alignment in found if alignment < MOST_ALIGNED)
+    alignments = [(name, alignment_of(tensor.data_ptr(), MOST_ALIGNED)) for name, tensor in tensors.items()]
+    return frozenset([(name, alignment) for name, alignment in alignments if alignment < MOST_ALIGNED])
 
 
 def for_addresses(
@@ -43,12 +43,12 @@ def for_addresses(
     if key is None:
         return make(addresses)
     key = (op, key, addresses)
-    found: P | None = context.plans.get(key)
-    if found is None:
-        found = make(addresses)
-        context.remember(key, found)
-    found.used = True
-    return found
+    plan: P | None = context.plans.get(key)
+    if plan is None:
+        plan = make(addresses)
+        context.remember(key, plan)
+    plan.used = True
+    return plan
 
 
 def run_on_its_device(plan: Plan, call: tuple[Any, ...]) -> None:

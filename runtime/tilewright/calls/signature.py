@@ -77,9 +77,9 @@ class Parameter(NamedTuple):
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """In the function's order. Its annotations are the ones above."""
-    found = []
+    parameters = []
     for parameter in inspect.signature(function).parameters.values():
         kind = _KINDS[str(parameter.annotation)]
         keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        found.append(Parameter(parameter.name, kind, parameter.default, keyword))
-    return tuple(found)
+        parameters.append(Parameter(parameter.name, kind, parameter.default, keyword))
+    return tuple(parameters)

@@ -42,7 +42,8 @@ def stand_in(module: str, name: str) -> Callable[..., NoReturn]:
     signed = definitions[_like(written) or name]
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
-    public = any(isinstance(one, ast.Call) and _text(one.func) == "public" for one in written.decorator_list)
+    decorators = [each for each in written.decorator_list if isinstance(each, ast.Call)]
+    public = any(_text(call.func) == "public" for call in decorators)
     function.__doc__ = (completed if public else str)(ast.get_docstring(written) or "")
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         list(_parameters(signed.args)), return_annotation=_text(signed.returns)
@@ -60,29 +61,35 @@ def _definitions(module: str) -> dict[str, ast.FunctionDef]:
 
 
 def _like(function: ast.FunctionDef) -> str | None:
-    """The function whose signature it has, where its decorator names one: `@public(..., like=another)`."""
-    calls = (one for one in function.decorator_list if isinstance(one, ast.Call))
-    likes = (ast.unparse(one.value) for call in calls for one in call.keywords if one.arg == "like")
+    """The function whose signature it has, if its decorator names one: `@public(..., like=another)`."""
+    calls = (call for call in function.decorator_list if isinstance(call, ast.Call))
+    likes = (
+        ast.unparse(keyword.value) for call in calls for keyword in call.keywords if keyword.arg == "like"
+    )
     return next(likes, None)
 
 
 def _parameters(arguments: ast.arguments) -> Iterator[inspect.Parameter]:
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    for index, (given, default) in enumerate(zip(positional, [*defaults, *arguments.defaults], strict=True)):
+    for index, (argument, default) in enumerate(
+        zip(positional, [*defaults, *arguments.defaults], strict=True)
+    ):
         only = index < len(arguments.posonlyargs)
         kind = inspect.Parameter.POSITIONAL_ONLY if only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        yield _parameter(given, kind, default)
+        yield _parameter(argument, kind, default)
     if arguments.vararg:
         yield _parameter(arguments.vararg, inspect.Parameter.VAR_POSITIONAL, None)
-    for given, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield _parameter(given, inspect.Parameter.KEYWORD_ONLY, default)
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield _parameter(argument, inspect.Parameter.KEYWORD_ONLY, default)
     if arguments.kwarg:
         yield _parameter(arguments.kwarg, inspect.Parameter.VAR_KEYWORD, None)
 
 
-def _parameter(given: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Parameter:
-    return inspect.Parameter(given.arg, kind, default=_text(default), annotation=_text(given.annotation))
+def _parameter(argument: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Parameter:
+    return inspect.Parameter(
+        argument.arg, kind, default=_text(default), annotation=_text(argument.annotation)
+    )
 
 
 def _text(expression: ast.expr | None) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
-from tilewright.base.schema import Anything, Array, Object, Schema, String, Union
+from tilewright.base.schema import Anything, Array, Object, Schema, String
 from tilewright.configurations import value_kinds
 
 
@@ -20,7 +20,7 @@ def config_schema(config: type) -> Object:
     A row that an older version wrote may lack fields with a default. A row of a newer version may have a
     target that this family does not know: `arch` is any text, and kernels of unknown targets never run.
     """
-    values = {name: _schema(hint) for name, hint in _hints(config).items()} | {"arch": String()}
+    values = _schemas(_hints(config)) | {"arch": String()}
     optional = {name: values.pop(name) for name in defaults(config)}
     return Object(values, optional, others=Anything())
 
@@ -49,17 +49,17 @@ def _hints(of: type) -> dict[str, Any]:
     return get_type_hints(of, include_extras=True)
 
 
-def _schema(annotation: Any) -> Schema:
-    if is_typeddict(annotation):
-        return _object(annotation)
-    if get_origin(annotation) is tuple:  # of one kind
-        items = get_args(annotation)
-        return Array(_schema(items[0]), len(items))
-    kinds = [kind.schema() for kind in value_kinds.of(annotation)]
-    return Union(tuple(kinds)) if len(kinds) > 1 else kinds[0]
+def _schemas(annotations: dict[str, Any]) -> dict[str, Schema]:
+    objects = {name: each for name, each in annotations.items() if is_typeddict(each)}
+    arrays = {name: get_args(each) for name, each in annotations.items() if get_origin(each) is tuple}
+    plain = {name: each for name, each in annotations.items() if name not in objects and name not in arrays}
+    schemas: dict[str, Schema] = {name: value_kinds.schema_of(each) for name, each in plain.items()}
+    schemas |= {name: _object(each) for name, each in objects.items()}
+    schemas |= {name: Array(value_kinds.schema_of(items[0]), len(items)) for name, items in arrays.items()}
+    return {name: schemas[name] for name in annotations}
 
 
 def _object(typed: Any, others: Schema | None = None) -> Object:
-    values = {name: _schema(hint) for name, hint in _hints(typed).items()}
+    values = _schemas(_hints(typed))
     optional = {name: values.pop(name) for name in sorted(typed.__optional_keys__)}
     return Object(values, optional, others=others)

@@ -10,10 +10,11 @@ dataclass.
 """
 
 import re
+import typing
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
-from tilewright.base.schema import Array, Boolean, Enum, Integer, Schema, String
+from tilewright.base.schema import Array, Boolean, Enum, Integer, Schema, String, Union
 from tilewright.configurations.shapes import Cluster, Tile
 
 NO = object()
@@ -159,6 +160,12 @@ class Shape(ValueKind):
         return Array(Integer(1, _MOST_EXTENT), len(self.made._fields))
 
 
+def schema_of(annotation: Any) -> Schema:
+    """What a table's row holds of a field."""
+    schemas = [kind.schema() for kind in of(annotation)]
+    return Union(tuple(schemas)) if len(schemas) > 1 else schemas[0]
+
+
 def of(annotation: Any) -> tuple[ValueKind, ...]:
     """The kinds that an annotation names: a value is one of any. TypeError for any other annotation."""
     base, *notes = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
@@ -167,7 +174,7 @@ def of(annotation: Any) -> tuple[ValueKind, ...]:
         return (Whole(notes[0]),)
     if base is str and len(notes) == 1 and isinstance(notes[0], OneOf):
         return (notes[0],)
-    if not notes and get_origin(base) in (Union, UnionType):
+    if not notes and get_origin(base) in (typing.Union, UnionType):
         return tuple(kind for alternative in get_args(base) for kind in of(alternative))
     if not notes and get_origin(base) is Literal:
         return (OneOf(get_args(base)),)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilewright import blockwise_scales
 from tilewright.declarations.declaration import Interface, Matrix, Operand, Packed
 from tilewright.declarations.matrices import layout_of
-from tilewright.formats.types import TMA_BYTES, TYPES, bits
+from tilewright.formats.types import TMA_BYTES, TYPES
 
 if TYPE_CHECKING:
     import torch
@@ -45,12 +45,15 @@ def members(interface: Interface) -> tuple[tuple[str, Any], ...]:
     strides = [operand.strides() for operand in interface.operands]
     leading = [names[0] for names in strides if names]
     batches = [names[1] for names in strides if len(names) > 1]
+    fields = {
+        ctypes.c_void_p: [operand.member for operand in interface.operands],
+        ctypes.c_int64: leading + batches,
+        ctypes.c_float: [number.member for number in interface.numbers],
+        ctypes.c_int32: [code.name for code in interface.codes],
+    }
     return (
-        *((name, ctypes.c_int32) for name in interface.extents),
-        *((operand.member, ctypes.c_void_p) for operand in interface.operands),
-        *((name, ctypes.c_int64) for name in (*leading, *batches)),
-        *((number.member, ctypes.c_float) for number in interface.numbers),
-        *((code.name, ctypes.c_int32) for code in interface.codes),
+        *[(name, ctypes.c_int32) for name in interface.extents],
+        *[(name, kind) for kind, names in fields.items() for name in names],
         ("tactic", tactic),
     )
 
@@ -64,14 +67,30 @@ def struct(interface: Interface) -> type[ctypes.Structure]:
 def packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> bytes:
     """The arguments of a problem that has no tensors yet. The matrices have no gaps, except that each row
     begins at a multiple of the address's alignment."""
-    return bytes(_packed(interface, problem, tactic, sm_count))
+    filled = struct(interface)()
+    codes = {code.name: code.value(problem) for code in interface.codes}
+    matrices = [operand for operand in interface.operands if isinstance(operand, Matrix)]
+    packed_scales = [
+        operand for operand in interface.operands if not isinstance(operand, Matrix) and operand.strides()
+    ]
+    values = [(name, getattr(problem, name)) for name in interface.extents]
+    values += codes.items()
+    for names, strides in [(matrix.strides(), matrix.packed_strides(problem)) for matrix in matrices]:
+        values += zip(names, strides, strict=True)
+    if packed_scales:
+        leading = blockwise_scales.leading(getattr(problem, interface.extents[0]))
+        values += [(operand.strides()[0], leading) for operand in packed_scales]
+    for name, value in values:
+        setattr(filled, name, value)
+    for name, value in interface.tactic.value(tactic, sm_count).items():
+        setattr(filled.tactic, name, value)
+    return bytes(filled)
 
 
 def launchable(
     interface: Interface,
     problem: Any,
-    tactic: Any,
-    sm_count: int,
+    arguments: bytes,
     *,
     tensors: Sequence[torch.Tensor | None],
     alignments: Mapping[str, int],
@@ -80,77 +99,60 @@ def launchable(
 ) -> Launchable:
     """The arguments of a launcher for operands with the layouts of `tensors`, in the interface's order.
 
-    `alignments`: the bytes that a kernel requires of an operand's address, if it requires more than the
-    declaration. `passed`: the operands and then the numbers that calls pass, by name and in their order, if
-    that is not the interface's; `tensors` are views of its tensors with the same first element. A call has no
-    other operands; other numbers have the values in `numbers`.
+    `arguments`: of the problem, as `packed` returns them. `alignments`: the bytes that a kernel requires of
+    an operand's address, if it requires more than the declaration. `passed`: the operands and then the
+    numbers that calls pass, by name and in their order, if that is not the interface's; `tensors` are views
+    of its tensors with the same first element. A call has no other operands; other numbers have the values
+    in `numbers`.
     """
-    filled = _packed(interface, problem, tactic, sm_count)
     kind = struct(interface)
-    members = {number.name: number.member for number in interface.numbers}
+    filled = kind.from_buffer_copy(arguments)
+    members = {operand.name: operand.member for operand in interface.operands}
+    members |= {number.name: number.member for number in interface.numbers}
+    matrices = interface.matrices.values()
+    strides = {matrix.name: matrix.strides() for matrix in matrices}
+    inner = {matrix.name: matrix.inner(problem) for matrix in matrices}
     of_problem = dict(zip(interface.names, tensors, strict=True))
-    passed = {**of_problem, **members} if passed is None else passed
-    if unknown := [name for name in passed if name not in of_problem and name not in members]:
+    own_numbers = [number.name for number in interface.numbers]
+    passed = {**of_problem, **dict.fromkeys(own_numbers)} if passed is None else passed
+    if unknown := [name for name in passed if name not in members]:
         raise ValueError(f"{interface.family} takes no {', '.join(unknown)}")
     order = [name for name in passed if name in of_problem]
     if left_out := [name for name, tensor in of_problem.items() if tensor is not None and name not in order]:
         raise ValueError(f"calls pass no {', '.join(left_out)}, which this one has")
     operands: list[tuple[int, ...]] = []
     for name in order:
-        operand, tensor, as_passed = interface.operand(name), of_problem[name], passed[name]
+        operand, tensor, as_passed = interface.by_name[name], of_problem[name], passed[name]
         if tensor is None:
             operands.append(())
             continue
-        if isinstance(operand, Matrix):
-            _set_strides(filled, operand, tensor, problem)
+        if name in strides:
+            size = 8 * tensor.element_size() // TYPES[operand.type_of(problem)].bits
+            for member, elements in zip(strides[name], _strides(tensor, inner[name]), strict=True):
+                setattr(filled, member, elements * size)
         elif isinstance(operand, Packed) and operand.has_gaps(problem):
             setattr(filled, operand.strides()[0], _leading(tensor))
-        offset = getattr(kind, operand.member).offset
-        alignment = max(operand.alignment, alignments.get(operand.name, 1))
+        offset = getattr(kind, members[name]).offset
+        alignment = max(operand.alignment, alignments.get(name, 1))
         twin = _twin(operand, of_problem, order)
         operands.append(
             (offset, alignment, int(operand.written), twin, *_layout(operand, as_passed, problem))
         )
-    for name in members.keys() - passed.keys():
-        setattr(filled, members[name], (numbers or {})[name])
-    offsets = tuple(getattr(kind, members[name]).offset for name in passed if name in members)
+    for name in own_numbers:
+        if name not in passed:
+            setattr(filled, members[name], (numbers or {})[name])
+    offsets = tuple([getattr(kind, members[name]).offset for name in passed if name in own_numbers])
     return Launchable(bytes(filled), tuple(operands), offsets)
 
 
-def _packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> ctypes.Structure:
-    filled = struct(interface)()
-    for name in interface.extents:
-        setattr(filled, name, getattr(problem, name))
-    for code in interface.codes:
-        setattr(filled, code.name, code.value(problem))
-    for name, value in interface.tactic.value(tactic, sm_count).items():
-        setattr(filled.tactic, name, value)
-    for operand in interface.operands:
-        if isinstance(operand, Matrix):
-            rows, columns = operand.shape(problem)
-            inner, outer = (columns, rows) if operand.inner(problem) == "columns" else (rows, columns)
-            unit = max(1, 8 * operand.alignment // bits(operand.type_of(problem)))
-            width = -(-inner // unit) * unit
-            leading, batch = operand.strides()
-            setattr(filled, leading, width)
-            setattr(filled, batch, width * outer)
-        elif distances := operand.strides():
-            setattr(filled, distances[0], blockwise_scales.leading(getattr(problem, interface.extents[0])))
-    return filled
-
-
-def _set_strides(filled: ctypes.Structure, matrix: Matrix, tensor: torch.Tensor, problem: Any) -> None:
-    """Sets the strides of a matrix, converted from elements of its tensor to elements of its type."""
-    size = 8 * tensor.element_size() // bits(matrix.type_of(problem))
+def _strides(tensor: torch.Tensor, inner: str) -> tuple[int, int]:
+    """The leading dimension and the batch stride of a matrix, in elements of its tensor."""
     row, column = tensor.dim() - 2, tensor.dim() - 1
-    outer, inner = (row, column) if matrix.inner(problem) == "columns" else (column, row)
-    leading, batch = matrix.strides()
+    across, along = (row, column) if inner == "columns" else (column, row)
     # The stride of an extent of 1 is arbitrary in frameworks, but a tensor map requires a legal one.
     unit = max(1, TMA_BYTES // tensor.element_size())
-    step = tensor.stride(outer) if tensor.shape[outer] > 1 else -(-tensor.shape[inner] // unit) * unit
-    setattr(filled, leading, step * size)
-    several = tensor.dim() == 3 and tensor.shape[0] > 1
-    setattr(filled, batch, tensor.stride(0) * size if several else 0)
+    step = tensor.stride(across) if tensor.shape[across] > 1 else -(-tensor.shape[along] // unit) * unit
+    return step, tensor.stride(0) if tensor.dim() == 3 and tensor.shape[0] > 1 else 0
 
 
 def _dlpack(name: str) -> tuple[int, int, int]:
@@ -178,13 +180,10 @@ def _layout(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, 
     name = str(tensor.dtype).removeprefix("torch.")
     own = TYPES[operand.type_of(problem)] if operand.raw else None
     types = (own.torch, "uint8") if own is not None and own.bits <= 8 else (name, name)
-    device_and_types = (
-        max(tensor.get_device(), 0),
-        *(number for dtype in types for number in _dlpack(dtype)),
-    )
+    device_and_types = (max(tensor.get_device(), 0), *_dlpack(types[0]), *_dlpack(types[1]))
     strided = isinstance(operand, Packed) and operand.has_gaps(problem)
     shaped = isinstance(operand, Packed) and operand.has_shape(problem)
     if not (isinstance(operand, Matrix) or strided or shaped):
         return (*device_and_types, -1, tensor.numel())
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return (*device_and_types, tensor.dim(), *(number for pair in pairs for number in pair))
+    return (*device_and_types, tensor.dim(), *[number for pair in pairs for number in pair])

@@ -98,6 +98,15 @@ class Matrix(Operand):
     def inner(self, problem: Any) -> Axis:
         return self.contiguous(problem) if callable(self.contiguous) else self.contiguous
 
+    def packed_strides(self, problem: Any) -> tuple[int, int]:
+        """The leading dimension and the batch stride without gaps, except that each row (or column) begins
+        at a multiple of the address's alignment."""
+        (rows, columns), inner = self.shape(problem), self.inner(problem)
+        length, number = (columns, rows) if inner == "columns" else (rows, columns)
+        unit = max(1, 8 * self.alignment // TYPES[self.type_of(problem)].bits)
+        width = -(-length // unit) * unit
+        return width, width * number
+
     def shape(self, problem: Any) -> tuple[int, int]:
         """Rows and columns, in elements."""
         return getattr(problem, self.rows), getattr(problem, self.columns) * self.parts(problem)
@@ -235,14 +244,18 @@ class Interface:
     def family(self) -> str:
         return self.words.family
 
-    @property
+    @cached_property
     def extents(self) -> tuple[str, ...]:
-        return tuple(extent.name for extent in self.words.extents if not extent.hint)
+        return tuple([extent.name for extent in self.words.extents if not extent.hint])
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The operands, in the launcher's order."""
-        return tuple(operand.name for operand in self.operands)
+        return tuple(self.by_name)
+
+    @cached_property
+    def by_name(self) -> dict[str, Operand]:
+        return {operand.name: operand for operand in self.operands}
 
     @cached_property
     def matrices(self) -> dict[str, Matrix]:
@@ -255,4 +268,4 @@ class Interface:
         return tuple({code.what: None for code in self.codes if isinstance(code.what, Codes)})
 
     def operand(self, name: str) -> Operand:
-        return self.operands[self.names.index(name)]
+        return self.by_name[name]

@@ -6,11 +6,13 @@ import torch
 
 from tilewright.formats.types import TYPES
 
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, type.torch) for name, type in TYPES.items()}
+"""The dtype of tensors that hold elements of a type."""
+
 
 def dtype_of(name: str) -> torch.dtype:
-    """The type of tensors of elements of a type of `types.TYPES`."""
-    dtype: torch.dtype = getattr(torch, TYPES[name].torch)
-    return dtype
+    """The dtype of tensors that hold elements of a type of `types.TYPES`."""
+    return DTYPES[name]
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -24,37 +24,37 @@ def scales(*shape: int, dtype: torch.dtype = E4M3) -> torch.Tensor:
 
 
 WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
-    ("a", ArgumentTypeError, "is torch.bfloat16; one of float4_e2m1fn_x2, uint8", {"a": A.bfloat16()}),
+    ("a", ArgumentTypeError, "bfloat16; expected one of float4_e2m1fn_x2, uint8", {"a": A.bfloat16()}),
     ("b", ArgumentTypeError, "its dtype is torch.float8_e4m3fn", {"b": B.view(E4M3)}),
-    ("a", ArgumentError, r"its shape is \[16\]; two dimensions", {"a": A[:, 0]}),
+    ("a", ArgumentError, r"its shape is \[16\]; expected two dimensions", {"a": A[:, 0]}),
     ("b", ArgumentError, r"\[30, 32\], k of 60, and a's \[16, 32\], k of 64", {"b": B[:30]}),
-    ("a", ArgumentError, r"strides are \(1, 16\); contiguous rows", {"a": A.mT.contiguous().mT}),
+    ("a", ArgumentError, r"strides are \(1, 16\); expected contiguous rows", {"a": A.mT.contiguous().mT}),
     ("b", ArgumentError, "the transpose of a row-major", {"b": B.contiguous()}),
     ("a", ArgumentError, r"its k is 2147483648; at most 1073741824",
      {"a": A[:1, :1].expand(1, 2**30), "b": B[:1, :1].expand(2**30, 1)}),
     ("b", ArgumentError, "batch of 2, and a's .* batch of 3",
      {"a": A.expand(3, 16, 32), "b": B.expand(2, 32, 32), "a_descale": scales(3, 128, 4)}),
-    ("a_descale", ArgumentTypeError, "it is a NoneType; a torch.Tensor", {"a_descale": None}),
-    ("a_descale", ArgumentError, r"\[16, 4\]; 512 elements, as of \[128, 4\]",
+    ("a_descale", ArgumentTypeError, "it is a NoneType; expected a torch.Tensor", {"a_descale": None}),
+    ("a_descale", ArgumentError, r"\[16, 4\]; expected 512 elements, as of \[128, 4\]",
      {"a_descale": scales(16, 4)}),
-    ("b_descale", ArgumentError, r"\[256, 4\]; 512 elements", {"b_descale": scales(256, 4)}),
-    ("a_descale", ArgumentError, r"\[128, 8\]; 512 elements", {"a_descale": scales(128, 8)}),
-    ("a_descale", ArgumentTypeError, "torch.float8_e8m0fnu; float8_e4m3fn, uint8 is wanted",
+    ("b_descale", ArgumentError, r"\[256, 4\]; expected 512 elements", {"b_descale": scales(256, 4)}),
+    ("a_descale", ArgumentError, r"\[128, 8\]; expected 512 elements", {"a_descale": scales(128, 8)}),
+    ("a_descale", ArgumentTypeError, "torch.float8_e8m0fnu; expected float8_e4m3fn, uint8",
      {"a_descale": scales(128, 4, dtype=torch.float8_e8m0fnu)}),
     ("b_descale", ArgumentError, "contiguous", {"b_descale": scales(4, 128).view(torch.uint8).t()}),
-    ("alpha", ArgumentTypeError, "torch.float64; float32 is wanted", {"alpha": torch.ones(()).double()}),
-    ("alpha", ArgumentError, r"its shape is \[2\]; one number", {"alpha": torch.ones(2)}),
+    ("alpha", ArgumentTypeError, "torch.float64; expected float32", {"alpha": torch.ones(()).double()}),
+    ("alpha", ArgumentError, r"its shape is \[2\]; expected one number", {"alpha": torch.ones(2)}),
     ("c", ArgumentError, "pass c=out", {"beta": 1.0}),
-    ("c", ArgumentTypeError, "torch.float32; bfloat16 is wanted", {"c": torch.zeros(16, 32), "beta": 1.0}),
-    ("c", ArgumentError, r"its shape is \[32, 16\]; \[16, 32\]",
+    ("c", ArgumentTypeError, "torch.float32; expected bfloat16", {"c": torch.zeros(16, 32), "beta": 1.0}),
+    ("c", ArgumentError, r"its shape is \[32, 16\]; expected \[16, 32\]",
      {"c": torch.zeros(32, 16).bfloat16(), "beta": 1.0}),
-    ("out_dtype", ArgumentTypeError, "it is torch.int8; one of bfloat16", {"out_dtype": torch.int8}),
+    ("out_dtype", ArgumentTypeError, "it is torch.int8; expected one of bfloat16", {"out_dtype": torch.int8}),
     ("out_dtype", ArgumentTypeError, "it is None", {"out_dtype": None}),
-    ("out", ArgumentTypeError, "torch.float16; bfloat16 is wanted", {"out": A.half()}),
-    ("out", ArgumentError, r"its shape is \[16, 16\]; \[16, 32\]", {"out": torch.zeros(16, 16).bfloat16()}),
+    ("out", ArgumentTypeError, "torch.float16; expected bfloat16", {"out": A.half()}),
+    ("out", ArgumentError, r"is \[16, 16\]; expected \[16, 32\]", {"out": torch.zeros(16, 16).bfloat16()}),
     ("out", ArgumentError, "contiguous rows", {"out": torch.zeros(32, 16).bfloat16().t()}),
     ("out", ArgumentError, "elements of it overlap", {"out": torch.zeros(1, 32).bfloat16().expand(16, 32)}),
-    ("out", ArgumentError, r"its shape is \[16, 32\]; \[16, 16\]",
+    ("out", ArgumentError, r"its shape is \[16, 32\]; expected \[16, 16\]",
      QUANTISED | {"out": torch.zeros(16, 32, dtype=torch.uint8)}),
     ("out_dtype", ArgumentError, "two elements in a byte of .*, got 31",
      QUANTISED | {"b": B[:, :31]}),
@@ -62,7 +62,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("out_global_scale", ArgumentError, "expected an out_dtype of", {"out_global_scale": torch.ones(1)}),
     ("out_global_scale", ArgumentError, "NVFP4; got None", {"out_dtype": torch.float4_e2m1fn_x2}),
     ("out_global_scale", ArgumentError, "one number", QUANTISED | {"out_global_scale": torch.ones(2)}),
-    ("out_descale", ArgumentError, r"\[16, 2\]; 512 elements", QUANTISED | {"out_descale": scales(16, 2)}),
+    ("out_descale", ArgumentError, r"\[16, 2\]; expected 512 el", QUANTISED | {"out_descale": scales(16, 2)}),
     ("out_descale", ArgumentError, "it overlaps a_descale", QUANTISED | {"out_descale": A_SCALES}),
     ("tactic", ArgumentError, "its a is mxfp8, not nvfp4", {"tactic": "host_mxfp8"}),
     ("tactic", ArgumentError, "gemm kernel; expected a blockscaled_gemm kernel", {"tactic": "host_bf16_tn"}),
@@ -101,7 +101,7 @@ def test_what_each_op_takes(blackwell: Context) -> None:
     fp8, _ = product(16, 32, 64, "mxfp8", "mxfp8")
     fp4, _ = product(16, 32, 64, "mxfp4", "mxfp4")
     with pytest.raises(
-        ArgumentTypeError, match=r"a: .*one of float8_e4m3fn, float8_e5m2 is wanted by mm_mxfp8"
+        ArgumentTypeError, match=r"a: .*expected one of float8_e4m3fn, float8_e5m2 by mm_mxfp8"
     ):
         tilewright.mm_mxfp8(*fp4)
     for call in (fp4, fp8):

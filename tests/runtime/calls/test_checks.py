@@ -129,9 +129,11 @@ def test_extents_types_and_results_are_read() -> None:
 def test_a_matrix_has_a_batch_where_the_problem_says_so() -> None:
     found = checked(grouped=False, b=CALL["b"][0], scales=torch.zeros(2, 40))
     assert (found.problem.groups, found.problem.grouped) == (1, False)
-    with pytest.raises(ArgumentError, match=r"b: its shape is .*; two dimensions are wanted"):
+    with pytest.raises(ArgumentError, match=r"b: its shape is .*; expected two dimensions"):
         checked(grouped=False)
-    with pytest.raises(ArgumentError, match=r"b: its shape is .*; three dimensions, the batch first"):
+    with pytest.raises(
+        ArgumentError, match=r"b: its shape is .*; expected three dimensions, the batch first"
+    ):
         checked(b=CALL["b"][0])
 
 
@@ -143,26 +145,26 @@ def test_two_elements_of_fp4_share_a_byte_along_the_contiguous_dimension(dtype: 
     assert (found.problem.a, found.problem.k) == ("nvfp4", 256)
     view = found.matrices["b"]
     assert (view.rows, view.column_stride, view.batch_stride) == (256, 256, 40 * 256)
-    with pytest.raises(ArgumentError, match=r"k of 128, and a's \[16, 128\], k of 256; k of 256 is wanted"):
+    with pytest.raises(ArgumentError, match=r"k of 128, and a's \[16, 128\], k of 256; expected k of 256"):
         checked(a=a, b=b[:, :64])
 
 
 WRONG: list[tuple[str, type[ArgumentError], dict[str, Any]]] = [
-    ("a: its dtype is torch.float16; one of bfloat16, float4_e2m1fn_x2, uint8", ArgumentTypeError,
+    ("a: its dtype is torch.float16; expected one of bfloat16, float4_e2m1fn_x2, uint8", ArgumentTypeError,
      {"a": CALL["a"].half()}),
-    (r"b: a is torch.bfloat16 and b is torch.uint8; \(a, b\) of \(bfloat16, bfloat16\)", ArgumentTypeError,
+    (r"b: a is torch.bfloat16 and b is torch.uint8; expected \(a, b\) of \(bfloat16, b", ArgumentTypeError,
      {"b": torch.zeros(3, 40, 128, dtype=torch.uint8).mT}),
-    (r"b: its strides are \(.*\); contiguous columns are wanted: the transpose of a row-major \[n, k\]",
+    (r"b: its strides are \(.*\); expected contiguous columns: the transpose of a row-major \[n, k\]",
      ArgumentError, {"b": CALL["b"].contiguous()}),
-    (r"scales: its shape is \[3, 40\]; 240 elements, as of \[3, 2, 40\]", ArgumentError,
+    (r"scales: its shape is \[3, 40\]; expected 240 elements, as of \[3, 2, 40\]", ArgumentError,
      {"scales": torch.zeros(3, 40)}),
-    (r"bias: its shape is \[16\]; \[40\] is wanted", ArgumentError, {"bias": torch.zeros(16, dtype=BF16)}),
-    ("bias: its dtype is torch.float32; bfloat16 is wanted", ArgumentTypeError, {"bias": torch.zeros(40)}),
-    (r"out: its shape is \[16, 40\]; \[2, 16, 40\]", ArgumentError, {"out": torch.zeros(16, 40)}),
-    ("out_dtype: it is torch.float16; one of bfloat16, float32 is wanted for operands of bfloat16, bfloat16",
+    (r"bias: its shape is \[16\]; expected \[40\]", ArgumentError, {"bias": torch.zeros(16, dtype=BF16)}),
+    ("bias: its dtype is torch.float32; expected bfloat16", ArgumentTypeError, {"bias": torch.zeros(40)}),
+    (r"out: its shape is \[16, 40\]; expected \[2, 16, 40\]", ArgumentError, {"out": torch.zeros(16, 40)}),
+    ("out_dtype: it is torch.float16; expected one of bfloat16, float32 for operands of bfloat16, bfloat16",
      ArgumentTypeError, {"out_dtype": torch.float16}),
-    ("order: it is 'left'; one of up, down", ArgumentError, {"order": "left"}),
-    ("grouped: it is a str; True or False", ArgumentTypeError, {"grouped": "yes"}),
+    ("order: it is 'left'; expected one of up, down", ArgumentError, {"order": "left"}),
+    ("grouped: it is a str; expected True or False", ArgumentTypeError, {"grouped": "yes"}),
     ("a: 13 rows are too many", ArgumentError, {"a": CALL["a"][:13]}),
     ("a: it requires a gradient", ArgumentError, {"a": torch.zeros(16, 256, requires_grad=True)}),
 ]  # fmt: skip

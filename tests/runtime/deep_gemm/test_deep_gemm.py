@@ -305,7 +305,7 @@ def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:
         deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (40, 12, 88))
     with pytest.raises(ArgumentError, match="whole heads of"):
         deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (128, 64, 128))
-    with pytest.raises(ArgumentError, match=r"out: its shape is \[12, 576\]; \[12, 432\] is wanted"):
+    with pytest.raises(ArgumentError, match=r"out: its shape is \[12, 576\]; expected \[12, 432\]"):
         deep_gemm.fp8_gemm_nt_skip_head_mid(a, b, d, (40, 16, 88))
 
 

@@ -290,25 +290,35 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
         "batch of 3, and a's .*, batch of 2",
         {"a": matrix(2, 16, 32), "b": matrix(3, 32, 24)},
     ),
-    ("out", ArgumentError, r"its shape is \[16, 16\]; \[16, 24\]", {"out": matrix(16, 16)}),
+    ("out", ArgumentError, r"its shape is \[16, 16\]; expected \[16, 24\]", {"out": matrix(16, 16)}),
     ("out", ArgumentTypeError, "its dtype is torch.float16", {"out": matrix(16, 24).half()}),
     ("out", ArgumentError, "contiguous rows", {"out": matrix(24, 16).t()}),
     ("out", ArgumentError, "elements of it overlap", {"out": matrix(1, 24).expand(16, 24)}),
     ("out", ArgumentError, "overlaps a", {"a": A, "b": A.t(), "out": A[:, :16]}),
     ("out_dtype", ArgumentTypeError, "it is torch.int32", {"out_dtype": torch.int32}),
-    ("out", ArgumentTypeError, "float32 is wanted", {"out": matrix(16, 24), "out_dtype": torch.float32}),
-    ("beta", ArgumentTypeError, "it is a ndarray; a number", {"beta": np.zeros(1)}),
-    ("fast_accum", ArgumentTypeError, "it is a ndarray; True or False", {"fast_accum": np.array(False)}),
-    ("bias", ArgumentError, r"its strides are \(2,\); a contiguous \[24\]", {"bias": matrix(48)[::2]}),
+    ("out", ArgumentTypeError, "expected float32", {"out": matrix(16, 24), "out_dtype": torch.float32}),
+    ("beta", ArgumentTypeError, "it is a ndarray; expected a number", {"beta": np.zeros(1)}),
+    (
+        "fast_accum",
+        ArgumentTypeError,
+        "it is a ndarray; expected True or False",
+        {"fast_accum": np.array(False)},
+    ),
+    (
+        "bias",
+        ArgumentError,
+        r"its strides are \(2,\); expected a contiguous \[24\]",
+        {"bias": matrix(48)[::2]},
+    ),
     ("c", ArgumentError, "pass c=out", {"beta": 1.0}),
     (
         "c",
         ArgumentTypeError,
-        "its dtype is torch.float64; bfloat16",
+        "its dtype is torch.float64; expected bfloat16",
         {"beta": 1.0, "c": matrix(16, 24).double()},
     ),
     ("c", ArgumentError, "its shape", {"beta": 1.0, "c": matrix(24, 16)}),
-    ("bias", ArgumentError, r"its shape is \[16\]; \[24\]", {"bias": matrix(16)}),
+    ("bias", ArgumentError, r"its shape is \[16\]; expected \[24\]", {"bias": matrix(16)}),
     (
         "bias",
         ArgumentTypeError,
@@ -328,8 +338,8 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
         {"amax": torch.ones(1)},
     ),
     ("scale_a", ArgumentError, "one number", {"scale_a": torch.ones(2)}),
-    ("scale_a", ArgumentTypeError, "float64; float32 is wanted", {"scale_a": torch.ones(1).double()}),
-    ("activation", ArgumentError, "'tanh'; one of none, relu", {"activation": "tanh"}),
+    ("scale_a", ArgumentTypeError, "float64; expected float32", {"scale_a": torch.ones(1).double()}),
+    ("activation", ArgumentError, "'tanh'; expected one of none, relu", {"activation": "tanh"}),
     ("tactic", ArgumentError, "its layout is nt", {"tactic": "host_bf16_nt"}),
     ("tactic", ArgumentError, "only stream-K", {"tactic": "host_bf16_tn@decomposition=split_k,splits=2"}),
     ("tactic", ArgumentError, "'colour=red' is not NAME=VALUE", {"tactic": "host_bf16_tn@colour=red"}),
@@ -358,7 +368,7 @@ def test_integer_factors(host: Context) -> None:
         tilewright.gemm(a, b, alpha=0.5)
     with pytest.raises(ArgumentError, match="use alpha"):
         tilewright.gemm(a, b, scale_a=torch.ones(1))
-    with pytest.raises(ArgumentError, match=r"activation: it is 'gelu'; one of none, relu"):
+    with pytest.raises(ArgumentError, match=r"activation: it is 'gelu'; expected one of none, relu"):
         tilewright.gemm(a[:, :0], b[:0], activation="gelu")
 
 
@@ -522,7 +532,7 @@ def test_c_and_bias_of_other_types(host: Context) -> None:
             found = tilewright.gemm(a, b, out_dtype=dtype, c=one, beta=-0.5, bias=other)
             wanted = a.double() @ b.double() - 0.5 * one.double() + other.double()
             torch.testing.assert_close(found.float(), wanted.to(dtype).float(), rtol=0, atol=0)
-    with pytest.raises(ArgumentTypeError, match="float8_e4m3fn; bfloat16 is wanted"):
+    with pytest.raises(ArgumentTypeError, match="float8_e4m3fn; expected bfloat16"):
         tilewright.gemm(a, b, out_dtype=torch.float8_e4m3fn, c=fp8(16, 24), beta=1.0)
 
 

@@ -150,12 +150,12 @@ class TestRefusals:
 
     def test_fp8_without_scales(self, grouped: Context) -> None:
         made = operands(grouping="row_index")
-        with pytest.raises(ArgumentError, match="scale_a: it is None; one is wanted of e4m3"):
+        with pytest.raises(ArgumentError, match="scale_a: it is None; expected a tensor for e4m3"):
             tilewright.grouped_gemm_contiguous(made.a, made.b, **made.layout)
 
     def test_bf16_with_scales(self, grouped: Context) -> None:
         made, fp8 = operands(grouping="row_index", **BF16), operands(grouping="row_index")
-        with pytest.raises(ArgumentError, match="scale_a: it is given; None is wanted of bf16"):
+        with pytest.raises(ArgumentError, match="scale_a: it is a tensor; expected None for bf16"):
             tilewright.grouped_gemm_contiguous(made.a, made.b, fp8.scale_a, fp8.scale_b, **made.layout)
 
     def test_no_groups_or_two_of_them(self, grouped: Context) -> None:
@@ -166,7 +166,7 @@ class TestRefusals:
 
     def test_groups_of_another_type(self, grouped: Context) -> None:
         made = operands(grouping="rows_valid")
-        with pytest.raises(ArgumentTypeError, match=r"rows_valid: its dtype is torch.int64; int32 is wanted"):
+        with pytest.raises(ArgumentTypeError, match=r"rows_valid: its dtype is torch.int64; expected int32"):
             tilewright.grouped_gemm_masked(made.a, made.b, made.rows_valid.long(), made.scale_a, made.scale_b)
 
     def test_scales_that_tma_cannot_read(self, grouped: Context) -> None:

@@ -45,13 +45,13 @@ def test_shape_and_type_of_the_result(
     ("options", "argument", "reason"),
     [
         ({"scales": torch.zeros(5)}, "scales", "three with a batch first"),
-        ({"scales": torch.zeros(5, 3, dtype=torch.bfloat16)}, "scales", "float32 is wanted"),
+        ({"scales": torch.zeros(5, 3, dtype=torch.bfloat16)}, "scales", "expected float32"),
         (
             {"scales": torch.zeros(5, 8, 6)[:, ::2, ::2]},
             "scales",
             "expected 1 for one of the last two strides",
         ),
-        ({"layout": "8x4"}, "layout", "one of m_major, packed is wanted"),
+        ({"layout": "8x4"}, "layout", "expected one of m_major, packed"),
         ({"grouping": "rows"}, "grouping", "one of none, row_ends"),
         ({"groups": GROUPS}, "groups", "expected None for grouping 'none'"),
         ({"grouping": "row_ends"}, "groups", "expected a tensor for grouping 'row_ends'"),
@@ -60,17 +60,17 @@ def test_shape_and_type_of_the_result(
             "groups",
             "expected a number for each group",
         ),
-        ({"groups": GROUPS.long(), "grouping": "row_ends"}, "groups", "int32 is wanted"),
+        ({"groups": GROUPS.long(), "grouping": "row_ends"}, "groups", "expected int32"),
         ({"groups": GROUPS, "grouping": "k_sizes"}, "grouping", "is supported for layout packed alone"),
-        ({"groups": GROUPS, "grouping": "row_ends", "alignment": 0}, "alignment", "from 1 on is wanted"),
-        ({"groups": GROUPS, "grouping": "row_ends", "block": 1.5}, "block", "it is a float; a whole number"),
+        ({"groups": GROUPS, "grouping": "row_ends", "alignment": 0}, "alignment", "number, 1 or more"),
+        ({"groups": GROUPS, "grouping": "row_ends", "block": 1.5}, "block", "expected a whole number"),
         (
             {"scales": torch.zeros(2, 5, 3), "groups": GROUPS, "grouping": "row_ends"},
             "scales",
             "expected two dimensions with groups",
         ),
-        ({"out": torch.zeros(3, 5)}, "out", r"\[3, 8\] is wanted"),
-        ({"out": torch.zeros(3, 8, dtype=torch.int32)}, "out", "float32 is wanted"),
+        ({"out": torch.zeros(3, 5)}, "out", r"expected \[3, 8\]"),
+        ({"out": torch.zeros(3, 8, dtype=torch.int32)}, "out", "expected float32"),
     ],
 )
 def test_what_is_refused(host: Context, options: dict[str, Any], argument: str, reason: str) -> None:
@@ -81,7 +81,7 @@ def test_what_is_refused(host: Context, options: dict[str, Any], argument: str, 
 
 
 def test_numbers_are_no_texts(host: Context) -> None:
-    with pytest.raises(ArgumentTypeError, match="alignment: it is a str; a whole number"):
+    with pytest.raises(ArgumentTypeError, match="alignment: it is a str; expected a whole number"):
         tilewright.scale_columns(torch.zeros(5, 3), alignment="128")  # type: ignore[arg-type]
 
 

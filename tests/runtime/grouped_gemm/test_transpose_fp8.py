@@ -58,11 +58,11 @@ def test_shape_and_type_are_known_to_torch(transpose_fp8_host: Context) -> None:
     ("options", "argument", "reason"),
     [
         ({"x": fp8(24)}, "x", "three with a batch first"),
-        ({"x": fp8(24, 384).mT}, "x", "contiguous rows are wanted"),
+        ({"x": fp8(24, 384).mT}, "x", "expected contiguous rows"),
         ({"group_rows": SIZES[:0]}, "group_rows", "expected a number for each group"),
-        ({"group_rows": SIZES.long()}, "group_rows", "int32 is wanted"),
+        ({"group_rows": SIZES.long()}, "group_rows", "expected int32"),
         ({"x": fp8(2, 384, 24), "group_rows": SIZES}, "x", "expected two dimensions with groups"),
-        ({"out": fp8(384, 24)}, "out", r"\[24, 384\] is wanted"),
+        ({"out": fp8(384, 24)}, "out", r"expected \[24, 384\]"),
     ],
 )
 def test_what_is_refused(
@@ -74,5 +74,5 @@ def test_what_is_refused(
 
 
 def test_other_types_are_refused(transpose_fp8_host: Context) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"one of .*float8_e4m3fn.* is wanted"):
+    with pytest.raises(ArgumentTypeError, match=r"expected one of .*float8_e4m3fn.*"):
         tilewright.transpose_fp8(torch.zeros(4, 4, dtype=torch.bfloat16))

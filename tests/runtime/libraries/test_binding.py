@@ -47,7 +47,9 @@ def launcher(
 ) -> Launcher:
     """Of operands that lie as these, in the interface's order, and then alpha, beta and a workspace."""
     lie = [tensors.get(name) for name in INTERFACE.names]
-    made = launchable(INTERFACE, problem, tactic, 132, tensors=lie, alignments=alignments)
+    made = launchable(
+        INTERFACE, problem, packed(INTERFACE, problem, tactic, 132), tensors=lie, alignments=alignments
+    )
     return library.launcher(tactic.kernel, made)
 
 
@@ -113,8 +115,7 @@ def test_a_caller_says_by_name_what_its_calls_pass(library: Library) -> None:
     a, b, d = operands()
     c = torch.ones_like(d)
     lie = [{"a": a, "b": b, "c": c, "out": d}.get(name) for name in INTERFACE.names]
-    made = launchable(
-        INTERFACE, PROBLEM, WHOLE, 132, tensors=lie, alignments={},
+    made = launchable(INTERFACE, PROBLEM, packed(INTERFACE, PROBLEM, WHOLE, 132), tensors=lie, alignments={},
         passed={"out": d, "c": d, "b": b, "a": a, "beta": 0.0}, numbers={"alpha": 2.0, "beta": 7.0},
     )  # fmt: skip
     launch = library.launcher(WHOLE.kernel, made)
@@ -137,7 +138,14 @@ def test_names_that_do_not_go_with_a_call(passed: str, message: str) -> None:
     lie = [tensors.get(name) for name in INTERFACE.names]
     named = {name: tensors[name] for name in passed.split()}
     with pytest.raises(ValueError, match=message):
-        launchable(INTERFACE, PROBLEM, WHOLE, 132, tensors=lie, alignments={}, passed=named)
+        launchable(
+            INTERFACE,
+            PROBLEM,
+            packed(INTERFACE, PROBLEM, WHOLE, 132),
+            tensors=lie,
+            alignments={},
+            passed=named,
+        )
 
 
 def test_arguments_that_are_no_tensors(library: Library) -> None:
@@ -153,7 +161,7 @@ def test_arguments_that_are_no_tensors(library: Library) -> None:
 def test_descriptions_that_lie_outside_the_struct_are_refused(library: Library) -> None:
     a, b, d = operands()
     lie = [{"a": a, "b": b, "out": d}.get(name) for name in INTERFACE.names]
-    made = launchable(INTERFACE, PROBLEM, WHOLE, 132, tensors=lie, alignments={})
+    made = launchable(INTERFACE, PROBLEM, packed(INTERFACE, PROBLEM, WHOLE, 132), tensors=lie, alignments={})
     size = len(made.arguments)
     beyond = ((size - 4, *made.operands[0][1:]), *made.operands[1:])
     for wrong, message in [

@@ -111,16 +111,16 @@ def test_nothing_to_sum() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"splits": 0}, "splits: it is 0; a whole number from 1 on is wanted"),
+        ({"splits": 0}, "splits: it is 0; expected a whole number, 1 or more"),
         ({"splits": True}, "splits: it is a bool"),
         ({"splits": 2, "normalize": True}, "normalize: splits is 2: a norm needs the sum of all"),
         ({"b": torch.empty(0, 64)}, "b: expected 8 to 128 rows, got none"),
         ({"b": torch.empty(8, 128)}, "b: its shape is [8, 128], k of 128"),
-        ({"b": torch.empty(8, 64).double()}, "b: its dtype is torch.float64; float32 is wanted"),
-        ({"a": torch.empty(2, 64)}, "a: its dtype is torch.float32; bfloat16 is wanted"),
-        ({"out": torch.empty(2, 8), "splits": 3}, "out: its shape is [2, 8]; [3, 2, 8] is wanted"),
-        ({"squares": torch.empty(2, 1)}, "squares: its shape is [2, 1]; [2] is wanted"),
-        ({"eps": "x"}, "eps: it is a str; a number is wanted"),
+        ({"b": torch.empty(8, 64).double()}, "b: its dtype is torch.float64; expected float32"),
+        ({"a": torch.empty(2, 64)}, "a: its dtype is torch.float32; expected bfloat16"),
+        ({"out": torch.empty(2, 8), "splits": 3}, "out: its shape is [2, 8]; expected [3, 2, 8]"),
+        ({"squares": torch.empty(2, 1)}, "squares: its shape is [2, 1]; expected [2]"),
+        ({"eps": "x"}, "eps: it is a str; expected a number"),
     ],
 )
 def test_wrong_arguments(change: dict[str, Any], message: str) -> None:
@@ -132,9 +132,9 @@ def test_wrong_arguments(change: dict[str, Any], message: str) -> None:
 def test_what_no_kernel_takes() -> None:
     with pytest.raises(NoKernelError, match="n is 136; its tile has 128 columns"):
         tilewright.hc_prenorm(*operands(2, 136, 64))
-    with pytest.raises(ArgumentError, match="b: n is 12; a multiple of 8 is wanted; the tensor core takes 8"):
+    with pytest.raises(ArgumentError, match="b: n is 12; expected a multiple of 8; the tensor core takes 8"):
         tilewright.hc_prenorm(*operands(2, 12, 64))
-    with pytest.raises(ArgumentError, match="a: k is 60; a multiple of 8 is wanted; TMA reads rows that"):
+    with pytest.raises(ArgumentError, match="a: k is 60; expected a multiple of 8; TMA reads rows that"):
         tilewright.hc_prenorm(*operands(2, 8, 60))
 
 

@@ -33,8 +33,8 @@ blockwise, back = tilewright.quantize_fp8_blockwise, tilewright.dequantize_nvfp4
 VALUES: list[tuple[str, Call]] = [
     ("x: its shape", lambda: nvfp4(X[0])),
     ("x: its shape", lambda: nvfp4(STACK[None])),
-    ("x: its shape is .40, 63.; a multiple of 2 columns", lambda: nvfp4(X[:, :63], activation="silu_mul")),
-    ("layout: it is '4x8'; one of 128x4, 8x4, linear", lambda: nvfp4(X, layout="4x8")),
+    ("x: its shape is .40, 63.; expected a multiple of 2", lambda: nvfp4(X[:, :63], activation="silu_mul")),
+    ("layout: it is '4x8'; expected one of 128x4, 8x4, linear", lambda: nvfp4(X, layout="4x8")),
     ("layout: it is 'm_major'", lambda: mxfp8(X, layout="m_major")),
     ("activation: it is 'gelu'", lambda: nvfp4(X, activation="gelu")),
     ("rms_weight: not supported beside silu_mul", lambda: nvfp4(X, activation="silu_mul", rms_weight=X[0])),
@@ -48,12 +48,12 @@ VALUES: list[tuple[str, Call]] = [
     ("global_scale: .* got strides", lambda: nvfp4(X, torch.zeros(80)[::2])),
     ("global_scale: .*beyond the range", lambda: nvfp4(X, 10**400)),
     ("rows_valid: its shape is .2", lambda: nvfp4(STACK, rows_valid=int32(1, 2))),
-    ("rows_valid: its shape is .3.; 1 elements", lambda: nvfp4(X, rows_valid=int32(1, 2, 3))),
+    ("rows_valid: its shape is .3.; expected 1 elements", lambda: nvfp4(X, rows_valid=int32(1, 2, 3))),
     ("out: its shape is .40, 31", lambda: nvfp4(X, out=DATA[:, :31])),
     ("out: its strides", lambda: nvfp4(X, out=torch.zeros(32, 40, dtype=torch.uint8).t())),
     ("out: .*overlap", lambda: nvfp4(X, out=DATA[:1].expand(40, 32))),
-    ("out_scales: its shape is .40, 4.; 512 elements", lambda: nvfp4(X, out_scales=SCALES[:40])),
-    ("out_scales: its shape is .128, 4.; 160 elements, as of .40, 4",
+    ("out_scales: its shape is .40, 4.; expected 512 elements", lambda: nvfp4(X, out_scales=SCALES[:40])),
+    ("out_scales: its shape is .128, 4.; expected 160 elements, as of .40, 4",
      lambda: nvfp4(X, layout="linear", out_scales=SCALES)),
     ("out_scales: its strides", lambda: nvfp4(X, out_scales=SCALES.repeat(1, 2)[:, ::2])),
     ("shuffle: 40 rows, expected a multiple of 32", lambda: mxfp4(X, shuffle=True)),
@@ -75,7 +75,7 @@ VALUES: list[tuple[str, Call]] = [
 ]  # fmt: skip
 TYPES: list[tuple[str, Call]] = [
     ("x: its dtype is torch.float64", lambda: nvfp4(X.double())),
-    ("x: its dtype is torch.float8_e4m3fn; one of .*quantize_mxfp4", lambda: mxfp4(FP8)),
+    ("x: its dtype is torch.float8_e4m3fn; expected one of .*quantize_mxfp4", lambda: mxfp4(FP8)),
     ("x: its dtype is torch.int8", lambda: blockwise(X.to(torch.int8))),
     ("dtype: .*, got torch.bfloat16", lambda: mxfp8(X, dtype=torch.bfloat16)),
     ("global_scale: it is a str", lambda: nvfp4(X, "1")),  # type: ignore[arg-type]
@@ -86,14 +86,14 @@ TYPES: list[tuple[str, Call]] = [
     ("out: its dtype is torch.float8_e5m2", lambda: mxfp8(X, out=FP8.view(torch.float8_e5m2))),
     ("out_scales: its dtype is torch.float8_e8m0fnu",
      lambda: nvfp4(X, out_scales=SCALES.view(torch.float8_e8m0fnu))),
-    ("out_scales: its dtype is torch.float32; int32",
+    ("out_scales: its dtype is torch.float32; expected int32",
      lambda: blockwise(X, scale_type="ue8m0", out_scales=torch.zeros(40, 1))),
     ("data: its dtype is torch.float32", lambda: back(X.float(), SCALES)),
     ("data: its dtype is torch.uint8", lambda: tilewright.dequantize_mxfp8(DATA, SCALES)),
     ("scales: its dtype is torch.float32", lambda: back(DATA, SCALES.float())),
     ("dtype: it is torch.float64", lambda: back(DATA, SCALES, dtype=torch.float64)),
     ("dtype: it is torch.float8_e4m3fn", lambda: back(DATA, SCALES, dtype=torch.float8_e4m3fn)),
-    ("out: its dtype is torch.bfloat16; float32",
+    ("out: its dtype is torch.bfloat16; expected float32",
      lambda: back(DATA, SCALES, dtype=torch.float32, out=X)),
 ]  # fmt: skip
 

@@ -58,8 +58,8 @@ def test_options_that_no_public_call_has() -> None:
     """`torch.ops` passes what it is given."""
     x = torch.randn(4, 64).bfloat16()
     for name, options, said in (
-        ("quantize_nvfp4", {"activation": "gelu"}, "activation: it is 'gelu'; none or silu_mul"),
-        ("quantize_mxfp4", {"layout": "zz"}, "layout: it is 'zz'; one of 128x4"),
+        ("quantize_nvfp4", {"activation": "gelu"}, "activation: it is 'gelu'; expected none or silu_mul"),
+        ("quantize_mxfp4", {"layout": "zz"}, "layout: it is 'zz'; expected one of 128x4"),
         ("quantize_fp8_blockwise", {"block": [2, 3]}, r"block: expected \(1, 128\), \(128, 1\) or"),
         (
             "quantize_nvfp4",

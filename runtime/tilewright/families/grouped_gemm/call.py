@@ -9,9 +9,9 @@ import torch
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.calls import custom_ops
+from tilewright.calls.guards import certainly
 from tilewright.calls.op import Op, Values
 from tilewright.calls.placement import Arguments, Placement, place_without_copies
-from tilewright.calls.symbolic import certainly
 from tilewright.context import Context
 from tilewright.declarations.declaration import Combinations
 from tilewright.declarations.table import KernelRecord

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from tilewright.calls.guards import certainly
 from tilewright.calls.op import Op, Values
 from tilewright.calls.publish import public
-from tilewright.calls.symbolic import certainly
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.hc_prenorm.family import FAMILY

@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from tilewright.calls.guards import check_most, refuse
+from tilewright.calls.guards import certainly, check_most, refuse
 from tilewright.calls.op import Op, Values
 from tilewright.calls.publish import public
-from tilewright.calls.symbolic import certainly
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mqa_logits.family import FAMILY
 from tilewright.families.mqa_logits.interface import INTERFACE

@@ -12,10 +12,9 @@ import torch
 from tilewright import blockwise_scales, row_shuffle
 from tilewright.architectures.device import DeviceProperties
 from tilewright.calls.copies import copy_of
-from tilewright.calls.guards import check_word, is_integers, refuse, shown
+from tilewright.calls.guards import check_word, is_integers, refuse, shown, symbolic
 from tilewright.calls.op import Op, Operands, Values
 from tilewright.calls.placement import Arguments, Placement, aligned, least_wanted, misaligned
-from tilewright.calls.symbolic import symbolic
 from tilewright.context import Context
 from tilewright.declarations.declaration import Combinations
 from tilewright.declarations.scaled import COLUMNS, scale_shape, scale_type

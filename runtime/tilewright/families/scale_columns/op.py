@@ -8,11 +8,10 @@ from typing import Any
 import torch
 
 from tilewright.architectures.device import DeviceProperties
-from tilewright.calls.guards import check_word, dims
+from tilewright.calls.guards import certainly, check_word, dims
 from tilewright.calls.op import Op, Values
 from tilewright.calls.placement import Arguments, Placement
 from tilewright.calls.publish import public
-from tilewright.calls.symbolic import certainly
 from tilewright.context import Context
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
