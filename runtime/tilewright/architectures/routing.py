@@ -82,8 +82,8 @@ def describe(capability: Capability) -> str:
 def advice(
     family: str, targets: Sequence[str], capability: Capability, specs: Sequence[str], others: Sequence[str]
 ) -> str:
-    """What mends that no kernel of a family, whose rules know `targets`, runs on GPUs of `capability`, where
-    there are kernels of `others`."""
+    """The hint if no kernel of a family runs on GPUs of `capability`. Its rules know `targets`; kernels of
+    the families `others` run there."""
     matching = [target for target in targets if runs_on(target, capability)]
     if not matching:
         alternatives = f" There are kernels of {', '.join(others)} for this GPU." if others else ""

@@ -203,7 +203,7 @@ def find_target(target: str) -> Architecture | None:
 
 
 def of_target(target: str) -> Architecture:
-    """As `find_target`. Raises KeyError for an architecture that is not here."""
+    """The architecture of a target. Raises KeyError if the table does not have it."""
     architecture = find_target(target)
     if architecture is None:
         raise KeyError(target)

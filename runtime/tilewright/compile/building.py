@@ -152,7 +152,7 @@ def _run(store: Store, work: list[Job], limit: int, progress: Progress) -> dict[
 
 
 def _remember_refusals(store: Store, reports: Iterable[UnitReport]) -> None:
-    """For calls, which then pass over what was refused."""
+    """Remembers refused kernels in the cache, so that later calls do not try them again."""
     refused = refusals.remembered(store)
     for unit in reports:
         if unit.refusal:

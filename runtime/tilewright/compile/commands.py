@@ -1,4 +1,4 @@
-"""What compile commands have in common, whatever the compiler."""
+"""The parts of compile commands that all compilers share."""
 
 from __future__ import annotations
 

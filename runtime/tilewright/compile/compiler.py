@@ -57,12 +57,12 @@ class Compiler(ABC):
         """The flags of a module's table.cc, without paths."""
 
     def inputs(self, toolchain: Any, memory: Path, *, keep: bool) -> tuple[str, ...]:
-        """What else is part of a kernel's key: digests of programs and header trees. `memory` remembers
+        """Further parts of a kernel's key: digests of programs and header trees. `memory` remembers
         digests; with `keep` they are written there."""
         return (self.name, toolchain.identity)
 
     def headers_release(self, record: KernelRecord, release: str) -> str:
-        """What of the release of a toolchain's headers is part of a kernel's source key."""
+        """The release of the toolchain's headers as a kernel's source key holds it; empty if it does not."""
         return ""
 
     def header_trees(self, toolchain: Any) -> tuple[Path, ...]:
@@ -126,7 +126,7 @@ class Compiler(ABC):
     def exceptions(
         self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool
     ) -> list[dict[str, str]]:
-        """What would be findings, each with the reason why it is none."""
+        """Hazards that are no findings, each with the reason."""
         return []
 
 

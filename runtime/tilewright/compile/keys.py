@@ -105,7 +105,7 @@ class HeaderSet:
         return self._meanings[name]
 
     def path(self, name: str) -> Path:
-        """Where a header is: with tilewright's, or with those of a family from outside."""
+        """The path of a header: in tilewright's folder, or in that of an out-of-tree family."""
         places = (folder / name for folder in self._folders if (folder / name).exists())
         home = plugins.families().get(name.split("/")[1])
         return next(places, (self._folders[0] if home is None else home / "include") / name)
@@ -125,7 +125,7 @@ class HeaderSet:
 
 
 def _missing(name: str) -> str | None:
-    """What mends it that a header ("tilewright/FAMILY/args.h") of a family from outside is not there."""
+    """The hint for a missing header ("tilewright/FAMILY/args.h") of an out-of-tree family, else None."""
     family = name.split("/")[1]
     if family not in plugins.families():
         return None

@@ -95,7 +95,7 @@ def described_in(root: Path, module: str) -> list[Path]:
 
 
 def described(library: Path) -> LibraryRecord:
-    """What was written of a .so when it was linked, whatever has changed since.
+    """The record that was written when a .so was linked, whatever has changed since.
 
     Raises BuildError where that cannot be read.
     """
@@ -168,7 +168,7 @@ def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False)
 
 
 def _foreign(data: Mapping[str, Any], headers: HeaderSet) -> str:
-    """Why a library that is whole is not for here; "" where it is."""
+    """Why an undamaged library cannot be used here; "" if it can."""
     if data["format"] != FORMAT:
         return f"format {data['format']}, this tilewright reads {FORMAT}"
     machine = os.uname().machine  # importing `platform` costs the first lookup a millisecond

@@ -1,4 +1,4 @@
-"""What a C++ text tells the compiler: the text without comments and layout.
+"""The meaning of a C++ text for the compiler: the text without comments and layout.
 
 Source keys of records are digests of it, so a comment, a line break or a moved header leaves the records of
 what was compiled and run in force.

@@ -1,4 +1,4 @@
-"""What there is to do: every selected kernel's key, what the store has of it, and jobs for the rest."""
+"""Plans a build: the key of every selected kernel, its entry in the store, and jobs for missing kernels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Unit:
         return self.entry is None and not self.problem and not self.skipped
 
     def part(self) -> Part | None:
-        """What to link, if it is compiled."""
+        """The part of the library that the kernel becomes; None if it is not compiled."""
         if self.entry is None:
             return None
         return Part(self.entry, compilers.made_of(self.record), self.source_key, self.headers)
@@ -111,7 +111,7 @@ def selected_records(table: Table, select: Select) -> list[KernelRecord]:
 class Planner:
     """Knows, for one build, everything that decides an object besides its source and flags.
 
-    Raises ToolchainError or CacheRefusedError where a compiler may not be given a path (shell_text.py).
+    Raises ToolchainError or CacheRefusedError if a path is unsafe on a command line (shell_text.py).
     Without `writes` nothing is written to the store, not even digests that save time.
     """
 
@@ -263,7 +263,7 @@ def _in_other_hands(table: Table, record: KernelRecord) -> str:
 
 
 def _check_paths(toolchain: HostToolchain, store: Store, include: Path) -> None:
-    """Raises where nvcc cannot be given a path that all units share."""
+    """Raises if a path that all units share is unsafe on a command line."""
     words = {
         "the folder of headers": include,
         **{f"the folder of headers of {each.parent.name}": each for each in plugins.folders("include")},
@@ -280,7 +280,7 @@ def _check_paths(toolchain: HostToolchain, store: Store, include: Path) -> None:
 
 
 def _unspeakable(source: Path, record: KernelRecord) -> str:
-    """Why nvcc cannot be given what a row names; "" where it can."""
+    """Why a path or define of a row is unsafe on a command line; "" if none is."""
     for what, word in (
         ("source", str(source)),
         ("arch", record.arch),

@@ -13,7 +13,7 @@ _NAMED = 3  # units under way that a line names
 
 
 class Progress(Protocol):
-    """What a build tells while it runs."""
+    """The events that a build reports while it runs."""
 
     def start(self, total: int, parallel: int) -> None: ...
 
@@ -91,7 +91,7 @@ class Lines:
         pass
 
     def _count(self) -> str:
-        """How many are done, the time that took, and what is left at that rate, as soon as there is one."""
+        """The number of finished units, the elapsed time, and the remaining time if it is known."""
         taken = self._clock() - self._started
         done = min(self._done, self._total)  # what ran out of memory is done twice
         failed = f", {self._failed} failed" if self._failed else ""
@@ -140,7 +140,7 @@ class Terminal(Lines):
 
 
 def progress_for(stream: TextIO | None = None) -> Progress:
-    """What suits the stream (default: stderr)."""
+    """The progress for a stream (default: stderr): one line on a terminal, lines elsewhere."""
     stream = sys.stderr if stream is None else stream
     return Terminal(stream) if stream.isatty() else Lines(stream)
 

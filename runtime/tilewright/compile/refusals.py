@@ -1,9 +1,9 @@
-"""What the compilers have refused, remembered in the cache, so that no call waits for them to do so again.
+"""Refused kernels: the cache remembers them, so that no call waits for a compiler to refuse them again.
 
     refusals/<kernel>.<key>.json
 
-The key is that of the object that there is not: of the source, its headers, the flags and the toolchain. So
-what was refused is tried again as soon as one of these is another; `tilewright build` tries always.
+The key is the one that the object would have: of the source, its headers, the flags and the toolchain. So a
+refused kernel is tried again as soon as one of these changes; `tilewright build` always tries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def remember(store: Store, kernel: str, key: str, reason: str) -> None:
 
 
 def forget(store: Store, kernel: str, key: str) -> None:
-    """It has been built."""
+    """Forgets a refusal, because the kernel has been built."""
     with suppress(OSError):
         (store.root / _FOLDER / f"{kernel}.{key}.json").unlink(missing_ok=True)
 
@@ -42,7 +42,7 @@ def remembered(store: Store) -> dict[str, set[str]]:
 
 
 def reason(store: Store, kernel: str, key: str) -> str:
-    """Why it was refused; "" where nothing readable says so."""
+    """Why a kernel was refused; "" if no readable note says so."""
     path = store.root / _FOLDER / f"{kernel}.{key}.json"
     with suppress(FileNotFoundError, UnreadableFileError):
         refusal = reading.load_json(path, schemas.REFUSAL)

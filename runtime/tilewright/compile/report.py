@@ -1,4 +1,4 @@
-"""What a build found out: per kernel its resources, its instructions, what is wrong with it."""
+"""The report of a build: the resources, instructions and findings of each kernel."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class BuildReport:
         }
 
     def text(self) -> str:
-        """What `tilewright build --report` writes."""
+        """The text of the file that `tilewright build --report` writes."""
         return json.dumps(self.to_json(), indent=1) + "\n"
 
     def table(self) -> str:

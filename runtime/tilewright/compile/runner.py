@@ -117,7 +117,7 @@ def _escape(path: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """What a unit's process needs to import tilewright.
+    """The environment in which a unit's process imports tilewright.
 
     An installed package is found by itself; its parent folder, site-packages, must not go before the standard
     library.

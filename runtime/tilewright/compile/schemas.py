@@ -1,4 +1,4 @@
-"""What the files say that a build writes and reads again, but for library.json (library.py)."""
+"""Schemas of the files that a build writes and reads again, except library.json (library.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.base.schema import (
 ANY_FORMAT = Object({"format": Integer()}, others=Anything())
 
 _COUNTS = Map(Integer())  # by opcode
-# What a compile found out of a kernel, wherever it is said.
+# Measurements of a compiled kernel, in entries, reports and records.
 MEASURED: dict[str, Schema] = {
     **fields(
         ("registers", "smem_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes", "code_bytes"),
@@ -61,5 +61,5 @@ OUTCOME = Object(
     },
 )  # fmt: skip
 
-# That the compilers refused a kernel (refusals.py).
+# A note that the compilers refused a kernel (refusals.py).
 REFUSAL = Object({"kernel": String(), "key": String(), "reason": String()})

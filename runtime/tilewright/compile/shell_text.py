@@ -1,4 +1,4 @@
-"""What may not stand in a path or a define that nvcc is given.
+"""Characters that are unsafe in a path or a define on a compiler's command line.
 
 nvcc starts its steps (cicc, ptxas, the host compiler) with `sh -c`, each word between double quotes, and
 quotes nothing in them. So `$(...)` and backticks in a word are run as commands, by a compile that may well
@@ -16,7 +16,7 @@ _MISREAD = frozenset("\"'\\#,")
 
 
 def fault(text: str) -> str:
-    """What is wrong with a word that nvcc is to be given, to stand behind its name; "" where nothing is."""
+    """What is wrong with a word of a command line, as the end of a message; "" if nothing is."""
     for character in text:
         if character in _RUN:
             return (

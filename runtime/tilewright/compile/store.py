@@ -179,7 +179,7 @@ class Store:
         return target
 
     def listed(self, name: str) -> list[Path]:
-        """What is ours in a subfolder, sorted; of "libraries", in the folders of all modules."""
+        """The paths in a subfolder whose names have our form, sorted; for "libraries", of all modules."""
         pattern = "*/*" if name == "libraries" else "*"
         paths_below = (self.root / name).glob(pattern)
         return sorted(path for path in paths_below if marker.has_our_name(path, name))
@@ -277,7 +277,7 @@ class Store:
         )
 
     def _room(self) -> str:
-        """What is left; a limit on the size of files, and quotas, may allow less."""
+        """The free space, in words; a limit on the size of files, or a quota, may allow less."""
         present = next(folder for folder in (self.root, *self.root.parents) if folder.is_dir())
         try:
             left = os.statvfs(present)

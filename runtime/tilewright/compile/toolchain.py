@@ -48,7 +48,7 @@ class HostToolchain:
 
     @property
     def link_options(self) -> tuple[str, ...]:
-        """What links that runtime into a library."""
+        """The options that link that runtime into a library."""
         return ()
 
     @property
@@ -63,12 +63,13 @@ class HostToolchain:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """What of the programs decides an object."""
+        """The versions of programs, and options of theirs, that decide an object."""
         return (" ".join(self.host[1:]), self.host_version, self.machine)
 
     @cached_property
     def identity(self) -> str:
-        """What of the toolchain decides an object, free of paths: equal on any machine it is equal on."""
+        """A text of everything in the toolchain that decides an object. It has no paths: machines with equal
+        toolchains have equal texts."""
         variables = [f"{name}={os.environ[name]}" for name in self.influences if os.environ.get(name)]
         return "\n".join([*self.versions, *variables])
 
@@ -100,7 +101,7 @@ def find_host_toolchain() -> HostToolchain:
 
 
 def host_hint() -> str:
-    """What mends that there is no host compiler."""
+    """The hint for a missing host compiler."""
     return _CXX_HINT if os.environ.get("CXX") else _HOST_HINT
 
 

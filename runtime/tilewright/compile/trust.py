@@ -1,4 +1,4 @@
-"""Who may have put into a cache what is run from it: nobody but this user and root.
+"""Checks who may have written the files of a cache: only this user and root.
 
 The hashes in a cache say whether a file is what was written; who can replace the file can replace its hash,
 too. So they guard against accidents (a cut file, a full disk), and the file system's rights against people.

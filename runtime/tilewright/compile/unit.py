@@ -64,7 +64,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """What became of a job."""
+    """The outcome of a job."""
 
     status: str  # "built", "shared" (another process built it meanwhile) or "failed"
     message: str = ""
@@ -76,7 +76,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Compiled:
-    """What a compiler has made of a job, in a folder of its own."""
+    """The compiler's output for a job, in a folder of its own."""
 
     job: Job
     draft: Path
@@ -109,7 +109,7 @@ def run(jobs: Sequence[Job]) -> list[Outcome]:
 
 
 def _attempt(store: Store, step: Callable[[], _Made]) -> _Made | Outcome:
-    """What the step answers, or how it has failed."""
+    """The result of a step, or an outcome that says how it failed."""
     try:
         return step()
     except (BuildError, StoreError) as error:
@@ -203,7 +203,7 @@ def _has_content(path: Path) -> bool:
 
 
 def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str]) -> Outcome:
-    """What to say of a compiler that fails, or that exits 0 and leaves files `absent`."""
+    """The outcome of a compiler that fails, or that exits 0 and leaves files `absent`."""
     if says_full(log):
         full = store.failure(OSError(errno.ENOSPC, "No space left on device"))
         return Outcome("failed", str(full))

@@ -1,1 +1,1 @@
-"""What a family declares of a kernel: the fields of its configuration, its rules, its memory."""
+"""A family's declarations of its kernels: the fields of its configuration, its rules, its memory."""

@@ -1,4 +1,4 @@
-"""What a family of kernels is made of."""
+"""The parts of a family of kernels that the generator needs."""
 
 from __future__ import annotations
 

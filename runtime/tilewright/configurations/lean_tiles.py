@@ -67,7 +67,7 @@ class Warpgroups(NamedTuple):
 
 
 def cooperative(m: int, n: int) -> Warpgroups:
-    """Down the rows where their halves are whole 64s, else across."""
+    """Divides a tile by rows if each half is a multiple of 64 rows, else by columns."""
     if m == 64:
         return Warpgroups(1, 1, n)
     return Warpgroups(2, m // 128, n) if m % 128 == 0 else Warpgroups(2, m // 64, n // 2)

@@ -1,4 +1,4 @@
-"""What rows of a family's tables hold, as its configuration and its facts say it.
+"""The schema of rows of a family's tables, derived from its configuration and its facts.
 
 `CONFIG` and `FACTS` stand in the family's module `config`, or in `kernel` where it has no such module: the
 dataclass of a kernel, and a TypedDict of the numbers that `facts` derives from it. Bounds are annotations:

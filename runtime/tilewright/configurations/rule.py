@@ -48,15 +48,15 @@ class Rule:
     """None for a legal configuration, else the reason, with its numbers."""
     limit: Limit
     fields: tuple[str, ...]
-    """What it weighs against each other, the likeliest slip first: an error points to the first of them that
-    a group gives itself."""
+    """The fields that the rule compares, the likeliest mistake first: an error points to the first of them
+    that a group sets itself."""
     compiles: str
     """Why what it rejects is refused although it compiles; empty where it does not compile."""
     of: Callable[[Any], bool]
-    """Whether it is about a configuration at all."""
+    """Whether the rule applies to a configuration."""
     unless: tuple[Rule, ...]
-    """Those that say it better: where one of them rejects a configuration, this one says nothing. It is asked
-    all the same, so it must not fail on what they reject."""
+    """Rules with a better message: if one of them also rejects a configuration, this rule reports nothing.
+    Its check still runs, so it must handle such configurations."""
 
     def __call__(self, config: Any) -> str | None:
         """Ask it, of any configuration."""
@@ -64,17 +64,17 @@ class Rule:
         return None if reason is None or self.said_better(config) else reason
 
     def said_better(self, config: Any) -> bool:
-        """Whether others say what is wrong with a configuration that the check rejects."""
+        """Whether a rule of `unless` also rejects the configuration."""
         return any(rule(config) for rule in self.unless)
 
     @property
     def statement(self) -> str:
-        """What it demands: the first paragraph of the docstring, on one line."""
+        """The demand: the first paragraph of the docstring, on one line."""
         return " ".join((self.check.__doc__ or "").strip().split("\n\n")[0].split())
 
     @property
     def basis(self) -> str:
-        """What it rests on: the comment above it, on one line."""
+        """The source of the rule: the comment above its function, on one line."""
         lines = (inspect.getcomments(self.check) or "").splitlines()
         return " ".join(line.lstrip("# ").rstrip() for line in lines)
 

@@ -1,4 +1,4 @@
-"""What several families say alike: fields of configurations, limits of architectures, names, words."""
+"""Declarations that several families share: fields, limits of architectures, names, words."""
 
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypedDict
 

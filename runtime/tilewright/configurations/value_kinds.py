@@ -54,12 +54,12 @@ class ValueKind:
         raise NotImplementedError
 
     def schema(self) -> Schema:
-        """What a table's row holds of it."""
+        """The schema of a value in a row of a table."""
         raise NotImplementedError
 
 
 class OneOf(ValueKind):
-    """One of these texts and numbers, or of true and false."""
+    """An enumeration of texts, of whole numbers, or of true and false."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values

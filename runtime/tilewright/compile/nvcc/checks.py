@@ -44,7 +44,7 @@ def judge(record: KernelRecord, report: Mapping[str, Any], cutlass: bool = False
 
 
 def exceptions(record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -> list[dict[str, str]]:
-    """What would be findings of a compiled kernel, and why they are none."""
+    """Hazards of a compiled kernel that are no findings, each with the reason."""
     return [
         {
             "kind": hazard["kind"],
