@@ -1,8 +1,10 @@
-// Tries what the lean kernels' scheduler does on the device, on the host: see test_lean_scheduler.py.
+// Tries what the lean kernels' scheduler does on the device, on the host, and how a cluster shares loads: see
+// test_lean_scheduler.py.
 #define __device__
 #define __host__
 #define __forceinline__ inline
 
+#include "tilewright/sm90/cluster_shape.hpp"
 #include "tilewright/sm90/scheduler.hpp"
 
 #include <cstdio>
@@ -12,6 +14,7 @@
 using tilewright::sm90::Block;
 using tilewright::sm90::Divisor;
 using tilewright::sm90::Raster;
+using tilewright::sm90::Slices;
 
 namespace {
 
@@ -85,10 +88,26 @@ void read_the_least(int across, int at_once, int64_t swizzle_extent, int64_t oth
   expect(found == best, "best_swizzle", across, at_once, int(swizzle_extent), int(other_extent));
 }
 
+// What arrives with a k tile holds the rows that the matrix has, and fits into the tile's stage.
+void load_what_fits(int tile_rows, int count, int matrix_rows) {
+  Slices const slices = Slices::of(tile_rows, count, matrix_rows);
+  int const least = matrix_rows < tile_rows ? matrix_rows : tile_rows;
+  bool const fits = slices.loaded() >= least && slices.loaded() <= tile_rows;
+  expect(fits, "loaded rows", tile_rows, count, matrix_rows, slices.loaded());
+  expect(slices.period == 1 || slices.period == count, "period", tile_rows, count, matrix_rows, slices.period);
+}
+
 }  // namespace
 
 int main() {
   divide_exactly();
+  for (int tile_rows = 8; tile_rows <= 256; tile_rows += 8) {
+    for (int count : {1, 2, 4, 8}) {
+      for (int matrix_rows : {1, 8, 20, 64, 1000}) {
+        load_what_fits(tile_rows, count, matrix_rows);
+      }
+    }
+  }
   for (int rows : {1, 2, 3, 7, 16, 33}) {
     for (int columns : {1, 2, 5, 8, 19}) {
       for (int swizzle : {1, 2, 4, 8, 16}) {

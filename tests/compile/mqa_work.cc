@@ -94,10 +94,10 @@ void visit(Item const& item, std::vector<std::vector<int>>& visits) {
   if (lane < Queries) {
     int const end = std::min(item.mine.end, item.key + item.tiles * Tile);
     for (int key = std::max(item.mine.start, item.key); key < end; ++key) {
-      if (item.query + lane < int(visits.size())) {
+      if (item.query + lane < int(visits.size()) && key < int(visits[item.query + lane].size())) {
         ++visits[item.query + lane][key];
       } else {
-        expect(false, "no query", item.query, lane, key);
+        expect(false, "no query, or no key", item.query, lane, key);
       }
     }
   }

@@ -1,31 +1,18 @@
-"""The order of tiles of the lean kernels, and the divisions by multiplication that it takes."""
+"""The order of tiles of the lean kernels, the divisions by multiplication that it takes, and how the thread
+blocks of a cluster share loads."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
+import host_programs
 
-HERE = Path(__file__).parent
-INCLUDE = HERE.parents[1] / "runtime/include"
+from tilewright.base import paths
 
 
-def test_every_block_is_visited_once(tmp_path: Path) -> None:
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    program = tmp_path / "lean_scheduler"
-    command = [
-        compiler,
-        "-std=c++17",
-        "-O1",
-        f"-I{INCLUDE}",
-        str(HERE / "lean_scheduler.cc"),
-        "-o",
-        str(program),
-    ]
-    subprocess.run(command, check=True, capture_output=True, text=True)
-    found = subprocess.run([str(program)], check=False, capture_output=True, text=True)
-    assert (found.returncode, found.stdout) == (0, "")
+def test_every_block_is_visited_once() -> None:
+    headers = host_programs.empty_headers(["cuda_runtime_api.h"])
+    source = Path(__file__).with_name("lean_scheduler.cc")
+    options = ["-std=c++17", "-O1", "-I", str(paths.include_dir())]
+    done = host_programs.run(host_programs.compiled("lean_scheduler", [source], options, files=headers))
+    assert (done.returncode, done.stdout) == (0, "")

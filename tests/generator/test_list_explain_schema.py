@@ -217,6 +217,8 @@ def test_explain_a_combination_that_a_spec_makes(spec: Path, tilewright: Command
     made = tilewright("explain", "tiny", *terms, "fast=true").out
     assert f"made by specs/small.yaml:6:5, as small/{FAST}.cu" in made
     assert "legal; no spec names it" in tilewright("explain", "tiny", *terms, "fast=false").out
+    # Nothing is quoted on a command line: where a field takes text, a number is text.
+    assert "legal; no spec names it" in tilewright("explain", "tiny", *terms, "note=12").out
 
 
 def test_explain_a_family_anywhere(

@@ -82,6 +82,12 @@ def test_anchors_and_merge_keys() -> None:
     assert plain(node) == {"a": {"p": 1, "q": 2}, "b": {"q": 3, "p": 1}, "c": {"q": 4, "r": 6, "p": 1}}
 
 
+def test_the_first_of_several_merged_mappings_counts() -> None:
+    node, faults = read("a: {<<: [{p: 1}, {p: 2, q: 3}]}\n")
+    assert faults == []
+    assert plain(node) == {"a": {"p": 1, "q": 3}}
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

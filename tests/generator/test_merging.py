@@ -184,7 +184,8 @@ def test_a_module_that_one_branch_removes_and_the_other_changes(
 def test_what_was_edited_by_hand_is_still_kept_while_a_merge_is_in_conflict(
     repository: Repository, project: Path, tilewright: Command
 ) -> None:
-    """A file without conflict, on whose hash the branches agree, and one that is nobody's."""
+    """A file without conflict, on whose hash the branches agree, one that is nobody's, and one in which the
+    branches differ and that somebody has replaced."""
     spec = project / "specs/small.yaml"
     repository.branch("one", replace(spec, "{tile: 8x16x64,", "{tile: [8x16x64, 8x8x64],"))
     repository.branch("two", replace(spec, "{tile: 104x16x64,", "{tile: [104x16x64, 104x8x64],"))
@@ -193,12 +194,15 @@ def test_what_was_edited_by_hand_is_still_kept_while_a_merge_is_in_conflict(
     edited.write_text(edited.read_text() + "// by hand\n")
     mine = project / "generated/small/mine.cu"
     mine.write_text("<<<<<<< ours\n=======\n>>>>>>> theirs\n")
+    replaced = project / "generated/small/table.cc"
+    replaced.write_text("// by hand\n")
     before = edited.read_bytes()
     found = tilewright("generate")
     assert found.code == 1
     assert f"kept generated/small/{edited.name}: edited by hand" in found.err
     assert "kept generated/small/mine.cu: not tilewright's" in found.err
-    assert (edited.read_bytes(), mine.exists()) == (before, True)
+    assert f"kept generated/small/{replaced.name}: edited by hand" in found.err
+    assert (edited.read_bytes(), replaced.read_text(), mine.exists()) == (before, "// by hand\n", True)
 
 
 def test_a_merge_that_is_killed_while_it_is_mended(

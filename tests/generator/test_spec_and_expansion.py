@@ -356,6 +356,8 @@ def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast:
             "  - &a {tile: [64x64x64, 256x64x64], dtype: bf16}\n  - {<<: *a, fast: true, dtype: f16}\n",
             [f"5:26: tile: 256x64x64 makes no kernel: rows rejects 2; for example {ROWS}"],
         ),
+        # Also one that stands alone there, by an alias of the list's item.
+        ("  - tile: [64x64x64, &t 256x64x64]\n  - {tile: *t, dtype: e4m3}\n", []),
         # What excludes take is said by them, with a reason.
         ("  - {tile: [64x64x64, 32x64x64], exclude: {tile: 32x64x64, reason: slow}}\n", []),
         # Of a group of which nothing is left, that is said.

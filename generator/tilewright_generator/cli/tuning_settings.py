@@ -69,7 +69,7 @@ class Settings:
                 "which problems? --sizes LIST|FILE or -s MxNxK says so, --only-new takes "
                 "those that are tuned, --report draws"
             )
-        if files and (self.tunes or not (self.report or self.merge)):
+        if files and self.tunes:
             raise UsageError(f"{files[0]}: tuned files are read by --report and --merge alone")
         if self.merge and (self.tunes or not files):
             raise UsageError("--merge takes tuned FILEs and no sizes")

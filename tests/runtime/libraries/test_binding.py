@@ -379,3 +379,12 @@ def test_tensors_without_memory(library: Library) -> None:
     hollow.untyped_storage().resize_(0)
     with pytest.raises(ValueError, match="operand 0 has no memory"):
         launch(hollow, b, None, d, *ABSENT, *NUMBERS)
+
+
+def test_operands_without_elements_need_no_memory(library: Library) -> None:
+    """torch gives them the address 0. They are contiguous whatever their shape."""
+    a, b, d = operands()
+    launch = launcher(library, {"a": a, "b": b, "out": d, "scale_a": torch.empty(0)})
+    for scale in (torch.empty(0), torch.empty(2, 0)):
+        assert launch(a, b, None, d, None, scale, *ABSENT[2:], *NUMBERS) == 0
+    torch.testing.assert_close(d, (a.double() @ b.double()).bfloat16())

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright.architectures.device import H200
+from tilewright.base import paths, plugins
 from tilewright.declarations import catalog, table
 from tilewright.errors import (
     NoKernelError,
@@ -58,6 +59,27 @@ def test_a_gpu_without_kernels(generated: Path, built) -> None:
     assert "sm_120f (1 kernels, 1 built)" in text
     assert "The rules of gemm know no target of this GPU (they know sm_90a)" in text
     assert "sm_103a" not in text
+
+
+def test_of_two_modules_of_one_name_the_installed_one_counts(
+    generated: Path, tmp_path: Path, row, table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path / "of_a_plugin"
+    table(others, "sm90_x", [row("theirs")])
+    monkeypatch.setattr(paths, "generated_dir", lambda: generated)
+    monkeypatch.setattr(plugins, "generated_folders", lambda: (others,))
+    registry = Registry()
+    assert registry.record("one").arch == "sm_90a"
+    with pytest.raises(NoKernelError):
+        registry.record("theirs")
+
+
+def test_toolchains_are_of_modules_with_kernels_of_the_gpu(generated: Path) -> None:
+    registry = Registry(
+        generated,
+        libraries=lambda module: [SimpleNamespace(path=Path(module), toolchain={"nvcc": module})],
+    )
+    assert list(registry.toolchains("gemm", (9, 0))) == [(3, {"nvcc": "sm90_x"})]
 
 
 def test_a_path_may_be_text(generated: Path) -> None:

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -222,6 +223,13 @@ def test_releases_compare_as_they_are_written(path: Path, header: Header, regist
     assert tuned_files.read(path).header == header
     tuned_files.update(path, tuned_files.read(path).header, FAMILY, [entry(64)])
     assert (json.loads(path.read_text())["cuda"], len(tuned(registry).entries)) == ("13.0", 2)
+
+
+def test_of_releases_of_equally_many_kernels_the_newer_is_stated() -> None:
+    built = [{"nvcc": f"13.{n}", "cutlass": f"4.{n}.0"} for n in (9, 10)]
+    registry = SimpleNamespace(toolchains=lambda family, capability: [(3, toolchain) for toolchain in built])
+    stated = Header.of(H200, registry, "gemm", driver="580.1")
+    assert (stated.cuda, stated.cutlass) == ("13.10", "4.10.0")
 
 
 def test_another_format(path: Path, header: Header, registry: Registry) -> None:
