@@ -148,8 +148,9 @@ template <int Queries, int Tile>
 void ranges_are_read_once(int queries, int keys, int parts, int blocks, bool compressed) {
   std::vector<int> starts, ends;
   for (int i = 0; i < queries; ++i) {
-    starts.push_back(random(keys + 20) - 10);
-    ends.push_back(i % 5 == 0 ? starts.back() : random(keys + 20) - 10);
+    bool const beyond = i % 5 == 1;  // the last keys, and keys that there are not
+    starts.push_back(beyond ? keys - 50 : random(keys + 20) - 10);
+    ends.push_back(i % 5 == 0 ? starts.back() : beyond ? keys + 5 : random(keys + 20) - 10);
   }
   int const width = compressed ? 200 : keys;
   Logits const logits{nullptr, width, queries, width, false};
