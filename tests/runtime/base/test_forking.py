@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,10 @@ def fork_while(busy: Callable[[Callable[[], None]], object], work: Callable[[], 
 
     with ThreadPoolExecutor(2) as threads:
         held = threads.submit(busy, linger)
+        held.add_done_callback(lambda _: inside.set())  # it has failed before it lingers
         try:
             assert inside.wait(BOUND)
+            assert not held.done(), held.exception()
             child = threads.submit(forked, work)
             assert _DECIDED.wait(BOUND)
             assert not _FORKED.is_set(), "forked while a lock was held"
@@ -144,9 +147,9 @@ def test_a_fork_while_a_context_is_made(monkeypatch: pytest.MonkeyPatch) -> None
     real = Context.__init__
 
     def busy(linger: Callable[[], None]) -> None:
-        def slowly(self: Context) -> None:
+        def slowly(self: Context, **settings: Any) -> None:
             linger()
-            real(self)
+            real(self, **settings)
 
         monkeypatch.setattr(Context, "__init__", slowly)
         contexts.current()
