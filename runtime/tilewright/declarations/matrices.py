@@ -109,6 +109,6 @@ class MatrixView:
             return f"{layout}: {name} overlap"
         if lines.number > 1 and lines.stride % unit:
             return f"{layout}: leading dimension {lines.stride} is not {multiple}"
-        if self.batch > 1 and (self.batch_stride % unit or self.batch_stride < 0):
+        if self.batch > 1 and self.batch_stride % unit:
             return f"batch stride {self.batch_stride} is not {multiple}"
         return None
