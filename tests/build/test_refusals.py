@@ -137,6 +137,17 @@ def test_a_build_tries_always_and_what_it_builds_is_forgotten(
     assert not store.listed("refusals")
 
 
+def test_a_refresh_reads_what_other_processes_were_refused(
+    mini: Mini, store: Store, toolchain: NvccToolchain
+) -> None:
+    table = mini.add("bad", BROKEN).table()
+    registry = Registry(mini.folder.parent)
+    assert registry.obstacle(table["bad"]) == ""
+    assert not build([table], store=store, toolchain=toolchain).ok
+    registry.refresh()
+    assert registry.obstacle(table["bad"]) == "it does not compile"
+
+
 def test_the_wrong_instructions_are_a_refusal_too(
     mini: Mini, toolchain: NvccToolchain, compiles: Callable[[], int]
 ) -> None:

@@ -341,7 +341,10 @@ void run_contexts(int sms) {
   run("cluster_of_eight_on_four_sms", clustered);
   run("cluster_of_eight", clustered);
   cluster_m = 4;
-  run("cluster_of_four", FAMILY::problem(4096, 4096, 1024, 1));
+  auto fours = FAMILY::problem(4096, 4096, 1024, 1);
+  run("cluster_of_four", fours);
+  fours.tactic.sm_count = 18;
+  run("cluster_of_four_for_18_sms", fours);
   cluster_m = 0;
   run("without_workspace", many, false);
   // Stream-K: some of these take more of a workspace on 16 SMs than on 132.

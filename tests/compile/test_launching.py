@@ -187,6 +187,11 @@ def test_no_more_clusters_are_launched_than_the_driver_says(launch: Launch) -> N
     assert (case["status"], case["cluster"], case["blocks"]) == (0, 4, 128)
 
 
+def test_clusters_take_no_more_sms_than_the_caller_allows(launch: Launch) -> None:
+    (case,) = launch(LEAN, ("contexts", SMS))["cluster_of_four_for_18_sms"]
+    assert (case["status"], case["cluster"], case["blocks"]) == (0, 4, 16)
+
+
 def test_a_cluster_that_never_runs_is_not_launched(launch: Launch) -> None:
     cases = launch(LEAN, ("contexts", SMS))
     (runs,) = cases["cluster_of_eight"]

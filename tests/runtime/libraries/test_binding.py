@@ -388,3 +388,13 @@ def test_operands_without_elements_need_no_memory(library: Library) -> None:
     for scale in (torch.empty(0), torch.empty(2, 0)):
         assert launch(a, b, None, d, None, scale, *ABSENT[2:], *NUMBERS) == 0
     torch.testing.assert_close(d, (a.double() @ b.double()).bfloat16())
+
+
+def test_the_batch_stride_of_one_matrix_is_0() -> None:
+    """Frameworks set it to anything, and a tensor map takes no odd one."""
+    a, b, d = operands()
+    lie = {"a": a.as_strided((1, 16, 8), (5, 8, 1)), "b": b, "out": d}
+    tensors = [lie.get(name) for name in INTERFACE.names]
+    arguments = packed(INTERFACE, PROBLEM, WHOLE, 132)
+    made = launchable(INTERFACE, PROBLEM, arguments, tensors=tensors, alignments={})
+    assert struct(INTERFACE).from_buffer_copy(made.arguments).batch_stride_a == 0

@@ -194,6 +194,12 @@ def test_packed_scales_hold_four_bytes_the_first_lowest(shape: tuple[int, ...]) 
         assert words == [struct.unpack("<i", bytes(padded[4 * w : 4 * w + 4]))[0] for w in range(len(words))]
 
 
+def test_the_stride_of_one_row_of_scales_means_nothing() -> None:
+    scales = torch.zeros(12).as_strided((1, 3), (7, 4))
+    assert blockwise_scales.lies_m_major(scales)
+    assert blockwise_scales.with_padding(scales).shape == (3, 4)
+
+
 def test_scales_without_their_padding_are_refused() -> None:
     with pytest.raises(ArgumentError, match="memory for"):
         blockwise_scales.with_padding(torch.empty_strided((5, 3), (1, 8)))

@@ -16,11 +16,16 @@ from host_modules import Built
 from tilewright.architectures.device import H200
 from tilewright.base import paths
 from tilewright.context import Context
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
 from tilewright.selection import tuned_files
 from tilewright.tools.sharding.engine import Local
 from tilewright.tools.tuning import workers
+from tilewright.tools.tuning.stages import Options
 from tilewright_generator.cli import invoke, running, tuning_progress
 from tilewright_generator.cli.tuning_place import Place
+from tilewright_generator.cli.tuning_plan import TuningPlan
+from tilewright_generator.errors import UsageError
 
 ROOT = Path(__file__).parents[3]
 SHAPES = ROOT / "benchmarks" / "shapes" / "gemm.yaml"
@@ -170,6 +175,33 @@ def unsee(path: Path, kernel: str) -> None:
     text = path.read_text()
     assert name in text
     path.write_text(text.replace(f"{name},\n", "").replace(f",\n{name}]", "]"))
+
+
+def test_a_dry_run_counts_an_incumbent_and_unseen_kernels_alone(host: Context) -> None:
+    problem = Problem(16, 48, 64)
+    records = host.registry.route("gemm", H200)
+    seen = frozenset(one.name for one in FAMILY.of_kind(host.registry, records, problem.kind))
+    tactic = FAMILY.rank(records, problem, H200)[0].tactic
+
+    def left(*, incumbents: dict[Problem, tuned_files.Entry]) -> int:
+        plan = TuningPlan(
+            FAMILY, host.registry, H200, Path("x.json"), Options(), incumbents,
+            again=False, build=False, built_only=False,
+        )  # fmt: skip
+        return int(plan.as_json([problem])["problems"][0]["left"])
+
+    assert left(incumbents={}) > 1
+    assert left(incumbents={problem: tuned_files.Entry(problem, tactic, 1e-5, seen)}) == 1
+
+
+def test_a_gpu_is_named_once(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(Context, "device", lambda self, index: H200)
+    assert Place.of_here("1,0", host).name == "NVIDIA H200 1, 0"
+    for named in ("0,0", "2", "0,-1"):
+        with pytest.raises(UsageError, match=f"--gpus {named}: there are the GPUs 0 to 1"):
+            Place.of_here(named, host)
 
 
 def test_new_kernels_are_tuned_beside_what_is_tuned(gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
