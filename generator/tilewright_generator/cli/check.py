@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tilewright_generator import __version__, generation
-from tilewright_generator.cli import answers, common, report, tuned_defaults
+from tilewright_generator.cli import answers, common, plan_text, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, verbose
 from tilewright_generator.plan import Change, FilePlan, Why
 from tilewright_generator.plurals import are, counted
@@ -61,12 +61,12 @@ def command(
         answer = {"drift": listed, "other_templates": other_templates, "left_out": left_out, "tuned": tuned}
         answers.print_json(answer)
         return 1 if drift else 0
-    for line in report.left_out(inputs.expansions):
+    for line in plan_text.left_out(inputs.expansions):
         comment(line)
-    for line in report.diffs(plan) if diff else ():
+    for line in plan_text.diffs(plan) if diff else ():
         click.echo(line)
     for word, path, why in drift:
-        click.echo(f"{click.style(f'{word:8}', fg='red')} {report.shown(plan.folder / path)}: {why}")
+        click.echo(f"{click.style(f'{word:8}', fg='red')} {plan_text.shown(plan.folder / path)}: {why}")
     if not drift:
         kernels = sum(len(expansion.kernels) for expansion in inputs.expansions)
         modules = counted(len(inputs.expansions), "module")
@@ -115,7 +115,7 @@ def _mend(plan: FilePlan, given: str) -> Iterator[str]:
     if unlisted:
         yield f"replace or remove {counted(len(unlisted), 'file')} with: tilewright generate --force{given}"
     if unknown:
-        paths = shlex.join(str(report.shown(plan.folder / kept.path)) for kept in unknown)
+        paths = shlex.join(str(plan_text.shown(plan.folder / kept.path)) for kept in unknown)
         yield f"remove by hand, or move elsewhere: {paths}"
 
 

@@ -11,7 +11,7 @@ from tilewright.base import writing
 from tilewright.compile.compilers import SUFFIXES
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
-from tilewright_generator.cli import answers, common, report, tuned_defaults
+from tilewright_generator.cli import answers, common, plan_text, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, note, quiet
 from tilewright_generator.errors import SpecError
 from tilewright_generator.exclusive import exclusive
@@ -64,7 +64,7 @@ def command(
             raise
         plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
         if as_json:
-            answer = {"applied": not dry_run} | report.as_json(plan, inputs.expansions)
+            answer = {"applied": not dry_run} | plan_text.as_json(plan, inputs.expansions)
             answers.print_json(answer)
         else:
             _print(plan, inputs, diff=diff, asked=dry_run or diff or not quiet())
@@ -85,7 +85,7 @@ def _print_tuned(project: Project, plan: FilePlan) -> None:
 
 
 def _say_waiting(folder: Path) -> None:
-    note(f"waiting for another `tilewright generate` that writes {report.shown(folder)}")
+    note(f"waiting for another `tilewright generate` that writes {plan_text.shown(folder)}")
 
 
 def _in_the_way(plan: FilePlan) -> list[str]:
@@ -94,14 +94,14 @@ def _in_the_way(plan: FilePlan) -> list[str]:
 
 def _print(plan: FilePlan, inputs: common.Inputs, *, diff: bool, asked: bool) -> None:
     """Prints the plan; with -q only if it was `asked` for."""
-    for line in () if quiet() else report.left_out(inputs.expansions, named=True):
+    for line in () if quiet() else plan_text.left_out(inputs.expansions, named=True):
         click.echo(line)
-    for line in report.diffs(plan) if diff else ():
+    for line in plan_text.diffs(plan) if diff else ():
         click.echo(line)
-    for line in report.actions(plan) if asked else ():
+    for line in plan_text.actions(plan) if asked else ():
         click.echo(line)
     for kept in plan.kept[:_SHOWN]:
-        click.echo(f"kept {report.shown(plan.folder / kept.path)}: {kept.why.value}", err=True)
+        click.echo(f"kept {plan_text.shown(plan.folder / kept.path)}: {kept.why.value}", err=True)
     if len(plan.kept) > _SHOWN:
         click.echo(f"... and {len(plan.kept) - _SHOWN:,} more (--json lists all)", err=True)
     if _in_the_way(plan):

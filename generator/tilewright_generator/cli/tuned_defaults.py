@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright_generator.cli import report
+from tilewright_generator.cli import plan_text
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 
@@ -35,7 +35,7 @@ class Defaults:
 
     def as_json(self) -> dict[str, Any]:
         unseen = [{"kernels": list(kernels), "problems": count} for kernels, count in self.unseen.items()]
-        return asdict(self) | {"path": str(report.shown(self.path)), "unseen": unseen}
+        return asdict(self) | {"path": str(plan_text.shown(self.path)), "unseen": unseen}
 
     def lines(self) -> Iterator[str]:
         """The message for people; none if every problem has seen every kernel."""
@@ -43,7 +43,7 @@ class Defaults:
             newest, kernels = self._least_seen()
             yield f"{self._unseen_text()}:"
             yield f"  {newest}{' ...' * (kernels > 1)}"
-            folder = report.shown(self.path.parents[1])
+            folder = plan_text.shown(self.path.parents[1])
             yield "tune new kernels beside what is tuned with:"
             yield f"  tilewright tune --only-new --family {self.family} --out {folder}"
         yield from self._lost_lines()
@@ -60,13 +60,13 @@ class Defaults:
     def _unseen_text(self) -> str:
         _, kernels = self._least_seen()
         problems, some = counted(self.unseen.total(), "problem"), "some of " * (kernels > 1)
-        return f"{report.shown(self.path)}: {problems} tuned without {some}{counted(kernels, 'kernel')}"
+        return f"{plan_text.shown(self.path)}: {problems} tuned without {some}{counted(kernels, 'kernel')}"
 
     def _lost_lines(self) -> Iterator[str]:
         if not self.lost:
             return
         lack = "lacks its kernel" if len(self.lost) == 1 else "lack their kernels"
-        yield f"{report.shown(self.path)}: {counted(len(self.lost), 'problem')} {lack}:"
+        yield f"{plan_text.shown(self.path)}: {counted(len(self.lost), 'problem')} {lack}:"
         for tactic, why in (lost.split(" ", 1) for lost in self.lost[:_NAMED]):
             yield f"  {tactic}"
             yield f"    {why}"

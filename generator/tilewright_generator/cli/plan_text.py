@@ -27,8 +27,6 @@ _COLOURS = {Change.ADD: "green", Change.CHANGE: "yellow", Change.REMOVE: "red"}
 def left_out(expansions: Iterable[Expansion], *, named: bool = False) -> Iterator[str]:
     """For each spec with combinations of which no kernel is made: their number, and the rules that reject
     them. `named`: also the name and the reason of each rejected combination.
-
-    `named`: also what each that a rule rejects would be called, and the reason.
     """
     for expansion in expansions:
         rules = [f"{rule} {count:,}" for rule, count in expansion.rejections().items()]
