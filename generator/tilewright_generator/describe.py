@@ -79,7 +79,7 @@ def find_rules(name: str) -> list[tuple[Family, Rule]]:
 
 def default(field: Field) -> str:
     """The field's default, or that it has none."""
-    return "required" if field.required else f"default {text(field.default) or repr('')}"
+    return f"default {field.default_text}" if not field.required else "required"
 
 
 def _fields(family: Family) -> list[tuple[str, Field]]:

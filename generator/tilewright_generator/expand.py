@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -120,12 +120,37 @@ def _candidates(spec: Spec, group: Group) -> Iterator[tuple[Any, Exclude | None]
         for exclude in group.excludes
     ]
     config_type = spec.family.config
-    for values in product(*([choice.value for choice in choices] for choices in group.choices.values())):
+    for values in _combinations(spec, group):
         excluded = next(
             (e for e, where in tests if all(values[i] in excluded_values for i, excluded_values in where)),
             None,
         )
         yield config_type(*values), excluded
+
+
+def _combinations(spec: Spec, group: Group) -> Iterator[Sequence[Any]]:
+    """The values of each combination, in the family's order. Fields that nothing gives have the defaults that
+    follow from the combination."""
+    combinations = product(*([choice.value for choice in choices] for choices in group.choices.values()))
+    settling = spec.family.settling
+    if settling is None or not group.left_out:
+        yield from combinations
+        return
+    fields = list(group.choices)
+    place = fields.index(settling.field)
+    defaults = {
+        choice.value: [
+            (fields.index(name), default)
+            for name, default in spec.family.defaults({settling.field: choice.value}).items()
+            if name in group.left_out
+        ]
+        for choice in group.choices[settling.field]
+    }
+    for combination in combinations:
+        values = list(combination)
+        for index, default in defaults[values[place]]:
+            values[index] = default
+        yield values
 
 
 def _too_large(spec: Spec, group: Group, faults: Faults) -> None:

@@ -121,7 +121,7 @@ def combination(family: Family, wanted: Mapping[str, Any], spec: Spec | None = N
     missing = [name for name, field in fields.items() if field.required and name not in values]
     if missing:
         raise UsageError(f"give {', '.join(f'{name}=...' for name in missing)} too")
-    config = family.config(**values)
+    config = family.config(**(family.defaults(values) | values))
     return Candidate(family, config, spec, verdicts=tuple(verdicts(family, config)))
 
 

@@ -42,6 +42,8 @@ class Field:
     description: str
     required: bool
     default: Any
+    exceptions: str
+    """Where a spec has another default: "1x1 with mainloop: cutlass"; or ""."""
     kinds: tuple[value_kinds.ValueKind, ...]
 
     @property
@@ -64,6 +66,13 @@ class Field:
     def takes(self, given: object) -> bool:
         """Whether `given` stands for one of its values."""
         return any(kind.read(given) is not value_kinds.NO for kind in self.kinds)
+
+    @property
+    def default_text(self) -> str:
+        """The default in a few words; "" for a field that must be given."""
+        if self.required:
+            return ""
+        return "; ".join(filter(None, (text(self.default) or repr(""), self.exceptions)))
 
     @property
     def values(self) -> str:
@@ -105,16 +114,38 @@ class Field:
 def fields_of(family: Family) -> dict[str, Field]:
     """The fields of the family's configurations by name, in the order in which they are declared."""
     hints = get_type_hints(family.config, include_extras=True)
-    return {field.name: _field(field, hints[field.name]) for field in dataclasses.fields(family.config)}
+    defaults = family.defaults({})
+    return {
+        field.name: _field(
+            field,
+            hints[field.name],
+            defaults.get(field.name, dataclasses.MISSING),
+            _exceptions(family, field.name),
+        )
+        for field in dataclasses.fields(family.config)
+    }
 
 
-def _field(field: dataclasses.Field[Any], annotation: Any) -> Field:
+def _exceptions(family: Family, name: str) -> str:
+    if family.settling is None:
+        return ""
+    settler, usual, settled = family.settling
+    exceptions: dict[str, list[str]] = {}
+    for value in settled:
+        default = family.defaults({settler: value}).get(name)
+        if name != settler and default != family.defaults({settler: usual}).get(name):
+            exceptions.setdefault(text(default), []).append(text(value))
+    return "; ".join(f"{default} with {settler}: {', '.join(by)}" for default, by in exceptions.items())
+
+
+def _field(field: dataclasses.Field[Any], annotation: Any, default: Any, exceptions: str) -> Field:
     notes = (extra for extra in get_args(annotation)[1:] if isinstance(extra, str))
     return Field(
         name=field.name,
         description=next(notes, ""),  # of `Annotated[bool, "what it means"]`
-        required=field.default is dataclasses.MISSING,
-        default=field.default,
+        required=default is dataclasses.MISSING,
+        default=default,
+        exceptions=exceptions,
         kinds=value_kinds.of(annotation),
     )
 

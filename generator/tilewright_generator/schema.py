@@ -10,7 +10,6 @@ import json
 import re
 from typing import Any
 
-from tilewright.base.spelling import text
 from tilewright.configurations.family import Family
 from tilewright_generator import requires
 from tilewright_generator.fields import Field, fields_of
@@ -77,7 +76,7 @@ def _field(field: Field) -> dict[str, Any]:
     schema = {key: value for key, value in field.json_schema().items() if key != "description"}
     description = field.description
     if not field.required:
-        description += f" (default: {text(field.default)})"
+        description += f" (default: {field.default_text})"
     return {"description": description, **_one_or_many(schema)}
 
 

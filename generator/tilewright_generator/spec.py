@@ -40,6 +40,8 @@ class Group:
     excludes: tuple[Exclude, ...]
     own: frozenset[str] = frozenset()
     """The fields that it gives itself; the others come from the top, from fragments, anchors or defaults."""
+    left_out: frozenset[str] = frozenset()
+    """The fields that have the family's default, because nothing gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +201,10 @@ class _Parser:
         chosen |= self._reader.read(node, _GROUP_KEYS)
         choices = self._complete(chosen, node)
         excludes = entries.get("exclude")
-        excluded = tuple(self._excludes(excludes.value, choices)) if excludes else ()
+        left_out = frozenset(choices.keys() - chosen.keys())
+        excluded = tuple(self._excludes(excludes.value, choices, left_out)) if excludes else ()
         own = frozenset(name for name, entry in entries.items() if entry.position >= node.position)
-        return Group(node.position, choices, excluded, own & choices.keys()) if choices else None
+        return Group(node.position, choices, excluded, own & choices.keys(), left_out) if choices else None
 
     def _used(self, node: nodes.Node) -> Iterator[Choices]:
         for item in as_list(node):
@@ -235,7 +238,7 @@ class _Parser:
         own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
         return {} if missing or not all(own.values()) else own
 
-    def _excludes(self, node: nodes.Node, choices: Choices) -> Iterator[Exclude]:
+    def _excludes(self, node: nodes.Node, choices: Choices, left_out: frozenset[str]) -> Iterator[Exclude]:
         offered: dict[str, set[str]] = {}
         for item in as_list(node):
             entries = self._mapping(item, "exclude")
@@ -249,13 +252,21 @@ class _Parser:
                 self._faults.add(item.position, "exclude: say which values of which fields")
             for name, values in where.items() if choices else ():
                 if name not in offered:
-                    offered[name] = {text(choice.value) for choice in choices[name]}
+                    offered[name] = self._offered_values(name, choices, left_out)
                 self._offered(name, values, offered[name])
             yield Exclude(
                 item.position,
                 reason or "",
                 {name: frozenset(v.value for v in vs) for name, vs in where.items()},
             )
+
+    def _offered_values(self, name: str, choices: Choices, left_out: frozenset[str]) -> set[str]:
+        """The values of a field that a group has; a default may follow from another field's values."""
+        settling = self._family.settling
+        if settling is None or name not in left_out:
+            return {text(choice.value) for choice in choices[name]}
+        settlers = (choice.value for choice in choices[settling.field])
+        return {text(self._family.defaults({settling.field: value})[name]) for value in settlers}
 
     def _offered(self, name: str, values: tuple[Value, ...], offered: set[str]) -> None:
         """An exclude may only name what its group offers; else it has gone stale or has a slip."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from tilewright_generator import families
+from tilewright_generator.fields import Field, fields_of
 
 PAGE = (Path(__file__).parents[2] / "docs/specs.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## Fields of `(\w+)`\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL))
@@ -26,9 +26,9 @@ def rows(family: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def default(field: dataclasses.Field[Any]) -> str:
+def default(field: Field) -> str:
     value = field.default
-    if value is dataclasses.MISSING:
+    if field.required:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -52,8 +52,7 @@ def told(values: str) -> set[str]:
 
 @pytest.mark.parametrize("family", SECTIONS)
 def test_fields_are_those_of_the_code(family: str) -> None:
-    config = families.get(family).config
-    fields = {field.name: field for field in dataclasses.fields(config)}
+    fields = fields_of(families.get(family))
     said = rows(family)
     assert set(said) == set(fields)
     assert {name: text.strip('`"') for name, (_, text) in said.items()} == {

@@ -20,6 +20,7 @@ SPECS = {
 family: gemm
 description: Dense products
 arch: sm_90a
+mainloop: cutlass
 a: &type bf16
 b: *type
 d: bf16

@@ -18,7 +18,7 @@ from tilewright.compile.keys import HeaderSet
 Tree = Callable[[Path], dict[str, tuple[bytes, int]]]
 
 FAULTY = """\
-# Each group has one fault or two.
+mainloop: cutlass  # each group has one fault or two
 family: gemm
 arch: sm_90a
 a: bf16
@@ -127,7 +127,7 @@ def test_a_large_module_is_the_same_from_several_processes(
     """Over 500 kernels are rendered by several workers where there are processors."""
     spec = tmp_path / "large.yaml"
     spec.write_text(
-        "family: gemm\narch: sm_90a\na: bf16\nb: bf16\nd: [bf16, f32]\n"
+        "family: gemm\narch: sm_90a\nmainloop: cutlass\na: bf16\nb: bf16\nd: [bf16, f32]\n"
         "configs:\n"
         "  - tile: [128x64x64, 128x128x64, 128x192x64, 128x256x64, 256x64x64, 256x128x64]\n"
         "    layout: [tn, tt, nn, nt]\n"

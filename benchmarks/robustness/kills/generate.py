@@ -59,7 +59,8 @@ class Project:
         layout, d = module.split("_")
         tiles = self._chance.sample(TILES, self._chance.randint(4, len(TILES)))
         self._spec(module).write_text(
-            f"family: gemm\narch: sm_90a\na: bf16\nb: bf16\nd: {d}\nlayout: {layout}\nconfigs:\n"
+            f"family: gemm\narch: sm_90a\nmainloop: cutlass\na: bf16\nb: bf16\n"
+            f"d: {d}\nlayout: {layout}\nconfigs:\n"
             f"  - tile: [{', '.join(tiles)}]\n"
             "    cluster: [1x1, 2x1, 1x2]\n    activation: [none, relu]\n    bias: [false, true]\n",
             encoding="utf-8",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
@@ -241,8 +242,10 @@ def _origin(candidate: Candidate, field: Field) -> str:
     """The origin of the field's value."""
     if position := candidate.origin(field.name):
         return str(position)
-    default = not field.required and getattr(candidate.config, field.name) == field.default
-    return "default" if default else "given"
+    settling = candidate.family.settling
+    settled = {} if settling is None else {settling.field: getattr(candidate.config, settling.field)}
+    value = getattr(candidate.config, field.name)
+    return "default" if candidate.family.defaults(settled).get(field.name, MISSING) == value else "given"
 
 
 def _fate(candidate: Candidate) -> Iterator[str]:

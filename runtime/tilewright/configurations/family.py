@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, NamedTuple
 
 from tilewright.configurations.rule import Rule
+
+
+class Settling(NamedTuple):
+    """Defaults of specs that follow from one field's value.
+
+    The dataclass's own defaults say what a row of an older table means that lacks a field, so they never
+    change. These say what a spec means that leaves a field out.
+    """
+
+    field: str
+    """The field that settles others."""
+    default: Any
+    """Its value in a spec that leaves it out."""
+    values: Mapping[Any, Mapping[str, Any]]
+    """For each of its values, the other fields' defaults where they differ from the dataclass's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # there is one of a name, and caches look it up often
@@ -35,3 +50,13 @@ class Family:
     """Header with the host code of such kernels, where units leave it to their module's table; or ""."""
     table_template: str = "table.cc.j2"
     """Template of a module's binding source, relative to the templates folder."""
+    settling: Settling | None = None
+    """The field that settles others' defaults, if any does."""
+
+    def defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all fields that a spec may leave out, beside the values that it gives."""
+        values = {field.name: field.default for field in fields(self.config) if field.default is not MISSING}
+        if self.settling is None:
+            return values
+        field, default, settled = self.settling
+        return {**values, field: default, **settled[given.get(field, default)]}

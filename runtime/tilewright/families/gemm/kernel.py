@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations import lean_tiles
+from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import (
     CUTLASS_TYPES,
     alignment,
@@ -22,6 +23,7 @@ from tilewright.families.gemm.memory import STREAM_WARPS, exchanges, memory, war
 from tilewright.formats.types import bits
 
 RULES = rules.RULES
+settling = Settling("mainloop", "lean", rules.SETTLED)
 
 ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
 _OPERANDS = {"e4m3": "fp8", "e5m2": "fp8", "s8": "s8", "tf32": "tf32"}  # the others: half
