@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tilewright.base.spelling import text
 from tilewright_generator.errors import Faults, Position
 from tilewright_generator.limits import MOST_EXCLUDE_TESTS, MOST_KERNELS
+from tilewright_generator.neighbours import Search, suggestion
 from tilewright_generator.plurals import counted
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import MAX_COMBINATIONS, Exclude, Group, Spec
@@ -67,7 +68,8 @@ def expand(spec: Spec, faults: Faults) -> Expansion:
     kernels: list[Kernel] = []
     excluded: list[Excluded] = []
     rejected: list[Rejected] = []
-    values = _Values()
+    search = Search(spec.family)
+    values = _Values(search)
     total = tests = 0
     for group in spec.groups:
         if size(group) > spec.max_combinations:
@@ -87,7 +89,7 @@ def expand(spec: Spec, faults: Faults) -> Expansion:
             else:
                 kernels.append(Kernel(spec.family.kernel_name(config), config, group))
         if made_count == len(kernels):
-            _nothing_left(spec, group, rejected[lost:], faults)
+            _nothing_left(spec, group, rejected[lost:], search, faults)
         else:
             values.note(group, kernels[made_count:], rejected[lost:])
         _stale(group, excluded[left_out:], faults)
@@ -168,11 +170,13 @@ def _too_large(spec: Spec, group: Group, faults: Faults) -> None:
     )
 
 
-def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], faults: Faults) -> None:
+def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], search: Search, faults: Faults) -> None:
     if size(group) == 1 and rejected:  # an explicit configuration: say all that is wrong with it
-        for verdict in verdicts(spec.family, rejected[0].config):
+        config = rejected[0].config
+        against = verdicts(spec.family, config)
+        for verdict in against:
             position, where = _blamed(spec, group, verdict)
-            faults.add(position, f"this configuration is not legal: {verdict}{where}")
+            faults.add(position, partial(_not_legal, verdict, where, search, config, against))
         return
     excluded = size(group) - len(rejected)
     parts = [_by_rule(rejected)] if rejected else []
@@ -182,6 +186,12 @@ def _nothing_left(spec: Spec, group: Group, rejected: list[Rejected], faults: Fa
         group.position,
         f"nothing is left of this group's {counted(size(group), 'combination')}: {', '.join(parts)}{example}",
     )
+
+
+def _not_legal(verdict: Verdict, where: str, search: Search, config: Any, against: Sequence[Verdict]) -> str:
+    """The message about a verdict against an explicit configuration; the first one says what is legal."""
+    near = suggestion(search.nearest(config, against)) if verdict is against[0] else ""
+    return f"this configuration is not legal: {verdict}{where}{near}"
 
 
 def _blamed(spec: Spec, group: Group, verdict: Verdict) -> tuple[Position, str]:
@@ -212,7 +222,8 @@ class _Values:
     it need make a kernel in one of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, search: Search) -> None:
+        self._search = search
         self._alive: set[tuple[str, Position]] = set()
         self._lost: dict[tuple[str, Position], tuple[Any, list[Rejected]]] = {}
 
@@ -234,13 +245,14 @@ class _Values:
         all is not: they say so, and why."""
         for (name, position), (value, rejected) in self._lost.items():
             if (name, position) not in self._alive:
-                faults.add(position, partial(_makes_none, name, value, rejected))
+                faults.add(position, partial(_makes_none, name, value, rejected, self._search))
 
 
-def _makes_none(name: str, value: Any, rejected: list[Rejected]) -> str:
+def _makes_none(name: str, value: Any, rejected: list[Rejected], search: Search) -> str:
     first = rejected[0].verdict
     why = f"{_by_rule(rejected)}; for example {first.why}" if rejected[1:] else str(first)
-    return f"{name}: {text(value)} makes no kernel: {why}"
+    near = suggestion(search.nearest(rejected[0].config, [first], only=name))
+    return f"{name}: {text(value)} makes no kernel: {why}{near}"
 
 
 def _by_value(name: str, rejected: list[Rejected]) -> dict[Any, list[Rejected]]:

@@ -14,6 +14,7 @@ from tilewright_generator.choices import Choices
 from tilewright_generator.errors import Position, UsageError
 from tilewright_generator.expand import Expansion
 from tilewright_generator.fields import InvalidValueError, fields_of
+from tilewright_generator.neighbours import Neighbour, Search
 from tilewright_generator.plurals import counted
 from tilewright_generator.rules import Verdict, verdicts
 from tilewright_generator.spec import Exclude, Group, Spec
@@ -30,6 +31,10 @@ class Candidate:
     """The group that names it; None for a combination that no spec names."""
     exclude: Exclude | None = None
     verdicts: tuple[Verdict, ...] = ()
+
+    def neighbours(self) -> list[Neighbour]:
+        """The nearest legal values, where rules reject it."""
+        return Search(self.family).nearest(self.config, self.verdicts) if self.verdicts else []
 
     @property
     def name(self) -> str:

@@ -26,6 +26,10 @@ MOST_EXCLUDE_TESTS = 5_000_000
 MOST_FAULTS = 200
 """Faults of a file that are printed; the others are counted. A suggestion takes up to 1 ms."""
 
+MOST_NEIGHBOURS_ASKED, MOST_NEIGHBOURS_OF_SPEC = 2_000, 20_000
+"""Configurations that rules are asked about to find legal values near a rejected one: for a field, and for
+all faults of a spec. Each takes 30 us."""
+
 MOST_BROKEN_LINES = 100
 """Lines with broken YAML that are reported: for each the parser begins anew."""
 

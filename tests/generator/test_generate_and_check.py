@@ -422,7 +422,7 @@ def test_a_value_that_makes_no_kernel_is_an_error(project: Path, tilewright: Com
         assert (found.code, found.out) == (2, "")
         assert found.err.splitlines()[0] == (
             "specs/small.yaml:6:12: tile: 256x64x64 makes no kernel: rows rejects 2; for example 256 rows > "
-            "128 (limit: the hardware's)"
+            "128 (limit: the hardware's); legal nearby: tile 128x64x64"
         )
 
 

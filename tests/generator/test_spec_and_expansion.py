@@ -15,6 +15,7 @@ from tilewright_generator.errors import Fault, Faults, InternalError, SpecError
 from tilewright_generator.expand import Expansion, Kernel, expand
 
 ROWS = "256 rows > 128 (limit: the hardware's)"
+NEAR = "; legal nearby: tile"
 AREA = "65536 elements > 32768 (limit: ours)"
 HEAD = "family: tiny\narch: sm_90a\ndtype: bf16\n"
 
@@ -115,7 +116,7 @@ def test_the_rule_that_rejects_most_is_named_first() -> None:
 def test_an_explicit_configuration_that_rules_reject_is_a_fault_for_each_rule() -> None:
     assert faults(HEAD + "configs:\n  - tile: 256x512x64\n") == [
         "5:11: this configuration is not legal: area: 131072 elements > 32768 (limit: ours)",
-        f"5:11: this configuration is not legal: rows: {ROWS}",
+        f"5:11: this configuration is not legal: rows: {ROWS}{NEAR} 64x512x64, or dtype e4m3",
     ]
 
 
@@ -338,13 +339,16 @@ def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast:
         (
             "  - tile: [64x64x64, 256x64x64, 256x512x64]\n",
             [
-                f"5:22: tile: 256x64x64 makes no kernel: rows: {ROWS}",
-                f"5:33: tile: 256x512x64 makes no kernel: rows: {ROWS}",
+                f"5:22: tile: 256x64x64 makes no kernel: rows: {ROWS}{NEAR} 128x64x64",
+                f"5:33: tile: 256x512x64 makes no kernel: rows: {ROWS}{NEAR} 64x512x64",
             ],
         ),
         (
             "  - {tile: [64x64x64, 64x1024x64], dtype: [bf16, f16], fast: [true, false]}\n",
-            [f"5:23: tile: 64x1024x64 makes no kernel: area rejects 4; for example {AREA}"],
+            [
+                f"5:23: tile: 64x1024x64 makes no kernel: area rejects 4; for example {AREA}{NEAR} "
+                "32x1024x64 or 64x512x64"
+            ],
         ),
         ("  - {tile: [64x64x64, 256x64x64], dtype: [bf16, e4m3]}\n", []),  # each value makes one
         # A value that several groups share need make a kernel in one of them.
@@ -354,7 +358,7 @@ def test_nothing_is_lost_in_a_product(rows: list[int], columns: list[int], fast:
         ),
         (
             "  - &a {tile: [64x64x64, 256x64x64], dtype: bf16}\n  - {<<: *a, fast: true, dtype: f16}\n",
-            [f"5:26: tile: 256x64x64 makes no kernel: rows rejects 2; for example {ROWS}"],
+            [f"5:26: tile: 256x64x64 makes no kernel: rows rejects 2; for example {ROWS}{NEAR} 128x64x64"],
         ),
         # Also one that stands alone there, by an alias of the list's item.
         ("  - tile: [64x64x64, &t 256x64x64]\n  - {tile: *t, dtype: e4m3}\n", []),
@@ -376,7 +380,7 @@ def test_a_value_of_a_list_that_makes_no_kernel_is_a_fault_where_it_stands(
 def test_a_value_of_the_top_or_of_defaults_is_a_fault_there() -> None:
     text = "family: tiny\narch: sm_90a\ndtype: [bf16, f16]\ndefaults: {tall: {tile: [64x64x64, 256x64x64]}}\n"
     assert faults(text + "configs:\n  - use: tall\n  - {use: tall, fast: true}\n") == [
-        f"4:36: tile: 256x64x64 makes no kernel: rows rejects 4; for example {ROWS}"
+        f"4:36: tile: 256x64x64 makes no kernel: rows rejects 4; for example {ROWS}{NEAR} 128x64x64"
     ]
     assert faults(text + "configs:\n  - use: tall\n  - {use: tall, fast: true, dtype: e4m3}\n") == []
 
@@ -473,11 +477,13 @@ def test_what_is_not_legal_is_a_fault_at_the_value_that_its_group_gives() -> Non
     """Not at the group; and where a fragment or an anchor gives it, the group and the line of the value."""
     assert faults(HEAD + "configs:\n  - fast: true\n    tile: 256x64x64\n")[0].startswith("6:11: ")
     anchored = HEAD + "configs:\n  - &one {tile: 256x64x64, dtype: e4m3}\n  - {<<: *one, dtype: bf16}\n"
-    assert faults(anchored) == [f"6:23: this configuration is not legal: rows: {ROWS}"]
+    assert faults(anchored) == [
+        f"6:23: this configuration is not legal: rows: {ROWS}{NEAR} 128x64x64, or dtype e4m3"
+    ]
     inherited = HEAD.replace("bf16", "e4m3") + "defaults: {a: {tile: 512x64x64}}\nconfigs:\n  - use: a\n"
     assert faults(inherited) == [
         "6:5: this configuration is not legal: rows: 512 rows > 256 (limit: the hardware's); tile is given "
-        "on line 4"
+        "on line 4; legal nearby: tile 256x64x64"
     ]
 
 

@@ -20,6 +20,7 @@ from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
 from tilewright_generator.explain import Candidate, combination, made_of, matching, named, parse_terms
 from tilewright_generator.fields import Field, fields_of
+from tilewright_generator.neighbours import Neighbour
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 from tilewright_generator.spec import Spec
@@ -100,7 +101,9 @@ def command(
     else:
         candidates = [named(words[0], _read(root, specs))]
     if as_json:
-        answers.print_json([_as_json(candidate) for candidate in candidates])
+        # What is near is looked for where one combination is asked about, as in the answer for people.
+        near = candidates[0].neighbours() if len(candidates) == 1 else []
+        answers.print_json([_as_json(candidate, near) for candidate in candidates])
         return
     for line in _whole(candidates[0]) if len(candidates) == 1 else _many(candidates):
         click.echo(line)
@@ -266,9 +269,11 @@ def _fate(candidate: Candidate) -> Iterator[str]:
         yield from wrapped(f"rejected by {verdict}", "  ", "      ")
         if docs[verdict.rule]:
             yield from wrapped(f"rule: {docs[verdict.rule]}", "      ", "          ")
+    if neighbours := candidate.neighbours():
+        yield from wrapped(f"legal nearby: {', '.join(map(str, neighbours))}", "  ", "      ")
 
 
-def _as_json(candidate: Candidate) -> dict[str, Any]:
+def _as_json(candidate: Candidate, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
     exclude = candidate.exclude
     legal = not candidate.verdicts
     return {
@@ -281,4 +286,5 @@ def _as_json(candidate: Candidate) -> dict[str, Any]:
         "facts": candidate.family.facts(candidate.config) if legal else None,
         "excluded": {"position": str(exclude.position), "reason": exclude.reason} if exclude else None,
         "rejected": [verdict._asdict() for verdict in candidate.verdicts],
+        "legal_nearby": [{field: text(value)} for field, value in neighbours],
     }
