@@ -10,6 +10,9 @@ from typing import TypeAlias
 
 import pytest
 
+from tilewright_generator.reports import speed_chart
+from tilewright_generator.reports import speeds as recorded_speeds
+
 ROOT = Path(__file__).parents[2]
 DOCS, RESULTS = ROOT / "docs", ROOT / "benchmarks/results"
 
@@ -135,7 +138,7 @@ def geomean(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/deep_gemm.md", "benchmarks/results/README.md"])
+@pytest.mark.parametrize("page", ["docs/speed.md", "docs/deep_gemm.md", "benchmarks/results/README.md"])
 def test_einsums_of_bf16(page: str) -> None:
     """Every page says the same of them."""
     lines = (RESULTS / "grouped_vs_deepgemm_einsum.md").read_text(encoding="utf-8").splitlines()
@@ -150,7 +153,7 @@ def test_einsums_of_bf16(page: str) -> None:
 
 
 def speeds(name: str, row: Row) -> list[float]:
-    """The speeds of a record's rows that a row of the README is about."""
+    """The speeds of a record's rows that a row of speed.md is about."""
     if name == "mqa_logits":
         form = "paged" if "pages" in row["products"] else "ragged"
         head = "| form | queries | keys | heads | logits | us | TFLOP/s | TB/s | of a copy |"
@@ -163,16 +166,16 @@ def speeds(name: str, row: Row) -> list[float]:
     return [float(one["ratio"]) for one in record(name, "| layer |" if "yaml" in name else "| m |")]
 
 
-def readme_rows() -> list[Row]:
-    """The rows of the README's table of speeds, each with its products."""
-    rows = table(ROOT / "README.md", "| products | type | peer |")
+def speed_rows() -> list[Row]:
+    """The rows of speed.md's first table, each with its products."""
+    rows = table(DOCS / "speed.md", "| products | type | peer |")
     for above, row in pairwise(rows):
         row["products"] = row["products"] or above["products"]
     return rows
 
 
-@pytest.mark.parametrize("row", readme_rows(), ids=lambda row: f"{row['products'][:30]} {row['type']}")
-def test_speeds_of_the_readme(row: Row) -> None:
+@pytest.mark.parametrize("row", speed_rows(), ids=lambda row: f"{row['products'][:30]} {row['type']}")
+def test_speeds(row: Row) -> None:
     (name,) = re.findall(r"results/(\w+)\.md", row["mean speed"])
     if "gemm_" in name:
         assert row["type"].lower() in name
@@ -185,17 +188,104 @@ def test_speeds_of_the_readme(row: Row) -> None:
     assert number(row["worst"]) == pytest.approx(min(values), abs=6e-4)
 
 
+@pytest.mark.parametrize(
+    "row",
+    table(ROOT / "README.md", "| products | type | peer |"),
+    ids=lambda row: row["products"] + row["type"],
+)
+def test_speeds_of_the_readme(row: Row) -> None:
+    content = recorded_speeds.read(ROOT)
+    assert content is not None
+    (series,) = (
+        series
+        for series in content.series
+        if [series.products, series.type, series.peer] == [row["products"], row["type"], row["peer"]]
+    )
+    assert f"({series.record})" in row["mean speed"]
+    assert int(row["problems"]) == len(series.problems)
+    assert number(row["mean speed"]) == pytest.approx(series.mean, abs=1e-3)
+    assert number(row["worst"]) == pytest.approx(series.worst, abs=6e-4)
+
+
+def test_the_readme_begins_with_the_speeds_of_random_shapes() -> None:
+    rows = {row["type"]: row for row in speed_rows() if row["products"].endswith("random shapes")}
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (told,) = re.findall(
+        r"over (\d+) random shapes each.*?\s([\d.]+) \(BF16\) and ([\d.]+) \(FP8\)", text, re.DOTALL
+    )
+    assert {told[0]} == {row["problems"] for row in rows.values()}
+    # 1.1554 is 1.155 in the table and 1.16 here.
+    assert same(told[1], geomean(speeds("gemm_untuned_bf16_20281", rows["BF16"])))
+    assert same(told[2], geomean(speeds("gemm_untuned_fp8_20281", rows["FP8"])))
+
+
+def test_where_the_readme_advises_against_tilewright() -> None:
+    by_m = dict(re.findall(r"(\d+): ([\d.]+)", said("gemm_yaml_bf16", "by m")))
+    many = [float(mean) for m, mean in by_m.items() if int(m) >= 256]
+    assert len(many) == 7
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"from m = 256 on the mean is\s+([\d.]+) to ([\d.]+) of cuBLAS", text)
+    assert same(told[0], min(many))
+    assert same(told[1], max(many))
+
+
+def test_stacks() -> None:
+    recorded = {
+        (row["dtype"], row["variant"]): row for row in record("stacks", "| dtype | variant | count |")
+    }
+    rows = table(DOCS / "speed.md", "| what runs | type | peer |")
+    assert len(rows) == len(recorded) == 4
+    for row in rows:
+        variant = "products" if row["what runs"] == "products alone" else "model"
+        expected = recorded[row["type"].lower(), variant]
+        assert row["stacks"] == expected["count"]
+        assert row["mean speed"] == expected["geomean"]
+        assert row["worst"] == expected["least"]
+        assert same(row["0.95 or more"], 100 * float(expected["share at 0.95"]))
+
+
+def test_groups_along_k_beside_torch() -> None:
+    rows = {row["kind"]: row for row in record("grouped_vs_deepgemm", "| kind | shapes |")}
+    text = (DOCS / "speed.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"Ours are at ([\d.]+)\s+\(FP8\) and ([\d.]+) \(BF16\) of its speed", text)
+    assert alike(told[0], rows["k_grouped_fp8"]["over torch"])
+    assert alike(told[1], rows["k_grouped_bf16"]["over torch"])
+
+
+def test_the_chart_is_drawn_from_the_records() -> None:
+    """`tilewright report` draws what is committed."""
+    content = recorded_speeds.read(ROOT)
+    assert content is not None
+    shown = [series for series in content.series if series.in_chart]
+    drawn = speed_chart.chart(shown, content.title, content.subtitle)
+    assert (DOCS / "images/speed.svg").read_text(encoding="utf-8") == drawn
+    dots = sum(path.count("h0") for path in re.findall(r'class="dots[^>]*', drawn))
+    assert dots == sum(len(series.problems) for series in shown)
+
+
+def test_every_series_of_the_list_is_on_the_page() -> None:
+    """speeds.yaml and speed.md read the same rows of the records."""
+    content = recorded_speeds.read(ROOT)
+    assert content is not None
+    records = {series.record.stem for series in content.series} - {"stacks", "grouped_vs_deepgemm_einsum"}
+    pages = speed_rows()
+    assert records == {re.findall(r"results/(\w+)\.md", row["mean speed"])[0] for row in pages}
+    problems = sum(len(speeds(re.findall(r"results/(\w+)\.md", row["mean speed"])[0], row)) for row in pages)
+    assert problems == sum(len(series.problems) for series in content.series if series.record.stem in records)
+
+
 def speed(rows: list[Row], column: str) -> float:
     return geomean([float(row[column]) for row in rows])
 
 
 def test_nvfp4_of_few_and_of_128_rows() -> None:
-    """The README leaves out no row of the record."""
+    """The page leaves out no row of the record."""
     rows = record("blockscaled_llama8b_nvfp4", "| layer |")
     few, many = ([row for row in rows if (row["m"] == "128") == is_many] for is_many in (False, True))
     assert {row["m"] for row in few} == {"1", "8", "16", "32", "64"}
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (told,) = re.findall(r"^- NVFP4 products of (.*)$", text, re.MULTILINE)
+    text = (DOCS / "speed.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"^- NVFP4 products of (.*?)^- ", text, re.MULTILINE | re.DOTALL)
+    told = " ".join(told.split())
     assert told.startswith(
         f"1 to 64 rows: {speed(few, 'over dequantise + mm'):.1f} times as quick as dequantising and "
         f"multiplying, over {len(few)} problems."

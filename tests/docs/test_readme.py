@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import readme_line
+
+from tilewright.architectures.table import ARCHITECTURES
+from tilewright.compile.nvcc.toolchain import MINIMUM_NVCC
+from tilewright_generator.project import Project
+from tilewright_generator.status import CURRENT, RECORDED, cutlass_version
+from tilewright_generator.status import verdicts as verdicts_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,7 +32,7 @@ def blocks(text: str, language: str) -> list[tuple[str, str]]:
     return [(mark, code) for found, mark, code in _BLOCK.findall(text) if found == language]
 
 
-SHELL = blocks(README, "sh")
+INSTALL, *SHELL = blocks(README, "sh")
 TOUR = SHELL[1:]
 
 
@@ -60,6 +68,49 @@ def test_two_commands_set_everything_up() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(r"^run:", makefile, re.MULTILINE)
     assert re.search(r"^test:", makefile, re.MULTILINE)
+
+
+def test_what_is_installed_is_there() -> None:
+    """The pip line takes this folder, with extras that it has."""
+    mark, code = INSTALL
+    assert mark == "install"
+    (extras,) = re.findall(r"^pip install '\.\[([\w,]+)\]'$", code, re.MULTILINE)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras.split(","))
+
+
+def row(first: str) -> str:
+    (line,) = re.findall(rf"^\| {first} \|.*$", README, re.MULTILINE)
+    return str(line)
+
+
+def test_the_support_matrix_says_what_the_code_says() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (python,) = re.findall(r'^requires-python = ">=([\d.]+)"', project, re.MULTILINE)
+    (torch,) = re.findall(r'^torch = \["torch>=([\d.]+)"', project, re.MULTILINE)
+    (nvcc,) = re.findall(r'"nvidia-cuda-nvcc==([\d.]+)"', project)
+    assert f"| {python} or later |" in row("Python")
+    assert f"| {torch} or later;" in row("torch")
+    assert f"| {nvcc} | {'.'.join(map(str, MINIMUM_NVCC))} or later |" in row("nvcc")
+    assert f"| {cutlass_version(Project.find(ROOT))} |" in row("CUTLASS")
+    record = json.loads((ROOT / "benchmarks/results/gpu/h200.json").read_text(encoding="utf-8"))
+    assert f"| {record['driver'].rpartition('.')[0]} |" in row("driver")
+    capabilities = [".".join(map(str, known.capability)) for known in ARCHITECTURES]
+    assert all(capability in row("GPU") for capability in capabilities)
+    assert record["gpu"].removeprefix("NVIDIA ") == row("GPU").split("|")[2].strip()
+
+
+def test_kernels_are_counted() -> None:
+    """By the committed records, which the README's table adds up."""
+    counts: dict[str, Counter[str]] = {"Hopper": Counter(), "Blackwell": Counter()}
+    for _, verdicts in verdicts_of(Project.find(ROOT)):
+        for verdict in verdicts:
+            counts["Hopper" if verdict.target == "sm_90a" else "Blackwell"].update(
+                ["kernels", *(what for what in RECORDED if getattr(verdict, what) == CURRENT)]
+            )
+    for name, count in counts.items():
+        cells = [f"{count[what]:,}" for what in ("kernels", *RECORDED)]
+        assert row(name) == f"| {name} | {' | '.join(cells)} |"
 
 
 @pytest.mark.parametrize("code", [code for mark, code in TOUR if mark == ""])

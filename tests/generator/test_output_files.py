@@ -34,6 +34,7 @@ SIZES = ["--family", "gemm", "-s", "1x1x1"]
         (["tune", "--report", "README.svg"], "README.svg"),
         (["tune", "--report", "README.png"], "README.md"),
         (["schema", "gemm"], "specs/schema/gemm.schema.json"),
+        (["report", "-o", "speed.svg"], "speed.svg"),
     ],
 )
 def test_what_a_command_did_not_write_stays(

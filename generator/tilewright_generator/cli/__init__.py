@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "Run a kernel on this machine's GPU.",
     "tune": "Find the fastest tactics on this machine's GPUs, and keep them.",
     "new-family": "Write a family of kernels of your own, complete and small.",
+    "report": "Draw what the committed records say.",
     "bench": "Measure groups of kernels side by side on this machine's GPU.",
 }
 

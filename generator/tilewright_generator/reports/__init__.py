@@ -1,0 +1,1 @@
+"""What a project's records say, as tables, charts and pages. Needs no GPU, and changes nothing."""
