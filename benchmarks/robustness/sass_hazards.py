@@ -27,7 +27,7 @@ from tilewright.compile.building import build
 from tilewright.compile.nvcc.sass_hazards import EARLY_ACCESS, EARLY_RELEASE
 from tilewright.compile.progress import progress_for
 from tilewright.compile.report import BuildReport, UnitReport
-from tilewright.declarations.table import Table, find_tables
+from tilewright.declarations.table import read_tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--report", type=Path, help="of the build, as `tilewright build --report` writes it")
     options = parser.parse_args()
-    tables = [Table.read(path) for path in find_tables(ROOT / "generated")]
+    tables = read_tables(ROOT / "generated")
     if unknown := set(options.modules) - {table.module for table in tables}:
         parser.error(f"no such module: {', '.join(sorted(unknown))}")
     report = build(

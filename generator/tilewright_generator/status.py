@@ -61,9 +61,9 @@ def cutlass_version(project: Project) -> str:
 
 
 def tables(project: Project) -> list[Table]:
-    from tilewright.declarations.table import Table, find_tables  # noqa: PLC0415 (other commands need no runtime)
+    from tilewright.declarations.table import read_tables  # noqa: PLC0415 (other commands need no runtime)
 
-    return [Table.read(path) for path in find_tables(project.out)]
+    return read_tables(project.out)
 
 
 class Records:

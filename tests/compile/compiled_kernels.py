@@ -10,10 +10,10 @@ from typing import Any
 from tilewright.compile.building import build
 from tilewright.compile.report import BuildReport
 from tilewright.compile.store import Store
-from tilewright.declarations.table import KernelRecord, Table, find_tables
+from tilewright.declarations.table import KernelRecord, Table, read_tables
 
 GENERATED = Path(__file__).parents[2] / "generated"
-TABLES = [Table.read(path) for path in find_tables(GENERATED)]
+TABLES = read_tables(GENERATED)
 TWO_SM = "blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm"
 ULTRA = "blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_direct256_nopdl"
 STREAM_K = "blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_1x1_coop_streamk"

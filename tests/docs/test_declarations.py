@@ -127,6 +127,6 @@ def test_the_struct_follows_from_the_declaration(family: str) -> None:
         rows, columns = one.shape(problem)
         inner = columns if one.inner(problem) == "columns" else rows
         unit = max(1, 8 * one.alignment // bits(one.type_of(problem)))
-        wanted[f"ld_{one.member}"] = -(-inner // unit) * unit
+        wanted[f"ld_{one.field}"] = -(-inner // unit) * unit
     assert {member: getattr(made, member) for member in wanted} == wanted
     assert made.tactic.sm_count == 132

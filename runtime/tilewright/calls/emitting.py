@@ -287,7 +287,7 @@ def _key(op: Op) -> Iterator[str]:
             yield from (f"type({name})", f"{name}.dtype")
             operand = op.interface.operand(name)
             # A launcher compares the number of a packed operand's elements.
-            if not isinstance(operand, Packed) or operand.strides() or operand.measured:
+            if not isinstance(operand, Packed) or operand.strides or operand.measured:
                 yield from (f"{name}.shape", f"{name}.stride()")
             if name == op.required[0]:
                 yield f"{name}.get_device()"

@@ -169,13 +169,15 @@ def check_whole(name: str, value: Any, least: int) -> None:
     """A whole number, which may be a symbol."""
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a whole number")
-    refuse(value < least, name, f"it is {shown(value)}; expected a whole number, {least} or more")
+    if certainly(value < least):
+        raise ArgumentError(name, f"it is {shown(value)}; expected a whole number, {least} or more")
     check_most(name, value)
 
 
 def check_most(name: str, value: Any, what: str = "it") -> None:
     """Kernels get it as an int of 32 bits, of which ctypes would keep the lower ones without a word."""
-    refuse(value > MOST_EXTENT, name, f"{what} is {shown(value)}; at most {MOST_EXTENT} is possible")
+    if certainly(value > MOST_EXTENT):
+        raise ArgumentError(name, f"{what} is {shown(value)}; at most {MOST_EXTENT} is possible")
 
 
 def check_shape(name: str, shape: Sequence[Any], what: str = "") -> None:

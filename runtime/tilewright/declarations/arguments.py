@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilewright import blockwise_scales
 from tilewright.declarations.declaration import Interface, Matrix, Operand, Packed
 from tilewright.declarations.matrices import layout_of
-from tilewright.formats.types import TMA_BYTES, TYPES
+from tilewright.formats.types import TMA_BYTES, TYPES, Type
 
 if TYPE_CHECKING:
     import torch
@@ -42,13 +42,13 @@ def members(interface: Interface) -> tuple[tuple[str, Any], ...]:
     tactic = type(interface.tactic.name, (ctypes.Structure,), {
         "_fields_": [(name, ctypes.c_int32) for name in interface.tactic.members],
     })  # fmt: skip
-    strides = [operand.strides() for operand in interface.operands]
+    strides = [operand.strides for operand in interface.operands]
     leading = [names[0] for names in strides if names]
     batches = [names[1] for names in strides if len(names) > 1]
     fields = {
-        ctypes.c_void_p: [operand.member for operand in interface.operands],
+        ctypes.c_void_p: [operand.field for operand in interface.operands],
         ctypes.c_int64: leading + batches,
-        ctypes.c_float: [number.member for number in interface.numbers],
+        ctypes.c_float: [number.field for number in interface.numbers],
         ctypes.c_int32: [code.name for code in interface.codes],
     }
     return (
@@ -71,15 +71,15 @@ def packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> by
     codes = {code.name: code.value(problem) for code in interface.codes}
     matrices = [operand for operand in interface.operands if isinstance(operand, Matrix)]
     packed_scales = [
-        operand for operand in interface.operands if not isinstance(operand, Matrix) and operand.strides()
+        operand for operand in interface.operands if not isinstance(operand, Matrix) and operand.strides
     ]
     values = [(name, getattr(problem, name)) for name in interface.extents]
     values += codes.items()
-    for names, strides in [(matrix.strides(), matrix.packed_strides(problem)) for matrix in matrices]:
+    for names, strides in [(matrix.strides, matrix.packed_strides(problem)) for matrix in matrices]:
         values += zip(names, strides, strict=True)
     if packed_scales:
         leading = blockwise_scales.leading(getattr(problem, interface.extents[0]))
-        values += [(operand.strides()[0], leading) for operand in packed_scales]
+        values += [(operand.strides[0], leading) for operand in packed_scales]
     for name, value in values:
         setattr(filled, name, value)
     for name, value in interface.tactic.value(tactic, sm_count).items():
@@ -107,11 +107,8 @@ def launchable(
     """
     kind = struct(interface)
     filled = kind.from_buffer_copy(arguments)
-    members = {operand.name: operand.member for operand in interface.operands}
-    members |= {number.name: number.member for number in interface.numbers}
-    matrices = interface.matrices.values()
-    strides = {matrix.name: matrix.strides() for matrix in matrices}
-    inner = {matrix.name: matrix.inner(problem) for matrix in matrices}
+    members = {operand.name: operand.field for operand in interface.operands}
+    members |= {number.name: number.field for number in interface.numbers}
     of_problem = dict(zip(interface.names, tensors, strict=True))
     own_numbers = [number.name for number in interface.numbers]
     passed = {**of_problem, **dict.fromkeys(own_numbers)} if passed is None else passed
@@ -120,39 +117,43 @@ def launchable(
     order = [name for name in passed if name in of_problem]
     if left_out := [name for name, tensor in of_problem.items() if tensor is not None and name not in order]:
         raise ValueError(f"calls pass no {', '.join(left_out)}, which this one has")
-    operands: list[tuple[int, ...]] = []
-    for name in order:
-        operand, tensor, as_passed = interface.by_name[name], of_problem[name], passed[name]
-        if tensor is None:
-            operands.append(())
-            continue
-        if name in strides:
-            size = 8 * tensor.element_size() // TYPES[operand.type_of(problem)].bits
-            for member, elements in zip(strides[name], _strides(tensor, inner[name]), strict=True):
-                setattr(filled, member, elements * size)
-        elif isinstance(operand, Packed) and operand.has_gaps(problem):
-            setattr(filled, operand.strides()[0], _leading(tensor))
+    present = {name: tensor for name in order if (tensor := of_problem[name]) is not None}
+    typed = [interface.by_name[name] for name in present if interface.by_name[name].type]
+    types = {operand.name: TYPES[operand.type_of(problem)] for operand in typed}
+    operands: dict[str, tuple[int, ...]] = dict.fromkeys(order, ())
+    for name, tensor in present.items():
+        operand, type = interface.by_name[name], types.get(name)
+        strides = _strides(operand, problem, tensor, type)
+        for member, elements in zip(operand.strides, strides, strict=False):
+            setattr(filled, member, elements)
         offset = getattr(kind, members[name]).offset
         alignment = max(operand.alignment, alignments.get(name, 1))
         twin = _twin(operand, of_problem, order)
-        operands.append(
-            (offset, alignment, int(operand.written), twin, *_layout(operand, as_passed, problem))
-        )
+        layout = _layout(operand, passed[name], problem, type)
+        operands[name] = (offset, alignment, int(operand.written), twin, *layout)
     for name in own_numbers:
         if name not in passed:
             setattr(filled, members[name], (numbers or {})[name])
     offsets = tuple([getattr(kind, members[name]).offset for name in passed if name in own_numbers])
-    return Launchable(bytes(filled), tuple(operands), offsets)
+    return Launchable(bytes(filled), tuple(operands.values()), offsets)
 
 
-def _strides(tensor: torch.Tensor, inner: str) -> tuple[int, int]:
-    """The leading dimension and the batch stride of a matrix, in elements of its tensor."""
+def _strides(operand: Operand, problem: Any, tensor: torch.Tensor, type: Type | None) -> tuple[int, ...]:
+    """The strides of a tensor that the struct holds, in elements: the leading dimension and the batch stride
+    of a matrix, the distance of padded columns."""
+    if isinstance(operand, Packed) and operand.has_gaps(problem):
+        return (_leading(tensor),)
+    if not isinstance(operand, Matrix):
+        return ()
+    assert type is not None
     row, column = tensor.dim() - 2, tensor.dim() - 1
-    across, along = (row, column) if inner == "columns" else (column, row)
+    across, along = (row, column) if operand.inner(problem) == "columns" else (column, row)
     # The stride of an extent of 1 is arbitrary in frameworks, but a tensor map requires a legal one.
     unit = max(1, TMA_BYTES // tensor.element_size())
     step = tensor.stride(across) if tensor.shape[across] > 1 else -(-tensor.shape[along] // unit) * unit
-    return step, tensor.stride(0) if tensor.dim() == 3 and tensor.shape[0] > 1 else 0
+    batch = tensor.stride(0) if tensor.dim() == 3 and tensor.shape[0] > 1 else 0
+    held = 8 * tensor.element_size() // type.bits  # elements of the matrix in one of the tensor
+    return step * held, batch * held
 
 
 def _dlpack(name: str) -> tuple[int, int, int]:
@@ -175,11 +176,10 @@ def _twin(operand: Operand, tensors: Mapping[str, torch.Tensor | None], order: S
     return index if own is not None and layout_of(own) == layout_of(twin) else -1
 
 
-def _layout(operand: Operand, tensor: torch.Tensor, problem: Any) -> tuple[int, ...]:
+def _layout(operand: Operand, tensor: torch.Tensor, problem: Any, type: Type | None) -> tuple[int, ...]:
     """The device, types and layout of an operand, as `Operand` of tilewright/launcher.hpp takes them."""
     name = str(tensor.dtype).removeprefix("torch.")
-    own = TYPES[operand.type_of(problem)] if operand.raw else None
-    types = (own.torch, "uint8") if own is not None and own.bits <= 8 else (name, name)
+    types = (type.torch, "uint8") if operand.raw and type is not None and type.bits <= 8 else (name, name)
     device_and_types = (max(tensor.get_device(), 0), *_dlpack(types[0]), *_dlpack(types[1]))
     strided = isinstance(operand, Packed) and operand.has_gaps(problem)
     shaped = isinstance(operand, Packed) and operand.has_shape(problem)

@@ -47,9 +47,8 @@ class Operand:
     wanted: Callable[[Any], bool] | None = None
     """Whether calls of a problem must pass it (true) or must not (false). None: as the signature says."""
 
-    @property
-    def member(self) -> str:
-        return self.field or self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "field", self.field or self.name)
 
     @property
     def in_c(self) -> str:
@@ -63,6 +62,7 @@ class Operand:
             return self.type(problem)
         return self.type if self.type in TYPES else str(getattr(problem, self.type))
 
+    @cached_property
     def strides(self) -> tuple[str, ...]:
         """The members of the struct that hold its strides."""
         return ()
@@ -86,8 +86,9 @@ class Matrix(Operand):
     """The contiguous dimension; a function if the problem decides."""
     parts: Callable[[Any], int] = lambda problem: 1  # the factor of the extent `columns` in the columns
 
+    @cached_property
     def strides(self) -> tuple[str, ...]:
-        return (f"ld_{self.member}", f"batch_stride_{self.member}")
+        return (f"ld_{self.field}", f"batch_stride_{self.field}")
 
     def single_of(self, problem: Any) -> bool:
         return self.single(problem) if callable(self.single) else self.single
@@ -155,9 +156,8 @@ class Number:
     """Whether the product of the operands is multiplied by it. If it is 0, no product is computed and the
     product's operands are not read, as in BLAS."""
 
-    @property
-    def member(self) -> str:
-        return self.field or self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "field", self.field or self.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -260,7 +260,7 @@ class Interface:
     @cached_property
     def matrices(self) -> dict[str, Matrix]:
         """The matrices by their names in the struct."""
-        return {operand.member: operand for operand in self.operands if isinstance(operand, Matrix)}
+        return {operand.field: operand for operand in self.operands if isinstance(operand, Matrix)}
 
     @property
     def enums(self) -> tuple[Codes, ...]:

@@ -46,7 +46,7 @@ def _lines(interface: Interface) -> Iterator[str]:
     yield f"  int32_t {', '.join(interface.extents)};"
     yield ""
     for operand in interface.operands:
-        yield from _commented(f"{operand.in_c} {operand.member};", operand.what)
+        yield from _commented(f"{operand.in_c} {operand.field};", operand.what)
     yield ""
     yield from _comment(interface.strides_text)
     for prefix in ("ld_", "batch_stride_"):
@@ -60,7 +60,7 @@ def _lines(interface: Interface) -> Iterator[str]:
             yield from wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
     yield ""
     for number in interface.numbers:
-        yield from _commented(f"float {number.member};", number.what)
+        yield from _commented(f"float {number.field};", number.what)
     for code in interface.codes:
         yield from _commented(f"int32_t {code.name};", code.text)
     yield ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.declarations.declaration import Axis, Matrix
-from tilewright.formats.types import TMA_BYTES, bits, per_byte
+from tilewright.formats.types import TMA_BYTES, TYPES, per_byte
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +80,7 @@ class MatrixView:
         multiples, in elements. `address`: bytes that the address is a multiple of; None: it does not
         limit."""
         lines = self.along(inner)
-        alignment = most if address is None else min(address * 8 // bits(self.type), most)
+        alignment = most if address is None else min(address * 8 // TYPES[self.type].bits, most)
         alignment = alignment_of(lines.stride, alignment) if lines.number > 1 else alignment
         return alignment_of(self.batch_stride, alignment) if self.batch > 1 else alignment
 
@@ -96,7 +96,7 @@ class MatrixView:
         `whole`: whether a line must be a multiple of 16 bytes, which CUTLASS requires and TMA does not.
         `alignment`: the bytes of an address's alignment, fewer if the kernel does not move it by TMA.
         """
-        unit = max(1, alignment * 8 // bits(self.type))
+        unit = max(1, alignment * 8 // TYPES[self.type].bits)
         multiple = f"a multiple of {unit} ({alignment} bytes)"
         lines = self.along(inner)
         name = "rows" if inner == "columns" else "columns"

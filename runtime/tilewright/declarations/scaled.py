@@ -7,6 +7,7 @@ floats, or words of four exponents.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -53,6 +54,7 @@ class ScaleFactors(Packed):
     type: str = "scale"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "of", self.matrix.name)  # the dataclass is frozen
 
     def layout_of(self, problem: Any) -> str:
@@ -72,5 +74,6 @@ class ScaleFactors(Packed):
     def has_gaps(self, problem: Any) -> bool:
         return self.layout_of(problem) in COLUMNS
 
+    @cached_property
     def strides(self) -> tuple[str, ...]:
-        return () if self.layout in scale_factors.LAYOUTS else (f"ld_{self.member}",)
+        return () if self.layout in scale_factors.LAYOUTS else (f"ld_{self.field}",)

@@ -289,6 +289,11 @@ def find_tables(generated: Path | None = None) -> list[Path]:
     return paths.in_each(root, "table.json")
 
 
+def read_tables(generated: Path | None = None) -> list[Table]:
+    """The tables of `find_tables`. Raises TableError if a file is not a table."""
+    return [Table.read(path) for path in find_tables(generated)]
+
+
 def modules_without_table(generated: Path) -> list[Path]:
     """The folders that hold a manifest, so the generator has written them, but no table."""
     folders = (path.parent for path in paths.in_each(generated, "manifest.txt"))

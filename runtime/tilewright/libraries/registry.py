@@ -14,7 +14,14 @@ from tilewright.architectures.table import Capability
 from tilewright.base import paths, plugins
 from tilewright.base.forking import fork_safe_lock
 from tilewright.declarations import catalog
-from tilewright.declarations.table import KernelRecord, Rows, Table, find_tables, modules_without_table
+from tilewright.declarations.table import (
+    KernelRecord,
+    Rows,
+    Table,
+    find_tables,
+    modules_without_table,
+    read_tables,
+)
 from tilewright.errors import (
     NoKernelError,
     NotBuiltError,
@@ -103,12 +110,13 @@ class Registry:
             if self._tables is None:
                 folders = (self._generated, *self._others)
                 tables: dict[str, Table] = {}
-                for table in (Table.read(path) for folder in folders for path in find_tables(folder)):
-                    tables.setdefault(table.module, table)
-                for module in (lost for folder in folders for lost in modules_without_table(folder)):
-                    log.warning(
-                        "%s has no table.json: its kernels are passed over (tilewright generate)", module
-                    )
+                for folder in folders:
+                    for table in read_tables(folder):
+                        tables.setdefault(table.module, table)
+                    for module in modules_without_table(folder):
+                        log.warning(
+                            "%s has no table.json: its kernels are passed over (tilewright generate)", module
+                        )
                 for table in tables.values():
                     for name in table:
                         self._home.setdefault(name, table)

@@ -49,6 +49,9 @@ _kinds: WeakKeyDictionary[
     Registry, dict[tuple[str, Hashable], tuple[Sequence[KernelRecord], list[KernelRecord]]]
 ]
 _kinds = WeakKeyDictionary()
+# By the family's name: the last records and problem that `fitting_kept` was asked for, and its answer.
+_fitting: WeakKeyDictionary[Registry, dict[str, tuple[Sequence[KernelRecord], Any, list[KernelRecord]]]]
+_fitting = WeakKeyDictionary()
 
 
 class Family(Kernels[P]):
@@ -139,9 +142,15 @@ class Family(Kernels[P]):
     def fitting_kept(
         self, registry: Registry, records: Sequence[KernelRecord], problem: P
     ) -> list[KernelRecord]:
-        """Same as `fitting`, for a list of records that the registry keeps: `of_kind` is cached."""
-        of_kind = self.of_kind(registry, records, problem.kind)
-        return [record for record in of_kind if self.misfit_extents(record, problem) is None]
+        """Same as `fitting`, for a list of records that the registry keeps: `of_kind` is cached, and so is
+        the last answer, because placement and selection ask for one problem in turn."""
+        answers = _fitting.setdefault(registry, {})
+        last = answers.get(self.name)
+        if last is None or last[0] is not records or last[1] != problem:
+            of_kind = self.of_kind(registry, records, problem.kind)
+            fitting = [record for record in of_kind if self.misfit_extents(record, problem) is None]
+            last = answers[self.name] = (records, problem, fitting)
+        return last[2]
 
     def left_out(self, records: Iterable[KernelRecord], problem: P) -> Counter[str]:
         """The reasons why kernels do not compute the problem, with the number of kernels that each

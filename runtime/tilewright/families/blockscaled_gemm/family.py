@@ -6,9 +6,8 @@ from typing import Any
 
 from tilewright.architectures import table
 from tilewright.architectures.device import DeviceProperties
-from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import rearranged
-from tilewright.families.blockscaled_gemm.mainloops import BLACKWELL, HOPPER, Mainloop, is_hopper, model_of
+from tilewright.families.blockscaled_gemm.mainloops import kernels_of, model_of
 from tilewright.families.blockscaled_gemm.problem import Problem
 from tilewright.selection.composite_family import CompositeFamily
 
@@ -18,9 +17,7 @@ class _Blockscaled(CompositeFamily[Problem]):
     problem = Problem
     decisive = ("a", "b", "d")
     variants = staticmethod(rearranged)
-
-    def kernels(self, record: KernelRecord) -> Mainloop:
-        return HOPPER if is_hopper(record) else BLACKWELL
+    kernels = staticmethod(kernels_of)
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
         model = model_of(table.of_capability(device.capability))

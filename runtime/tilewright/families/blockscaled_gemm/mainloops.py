@@ -147,3 +147,8 @@ HOPPER, BLACKWELL = Hopper(), Blackwell()
 
 def is_hopper(record: KernelRecord) -> bool:
     return table.has_tensor_core(record.arch, table.WGMMA)
+
+
+def kernels_of(record: KernelRecord) -> Mainloop:
+    """A kernel's mainloop."""
+    return HOPPER if is_hopper(record) else BLACKWELL

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tilewright.declarations.products import hopper_peak
-from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import rearranged
-from tilewright.families.gemm.mainloops import MAINLOOPS, Mainloop, mainloop_of
+from tilewright.families.gemm.mainloops import kernels_of
 from tilewright.families.gemm.problem import Problem
 from tilewright.selection.composite_family import CompositeFamily
 
@@ -17,9 +16,7 @@ class _Gemm(CompositeFamily[Problem]):
     layouts = ("layout",)
     variants = staticmethod(rearranged)
     peak = staticmethod(hopper_peak)
-
-    def kernels(self, record: KernelRecord) -> Mainloop:
-        return MAINLOOPS[mainloop_of(record)]
+    kernels = staticmethod(kernels_of)
 
 
 FAMILY = _Gemm()

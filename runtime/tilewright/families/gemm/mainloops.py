@@ -195,6 +195,11 @@ class Stream(Mainloop):
 MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream()}
 
 
+def kernels_of(record: KernelRecord) -> Mainloop:
+    """A kernel's mainloop."""
+    return MAINLOOPS[record.config["mainloop"]]
+
+
 def mainloop_of(record: KernelRecord) -> str:
     """The name of a kernel's mainloop."""
     return str(record.config["mainloop"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.configurations.shared import flag
 from tilewright.declarations.products import Product
-from tilewright.formats.types import bits
+from tilewright.formats.types import TYPES
 
 FP8 = ("e4m3", "e5m2")
 OWN_OPERANDS = ("bf16", "f16", *FP8)  # types that our mainloops multiply; only CUTLASS's multiply others
@@ -90,13 +90,13 @@ class Problem(Product):
     @property
     def operand_bytes(self) -> tuple[int, int]:
         """The bytes of one A and of one B."""
-        return self.m * self.k * bits(self.a) // 8, self.n * self.k * bits(self.b) // 8
+        return self.m * self.k * TYPES[self.a].bits // 8, self.n * self.k * TYPES[self.b].bits // 8
 
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
-        outputs = self.m * self.n * (bits(self.d) + (bits(self.type_of_c) if self.c else 0)) // 8
-        return self.batch * (sum(self.operand_bytes) + outputs)
+        outputs = TYPES[self.d].bits + (TYPES[self.type_of_c].bits if self.c else 0)
+        return self.batch * (sum(self.operand_bytes) + self.m * self.n * outputs // 8)
 
     @property
     def types_text(self) -> str:
