@@ -137,7 +137,7 @@ class Case:
         tried = []
         for record in FAMILY.fitting(records, self.problem):
             if current.registry.is_built(record):
-                for tactic in FAMILY.candidates(record, self.problem):
+                for tactic in FAMILY.candidates(record, self.problem, current.device(0)):
                     tried.append((self.seconds(tactic, SCREENING_REPLAYS), tactic))
         again = [(self.seconds(tactic), str(tactic)) for _, tactic in sorted(tried)[:3]]
         seconds, name = min(again)

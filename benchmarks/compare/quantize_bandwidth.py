@@ -86,7 +86,7 @@ class Bench:
         times: dict[Tactic, float] = {}
         for record in kernels:
             if registry.is_built(record):
-                for tactic in FAMILY.candidates(record, problem):
+                for tactic in FAMILY.candidates(record, problem, self.device):
                     times[tactic] = self.seconds(operands, tactic)
         selected = self.context.select(FAMILY, problem, self.device).tactic
         if selected not in times:

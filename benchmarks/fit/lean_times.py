@@ -104,7 +104,7 @@ def ranked(seed: int, problem: Problem, device: DeviceProperties) -> Ranked:
         (weigh(tactic).seconds, tactic)
         for record in FAMILY.fitting(built(), problem)
         if (weigh := FAMILY.estimator(record, problem, device)) is not None
-        for tactic in FAMILY.candidates(record, problem)
+        for tactic in FAMILY.candidates(record, problem, device)
     )
     most = max(FIRST, min(FIRST + BY_MECHANISMS + OTHERS, int(MOST_ROUND_SECONDS / seconds)))
     first = dict.fromkeys(candidate.tactic for candidate in order[:FIRST])

@@ -152,7 +152,7 @@ def write(trees: Iterable[boosting.Tree], names: Iterable[str]) -> None:
 
 def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
     """The lessons of those problems that the trees are asked about."""
-    learnable = (case for case in cases if case.by_kernel and learnt.is_learnt(case.measured.problem))
+    learnable = (case for case in cases if case.by_kernel and learnt.is_learnt(case.measured.problem, H200))
     return map(lesson, learnable)
 
 

@@ -8,6 +8,7 @@ from math import lcm
 
 from hammer_case import SM_COUNT, Case
 
+from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.hc_prenorm.problem import Problem as Prenorm
@@ -34,7 +35,7 @@ def quantize_cases(record: KernelRecord) -> Iterator[Case]:
         wide = Quantize(1031, _WIDE // multiple * multiple, **kind, layout=layout, exact=exact)
         high = replace(wide, m=3079, k=(_NARROW // multiple + 1) * multiple)
         yield Case(wide, Tactic(record.name, blocks=1))
-        yield from (Case(high, tactic) for tactic in QUANTIZE.candidates(record, high))
+        yield from (Case(high, tactic) for tactic in QUANTIZE.candidates(record, high, H200))
 
 
 def scale_columns_cases(record: KernelRecord) -> Iterator[Case]:

@@ -14,6 +14,7 @@ from late_writes import check_waits
 
 from tilewright import reference as exact_reference
 from tilewright import scale_factors
+from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm.family import FAMILY
@@ -58,7 +59,7 @@ def tactics_of(record: KernelRecord, shape: tuple[int, int, int]) -> list[Tactic
     """All that cut k, or run in clusters, in all the ways that the kernel knows."""
     if is_hopper(record):
         return [Tactic(record.name, splits=splits) for splits in HOPPER.SPLITS]
-    return list(FAMILY.candidates(record, problem_of(record, shape)))
+    return list(FAMILY.candidates(record, problem_of(record, shape), H200))
 
 
 def in_poison(operands: reference.Operands) -> dict[str, torch.Tensor]:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import tilewright
+from tilewright.architectures.device import H200
 from tilewright.calls import checks
 from tilewright.calls.publish import published
 from tilewright.context import current
@@ -166,7 +167,7 @@ def tactics(call: Call) -> list[Tactic]:
     found = []
     for record in call.chance.sample(fitting, min(TACTICS, len(fitting))):
         ways = [
-            *FAMILY.candidates(record, problem),
+            *FAMILY.candidates(record, problem, H200),
             *(Tactic(record.name, *any_way(call.chance)) for _ in range(20)),
         ]
         call.chance.shuffle(ways)

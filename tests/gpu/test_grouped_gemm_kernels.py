@@ -14,6 +14,7 @@ import yaml
 from generated_kernels import fixture, names, registry
 
 import tilewright
+from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.grouped_gemm import measuring
@@ -51,7 +52,7 @@ def made(problem: Problem, seed: int = 0) -> measuring.Operands:
 def tactics(kernel: KernelRecord, problem: Problem) -> Iterator[Tactic]:
     """Each cluster and split that the model weighs, and an order of tiles that it does not."""
     yield Tactic(kernel.name, raster="along_n", swizzle=4)
-    yield from FAMILY.candidates(kernel, problem)
+    yield from FAMILY.candidates(kernel, problem, H200)
 
 
 def spoil(operands: measuring.Operands) -> None:

@@ -16,6 +16,7 @@ from late_writes import check_waits
 
 import tilewright
 from tilewright import reference
+from tilewright.architectures.device import H200
 from tilewright.declarations.arguments import packed
 from tilewright.declarations.table import KernelRecord
 from tilewright.families.quantize.cost import resident
@@ -277,6 +278,6 @@ def test_the_table_says_what_the_kernel_takes(kernel: KernelRecord) -> None:
                 exact=config["arithmetic"] == "exact",
             )  # fmt: skip
             assert FAMILY.misfit(kernel, problem) is None
-            for tactic in FAMILY.candidates(kernel, problem):
+            for tactic in FAMILY.candidates(kernel, problem, H200):
                 arguments = packed(interface, problem, tactic, 132)
                 assert library.can_implement(kernel.name, arguments), str(problem)

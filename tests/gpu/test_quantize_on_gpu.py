@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import tilewright
 from tilewright import context, reference, row_shuffle, scale_factors
+from tilewright.architectures.device import H200
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.families.quantize import measuring
 from tilewright.families.quantize.family import FAMILY
@@ -281,7 +282,7 @@ def test_more_than_2_to_the_32_elements(x: str) -> None:
     kernels = registry.route("quantize", context.current().device(torch.cuda.current_device()))
     for record in FAMILY.fitting(kernels, problem):
         operands.poison()
-        operands.call(FAMILY.candidates(record, problem)[-1])
+        operands.call(FAMILY.candidates(record, problem, H200)[-1])
         assert operands.check() < LOSS["nvfp4"]
         wanted = reference.quantize(value[-3:], "nvfp4", 448.0, "linear")
         comparison.compare(operands.out[-3:], wanted[0], f"{record.name}: the last rows")

@@ -86,7 +86,7 @@ def sample() -> Iterator[tuple[KernelRecord, Estimate]]:
                 gpus = [one for one in DEVICES.values() if routing.runs_on(record.arch, one.capability)]
                 device = chance.choice(gpus)
                 problem = chance.choice(_SHAPES[name]) | chance.choice(_kinds(name, record.config))
-                tactics = family.candidates(record, family.problem(**problem))
+                tactics = family.candidates(record, family.problem(**problem), device)
                 chosen = [chance.choice(tactics)]
                 # Of stream-K's ways to cut k, the one of that name is one of nine.
                 chosen += [one for one in tactics if one.decomposition == "stream_k" and one not in chosen]

@@ -310,7 +310,7 @@ class _Selection:
         return Choice(self._first_tactic(record), record, "default", why)
 
     def _first_tactic(self, record: KernelRecord) -> Tactic:
-        return self._family.candidates(record, self._problem)[0]
+        return self._family.candidates(record, self._problem, self._device)[0]
 
     def _estimate(self, tactic: Tactic, record: KernelRecord) -> Estimate | None:
         weigh = self._family.model(record, self._problem, self._device)

@@ -35,8 +35,8 @@ class CompositeFamily(Family[P]):
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: P) -> str | None:
         return self.kernels(record).misfit_invariant(tactic, record, problem)
 
-    def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
-        return self.kernels(record).candidates(record, problem)
+    def candidates(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
+        return self.kernels(record).candidates(record, problem, device)
 
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
         return self.kernels(record).misfit_device(tactic, record, device)

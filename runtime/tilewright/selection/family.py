@@ -226,7 +226,7 @@ class Family(Kernels[P]):
 
     def _possible(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
         """The candidates of a kernel for which the device has room."""
-        candidates = self.candidates(record, problem)
+        candidates = self.candidates(record, problem, device)
         if all(device.clusters):  # no cluster is known to be too large
             return candidates
         return [tactic for tactic in candidates if not self.misfit_device(tactic, record, device)]

@@ -79,8 +79,9 @@ class Kernels(Generic[P]):
         """
         return "its family is not known to give a row the same bits in every batch"
 
-    def candidates(self, record: KernelRecord, problem: P) -> Sequence[Tactic]:
-        """The kernel's tactics that selection estimates. Tuning tries more (`Family.variants`, `wider`)."""
+    def candidates(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
+        """The kernel's tactics that selection estimates on a device. Tuning tries more (`Family.variants`,
+        `wider`)."""
         return (plain(record.name),)
 
     def estimator(

@@ -155,7 +155,7 @@ def explain(
     rows += [
         row(t, registry.is_built(record), None)
         for record in unknown
-        for t in family.candidates(record, problem)
+        for t in family.candidates(record, problem, device)
     ]
     for extra in filter(None, (choice.tactic, entry and entry.tactic)):
         if all(extra != line.tactic for line in rows):  # with a raster order, say, that tuning tries

@@ -117,7 +117,7 @@ def test_clusters(blockscaled_record: Record) -> None:
 
     def of(**fields: Any) -> set[tuple[str, str]]:
         record = blockscaled_record("k", **fields)
-        every = FAMILY.candidates(record, asked)
+        every = FAMILY.candidates(record, asked, H200)
         assert len(set(every)) == len(every)
         for tactic in every:
             assert FAMILY.misfit_tactic(tactic, record, asked) is None
@@ -140,9 +140,9 @@ def test_parts_of_k_on_hopper(blockscaled_record: Record) -> None:
     record = blockscaled_record(
         "k", arch="sm_90a", cluster=[1, 1], schedule="cooperative", tile=[64, 64, 128]
     )
-    splits = [tactic.splits for tactic in FAMILY.candidates(record, Problem(16, 4096, 7168))]
+    splits = [tactic.splits for tactic in FAMILY.candidates(record, Problem(16, 4096, 7168), H200)]
     assert splits == [1, 2, 4, 8]
-    assert [tactic.splits for tactic in FAMILY.candidates(record, Problem(16, 4096, 256))] == [1, 2]
+    assert [tactic.splits for tactic in FAMILY.candidates(record, Problem(16, 4096, 256), H200)] == [1, 2]
     for wrong in ("splits=3", "splits=16", "decomposition=stream_k"):
         tactic = Tactic.parse(f"k@{wrong}")
         assert "in 1, 2, 4, 8 parts" in (FAMILY.misfit_arguments(tactic, record) or "")
@@ -238,7 +238,7 @@ def test_tactics_of_every_committed_kernel_fit_it(committed: Registry) -> None:
     for record in committed.kernels("blockscaled_gemm"):
         config = record.config
         asked = Problem(512, 512, 1536, a=config["a"], b=config["b"], d=config["d"])
-        for base in FAMILY.candidates(record, asked):
+        for base in FAMILY.candidates(record, asked, H200):
             for tactic in rearranged(base):
                 assert FAMILY.misfit_tactic(tactic, record, asked) is None
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.architectures.device import H100, H200
+from tilewright.architectures.device import H100, H200, DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import UnreadableFileError
@@ -88,7 +88,7 @@ def test_what_is_weighed_is_legal_and_estimated() -> None:
         assert fitting
         for record in fitting:
             weigh = cost_lean.estimator(record, problem, H200)
-            tactics = list(FAMILY.candidates(record, problem))
+            tactics = list(FAMILY.candidates(record, problem, H200))
             assert Tactic(record.name) in tactics
             for tactic in tactics:
                 assert FAMILY.misfit_tactic(tactic, record, problem) is None
@@ -253,7 +253,7 @@ def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
     assert terms.added > whole.added + cost_lean.COMBINE_CLOCKS
     assert m * n * terms.blocks <= 132
     for other in (Problem(195, 704, 448), Problem(195, 704, 13056, batch=2), Problem(2900, 2900, 13056)):
-        weighed = [one for kernel in KERNELS for one in FAMILY.candidates(kernel, other)]
+        weighed = [one for kernel in KERNELS for one in FAMILY.candidates(kernel, other, H200)]
         assert not any(one.decomposition == "split_k" for one in weighed)
 
 
@@ -278,11 +278,45 @@ def test_parts_in_memory_share_what_they_load() -> None:
     """All SMs ask L2 for rows then: 64x104 in 6 parts takes 13.6 us in pairs."""
 
     def weighed(problem: Problem) -> set[str]:
-        found = FAMILY.candidates(BY_NAME[WIDE], problem)
+        found = FAMILY.candidates(BY_NAME[WIDE], problem, H200)
         return {one.cluster for one in found if one.decomposition == "split_k"}
 
     assert weighed(Problem(375, 512, 29888)) == {"2x1", "1x2", "2x2", "1x4"}
     assert weighed(Problem(100, 100, 29888)) == {""}
+
+
+# An H20, an H100 with PCIe, and a slice of an H200 that has no room for clusters of four.
+SMALLER = (
+    H200._replace(sm_count=78, clusters=()),
+    H100._replace(sm_count=114, clusters=()),
+    H200._replace(sm_count=16, clusters=(16, 8, 4, 0, 0, 0, 0, 0)),
+)
+
+
+@pytest.mark.parametrize("device", SMALLER, ids=lambda device: f"{device.sm_count} SMs")
+@pytest.mark.parametrize(
+    "problem", [Problem(100, 100, 29888), Problem(375, 512, 29888), Problem(16, 4096, 14336)], ids=str
+)
+def test_a_split_k_has_one_wave_on_every_gpu(device: DeviceProperties, problem: Problem) -> None:
+    most = {}
+    for gpu in (device, H200):
+        tactics = [tactic for kernel in KERNELS for tactic in FAMILY.candidates(kernel, problem, gpu)]
+        split = [tactic for tactic in tactics if tactic.splits > 1]
+        most[gpu] = max((tactic.splits for tactic in split), default=1)
+        for tactic in split:
+            down, across = fitting.own_tiles(BY_NAME[tactic.kernel], problem.m, problem.n)
+            assert down * across * tactic.splits <= gpu.sm_count, str(tactic)
+    assert most[device] <= most[H200]
+    assert FAMILY.rank(KERNELS, problem, device)
+
+
+@pytest.mark.parametrize("device", SMALLER, ids=lambda device: f"{device.sm_count} SMs")
+def test_trees_are_asked_about_gpus_of_the_size_that_taught_them(device: DeviceProperties) -> None:
+    problem = Problem(195, 704, 13056)
+    assert learnt.is_learnt(problem, H200)
+    assert not learnt.is_learnt(problem, device)
+    best = FAMILY.rank(KERNELS, problem, device)[0]
+    assert best.estimate == cost_lean.estimator(best.record, problem, device)(best.tactic)
 
 
 def test_rows_of_an_mn_major_operand_cost_more() -> None:
@@ -338,7 +372,7 @@ def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
     ids=str,
 )
 def test_where_anything_is_learnt(problem: Problem, learnt_of: bool) -> None:
-    assert learnt.is_learnt(problem) == learnt_of
+    assert learnt.is_learnt(problem, H200) == learnt_of
     ranked = FAMILY.rank(KERNELS, problem, H200)[:MOST_REFINED]
     mechanisms = [cost_lean.estimator(one.record, problem, H200)(one.tactic) for one in ranked]
     assert ([one.estimate for one in ranked] != mechanisms) == learnt_of

@@ -38,7 +38,7 @@ def test_what_a_kernel_takes(problem: Problem, says: str | None) -> None:
 
 def test_k_is_split_where_there_is_enough_of_it() -> None:
     for k, splits in ((512, [1]), (2048, [1, 2, 3, 4]), (8192, list(range(1, 9)))):
-        candidates = FAMILY.candidates(BF16, Problem(1, 512, k))
+        candidates = FAMILY.candidates(BF16, Problem(1, 512, k), H200)
         assert [one.splits for one in candidates] == splits
         assert all(FAMILY.misfit_arguments(one, BF16) is None for one in candidates)
     for one in (Tactic(BF16.name, splits=9), Tactic(BF16.name, splits=16), Tactic(BF16.name, cluster="2x1")):

@@ -216,12 +216,12 @@ class TestModel:
         for one in (wide, narrow):
             weigh = cost.estimator(one, self.PROBLEM, H200)
             assert weigh is not None
-            times.append(min(weigh(tactic).seconds for tactic in FAMILY.candidates(one, self.PROBLEM)))
+            times.append(min(weigh(tactic).seconds for tactic in FAMILY.candidates(one, self.PROBLEM, H200)))
         assert times[1] < times[0]
 
     def test_clusters_of_grouped_rows_share_no_b(self) -> None:
         for swapped, legal in ((False, {"", "1x2", "1x4"}), (True, {"", "2x1", "4x1"})):
-            tactics = FAMILY.candidates(record(swap_ab=swapped), self.PROBLEM)
+            tactics = FAMILY.candidates(record(swap_ab=swapped), self.PROBLEM, H200)
             assert {tactic.cluster for tactic in tactics} == legal
 
 

@@ -68,14 +68,14 @@ def test_the_model_against_what_was_measured(format: str, x: str, most: float) -
 
 @pytest.mark.parametrize("record", [VECTOR, TMA], ids=lambda one: one.name)
 def test_estimates_grow_and_stay_above_what_memory_takes(record: KernelRecord) -> None:
-    for tactic in FAMILY.candidates(record, Problem(1, 16)):
+    for tactic in FAMILY.candidates(record, Problem(1, 16), H200):
         for k in (512, 8192):
             times = [seconds(record, Problem(m, k), tactic.blocks) for m in (1, 64, 512, 4096, 65536, 131072)]
             # Within a task's rows, more of them are only the padding's share less.
             assert all(after > 0.99 * before for before, after in itertools.pairwise(times))
     for m, k in SIZES:
         problem = Problem(m, k)
-        for tactic in FAMILY.candidates(record, problem):
+        for tactic in FAMILY.candidates(record, problem, H200):
             estimate = estimator(record, problem, H200)(tactic)
             assert estimate.seconds >= problem.bytes / H200.memory_bandwidth
             assert estimate.seconds == pytest.approx(estimate.main_loop + estimate.overhead)

@@ -174,7 +174,7 @@ def test_the_model_knows_the_obvious(records) -> None:
 def test_estimates_are_possible(records, shape: tuple[int, int, int]) -> None:
     problem = Problem(*shape)
     for kernel in FAMILY.fitting(records, problem):
-        for tactic in FAMILY.candidates(kernel, problem):
+        for tactic in FAMILY.candidates(kernel, problem, H200):
             seconds = Cutlass(kernel, problem, H200).weigh(tactic).seconds
             assert seconds > problem.flops / 1e15
             assert seconds > problem.bytes / 60e12
@@ -232,11 +232,11 @@ def test_what_measurements_taught(record) -> None:
 def test_tactics_are_written_and_read(record) -> None:
     kernel = record("k", scheduler="stream_k")
     problem = Problem(256, 256, 4096)
-    every = [one for base in FAMILY.candidates(kernel, problem) for one in rearranged(base)]
+    every = [one for base in FAMILY.candidates(kernel, problem, H200) for one in rearranged(base)]
     assert len(set(map(str, every))) == len(every) > 50
     assert [Tactic.parse(str(tactic)) for tactic in every] == every
     assert str(Tactic("k")) == "k"
-    plain = [one for base in FAMILY.candidates(record("p"), problem) for one in rearranged(base)]
+    plain = [one for base in FAMILY.candidates(record("p"), problem, H200) for one in rearranged(base)]
     assert all(FAMILY.misfit_tactic(tactic, record("p"), problem) is None for tactic in plain)
 
 

@@ -197,7 +197,7 @@ def test_a_tactic_of_both_groups_is_measured_once_and_every_split_counts(
     record: Callable[..., KernelRecord],
 ) -> None:
     split = record("split", scheduler="stream_k", tile=[128, 128, 64])
-    meter = Stopwatch({str(one): [1.0] for one in GEMM.candidates(split, Problem(128, 256, 512))})
+    meter = Stopwatch({str(one): [1.0] for one in GEMM.candidates(split, Problem(128, 256, 512), H200)})
     assert len(meter.times) > 4
     found = run(stand_of("a", [split]), stand_of("b", [split]), meter)
     assert found.speedup == 1.0
@@ -295,7 +295,9 @@ def test_real_calls_of_host_kernels_are_timed_and_checked(host: Context) -> None
     assert [side.failures for side in (found.a, found.b)] == [[], []]
     assert found.speedup is not None
     assert found.speedup > 0
-    assert len(found.b.timings) == len(GEMM.candidates(records["host_bf16_tn_streamk"], Problem(32, 48, 64)))
+    assert len(found.b.timings) == len(
+        GEMM.candidates(records["host_bf16_tn_streamk"], Problem(32, 48, 64), H200)
+    )
 
 
 def test_no_call_compiles_while_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,9 @@ class Hopper(Mainloop):
         """Without splits, all kernels of a pair of types add products along k in one order."""
         return fitting.misfit_invariant_split(tactic)
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         """Every split that leaves each range a tile of k."""
         k_tiles = -(-problem.k // record.config["tile"][2])
         return in_parts(record.name, self.SPLITS, min(k_tiles, self.SPLITS[-1]))
@@ -125,7 +127,9 @@ class Blackwell(Mainloop):
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         return "no GPU of its architecture has shown which of its kernels give equal bits"
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         split = fitting.splittings(record, problem.k)
         if record.config["cluster"] != "dynamic":
             return split

@@ -26,6 +26,7 @@ from tilewright.selection.trees import Trees
 
 WEIGHTS = Path(__file__).with_name("learnt_weights.txt")
 LEAST_N = 17  # the least n of the problems that were timed
+LEARNT_SMS = 132  # SMs of the GPU that was timed, an H200; an H100 SXM has as many
 UNIT = 1e-4  # the unit of the trees' answers
 MOST = 0.35  # the largest magnitude of the logarithm of a correction
 
@@ -33,8 +34,8 @@ MOST = 0.35  # the largest magnitude of the logarithm of a correction
 def refine(
     nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
 ) -> Sequence[Estimate | None]:
-    """The mechanisms' estimates, corrected; None for problems about which nothing was learnt."""
-    if not is_learnt(problem):
+    """The mechanisms' estimates, corrected; None for problems and GPUs about which nothing was learnt."""
+    if not is_learnt(problem, device):
         return [None] * len(nearest)
     records = {record.name: record for record, _ in nearest}
     kernels = {name: Kernel(record, problem, device) for name, record in records.items()}
@@ -43,9 +44,10 @@ def refine(
     return [kernel.estimate(terms, factor) for (kernel, terms), factor in zip(pairs, factors, strict=True)]
 
 
-def is_learnt(problem: Problem) -> bool:
-    """Whether problems like this one were timed."""
-    return problem.n >= LEAST_N
+def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
+    """Whether problems like this one were timed on GPUs like this one. The trees saw a GPU of one size, and
+    ask about waves and busy SMs in absolute numbers."""
+    return problem.n >= LEAST_N and device.sm_count == LEARNT_SMS
 
 
 def features(kernel: Kernel, terms: Terms) -> dict[str, float]:

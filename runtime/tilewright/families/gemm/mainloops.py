@@ -17,13 +17,9 @@ from tilewright.selection.kernels import Kernels
 
 MOST_ROWS = 8  # rows that a stream kernel computes at most
 MOST_MATRICES = 65535  # matrices of a stream kernel's batch: the grid's limit along y
-# The most thread blocks for a split k: one on each SM of an H200. Among 499 problems on an H200, splitting
-# won 3 % or more for 164, and for none in a second wave, whose time the model puts 4 to 7 % too low.
-MOST_SPLIT_BLOCKS = 132
 CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection estimates
-# For k ranges whose sums are added in memory: the clusters that share operands, and how many of them run at
-# once on an H200; the most k ranges; the fewest k tiles of a range, for which a second kernel pays off.
-CLUSTERS_AT_ONCE = {"": 132, "2x1": 66, "1x2": 66, "2x2": 30, "4x1": 30, "1x4": 30}
+# For k ranges whose sums are added in memory: the most of them, and the fewest k tiles of a range, for which
+# a second kernel pays off.
 MOST_PARTS = 16
 LEAST_TILES_IN_MEMORY = 4
 
@@ -80,7 +76,9 @@ class Cutlass(Mainloop):
             return "its scheduler splits k as the number of tiles demands"
         return fitting.misfit_invariant_split(tactic)
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         return fitting.splittings(record, problem.k)
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
@@ -136,18 +134,24 @@ class Lean(Mainloop):
             return "it promotes its sums, and kernels with fast accumulation do not"
         return fitting.misfit_invariant_split(tactic)
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         """Clusters no larger than the grid of tiles, with k ranges of two stages at least; and as many k
-        ranges added in memory as fill the SMs."""
+        ranges added in memory as fill the SMs.
+
+        A split k gets one wave: among 499 problems on an H200, splitting won 3 % or more for 164, and for
+        none in a second wave, whose time the model puts 4 to 7 % too low.
+        """
         down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
-        most = MOST_SPLIT_BLOCKS // (down * across)
+        most = device.sm_count // (down * across)
         splits = range(1, max(1, min(most if record.facts["splits"] else 1, fitting.MOST_BLOCKS)) + 1)
         clustered = fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
         if most < 2 or problem.batch > 1:
             return clustered
         in_memory = []
-        for cluster, at_once in CLUSTERS_AT_ONCE.items():
-            m, n = fitting.CLUSTERS[cluster]
+        for cluster, (m, n) in fitting.CLUSTERS.items():
+            at_once = device.clusters_at_once(m * n)
             parts = min(at_once // (-(-down // m) * -(-across // n)), MOST_PARTS)
             if (
                 (m * n > 1 or down * across == 1)  # all SMs load from L2 then: sharing pays off
@@ -184,7 +188,9 @@ class Stream(Mainloop):
             return f"it splits k over a cluster of 1 to {self.SPLITS[-1]}, not {tactic.splits}"
         return super().misfit_arguments(tactic, record)
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         """Splits that leave every warp some of k."""
         step = cost_stream.WARPS * record.config["tile"][2]
         return tuple(

@@ -81,7 +81,9 @@ class _Grouped(Family[Problem]):
             return "groups divide k, at places that only the device knows: k is not split again"
         return misfit_tiles_of_k(tactic, record, problem.k)
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         """Clusters no larger than the grid of tiles, and k ranges of two stages at least."""
         rows = problem.m if problem.grouping not in GROUPED_ROWS else cost.group_rows(problem)
         grid = own_tiles(record, rows, problem.n)

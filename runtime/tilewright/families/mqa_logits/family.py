@@ -27,7 +27,9 @@ class _MqaLogits(Family[Problem]):
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return misfit_settings(tactic, ("splits",) if record.config["form"] == "ragged" else ())
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         most = min(MAX_SPLITS, -(-problem.keys // TILE)) if problem.form == "ragged" else 1  # parts of keys
         return in_parts(record.name, SPLITS, most)
 

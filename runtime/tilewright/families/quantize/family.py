@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, plain
 from tilewright.families.quantize.cost import estimator, resident
@@ -43,7 +44,9 @@ class _Quantize(Family[Problem]):
             return "kernels add up the squares of a row in different orders"
         return None
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         """A thread block for each task, or as many as the GPU holds at once. The TMA variant's ring is worth
         filling only for several tasks."""
         return _tactics(record.name, record.config["variant"], resident(record))

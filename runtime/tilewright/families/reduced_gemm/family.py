@@ -33,7 +33,9 @@ class _Reduced(Family[Problem]):
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
         return misfit_room(blocks_of(tactic), device)
 
-    def candidates(self, record: KernelRecord, problem: Problem) -> tuple[Tactic, ...]:
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
         """Clusters no larger than the grid of tiles."""
         return in_clusters(record, own_tiles(record, problem.m, problem.n))
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.device import H200, DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.selection.family import Family
 from tilewright.tools.benchmarking.groups import Standing
@@ -18,12 +18,13 @@ def text(
     standings: tuple[Standing, Standing],
     device: DeviceProperties | None,
 ) -> Iterator[str]:
-    """Lines for people; `device` None where no GPU is known."""
+    """Lines for people. `device` is None if no GPU is known; tactics are then those for an H200."""
     kind, words = kind_and_names(family, problems)
     yield f"{kind}: problems, and how many tactics of each group fit (built or not):"
     for word, problem in zip(words, problems, strict=True):
         counts = [
-            f"{standing.group.label} {_tactics(family, standing.of_kind, problem)}" for standing in standings
+            f"{standing.group.label} {_tactics(family, standing.of_kind, problem, device or H200)}"
+            for standing in standings
         ]
         yield f"  {word}: {', '.join(counts)}"
     for standing in standings:
@@ -70,5 +71,7 @@ def _counts(found: Counter[str]) -> str:
     return "; ".join(f"{count} ({what})" for what, count in found.most_common())
 
 
-def _tactics(family: Family[Any], records: Sequence[KernelRecord], problem: Any) -> int:
-    return sum(len(family.candidates(record, problem)) for record in family.fitting(records, problem))
+def _tactics(
+    family: Family[Any], records: Sequence[KernelRecord], problem: Any, device: DeviceProperties
+) -> int:
+    return sum(len(family.candidates(record, problem, device)) for record in family.fitting(records, problem))

@@ -96,7 +96,7 @@ def weighed(
     ranked = family.weigh(fitting, problem, device)
     names = {candidate.record.name for candidate in ranked}
     unranked = (record for record in fitting if record.name not in names)
-    return ranked, [tactic for record in unranked for tactic in family.candidates(record, problem)]
+    return ranked, [tactic for record in unranked for tactic in family.candidates(record, problem, device)]
 
 
 def candidates(
