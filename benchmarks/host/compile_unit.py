@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.host.compile_trace import summarize
 from benchmarks.lib.machine import Run, describe, record, run
 
-from tilewright.base import paths
+from tilewright.base import paths, sets
 from tilewright.compile.nvcc.compiler import Nvcc
 from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.declarations.table import KernelRecord, Table, find_tables
@@ -90,7 +90,7 @@ def find(name: str) -> tuple[Path, KernelRecord]:
         table = Table.read(path)
         if name in table:
             return table.source(table[name]), table[name]
-    raise SystemExit(f"no kernel {name} in {paths.generated_dir()}")
+    raise SystemExit(f"no kernel {name} in {sets.first_folder()}")
 
 
 def measure(toolchain: NvccToolchain, runs: int) -> list[dict[str, Any]]:

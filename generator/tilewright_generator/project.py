@@ -125,14 +125,14 @@ def of_family(word: str, modules: Sequence[str]) -> str:
 def tables_folder(root: str | Path | None = None) -> Path:
     """The folder of modules: of the project, or outside any project that of what comes with tilewright, or
     that TILEWRIGHT_GENERATED names."""
-    from tilewright.base import paths  # noqa: PLC0415 (generating needs no runtime)
+    from tilewright.base import sets  # noqa: PLC0415 (generating needs no runtime)
 
     try:
         return Project.find(root).out
     except UsageError:
         if root is not None:
             raise
-        return paths.generated_dir()
+        return sets.first_folder()
 
 
 def _installed() -> tuple[Path, ...]:

@@ -147,7 +147,7 @@ class Context:
         cached = cache.get(key)
         if cached is None or cached[0] != changes:
             tuned, own = None, self._own.get(key, [])
-            if own or paths.tuned_files(self.registry.generated, device.name, family.name):
+            if own or paths.tuned_files(self.registry.folders, device.name, family.name):
                 from tilewright.selection.tuned import Tuned  # noqa: PLC0415 (most processes have no such file)
 
                 tuned = Tuned(family, self.registry, device)

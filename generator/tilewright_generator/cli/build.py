@@ -125,7 +125,7 @@ def command(
 def _generated(root: Path | None, shipped: bool) -> Path:
     """The folder of modules: of the project, or of what is asked for instead. Outside of a project there is
     no default: nobody means to compile hundreds of kernels by being in the wrong folder."""
-    from tilewright.base import paths  # noqa: PLC0415
+    from tilewright.base import paths, sets  # noqa: PLC0415
 
     if shipped:
         if root is not None:
@@ -137,7 +137,7 @@ def _generated(root: Path | None, shipped: bool) -> Path:
         if root is not None:
             raise
         if os.environ.get("TILEWRIGHT_GENERATED"):
-            return paths.generated_dir()
+            return sets.first_folder()
         raise UsageError(f"{error.message}, or --shipped for the kernels that come with tilewright") from None
 
 

@@ -76,17 +76,19 @@ def missing() -> str | None:
 
 
 def context_of(root: str | None) -> Context:
-    """A context with the project's kernels, as `generate` and `build` see them; outside of a project, with
-    the kernels of tilewright."""
+    """A context with the project's kernels and, beside them, the sets in force; outside of a project, with
+    the sets in force alone."""
+    from tilewright.base import sets  # noqa: PLC0415
     from tilewright.context import Context  # noqa: PLC0415
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     try:
-        return Context(Registry(Project.find(root).out))
+        folder = Project.find(root).out
     except UsageError:
         if root is not None:
             raise
         return Context()
+    return Context(Registry([kernel_set.generated for kernel_set in sets.beside(folder)]))
 
 
 def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, iters: int) -> dict[str, Any]:

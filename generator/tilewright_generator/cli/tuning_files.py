@@ -83,7 +83,7 @@ def _in_force(registry: Registry, gpu: str, family: Family[Any] | None) -> list[
     from tilewright.base import paths  # noqa: PLC0415
 
     names = catalog.names() if family is None else (family.name,)
-    files = [path for name in names for path, _ in paths.tuned_files(registry.generated, gpu, name)]
+    files = [path for name in names for path, _ in paths.tuned_files(registry.folders, gpu, name)]
     if not files:
         of_family = "" if family is None else f" of {family.name}"
         raise UsageError(f"there is no tuned file{of_family} for {gpu}; name a FILE")

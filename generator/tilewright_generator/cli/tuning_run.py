@@ -194,7 +194,7 @@ class Tune:
         from tilewright.tools.tuning.tuning import tune_problems  # noqa: PLC0415
         from tilewright.tools.tuning.workers import GpuSite  # noqa: PLC0415
 
-        site = GpuSite(current.registry.generated, self.family.name, place.device, self.settings.seed)
+        site = GpuSite(current.registry.folders, self.family.name, place.device, self.settings.seed)
         results: list[Result] = []
         if not problems:
             return results

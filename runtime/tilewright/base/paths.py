@@ -1,28 +1,22 @@
-"""The folders of the generated sources, the headers and the build cache.
+"""The folders of tilewright's own generated sources and headers, of the build cache and of tuned files.
 
 In a checkout they are the repository's folders; in an installed wheel they are below
-`tilewright/_data`. `TILEWRIGHT_GENERATED`, `TILEWRIGHT_CACHE` and `TILEWRIGHT_TUNED` override.
+`tilewright/_data`. `TILEWRIGHT_CACHE` and `TILEWRIGHT_TUNED` override.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
 
 
-def generated_dir() -> Path:
-    """The folder of `<module>/table.json`; it may not exist."""
-    if override := os.environ.get("TILEWRIGHT_GENERATED"):
-        return Path(override)
-    return shipped_generated_dir()
-
-
 def shipped_generated_dir() -> Path:
-    """The folder of the modules that come with tilewright, whatever TILEWRIGHT_GENERATED is."""
+    """The folder of the modules that come with tilewright, whatever TILEWRIGHT_GENERATED is (`sets.py`)."""
     return _CHECKOUT / "generated" if in_checkout() else _PACKAGE / "_data" / "generated"
 
 
@@ -63,12 +57,12 @@ def shipped_dir(generated: Path) -> Path:
     return generated.parent / "tuned"
 
 
-def tuned_files(generated: Path, gpu: str, family: str) -> list[tuple[Path, bool]]:
-    """The existing tuned files for the kernels below `generated`, the first counts most, and whether each is
-    shipped with the kernels."""
+def tuned_files(folders: Sequence[Path], gpu: str, family: str) -> list[tuple[Path, bool]]:
+    """The existing tuned files for the kernels below these folders of modules, the first counts most, and
+    whether each is shipped with its kernels."""
     own = [(tuned_file(folder, gpu, family), False) for folder in tuned_dirs()]
-    shipped = (tuned_file(shipped_dir(generated), gpu, family), True)
-    return [(path, is_shipped) for path, is_shipped in (*own, shipped) if path.exists()]
+    shipped = [(tuned_file(shipped_dir(generated), gpu, family), True) for generated in folders]
+    return [(path, is_shipped) for path, is_shipped in (*own, *shipped) if path.exists()]
 
 
 def in_checkout() -> bool:

@@ -1,9 +1,13 @@
-"""Plugins: families of other packages, in the namespace package `tilewright_families`.
+"""Plugins: families and kernels of other packages, in two namespace packages.
 
 A namespace package has no `__init__.py`, and consists of all folders of its name on sys.path. So any
-distribution may put a family into it, and listing the families is listing folders. A family's folder has the
-same modules as a family that comes with tilewright (`families/<family>/`), folders `templates` and `include`,
-and, where it is installed, `generated`.
+distribution may put a family or kernels into it, and listing them is listing folders.
+
+`tilewright_families/<family>` has the same modules as a family that comes with tilewright
+(`families/<family>/`), folders `templates` and `include`, and, where it is installed, `generated`.
+
+`tilewright_kernels/<name>` holds kernels of families that exist already, and no Python: `generated` (modules)
+with `tuned` beside it, `libraries` (built libraries, as a build cache holds them), or all of these.
 """
 
 from __future__ import annotations
@@ -14,13 +18,13 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 NAMESPACE = "tilewright_families"
+KERNELS = "tilewright_kernels"
 
 
 @cache
 def families() -> dict[str, Path]:
     """The folder of each plugin family, by its name. The family is not imported."""
-    spec = find_spec(NAMESPACE)
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    places = _places(NAMESPACE)
     return {
         module.name: Path(place, module.name)
         for place in reversed(places)
@@ -29,13 +33,30 @@ def families() -> dict[str, Path]:
     }
 
 
+@cache
+def kernel_packages() -> dict[str, Path]:
+    """The folder of each installed package of kernels, by its name, in the order of names."""
+    folders = {path.name: path for place in reversed(_places(KERNELS)) for path in Path(place).iterdir()}
+    return {name: folders[name] for name in sorted(folders) if name.isidentifier() and folders[name].is_dir()}
+
+
+def _places(namespace: str) -> list[str]:
+    """The folders on sys.path that a namespace package consists of."""
+    spec = find_spec(namespace)
+    return list(spec.submodule_search_locations or ()) if spec is not None else []
+
+
 def folders(name: str) -> tuple[Path, ...]:
     """The folders called `name` in families' folders: `templates`, `include`."""
     return tuple(home / name for home in families().values() if (home / name).is_dir())
 
 
-def generated_folders() -> tuple[Path, ...]:
-    """The folders of the modules that families bring: `generated` in a family's folder, where an installed
-    wheel has it, or beside `tilewright_families`, where a project has it."""
-    pairs = ((home / "generated", home.parents[1] / "generated") for home in families().values())
-    return tuple(dict.fromkeys(folder for pair in pairs for folder in pair if folder.is_dir()))
+def generated_folders() -> list[tuple[str, Path]]:
+    """The folders of the modules that families bring, each with the family's name: `generated` in a family's
+    folder, where an installed wheel has it, or beside `tilewright_families`, where a project has it."""
+    return [
+        (name, folder)
+        for name, home in families().items()
+        for folder in (home / "generated", home.parents[1] / "generated")
+        if folder.is_dir()
+    ]

@@ -37,6 +37,7 @@ def build(
     *,
     toolchain: HostToolchain | None = None,
     store: Store | None = None,
+    destination: Store | None = None,
     include: Path | None = None,
     jobs: int | None = None,
     launcher: Sequence[str] | None = None,
@@ -47,7 +48,9 @@ def build(
 ) -> BuildReport:
     """Compiles the selected kernels that the store lacks, checks them all, and links the modules' libraries.
 
-    `select` is a predicate, the names, or None for every kernel. `jobs` overrides the bound by cores and
+    `select` is a predicate, the names, or None for every kernel. A module's library holds all its kernels
+    that are built; in a `destination` beside the store, the selected kernels alone (`prebuilt.only` and
+    TILEWRIGHT_LIBRARIES find it there). `jobs` overrides the bound by cores and
     memory. `launcher` (e.g. ["ccache"]; default: TILEWRIGHT_LAUNCHER) is put before the compiler. `strict`
     fails kernels that spill, have a stack frame, serialise wgmma, race (nvcc/sass_hazards.py) or contradict
     their table; a kernel without the instructions its row expects fails always. What failed is in the report
@@ -100,7 +103,7 @@ def build(
     )
     if link_libraries and not dry_run:
         for module in modules:
-            _link(module, planner, outcomes, report)
+            _link(module, planner, outcomes, report, destination)
     report.seconds = time.monotonic() - started
     statuses = Counter(unit.status for unit in report.units)
     log.info(
@@ -161,8 +164,15 @@ def _remember_refusals(store: Store, reports: Iterable[UnitReport]) -> None:
             refusals.forget(store, unit.name, unit.key)
 
 
-def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report: BuildReport) -> None:
-    """Links the module's sound kernels and those its libraries held already; notes what went wrong."""
+def _link(
+    module: Module,
+    planner: Planner,
+    outcomes: dict[str, Outcome],
+    report: BuildReport,
+    destination: Store | None,
+) -> None:
+    """Links the module's sound kernels, in the store with those its libraries held already; notes what went
+    wrong."""
     if not module.anything:
         return
     failed = {unit.name for unit in report.failures if unit.module == module.table.module}
@@ -172,7 +182,7 @@ def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report
         return
     try:
         table = _table_entry(module.table, planner, outcomes)
-        for name, part in _linked_before(module.table, planner):
+        for name, part in () if destination else _linked_before(module.table, planner):
             if name not in failed:
                 kernels.setdefault(name, part)
         report.libraries.append(
@@ -181,7 +191,7 @@ def _link(module: Module, planner: Planner, outcomes: dict[str, Outcome], report
                 table,
                 planner.table_headers(module.table),
                 kernels,
-                store=planner.store,
+                store=destination or planner.store,
                 include=planner.include,
                 toolchain=planner.toolchain_of(module.table),
             )

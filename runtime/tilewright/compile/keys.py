@@ -71,14 +71,17 @@ class HeaderSet:
         """Whether a source includes CUTLASS's headers, or one of tilewright's that it reaches does."""
         return bool(re.search(_CUTLASS, source)) or any(self._file(name)[2] for name in self.reached(source))
 
-    def stand(self, reached: Mapping[str, str]) -> bool:
-        """Whether headers that were reached once are all as they were.
+    def changed(self, reached: Mapping[str, str]) -> list[str]:
+        """The names of headers that were reached once and are not as they were, or are gone.
 
-        The source being the same, what it reaches now is then the same too.
+        If all are as they were, a source that is the same reaches the same headers now.
         """
+        return [name for name, sha256 in reached.items() if not self._is(name, sha256)]
+
+    def _is(self, name: str, sha256: str) -> bool:
         try:
-            return all(self._file(name)[0] == sha256 for name, sha256 in reached.items())
-        except BuildError:  # one is gone
+            return self._file(name)[0] == sha256
+        except BuildError:  # it is gone
             return False
 
     @staticmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,7 +59,17 @@ class LibraryRecord(NamedTuple):
         return kernel is not None and kernel["made_of"] == made_of(record)
 
 
-def libraries(module: str, *, store: Store | None = None, include: Path | None = None) -> list[LibraryRecord]:
+Finder = Callable[[str], list[LibraryRecord]]
+"""Lists the libraries of a module; the first counts most."""
+
+
+def libraries(
+    module: str,
+    *,
+    store: Store | None = None,
+    include: Path | None = None,
+    headers: HeaderSet | None = None,
+) -> list[LibraryRecord]:
     """The module's libraries that can be loaded, the newest first: what was built last is what is used.
 
     Compiles nothing and starts no process. A library is passed over if it is for another machine, or if a
@@ -68,8 +78,8 @@ def libraries(module: str, *, store: Store | None = None, include: Path | None =
     newer build may remove one from disk long after it was superseded: on a failure to load, list again.
     """
     root = paths.cache_dir().absolute() if store is None else store.root
-    include = paths.include_dir() if include is None else include
-    headers = HeaderSet(include)
+    if headers is None:
+        headers = HeaderSet(paths.include_dir() if include is None else include)
     dated = []
     for path in described_in(root, module):
         try:
@@ -107,7 +117,7 @@ def described(library: Path) -> LibraryRecord:
 
 
 def cache_of(library: Path) -> Path | None:
-    """The cache that a .so stands in; None where it stands elsewhere."""
+    """The cache, or the folder of built libraries, that a .so stands in; None where it stands elsewhere."""
     in_cache = len(library.parents) > 3 and library.parents[2].name == "libraries"
     return library.parents[3] if in_cache else None
 
@@ -115,7 +125,7 @@ def cache_of(library: Path) -> Path | None:
 def damage(library: Path, stated: str | None = None) -> str:
     """Why the content of a .so is not what was linked; "" where it is, or where nothing says what was.
 
-    All of it is read, once: the answer is remembered in the cache until the file's size, times or inode
+    All of it is read. In a cache once: the answer is remembered there until the file's size, times or inode
     change. `stated` is its sha256, by default what the library.json beside it says.
     """
     if stated is None:
@@ -129,7 +139,7 @@ def damage(library: Path, stated: str | None = None) -> str:
         except KeyError:
             return f"{path} is of another format"
     root = cache_of(library)
-    memory = root / "digests" if root else None
+    memory = root / "digests" if root and marker.is_marked(root) else None  # a package is left as it is
     try:
         actual = files_digest({"library": library}, memory, f"library {library}")
     except OSError as error:
@@ -145,10 +155,19 @@ def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False)
     `thorough` reads all of it. Raises BuildError where it is damaged, or is not the library that belongs
     there, FileNotFoundError where `path` is gone.
     """
+    record, foreign = judged(path, module, headers, thorough=thorough)
+    if record is None:
+        log.debug("passing over %s: %s", path.parent, foreign)
+    return record
+
+
+def judged(
+    path: Path, module: str, headers: HeaderSet, *, thorough: bool = False
+) -> tuple[LibraryRecord | None, str]:
+    """The library that a library.json describes, or None and why it cannot be used here. Raises as `read`."""
     data = _parse(path)
     if foreign := _foreign(data, headers):
-        log.debug("passing over %s: %s", path.parent, foreign)
-        return None
+        return None, foreign
     if data["module"] != module:
         raise BuildError(f"{path.parent} is a library of module {data['module']}, not of {module}")
     if data["key"] != path.parent.name:
@@ -164,7 +183,7 @@ def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False)
         raise BuildError(f"{library} is damaged: {size} bytes, {data['library']['bytes']} were linked")
     if thorough and (reason := damage(library, data["library"]["sha256"])):
         raise BuildError(reason)
-    return _record(data, library)
+    return _record(data, library), ""
 
 
 def _foreign(data: Mapping[str, Any], headers: HeaderSet) -> str:
@@ -174,7 +193,10 @@ def _foreign(data: Mapping[str, Any], headers: HeaderSet) -> str:
     machine = os.uname().machine  # importing `platform` costs the first lookup a millisecond
     if data["machine"] != machine:
         return f"it is for {data['machine']}, this is {machine}"
-    return "" if headers.stand(data["headers"]) else "headers that it was made of have changed"
+    if changed := headers.changed(data["headers"]):
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        return f"it was built with another version of the header {changed[0]}{more}"
+    return ""
 
 
 def _parse(path: Path) -> dict[str, Any]:

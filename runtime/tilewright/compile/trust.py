@@ -13,13 +13,15 @@ import stat
 from functools import cache
 from pathlib import Path
 
+from tilewright.base import sets
 from tilewright.errors import CacheRefusedError
 
 VARIABLE = "TILEWRIGHT_TRUST_CACHE"
 
 
 def check(path: Path, root: Path) -> None:
-    """Checks a file or folder of the cache whose folder is `root`, or `root` itself.
+    """Checks a file or folder of the cache, or of the installed libraries, whose folder is `root`, or `root`
+    itself.
 
     Raises CacheRefusedError where it, or a folder between it and `root`, belongs to another user than this
     one and root; and where others may write to one of these, or may replace it, since they may write to a
@@ -46,6 +48,12 @@ def check(path: Path, root: Path) -> None:
 
 
 def _refused(root: Path, why: str) -> CacheRefusedError:
+    if root in sets.library_folders():
+        return CacheRefusedError(
+            f"the built libraries in {root} are not safe to run code from: {why}",
+            hint="Let them belong to you or root, and nobody else write there; or, if you trust who may, "
+            f"{VARIABLE}=1.",
+        )
     return CacheRefusedError(
         f"the build cache in {root} is not safe to run code from: {why}",
         hint="Set TILEWRIGHT_CACHE to a folder that is yours alone; or, if you trust who may write there, "

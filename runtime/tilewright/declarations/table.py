@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
-from tilewright.base import paths, reading
+from tilewright.base import paths, reading, sets
 from tilewright.base.mismatch import shown
 from tilewright.base.schema import Anything, Array, Enum, Integer, Map, Object, Pattern, Schema, String
 from tilewright.errors import TableError, UnreadableFileError
@@ -284,8 +284,8 @@ def _leading_name(line: str) -> str:
 
 
 def find_tables(generated: Path | None = None) -> list[Path]:
-    """The table.json of every module below `generated` (default: `paths.generated_dir()`), sorted."""
-    root = paths.generated_dir() if generated is None else generated
+    """The table.json of every module below `generated` (default: `sets.first_folder()`), sorted."""
+    root = sets.first_folder() if generated is None else generated
     return paths.in_each(root, "table.json")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tilewright.base import paths, plugins
+from tilewright.base import paths, sets
 from tilewright.base.forking import fork_safe_lock
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.errors import NotBuiltError, TilewrightError, UncompilableError
@@ -146,11 +146,11 @@ class Builds:
 
 def command(table: Table, record: KernelRecord) -> str:
     """The command that builds a kernel ahead of time."""
-    generated, where = table.folder.parent, ""
-    if generated == paths.shipped_generated_dir():
+    kernel_set, where = sets.named_set(table.folder.parent), ""
+    if kernel_set.name == sets.SHIPPED:
         where = " --shipped"
-    elif generated in plugins.generated_folders():
-        where = f" --root {shlex.quote(str(generated.parent))}"
+    elif kernel_set.name != str(kernel_set.generated):  # an installed package's, or a plugin family's
+        where = f" --root {shlex.quote(str(kernel_set.generated.parent))}"
     return f"tilewright build{where} --filter {shlex.quote(record.name)}"
 
 

@@ -6,13 +6,14 @@ import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tilewright.architectures import routing
 from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import Capability
-from tilewright.base import paths, plugins
+from tilewright.base import sets
 from tilewright.base.forking import fork_safe_lock
+from tilewright.base.sets import KernelSet
 from tilewright.declarations import catalog
 from tilewright.declarations.table import (
     KernelRecord,
@@ -63,14 +64,26 @@ class BuiltLibrary(Protocol):
 
 
 def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
-    from tilewright.compile import library  # noqa: PLC0415 (a lookup needs no build)
+    from tilewright.compile import prebuilt  # noqa: PLC0415 (a lookup needs no build)
 
-    return library.libraries(module)
+    return prebuilt.all_libraries(module)
+
+
+class Shadowed(NamedTuple):
+    """A kernel that is in two sets with different content, and the names of the sets."""
+
+    kernel: str
+    used: str
+    passed_over: str
 
 
 class Registry:
-    """The kernels of every module below `generated` (default: the installed ones, and those that families of
-    other packages bring; of two modules of one name the former counts).
+    """The kernels of the modules of one or several sets (`base/sets.py`).
+
+    generated: a folder of modules, or several folders and names of sets, of which the first counts most;
+        default: the sets in force (TILEWRIGHT_GENERATED, installed packages, tilewright's own).
+
+    If two sets have a kernel of one name, the first set's is the kernel; `shadowed` says which differ.
 
     Tables and the list of built libraries are read when they are first asked for; `refresh` reads the list
     again. The registry is thread-safe. While one thread builds a kernel, other threads get the built ones.
@@ -78,13 +91,13 @@ class Registry:
 
     def __init__(
         self,
-        generated: str | Path | None = None,
+        generated: str | Path | Sequence[str | Path] | None = None,
         *,
         libraries: Callable[[str], Sequence[BuiltLibrary]] = _built_libraries,
         build: Callable[[Table, str], None] = build_kernel,
     ) -> None:
-        self._generated = paths.generated_dir() if generated is None else Path(generated)
-        self._others = plugins.generated_folders() if generated is None else ()
+        self.sets: tuple[KernelSet, ...] = sets.in_force() if generated is None else sets.of(generated)
+        self.folders = tuple(kernel_set.generated for kernel_set in self.sets)  # of the tables
         self._find_libraries = libraries
         self._builds = Builds(build)
         self._lock = fork_safe_lock()
@@ -99,21 +112,17 @@ class Registry:
         self._unloadable: dict[str, dict[Path, str]] = {}  # the reasons, by module
 
     @property
-    def generated(self) -> Path:
-        """The folder of the tables."""
-        return self._generated
-
-    @property
     def tables(self) -> dict[str, Table]:
-        """Tables by module."""
+        """Tables by module, in the order of sets. A module whose name an earlier set has, too, is called
+        `SET:MODULE`."""
         with self._lock:
             if self._tables is None:
-                folders = (self._generated, *self._others)
                 tables: dict[str, Table] = {}
-                for folder in folders:
-                    for table in read_tables(folder):
-                        tables.setdefault(table.module, table)
-                    for module in modules_without_table(folder):
+                for kernel_set in self.sets:
+                    for table in read_tables(kernel_set.generated):
+                        repeated = table.module in tables
+                        tables[f"{kernel_set.name}:{table.module}" if repeated else table.module] = table
+                    for module in modules_without_table(kernel_set.generated):
                         log.warning(
                             "%s has no table.json: its kernels are passed over (tilewright generate)", module
                         )
@@ -122,6 +131,19 @@ class Registry:
                         self._home.setdefault(name, table)
                 self._tables = tables
             return self._tables
+
+    def set_of(self, table: Table) -> str:
+        """The name of the set that a table is in."""
+        generated = table.folder.parent
+        return next(kernel_set.name for kernel_set in self.sets if kernel_set.generated == generated)
+
+    def shadowed(self) -> Iterator[Shadowed]:
+        """The kernels of later sets that have the name of another kernel in an earlier set."""
+        for table in self.tables.values():
+            for name in table:
+                home = self._home[name]
+                if home is not table and home[name] != table[name]:
+                    yield Shadowed(name, self.set_of(home), self.set_of(table))
 
     def table_of(self, kernel: str) -> Table:
         """The table that lists a kernel. Raises NoKernelError, with similar names."""
@@ -154,16 +176,23 @@ class Registry:
         """Raises if a family's kernels are not known, so that this is not taken for a family without
         kernels."""
         if not self.tables:
-            inner = self._generated / "generated"
-            meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
-            what = "holds no module" if self._generated.is_dir() else "is no folder"
-            raise TableError(f"{self._generated} {what}: there is no <module>/table.json in it", hint=meant)
+            raise self._no_module()
         families = {table.family for table in self.tables.values()}
         names = families if family in families else families.union(catalog.names())
         if family not in names:
             close = _close(family, names, 1)
             hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(names))}."
             raise NoKernelError(f"there is no family named {family}", hint=hint)
+
+    def _no_module(self) -> TableError:
+        if not self.sets:
+            hint = f"Name a folder of modules beside `{sets.ONLY}`, or unset the variable."
+            return TableError(f"{sets.VARIABLE}={sets.ONLY} names no kernels", hint=hint)
+        folder = self.sets[0].generated
+        inner = folder / "generated"
+        meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
+        what = "holds no module" if folder.is_dir() else "is no folder"
+        return TableError(f"{folder} {what}: there is no <module>/table.json in it", hint=meant)
 
     def route(self, family: str, device: DeviceProperties) -> Rows:
         """The kernels of a family that run on a GPU.
@@ -312,5 +341,8 @@ class Registry:
 
     def _reasons(self, module: str) -> str:
         """Why libraries of a module were passed over, as the end of a message."""
+        from tilewright.compile import prebuilt  # noqa: PLC0415 (a lookup needs no build)
+
         with self._lock:
-            return "".join(f"; {why}" for why in self._unloadable.get(module, {}).values())
+            unloadable = list(self._unloadable.get(module, {}).values())
+        return "".join(f"; {why}" for why in [*unloadable, *prebuilt.reasons(module)])

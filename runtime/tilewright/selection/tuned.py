@@ -66,7 +66,7 @@ class Tuned:
         self._unjudged: dict[Key, list[_Unjudged]] = {}  # by kind
         self._judged: dict[Key, dict[Key, TunedTactic]] = {}  # by kind, by extents
         header = Header.of(device, registry, family.name)
-        for path, shipped in paths.tuned_files(registry.generated, device.name, family.name):
+        for path, shipped in paths.tuned_files(registry.folders, device.name, family.name):
             self._read(path, header, shipped=shipped)
 
     def exact(self, problem: Any) -> Tactic | None:

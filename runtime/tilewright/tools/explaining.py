@@ -43,6 +43,8 @@ class Explanation:
     problem: Any
     device: str
     choice: Choice
+    kernel_set: str  # the name of the set that the chosen kernel comes from
+    several_sets: bool  # whether kernels of several sets could have been chosen
     built: bool
     raises: str | None  # what a call would raise instead: the kernel is not built, and may not be
     rows: list[Row]  # the model's order, then what no model knows; what was chosen is among them
@@ -60,6 +62,7 @@ class Explanation:
             "copied": self.copied and {"problem": asdict(self.copied[0]), "arguments": self.copied[1]},
             "device": self.device,
             "tactic": str(self.choice.tactic),
+            "set": self.kernel_set,
             "built": self.built,
             "raises": self.raises,
             "source": self.choice.source,
@@ -87,7 +90,8 @@ class Explanation:
             yield f"which no kernel takes as it lies: the op copies {', '.join(arguments)}, and computes"
             yield str(padded)
         if self.raises is None:
-            yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}."
+            origin = f", of the set {self.kernel_set}" if self.several_sets else ""
+            yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}{origin}."
         else:
             yield f"on an {self.device} {choice.tactic} is chosen, and a call raises NotBuiltError:"
             yield from (f"  {line}" for line in self.raises.splitlines())
@@ -169,6 +173,8 @@ def explain(
         copied=copied,
         device=device.name,
         choice=choice,
+        kernel_set=registry.set_of(registry.table_of(choice.record.name)),
+        several_sets=len(registry.sets) > 1,
         built=built,
         raises=None if built else _raises(registry, choice.record),
         rows=rows,

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright.architectures.device import H200
-from tilewright.base import paths, plugins
 from tilewright.declarations import catalog, table
 from tilewright.errors import (
     NoKernelError,
@@ -61,17 +60,46 @@ def test_a_gpu_without_kernels(generated: Path, built) -> None:
     assert "sm_103a" not in text
 
 
-def test_of_two_modules_of_one_name_the_installed_one_counts(
-    generated: Path, tmp_path: Path, row, table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others = tmp_path / "of_a_plugin"
-    table(others, "sm90_x", [row("theirs")])
-    monkeypatch.setattr(paths, "generated_dir", lambda: generated)
-    monkeypatch.setattr(plugins, "generated_folders", lambda: (others,))
-    registry = Registry()
-    assert registry.record("one").arch == "sm_90a"
-    with pytest.raises(NoKernelError):
-        registry.record("theirs")
+@pytest.fixture
+def two_sets(generated: Path, tmp_path: Path, row, table) -> list[Path]:
+    """Beside `generated` a set with its module sm90_x: a kernel of its own, one that is equal, and one that
+    has the same name and another source."""
+    own = tmp_path / "own"
+    table(own, "sm90_x", [row("theirs"), row("one"), {**row("two"), "sha256": "another"}])
+    return [own, generated]
+
+
+def test_kernels_of_two_sets(two_sets: list[Path]) -> None:
+    registry = Registry(two_sets, libraries=lambda module: [])
+    assert [record.name for record in registry.kernels("gemm")] == ["theirs", "one", "two", "four", "three"]
+    assert registry.record("two").sha256 == "another"
+    assert [*registry.tables] == ["sm90_x", "other", "sm120_x", f"{two_sets[1]}:sm90_x"]
+    homes = {name: registry.set_of(registry.table_of(name)) for name in ("one", "three", "five")}
+    assert homes == {"one": str(two_sets[0]), "three": str(two_sets[1]), "five": str(two_sets[1])}
+    names = [record.name for record in registry.route("gemm", H200)]
+    assert names == ["theirs", "one", "two", "three"]
+
+
+def test_the_first_set_counts(two_sets: list[Path]) -> None:
+    own, generated = map(str, two_sets)
+    assert [*Registry(two_sets).shadowed()] == [("two", own, generated)]
+    turned_round = Registry(two_sets[::-1], libraries=lambda module: [])
+    assert turned_round.record("two").sha256 != "another"
+    assert [*turned_round.shadowed()] == [("two", generated, own)]
+    assert turned_round.record("theirs").name == "theirs"
+
+
+def test_a_library_of_either_set(two_sets: list[Path], built) -> None:
+    """Modules of one name have libraries of one name: each kernel is looked up in all of them."""
+    registry = Registry(two_sets, libraries=lambda module: [built(Path(f"{module}.so"))])
+    assert registry.is_built(registry.record("three"))
+    assert not registry.is_built(registry.record("two")), "its source is another than the library's"
+
+
+def test_no_set_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_GENERATED", "only")
+    with pytest.raises(TableError, match="TILEWRIGHT_GENERATED=only names no kernels"):
+        Registry().kernels("gemm")
 
 
 def test_toolchains_are_of_modules_with_kernels_of_the_gpu(generated: Path) -> None:

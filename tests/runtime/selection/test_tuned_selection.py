@@ -93,7 +93,7 @@ def test_an_exact_entry_goes_before_the_model_and_ranks_nothing(place) -> None:
 def test_what_won_for_problems_like_one(place, row, table) -> None:
     """Of half to twice the m, the nearest first, and of another type by the kernel that is the same."""
     here = place(*EVERY)
-    folder = here.context.registry.generated
+    folder = here.context.registry.folders[0]
     others = [row("half", tile=[128, 128, 64], schedule="pingpong", a="f16", b="f16", d="f16")]
     table(folder, "sm90_f16", others)
     here = Place(here.path.parents[1], Registry(folder, libraries=here.context.registry._find_libraries))

@@ -212,7 +212,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     monkeypatch.setenv("TILEWRIGHT_JIT", "1")
     generated = tmp_path / "project" / "generated"  # with no tuned/ beside it
     generated.parent.mkdir()
-    generated.symlink_to(paths.generated_dir())
+    generated.symlink_to(paths.shipped_generated_dir())
     return Context(Registry(generated, libraries=lambda module: []))
 
 

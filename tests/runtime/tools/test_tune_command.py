@@ -242,7 +242,7 @@ def test_only_built_kernels_are_seen(
     from host_tuning import HostSite  # noqa: PLC0415 (it needs torch)
 
     def site(*absent: str) -> None:
-        made = HostSite(host.registry.generated, host_library, absent=("host_absent", *absent))
+        made = HostSite(host.registry.folders[0], host_library, absent=("host_absent", *absent))
         monkeypatch.setattr(workers, "GpuSite", lambda *_: made)
         host.registry._find_libraries = lambda module: [Built(host_library, made.absent)]
         host.registry.refresh()

@@ -64,7 +64,7 @@ def test_shards_of_problems_on_two_nodes(
 ) -> None:
     """A process that dies or hangs costs its shard nothing but what was under way; that goes on in another,
     without the tactic at fault."""
-    site = HostSite(host.registry.generated, host_library, ends=(("host_bf16_tn", how),))
+    site = HostSite(host.registry.folders[0], host_library, ends=(("host_bf16_tn", how),))
     engine = ray_engine.connect(cluster, gpus=0, patience=3, now=hanging.Clock(hung))
     engine.shard = 3
     results = list(tuning.tune_problems(problems, engine, site, book=book))

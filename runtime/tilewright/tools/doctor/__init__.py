@@ -37,6 +37,7 @@ def diagnose(context: Context, device: DeviceProperties | None = None) -> list[F
             "gpu": machine.gpu,
             "cache": kernels.cache,
             "modules": kernels.modules,
+            "libraries": kernels.libraries,
             "tuned": kernels.tuned,
             "would run": kernels.would_run,
         }

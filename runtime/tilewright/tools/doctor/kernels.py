@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.architectures import routing
 from tilewright.architectures.device import H200
-from tilewright.base import paths
-from tilewright.compile import trust
+from tilewright.base import paths, sets
+from tilewright.base.spelling import listed
+from tilewright.compile import prebuilt, trust
+from tilewright.compile.keys import HeaderSet
 from tilewright.compile.library import damaged
 from tilewright.compile.store import UNIT_DISK_BYTES, Store
 from tilewright.declarations import catalog
@@ -78,17 +80,60 @@ def modules(machine: Machine) -> Findings:
     registry, device = machine.context.registry, machine.device
     if not registry.tables:
         mend = "Run `tilewright generate` in a project, or set TILEWRIGHT_GENERATED."
-        yield PROBLEM, f"no module in {registry.generated}", mend
+        yield PROBLEM, f"no module in {' or '.join(map(str, registry.folders)) or 'no folder'}", mend
     total = 0
     for module, table in registry.tables.items():
         built = sum(registry.is_built(record) for record in table.values())
         runs = device and sum(routing.runs_on(record.arch, device.capability) for record in table.values())
         total += runs or 0
         here = "" if device is None else f", {runs} run on {device.name}"
-        yield OK, f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}", ""
+        origin = f", of the set {registry.set_of(table)}" if len(registry.sets) > 1 else ""
+        yield OK, f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}{origin}", ""
+    for kernel, used, passed_over in registry.shadowed():
+        mend = f"Rename one of them, or leave a set out: {sets.VARIABLE} (docs/shipping.md)."
+        yield (
+            WARNING,
+            f"{kernel}: the kernel of {used} is used, another of that name in {passed_over} not",
+            mend,
+        )
     if device is not None and registry.tables and not total:
         mend = f"Add a spec with `arch: {routing.wanted_target(device.capability)}` (docs/specs.md)."
         yield PROBLEM, f"no kernel runs on {device.name}", mend
+
+
+def libraries(machine: Machine) -> Findings:
+    """Libraries that were built elsewhere: which can be used here, and why the others cannot."""
+    headers = HeaderSet(paths.include_dir())
+    for folder in sets.library_folders():
+        modules = prebuilt.modules(folder)
+        if not modules:
+            yield WARNING, f"no libraries/<module>/<key>/library.json in {folder}", "Name the folder above."
+        for module in modules:
+            for library in prebuilt.examined(module, headers, [folder]):
+                yield from _prebuilt(library, machine)
+
+
+def _prebuilt(library: prebuilt.Prebuilt, machine: Machine) -> Findings:
+    where = f"{library.module} in {library.folder}"
+    mend = f"Install libraries of this tilewright's sources: `tilewright wheel {library.module}` makes them."
+    if library.record is None:
+        yield WARNING, f"{where} is passed over: {library.reason}", mend
+        return
+    kernels = library.record.kernels
+    listing = machine.context.registry.tables.values()
+    tables = [table for table in listing if table.module == library.module]
+    stale = sorted({name for table in tables for name in library.lacking(table)})
+    unlisted = [name for name in kernels if not any(name in table for table in tables)]
+    used = len(kernels) - len(stale) - len(unlisted)
+    yield OK, f"{where}: {used} of {len(kernels)} kernels can be used", ""
+    if stale:
+        yield WARNING, f"{where}: built from another source than the tables list: {listed(stale)}", mend
+    if unlisted:
+        yield WARNING, f"{where}: in no table: {listed(unlisted)}", mend
+    try:
+        trust.check(library.record.path, library.folder)
+    except CacheRefusedError as error:
+        yield PROBLEM, error.message, error.hint or ""
 
 
 def tuned(machine: Machine) -> Findings:
@@ -98,7 +143,7 @@ def tuned(machine: Machine) -> Findings:
         yield OK, "no GPU that files could be of", ""
         return
     for name, family in _families(machine):
-        files = paths.tuned_files(registry.generated, device.name, name)
+        files = paths.tuned_files(registry.folders, device.name, name)
         tuned = machine.context.tuned(family, device) if registry.runnable(name, device.capability) else None
         if tuned is None:
             yield OK, f"{name}: no tuned file; the cost model chooses", ""

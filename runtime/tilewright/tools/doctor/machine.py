@@ -7,12 +7,14 @@ import difflib
 import importlib.metadata
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.architectures import device as devices
 from tilewright.architectures import routing
+from tilewright.base import sets
 from tilewright.base.logs import LEVELS as LOG_LEVELS
 from tilewright.compile.compiler_cache import words_of
 from tilewright.errors import ToolchainError
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 # Every variable that is read anywhere, by whom it is not Tilewright's alone included.
 VARIABLES = (
     "TILEWRIGHT_BATCH_INVARIANT", "TILEWRIGHT_CACHE", "TILEWRIGHT_DEBUG", "TILEWRIGHT_GENERATED",
-    "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER", "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD",
+    "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER", "TILEWRIGHT_LIBRARIES", "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD",
     "TILEWRIGHT_TRUST_CACHE", "TILEWRIGHT_TUNED",
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUTLASS_PATH", "CXX",
 )  # fmt: skip
@@ -74,8 +76,10 @@ def _wrong_value(name: str, value: str) -> str:
         return "expected 0 or 1; any other value counts as 1"
     if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
         return "only 1 turns the check off"
-    if name == "TILEWRIGHT_GENERATED" and value and not Path(value).is_dir():
-        return "there is no such folder"
+    if name == sets.VARIABLE:
+        return _without_folder(path for path in value.split(os.pathsep) if path and not sets.is_name(path))
+    if name == "TILEWRIGHT_LIBRARIES":
+        return _without_folder(path for path in value.split(os.pathsep) if path)
     if name == "TILEWRIGHT_LOG" and value and value.partition(":")[0].lower() not in LOG_LEVELS:
         return f"the level must be one of {', '.join(LOG_LEVELS)}"
     if name == "TILEWRIGHT_LAUNCHER":
@@ -87,6 +91,11 @@ def _wrong_value(name: str, value: str) -> str:
     if name in ("CUDA_HOME", "CUDA_PATH") and value and not Path(value, "bin", "nvcc").exists():
         return "there is no bin/nvcc in it"
     return ""
+
+
+def _without_folder(paths: Iterable[str]) -> str:
+    lacking = [path for path in paths if not Path(path).is_dir()]
+    return f"there is no folder {lacking[0]}" if lacking else ""
 
 
 def _mend_value(name: str, wrong: str) -> str:

@@ -38,7 +38,7 @@ class GpuSite:
     """Opens the site of a GPU by its index; a process opens it once. Raises UnsupportedDeviceError if the GPU
     is not `device`, because its times would be those of another GPU."""
 
-    generated: Path
+    folders: tuple[Path, ...]  # of the registry
     family: str
     device: DeviceProperties
     seed: int = 0
@@ -49,7 +49,7 @@ class GpuSite:
         from tilewright.tools.tuning import clock  # noqa: PLC0415
 
         torch.cuda.set_device(gpu)
-        context = Context(Registry(self.generated))
+        context = Context(Registry(self.folders))
         device = context.device(gpu)
         if device._replace(clusters=self.device.clusters) != self.device:  # each GPU has its own clusters
             raise UnsupportedDeviceError(f"tuning is for {self.device.name}; this GPU is {device.name}")
