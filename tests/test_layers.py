@@ -94,7 +94,8 @@ def test_there_is_no_circle_of_imports() -> None:
 # import by name (`tilewright.errors`) count as packages of one file. "" is the facade, `tilewright` itself.
 ROOMS = (
     *("errors", "version", "base", "architectures", "blockwise_scales", "scale_factors", "row_shuffle"),
-    *("formats", "configurations", "declarations", "compile", "libraries", "selection", "context", "calls"),
+    *("formats", "configurations", "declarations", "models", "compile", "libraries", "selection", "bundle"),
+    *("context", "calls"),
     *("tools", "reference", "families", "contractions", "torch_ops", "", "compat", "contract"),
 )
 TOOLS = (
@@ -108,6 +109,7 @@ TOOLS = (
     "sharding",
     "tuning",
     "benchmarking",
+    "bundling",
     "doctor",
 )
 
@@ -186,6 +188,7 @@ OWN = re.compile(
     rf"runtime/tilewright/families/({'|'.join(catalog.names())})/"
     r"|runtime/include/tilewright/"  # device code; CUTLASS has a namespace of such a name, too
     r"|runtime/tilewright/__init__\.py:"  # the public ops
+    r"|runtime/tilewright/models/"  # which ops compute the layers of a model
     r"|runtime/tilewright/contractions/"  # a function that calls the ops of two families
     r"|runtime/tilewright/(tools/reference/|reference\.py)"  # one of its functions has such a name
 )

@@ -1,7 +1,8 @@
 """Tilewright's runtime: routes, selects, builds and runs generated kernels.
 
-`tilewright.<op>` is the op of that name (`tilewright.gemm`); `kernels` lists what there is; `context`,
-`errors`, `scale_factors`, `blockwise_scales`, `row_shuffle` and `reference` are modules for its callers.
+`tilewright.<op>` is the op of that name (`tilewright.gemm`); `kernels` lists what there is; `bundle`,
+`context`, `errors`, `scale_factors`, `blockwise_scales`, `row_shuffle` and `reference` are modules for its
+callers.
 Importing this package compiles nothing and imports neither torch nor TVM-FFI.
 """
 
@@ -16,6 +17,7 @@ from tilewright.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tilewright import blockwise_scales as blockwise_scales
+    from tilewright import bundle as bundle
     from tilewright import context as context
     from tilewright import errors as errors
     from tilewright import reference as reference
@@ -57,12 +59,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context", "DeviceProperties", "Registry", "TilewrightError", "batch_invariant", "blockwise_scales",
-    "context", "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4",
-    "einsum", "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked",
-    "hc_prenorm", "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
-    "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise",
-    "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle",
-    "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8", "tune",
+    "bundle", "context", "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8",
+    "dequantize_nvfp4", "einsum", "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k",
+    "grouped_gemm_masked", "hc_prenorm", "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4",
+    "mm_nvfp4", "mqa_logits", "paged_mqa_logits", "paged_mqa_schedule", "plan",
+    "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm",
+    "reference", "row_shuffle", "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8",
+    "tune",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
@@ -79,7 +82,7 @@ _HOMES = {
     "plan": "tilewright.calls.prepared",
     "tune": "tilewright.tools.tuning.session",
 }
-_MODULES = ("blockwise_scales", "context", "errors", "reference", "row_shuffle", "scale_factors")
+_MODULES = ("blockwise_scales", "bundle", "context", "errors", "reference", "row_shuffle", "scale_factors")
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ from tilewright.selection.choice import Choice, choose
 from tilewright.selection.family import Family
 
 if TYPE_CHECKING:
+    from tilewright.bundle.closed import Bundle
     from tilewright.declarations.tactics import Tactic
     from tilewright.libraries.library import Library
     from tilewright.selection.tuned import Tuned
@@ -57,7 +58,9 @@ class Context:
 
     described: the GPU that every tensor counts as lying on, wherever it lies.
     batch_invariant: whether selection takes only tactics that give a row of a result the same bits, whatever
-        other rows there are (`tilewright.batch_invariant`).
+        other rows there are (`tilewright.batch_invariant`); by default as the bundle was made, else False.
+    bundle: the bundle from which all tactics and kernels are taken, instead of a registry
+        (`tilewright.bundle`).
     """
 
     def __init__(
@@ -65,11 +68,16 @@ class Context:
         registry: Registry | None = None,
         described: DeviceProperties | None = None,
         *,
-        batch_invariant: bool = False,
+        batch_invariant: bool | None = None,
+        bundle: Bundle | None = None,
     ) -> None:
+        if bundle is not None:
+            registry = bundle.registry
+            batch_invariant = bundle.batch_invariant if batch_invariant is None else batch_invariant
         self.registry = Registry() if registry is None else registry
         self.described = described
-        self.batch_invariant = batch_invariant
+        self.batch_invariant = bool(batch_invariant)
+        self.bundle = bundle
         self.plans = Plans()
         self.tuner: Callable[[Family[Any], Any, DeviceProperties], None] | None = None
         """Called with a problem before a call's tactic is chosen. It may add tuned entries."""
@@ -84,7 +92,9 @@ class Context:
         """The context with the other setting of `batch_invariant`: the same registry, GPU, tuner and tuned
         entries, with plans and choices of its own."""
         if self._sibling is None:
-            sibling = Context(self.registry, self.described, batch_invariant=not self.batch_invariant)
+            sibling = Context(
+                self.registry, self.described, batch_invariant=not self.batch_invariant, bundle=self.bundle
+            )
             sibling._sibling, sibling._own = self, self._own
             self._sibling = sibling
         self._sibling.tuner = self.tuner
@@ -96,8 +106,10 @@ class Context:
         """The tactic for a problem, as `choose` says. A choice is remembered unless the caller demands it.
 
         Choices are forgotten when tuned entries are forgotten, and when the set of built kernels changes.
-        Raises as `choose` does, and UnsupportedDeviceError.
+        Raises as `choose` does, and UnsupportedDeviceError; BundleError for what is not in the bundle.
         """
+        if self.bundle is not None:
+            return self.bundle.choose(family, problem, device, tactic, batch_invariant=self.batch_invariant)
         if tactic is not None:
             records = self.registry.route(family.name, device)
             return choose(
@@ -209,9 +221,18 @@ def current() -> Context:
     context = _state.current
     if context is None:
         with _lock:
-            invariant = os.environ.get("TILEWRIGHT_BATCH_INVARIANT", "0") not in ("", "0")
-            context = _state.current = _state.current or Context(batch_invariant=invariant)
+            context = _state.current = _state.current or _of_environment()
     return context
+
+
+def _of_environment() -> Context:
+    """The context that TILEWRIGHT_BUNDLE and TILEWRIGHT_BATCH_INVARIANT ask for."""
+    invariant = os.environ.get("TILEWRIGHT_BATCH_INVARIANT", "0") not in ("", "0")
+    if folder := os.environ.get("TILEWRIGHT_BUNDLE"):
+        from tilewright import bundle  # noqa: PLC0415 (most processes have none)
+
+        return Context(bundle=bundle.load(folder), batch_invariant=invariant or None)
+    return Context(batch_invariant=invariant)
 
 
 @contextmanager

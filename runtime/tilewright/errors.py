@@ -148,6 +148,12 @@ class NotBuiltError(TilewrightError):
     exit_code = 2
 
 
+class BundleError(TilewrightError):
+    """A folder is no bundle that can be used here, or a call needs what its bundle does not have."""
+
+    exit_code = 2
+
+
 class LaunchError(TilewrightError):
     """The CUDA runtime or the kernel refused a launch."""
 

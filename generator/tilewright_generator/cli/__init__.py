@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "Say where a kernel comes from, or why there is none; what computes a problem.",
     "schema": "Write JSON Schemas, with which editors complete specs.",
     "build": "Compile generated kernels into libraries.",
+    "bundle": "Build all kernels that a model can choose on a GPU, and prove it.",
     "status": "Say what every kernel has been through.",
     "cache": "Say how large the build cache is; remove what nothing needs.",
     "doctor": "Say whether kernels can be built and run on this machine.",

@@ -41,7 +41,7 @@ BUILT_WITHIN = 0.1
 # matter, because it is the same for the neighbour and for the problem.
 BUCKET_WITHIN = 0.03
 
-Source = Literal["demanded", "tuned", "bucket", "model", "default"]
+Source = Literal["demanded", "tuned", "bucket", "model", "default", "bundle"]
 
 
 class Choice(NamedTuple):

@@ -1,0 +1,1 @@
+"""Makes bundles: which kernels a model's products can choose, their libraries, and the report."""

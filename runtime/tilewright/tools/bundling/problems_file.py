@@ -1,0 +1,69 @@
+"""A list of products that somebody writes, in YAML (docs/bundles.md shows one).
+
+`problem` is written as for `tilewright explain --problem`, without the extent that varies. That extent is the
+key beside it: a number, or the first and the last value, and after a slash the step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewright.base import reading
+from tilewright.declarations import catalog
+from tilewright.errors import ArgumentError, UnreadableFileError
+from tilewright.models.product import Listing, Product
+from tilewright.tools.benchmarking.problems import of_words
+
+_VALUES = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?(?:/(\d{1,9}))?")
+_KEYS = ("layer", "problem", "count")
+
+
+def read(path: Path) -> Listing:
+    """The products of a file. Raises UnreadableFileError, which names the item."""
+    try:
+        content = reading.load_yaml(path)
+    except FileNotFoundError:
+        raise UnreadableFileError(path, "no such file") from None
+    items = content.get("problems") if isinstance(content, dict) else None
+    if not isinstance(items, list) or not items:
+        raise UnreadableFileError(path, "expected a list `problems:` with an item for each product")
+    listing = Listing(path.name)
+    for number, item in enumerate(items, 1):
+        try:
+            listing.products.append(_product(item))
+        except ArgumentError as error:
+            raise UnreadableFileError(path, f"problems, item {number}: {error.message}") from None
+    return listing
+
+
+def _product(item: Any) -> Product:
+    if not isinstance(item, dict) or not isinstance(item.get("problem"), str):
+        raise ArgumentError("problem", "expected a mapping with `problem: FAMILY WORDS...`")
+    words, count = item["problem"].split(), item.get("count", 1)
+    extent, values = _values(words[0] if words else "", item)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ArgumentError("count", f"expected a whole number from 1, got {count!r}")
+    family, example = of_words([*words, f"{extent}={max(1, values[-1])}"])
+    layer = str(item.get("layer", item["problem"]))
+    return Product(layer, family, family, example, values, extent, count)
+
+
+def _values(family: str, item: Mapping[str, Any]) -> tuple[str, range]:
+    """The extent that varies, and its values."""
+    keys = [key for key in item if key not in _KEYS]
+    extents = (
+        [extent.name for extent in catalog.words_of(family).extents] if family in catalog.names() else []
+    )
+    if len(keys) != 1 or (extents and keys[0] not in extents):
+        expected = f"expected one of {', '.join(extents)}" if extents else "expected one"
+        raise ArgumentError("extent", f"{expected}, which varies, beside {', '.join(_KEYS)}; got {keys}")
+    match = _VALUES.fullmatch(str(item[keys[0]]))
+    if match is None:
+        raise ArgumentError(keys[0], f"expected FIRST..LAST or FIRST..LAST/STEP, got {item[keys[0]]!r}")
+    first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+    if not first <= last < 1 << 24 or not step:
+        raise ArgumentError(keys[0], f"expected FIRST up to LAST, below {1 << 24}, got {item[keys[0]]!r}")
+    return keys[0], range(first, last + 1, step)

@@ -1,0 +1,302 @@
+"""A bundle of host kernels: it is built for real, and calls run from it without a compiler."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from host_modules import HOST_ROWS, HOST_TRANSPOSE_FP8_ROWS, write_module
+from host_programs import FOLDER, host_compiler
+
+import tilewright
+from tilewright import bundle, context
+from tilewright.architectures.device import H100, H200
+from tilewright.bundle.closed import Bundle
+from tilewright.context import Context
+from tilewright.errors import BundleError
+from tilewright.families.gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.models.product import Listing, Product
+from tilewright.selection.families import family_of
+from tilewright.tools.bundling import making, planning, proof
+from tilewright.tools.bundling.closure import Setting
+
+GEMM = family_of("gemm")
+N, K, MOST = 32, 64, 300
+_WORDS = {"types": "bf16", "n": N, "k": K}
+_ROWS = [row for row in HOST_ROWS if row["name"] in ("host_bf16_tn", "host_bf16_tn_streamk")]
+
+
+def products() -> Listing:
+    """Two layers that are one problem, a problem of steps, and one that no kernel computes."""
+    of = Product.of_words
+    return Listing(
+        "a small model",
+        [
+            of("up", "tilewright.gemm", "gemm", _WORDS, range(1, MOST + 1), count=2),
+            of("gate", "tilewright.gemm", "gemm", _WORDS, range(1, MOST + 1)),
+            of("rows", "tilewright.gemm", "gemm", {**_WORDS, "n": 48}, range(8, 65, 8)),
+            of("half", "tilewright.gemm", "gemm", {**_WORDS, "types": "f16"}, range(1, 9)),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kernels") / "generated"
+    write_module(folder, "host_gemm", "gemm", _ROWS, "host_kernels.cc")
+    write_module(
+        folder, "host_turn", "transpose_fp8", HOST_TRANSPOSE_FP8_ROWS, "host_transpose_fp8_kernels.cc"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def setting(generated: Path) -> Setting:
+    return Setting(generated, H200, batch_invariant=False)
+
+
+@pytest.fixture(scope="module")
+def plan(setting: Setting) -> planning.Plan:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_TUNED", "")
+        return planning.plan(products(), setting, jobs=1)
+
+
+@pytest.fixture(scope="module")
+def made(plan: planning.Plan, generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a bundle."""
+    host_compiler()
+    folder = tmp_path_factory.mktemp("bundles") / "small"
+    registry = Registry(generated)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_TRUST_CACHE", "1")
+        patch.setenv("TILEWRIGHT_CACHE", str(FOLDER / "cache"))
+        report = making.build_kernels(plan, registry, folder)
+    report.raise_for_failures()
+    making.write(plan, registry, folder, ["# Report\n", "{}\n"])
+    return folder
+
+
+@pytest.fixture
+def without_compiler(generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels' tables, an empty cache, and no program to compile with."""
+    monkeypatch.setenv("TILEWRIGHT_TRUST_CACHE", "1")
+    monkeypatch.setenv("TILEWRIGHT_GENERATED", str(generated))
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+
+
+@pytest.fixture
+def small(made: Path, without_compiler: None) -> Bundle:
+    return bundle.load(made)
+
+
+@pytest.fixture
+def current(small: Bundle) -> Iterator[Context]:
+    with context.use(Context(described=H200, bundle=small)) as used:
+        yield used
+
+
+def operands(m: int, n: int = N) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(m)
+    a, weight = (torch.randn(rows, K, generator=generator).to(torch.bfloat16) for rows in (m, n))
+    return a, weight
+
+
+@pytest.mark.parametrize("m", [0, 1, 17, MOST])
+def test_calls_run_from_the_bundle(m: int, current: Context, tmp_path: Path) -> None:
+    a, weight = operands(m)
+    d = tilewright.gemm(a, weight.T)
+    assert torch.equal(d, (a.double() @ weight.double().T).to(torch.bfloat16))
+    plan = tilewright.plan(tilewright.gemm, a, weight.T, out=d)
+    plan(a, weight.T, d.zero_())
+    assert torch.equal(d, (a.double() @ weight.double().T).to(torch.bfloat16))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_variable_names_the_bundle(
+    made: Path, without_compiler: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context._state, "current", None)
+    monkeypatch.setenv("TILEWRIGHT_BUNDLE", str(made))
+    own = context.current().bundle
+    assert own is not None
+    assert own.folder == made
+
+
+def test_choices_are_the_librarys(small: Bundle, generated: Path) -> None:
+    library = Context(Registry(generated))
+    assert small.registry.kernels("gemm")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_JIT", "1")
+        for m in range(1, MOST + 1):
+            problem = Problem(m, N, K)
+            own = small.choose(GEMM, problem, H200)
+            assert own.tactic == library.select(GEMM, problem, H200).tactic
+            assert own.source == "bundle"
+
+
+def test_the_plan_has_every_problem_once(plan: planning.Plan) -> None:
+    assert [planned.layers for planned in plan.problems] == [("up", "gate"), ("rows",)]
+    assert plan.problems[0].count == 3
+    (left,) = plan.left_out
+    assert left.layer == "half"
+    assert "no gemm kernel computes" in left.reason
+
+
+def test_libraries_hold_the_chosen_kernels_alone(made: Path, plan: planning.Plan) -> None:
+    descriptions = [json.loads(path.read_text()) for path in made.glob("libraries/*/*/library.json")]
+    assert [sorted(description["kernels"]) for description in descriptions] == [list(plan.kernels)]
+    files = {path.name for path in made.iterdir()} - {"digests"}  # of libraries that were checked
+    assert files == {"bundle.json", "libraries", "report.json", "report.md"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"m": MOST + 1}, f"m is {MOST + 1}, and the bundle was made for 1 to {MOST} (up, gate)"),
+        ({"n": 48, "m": 12}, "m is 12, and the bundle was made for 8 to 64 in steps of 8 (rows)"),
+        ({"n": 40}, "n is 40, there it is 32 or 48"),
+        ({"bias": True}, "bias is True, there it is False"),
+        ({"a": "e4m3", "b": "e4m3", "k": 128}, "k is 128, there it is 64; a is e4m3"),
+    ],
+)
+def test_another_problem_is_refused_by_name(fields: dict[str, object], message: str, small: Bundle) -> None:
+    problem = replace(Problem(16, N, K), **fields)
+    with pytest.raises(BundleError) as refused:
+        small.choose(GEMM, problem, H200)
+    assert str(small.folder) in str(refused.value)
+    assert f"does not have {problem}: " in refused.value.message
+    assert message in refused.value.message
+    assert "tilewright bundle" in str(refused.value.hint)
+
+
+def test_a_call_of_another_family_is_refused(current: Context) -> None:
+    with pytest.raises(BundleError, match="has no transpose_fp8 problem"):
+        tilewright.transpose_fp8(torch.zeros(16, 32).to(torch.float8_e4m3fn))
+
+
+def test_another_gpu_is_refused(small: Bundle) -> None:
+    with pytest.raises(BundleError, match="is for NVIDIA H200 with 132 SMs; this GPU is NVIDIA H100"):
+        small.choose(GEMM, Problem(16, N, K), H100)
+    with pytest.raises(BundleError, match="this GPU is NVIDIA H200 with 16 SMs"):
+        small.choose(GEMM, Problem(16, N, K), H200._replace(sm_count=16))
+
+
+def test_another_mode_is_refused(current: Context) -> None:
+    a, weight = operands(4)
+    with (
+        tilewright.batch_invariant(),
+        pytest.raises(BundleError, match="was made without --batch-invariant"),
+    ):
+        tilewright.gemm(a, weight.T)
+
+
+def test_a_demanded_kernel_is_of_the_bundle(current: Context, plan: planning.Plan) -> None:
+    a, weight = operands(4)
+    d = tilewright.gemm(a, weight.T, tactic=plan.kernels[0])
+    assert torch.equal(d, (a.double() @ weight.double().T).to(torch.bfloat16))
+    (other,) = {row["name"] for row in _ROWS} - {*plan.kernels} or {"host_transpose_fp8"}
+    with pytest.raises(BundleError, match=f"{other} is not in "):
+        tilewright.gemm(a, weight.T, tactic=other)
+
+
+def _no_manifest(folder: Path) -> None:
+    (folder / "bundle.json").unlink()
+
+
+def _other_format(folder: Path) -> None:
+    _edit(folder, '"format": 1', '"format": 99')
+
+
+def _other_release(folder: Path) -> None:
+    _edit(folder, f'"tilewright": "{tilewright.__version__}"', '"tilewright": "0.0.1"')
+
+
+def _other_source(folder: Path) -> None:
+    _edit(folder, '"made_of": "', '"made_of": "0')
+
+
+def _unknown_kernel(folder: Path) -> None:
+    _edit(folder, '"host_bf16_tn', '"host_gone')
+
+
+def _no_library(folder: Path) -> None:
+    shutil.rmtree(folder / "libraries")
+
+
+def _damaged_library(folder: Path) -> None:
+    (library,) = folder.glob("libraries/*/*/*.so")
+    data = bytearray(library.read_bytes())
+    data[len(data) // 2] ^= 1
+    library.write_bytes(data)
+
+
+def _edit(folder: Path, old: str, new: str) -> None:
+    text = (folder / "bundle.json").read_text()
+    assert old in text
+    (folder / "bundle.json").write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_no_manifest, "is no bundle: there is no bundle.json in it"),
+        (_other_format, "has format 99, this tilewright reads 1"),
+        (_other_release, "was made by tilewright 0.0.1, this is"),
+        (_other_source, "has another source, or other flags, than when the bundle was made"),
+        (_unknown_kernel, "no table lists a kernel named host_gone"),
+        (_no_library, "no library of host_gemm that can be used here holds host_bf16_tn"),
+        (_damaged_library, "is damaged"),
+    ],
+)
+def test_a_spoilt_or_foreign_bundle_is_refused(
+    spoil: Callable[[Path], None], message: str, made: Path, without_compiler: None, tmp_path: Path
+) -> None:
+    shutil.copytree(made, tmp_path / "copy")
+    spoil(tmp_path / "copy")
+    with pytest.raises(BundleError) as refused:
+        bundle.load(tmp_path / "copy")
+    assert message in refused.value.message
+    assert str(tmp_path / "copy") in refused.value.message
+
+
+def test_two_processes_choose_as_one(setting: Setting, plan: planning.Plan) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_TUNED", "")
+        assert planning.plan(products(), setting, jobs=2) == plan
+
+
+def test_the_proof_sees_another_choice(
+    plan: planning.Plan, setting: Setting, generated: Path, no_tuned_files: None
+) -> None:
+    content = plan.manifest(Registry(generated))
+    assert not list(proof.differences(content, setting, jobs=1))
+    first, *others = content.entries
+    tactics = (*content.tactics, "host_bf16_tn@raster=along_n")
+    forged = replace(
+        first, choices=(*first.choices, (MOST - 1, len(content.tactics)))
+    )  # for the last two values
+    found = list(
+        proof.differences(replace(content, tactics=tactics, entries=(forged, *others)), setting, jobs=1)
+    )
+    assert [difference.bundle for difference in found] == ["host_bf16_tn@raster=along_n"] * 2
+    assert f"gemm {MOST}x{N}x{K}" in found[1].problem
+
+
+def test_a_bundle_is_made_anew_in_its_folder_and_in_no_other(made: Path, tmp_path: Path) -> None:
+    making.check_folder(made)
+    making.check_folder(tmp_path)
+    (tmp_path / "notes.txt").write_text("of somebody")
+    with pytest.raises(BundleError, match="holds files and is no bundle"):
+        making.check_folder(tmp_path)
+    with pytest.raises(BundleError, match="is no folder"):
+        making.check_folder(tmp_path / "notes.txt")
