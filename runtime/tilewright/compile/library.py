@@ -139,7 +139,9 @@ def damage(library: Path, stated: str | None = None) -> str:
         except KeyError:
             return f"{path} is of another format"
     root = cache_of(library)
-    memory = root / "digests" if root and marker.is_marked(root) else None  # a package is left as it is
+    memory = (
+        root / "digests" if root and (root / "digests").is_dir() else None
+    )  # a package has no such folder
     try:
         actual = files_digest({"library": library}, memory, f"library {library}")
     except OSError as error:
