@@ -35,6 +35,7 @@ SIZES = ["--family", "gemm", "-s", "1x1x1"]
         (["tune", "--report", "README.png"], "README.md"),
         (["schema", "gemm"], "specs/schema/gemm.schema.json"),
         (["report", "-o", "speed.svg"], "speed.svg"),
+        (["report", "-o", "page.html"], "page.html"),
     ],
 )
 def test_what_a_command_did_not_write_stays(

@@ -31,7 +31,7 @@ COMMANDS = {
     "run": "Run a kernel on this machine's GPU.",
     "tune": "Find the fastest tactics on this machine's GPUs, and keep them.",
     "new-family": "Write a family of kernels of your own, complete and small.",
-    "report": "Draw what the committed records say.",
+    "report": "Write what the committed records say, as a page or a chart.",
     "bench": "Measure groups of kernels side by side on this machine's GPU.",
 }
 

@@ -40,6 +40,11 @@ class Part:
     def title(self) -> str:
         return f"{self.family} on {self.gpu.name}, tuned"
 
+    def svg(self) -> str:
+        """The picture, as an element of a page. Raises ReportError without matplotlib."""
+        svg = picture(self.title, self.points, self.gpu, "svg").decode()
+        return svg[svg.index("<svg") :]
+
 
 @dataclass(frozen=True)
 class Report:
@@ -61,15 +66,7 @@ def draw(
     Raises ArgumentError for another kind of file, ReportError, FileNotFoundError, TunedFileError.
     """
     table = table_of(target)
-    read = [(source, tuned_files.read(source)) for source in sources]
-    gpus = sorted({file.header.gpu for _, file in read})
-    if len(gpus) > 1:
-        raise ReportError(f"these files are of several GPUs: {', '.join(gpus)}")
-    gpu = _device(gpus[0], device)
-    parts = [part for part in _parts(read, family, gpu) if part.points]
-    if not parts:
-        of_family = "" if family is None else f" of {family.name}"
-        raise ReportError(f"there is nothing tuned{of_family} in {', '.join(map(str, sources))}")
+    parts = parts_of(sources, family, device)
     if target.suffix == ".html":
         return Report(parts, {target: _page(parts).encode()})
     if len(parts) > 1:
@@ -79,9 +76,25 @@ def draw(
             hint="--family says which of them; a report in HTML holds all.",
         )
     (part,) = parts
-    image = picture(part.title, part.points, gpu, target.suffix[1:])
+    image = picture(part.title, part.points, part.gpu, target.suffix[1:])
     assert table is not None
     return Report(parts, {target: image, table: f"# {part.title}\n\n{markdown(part.points)}".encode()})
+
+
+def parts_of(
+    sources: Sequence[Path], family: Family[Any] | None, device: DeviceProperties | None
+) -> list[Part]:
+    """The parts of tuned files that hold a problem, by family. Raises as `draw`."""
+    read = [(source, tuned_files.read(source)) for source in sources]
+    gpus = sorted({file.header.gpu for _, file in read})
+    if len(gpus) > 1:
+        raise ReportError(f"these files are of several GPUs: {', '.join(gpus)}")
+    gpu = _device(gpus[0], device)
+    parts = [part for part in _parts(read, family, gpu) if part.points]
+    if not parts:
+        of_family = "" if family is None else f" of {family.name}"
+        raise ReportError(f"there is nothing tuned{of_family} in {', '.join(map(str, sources))}")
+    return parts
 
 
 def table_of(target: Path) -> Path | None:
@@ -156,8 +169,6 @@ tr:nth-child(even) {{ background: #f4f4f4; }}
 
 
 def _section(part: Part) -> str:
-    svg = picture(part.title, part.points, part.gpu, "svg").decode()
-    svg = svg[svg.index("<svg") :]
     head = "".join(f"<th>{html.escape(column)}</th>" for column in COLUMNS)
     rows = "\n".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in point.cells()) + "</tr>"
@@ -168,7 +179,7 @@ def _section(part: Part) -> str:
 <p>{len(part.points)} problems; {html.escape(part.made_with)}. Operands that L2 does not hold. Bytes are each
 matrix once; roofs are the memory's rated bandwidth and the tensor cores' published rate at the highest
 clock.</p>
-{svg}
+{part.svg()}
 <table>
 <thead><tr>{head}</tr></thead>
 <tbody>
