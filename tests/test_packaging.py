@@ -38,6 +38,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("explain --problem gemm bf16 m=777 n=1234 k=4096", "Why (model)"),  # learnt weights
         ("generate --root PROJECT", "nothing to do: 3 kernels"),  # templates
         ("build --root PROJECT --dry-run", "3 to compile"),  # headers
+        ("report --root PROJECT -o PROJECT/r.html", "wrote"),  # the page's template
         ("new-family relu_rows --into PROJECT", "wrote 22 files"),  # templates of a family
     ],
 )
