@@ -50,7 +50,7 @@ def test_a_small_model_runs_from_its_bundle(tmp_path: Path, monkeypatch: pytest.
     listing = forward.products(configuration.read(config), serving)
     registry = Context().registry
     gpu = device.read(torch.cuda.current_device())
-    setting = Setting(registry.generated, gpu, batch_invariant=False)
+    setting = Setting(registry.folders, gpu, batch_invariant=False)
     plan = planning.plan(listing, setting, jobs=1)
     assert not plan.left_out
     if lacking := [name for name in plan.kernels if not registry.is_built(registry.record(name))]:

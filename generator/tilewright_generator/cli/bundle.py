@@ -79,7 +79,7 @@ def command(**options: Any) -> None:
     listing = _listing(options)
     gpu = device.DESCRIBED[options["gpu"]] if options["gpu"] else device.present() or device.H200
     context = running.context_of(None if root is None else str(root))
-    setting = Setting(context.registry.generated, gpu, options["batch_invariant"])
+    setting = Setting(context.registry.folders, gpu, options["batch_invariant"])
     if options["dry_run"]:
         _show_listing(listing, setting, options["as_json"])
         return
@@ -114,7 +114,7 @@ def _show_listing(listing: Listing, setting: Setting, as_json: bool) -> None:
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
     from tilewright.tools.bundling import planning, report  # noqa: PLC0415
 
-    context = Context(Registry(setting.generated), batch_invariant=setting.batch_invariant)
+    context = Context(Registry(setting.folders), batch_invariant=setting.batch_invariant)
     plan = planning.sketch(listing, setting, report.POINTS)
     answer = report.as_json(plan, context, seconds=0)
     if as_json:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.base import paths
 from tilewright.bundle import manifest
 from tilewright.bundle.manifest import Entry, Manifest
 from tilewright.declarations.table import KernelRecord, Table
@@ -17,9 +18,6 @@ from tilewright.libraries.registry import Registry
 from tilewright.selection.choice import Choice, choose
 from tilewright.selection.family import Family
 from tilewright.version import __version__
-
-if TYPE_CHECKING:
-    from tilewright.compile.library import LibraryRecord
 
 _AGAIN = "Make the bundle again with this tilewright: `tilewright bundle` (docs/bundles.md)."
 _MORE = (
@@ -175,39 +173,34 @@ def load(folder: Path) -> Bundle:
             f"{folder} was made by tilewright {content.tilewright}, this is {__version__}", hint=_AGAIN
         )
 
-    def libraries(module: str) -> list[LibraryRecord]:
-        return _libraries(folder, module)
+    from tilewright.compile import prebuilt  # noqa: PLC0415 (importing tilewright needs no build)
 
     def build(table: Table, kernel: str) -> NoReturn:
         raise BundleError(f"no library of {folder} holds {kernel}, and bundles compile nothing", hint=_AGAIN)
 
-    registry = Registry(libraries=libraries, build=build)
+    registry = Registry(libraries=prebuilt.only(folder), build=build)
     for reason in _faults(folder, content, registry):
         raise BundleError(f"{folder} cannot be used: {reason}", hint=_AGAIN)
     return Bundle(folder, content, registry)
 
 
-def _libraries(folder: Path, module: str) -> list[LibraryRecord]:
-    from tilewright.compile import library  # noqa: PLC0415 (importing tilewright needs no build)
-    from tilewright.compile.store import Store  # noqa: PLC0415
-
-    return library.libraries(module, store=Store(folder))
-
-
 def _faults(folder: Path, content: Manifest, registry: Registry) -> Iterator[str]:
     """Why the kernels of a bundle are not those of this tilewright, or are not in its libraries."""
-    from tilewright.compile.compilers import made_of  # noqa: PLC0415 (as above)
-    from tilewright.compile.library import damage  # noqa: PLC0415
+    from tilewright.compile import compilers, library, prebuilt  # noqa: PLC0415 (as above)
+    from tilewright.compile.keys import HeaderSet  # noqa: PLC0415
 
+    headers = HeaderSet(paths.include_dir())
     for module in dict.fromkeys(kernel.module for kernel in content.kernels.values()):
-        yield from filter(None, (damage(library.path) for library in _libraries(folder, module)))
+        for built in prebuilt.examined(module, headers, [folder.absolute()]):
+            if reason := built.reason or (built.record and library.damage(built.record.path)):
+                yield f"{built.path.parent}: {reason}"
     for name, kernel in content.kernels.items():
         try:
             record = registry.record(name)
         except NoKernelError as error:
             yield error.message
             continue
-        if made_of(record) != kernel.made_of:
+        if compilers.made_of(record) != kernel.made_of:
             yield f"{name} has another source, or other flags, than when the bundle was made"
         elif not registry.is_built(record):
-            yield f"no library of {kernel.module} that can be used here holds {name}"
+            yield f"no library of {kernel.module} holds {name}"

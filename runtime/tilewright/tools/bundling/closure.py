@@ -27,7 +27,7 @@ CHUNK = 128  # values that a process chooses for at a time
 class Setting(NamedTuple):
     """The circumstances in which tactics are chosen."""
 
-    generated: Path  # the folder of the tables
+    folders: tuple[Path, ...]  # of the tables, the first counts most
     device: DeviceProperties
     batch_invariant: bool
 
@@ -112,7 +112,7 @@ class _Process:
 def _start(setting: Setting) -> None:
     """Prepares a process. What happens to be built here must not change a choice."""
     os.environ["TILEWRIGHT_JIT"] = "1"
-    registry = Registry(setting.generated)
+    registry = Registry(setting.folders)
     _Process.context = Context(registry, batch_invariant=setting.batch_invariant)
     _Process.device = setting.device
 

@@ -40,7 +40,7 @@ def check_folder(folder: Path) -> None:
 
 def tables_of(plan: Plan, registry: Registry) -> list[Table]:
     """The tables of the plan's kernels."""
-    return list({table.module: table for table in map(registry.table_of, plan.kernels)}.values())
+    return list({table.path: table for table in map(registry.table_of, plan.kernels)}.values())
 
 
 def build_kernels(

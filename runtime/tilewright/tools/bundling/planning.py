@@ -114,7 +114,7 @@ def plan(
 def sketch(listing: Listing, setting: Setting, points: Collection[int]) -> Plan:
     """The plan, with choices for a few values of the extents alone, and for the largest."""
     groups = distinct(listing.products)
-    context = Context(Registry(setting.generated), batch_invariant=setting.batch_invariant)
+    context = Context(Registry(setting.folders), batch_invariant=setting.batch_invariant)
     left_out, problems = list(listing.left_out), []
     for group in groups:
         values = [value for value in group[0].values if value in points or value == group[0].values[-1]]
