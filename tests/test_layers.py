@@ -110,6 +110,7 @@ TOOLS = (
     "tuning",
     "benchmarking",
     "bundling",
+    "self_test",
     "doctor",
 )
 

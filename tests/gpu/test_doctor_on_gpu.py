@@ -12,6 +12,7 @@ from tilewright.architectures import device
 from tilewright.context import Context
 from tilewright.tools import doctor
 from tilewright.tools.doctor import machine
+from tilewright.tools.self_test import forms, running
 from tilewright_generator import cli
 
 pytestmark = pytest.mark.gpu
@@ -39,3 +40,14 @@ def test_the_list_is_of_this_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(capsys.readouterr().out)
     assert rows, "kernels are built before tests of the GPU run"
     assert all(type(row["tuned"]) is int for row in rows)
+
+
+def test_every_instruction_is_right() -> None:
+    """The self-test of this GPU's tensor cores."""
+    found = device.present()
+    assert found is not None
+    if not running.targets_on(found.capability):
+        pytest.skip(f"{found.name} has no self-test")
+    findings = doctor.device_self_test()
+    assert [finding for finding in findings if finding.level != doctor.OK] == []
+    assert len(findings) == sum(len(forms.of_arch(arch)) for arch in running.targets_on(found.capability))

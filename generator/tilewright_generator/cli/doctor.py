@@ -9,6 +9,7 @@ import click
 
 from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import comment, quiet
+from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
@@ -20,19 +21,31 @@ _MARKS = {"ok": "    ok", "warning": "  warn", "problem": "PROBLEM"}
 @click.command("doctor")
 @common.root_option
 @click.option("--device", type=common.DEVICE, help="As if this GPU were here.")
+@click.option(
+    "--device-self-test",
+    "self_test",
+    is_flag=True,
+    help="Instead, run every tensor-core instruction that kernels use on this machine's GPU, and compare "
+    "with the host. Compiles a small kernel for each the first time.",
+)
 @answers.json_option
-def command(*, root: Path | None, device: str | None, as_json: bool) -> int:
+def command(*, root: Path | None, device: str | None, self_test: bool, as_json: bool) -> int:
     """Say whether kernels can be built and run on this machine, and which would run.
 
     Looks at variables, toolchain, packages, GPU and driver, cache, modules and tuned files; changes nothing.
     Exits with 1 where there is a problem; what mends it stands under it.
     """
+    if self_test and device:
+        raise UsageError("--device-self-test runs on this machine's GPU; leave out --device")
     from tilewright.architectures.device import DESCRIBED  # noqa: PLC0415
     from tilewright.tools import doctor  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright_generator.cli.running import context_of  # noqa: PLC0415
 
-    context = context_of(None if root is None else str(root))
-    findings = doctor.diagnose(context, DESCRIBED[device] if device else None)
+    if self_test:
+        findings = doctor.device_self_test()
+    else:
+        context = context_of(None if root is None else str(root))
+        findings = doctor.diagnose(context, DESCRIBED[device] if device else None)
     counts = {level: sum(finding.level == level for finding in findings) for level in doctor.LEVELS}
     if as_json:
         answers.print_json({"counts": counts, "findings": [finding._asdict() for finding in findings]})

@@ -1,8 +1,8 @@
 """The checks of `tilewright doctor`: whether kernels can be built and run on a machine, and which kernels
 would run.
 
-Each check is a function that yields findings. No check compiles, writes or launches anything. If a package, a
-compiler or a GPU is missing, a check yields what it can find out without it.
+Each check is a function that yields findings. No check of `diagnose` compiles, writes or launches anything.
+If a package, a compiler or a GPU is missing, a check yields what it can find out without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
     from tilewright.context import Context
 
-__all__ = ["LEVELS", "OK", "PROBLEM", "WARNING", "Finding", "diagnose"]
+__all__ = ["LEVELS", "OK", "PROBLEM", "WARNING", "Finding", "device_self_test", "diagnose"]
 
 
 def diagnose(context: Context, device: DeviceProperties | None = None) -> list[Finding]:
@@ -53,3 +53,11 @@ def diagnose(context: Context, device: DeviceProperties | None = None) -> list[F
         return findings
     finally:
         logging.getLogger("tilewright").removeHandler(quiet)
+
+
+def device_self_test() -> list[Finding]:
+    """The findings about the instructions of this machine's GPU. Compiles the kernels that run them, if the
+    cache lacks them."""
+    from tilewright.tools.doctor import instructions  # noqa: PLC0415 (compilers, which `diagnose` may lack)
+
+    return [Finding("instructions", *finding) for finding in instructions.self_test()]
