@@ -145,5 +145,5 @@ def _nearest(start: Path) -> Path:
             return folder
     raise UsageError(
         f"no project here: neither {start} nor a folder above it holds specs/; give --root, or begin one "
-        "with a file specs/NAME.yaml (docs/specs.md)"
+        "with `tilewright init`"
     )

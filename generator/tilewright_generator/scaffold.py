@@ -8,10 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import tilewright
-from tilewright.base import paths, writing
+from tilewright.base import paths
 from tilewright.base.spelling import cut
 from tilewright.configurations.shared import camel
 from tilewright.declarations import catalog
+from tilewright_generator import new_files
 from tilewright_generator.errors import UsageError
 
 TEMPLATES = Path(__file__).with_name("family_template")  # a file's template has its path, with NAME, and .j2
@@ -71,35 +72,13 @@ def _namesake(name: str) -> str:
 
 def files(name: str) -> dict[str, str]:
     """The texts of the family's files, by their paths in the project."""
-    import jinja2  # noqa: PLC0415 (`--help` needs none)
-
-    environment = jinja2.Environment(  # its templates hold templates of kernels, with the usual brackets
-        variable_start_string="@{", variable_end_string="}@",
-        block_start_string="@%", block_end_string="%@", comment_start_string="@#", comment_end_string="#@",
-        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False,
-    )  # fmt: skip
-    templates = {path: path.relative_to(TEMPLATES).as_posix() for path in sorted(TEMPLATES.rglob("*.j2"))}
-    return {
-        place.replace("NAME", name).removesuffix(".j2"): environment.from_string(
-            path.read_text(encoding="utf-8")
-        ).render(name=name, camel=camel(name))
-        for path, place in templates.items()
-    }
+    return new_files.rendered(TEMPLATES, {"name": name, "camel": camel(name)}, {"NAME": name})
 
 
-def write(name: str, project: Path) -> tuple[list[Path], list[Path]]:
-    """Writes the family's files below a project's folder; answers which are written, and which are kept.
+def write(name: str, project: Path) -> new_files.Outcome:
+    """Writes the family's files below a project's folder.
 
     Raises UsageError, and writes nothing, if one of them is there; a project's own pyproject.toml is kept.
     """
-    texts = {project / path: text for path, text in files(name).items()}
-    present = [path for path in texts if path.exists()]
-    if taken := [path for path in present if path.name != _PACKAGING]:
-        raise UsageError(f"{taken[0]} is there already, and nothing was written; --into names another folder")
-    written = [path for path in texts if path not in present]
-    for path in written:
-        writing.check(path, project)
-    for path in written:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        writing.write(path, texts[path], project)
-    return written, present
+    instead = "--into names another folder"
+    return new_files.write(files(name), project, may_stay=[_PACKAGING], instead=instead)

@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": "Say whether kernels can be built and run on this machine.",
     "run": "Run a kernel on this machine's GPU.",
     "tune": "Find the fastest tactics on this machine's GPUs, and keep them.",
+    "init": "Start a repository of kernels: a spec, a check for CI, a hook.",
     "new-family": "Write a family of kernels of your own, complete and small.",
     "report": "Write what the committed records say, as a page or a chart.",
     "bench": "Measure groups of kernels side by side on this machine's GPU.",
@@ -94,6 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run a command and answer its exit code: what it returns, or that of the error it ends with."""
     debug = os.environ.get("TILEWRIGHT_DEBUG") == "1"
+    if failures.COMPLETE in os.environ:
+        from tilewright_generator.cli import completion  # noqa: PLC0415 (a shell asks for it)
+
+        completion.set_up()
     try:
         with verbosity.restored():
             answer = tilewright.main(arguments, prog_name="tilewright", standalone_mode=False)

@@ -11,7 +11,7 @@ import click
 
 from tilewright.base.spelling import did_you_mean
 from tilewright.libraries.filters import Filter, why_nothing
-from tilewright_generator.cli import answers, common
+from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.ray_options import ray_options
 from tilewright_generator.cli.verbosity import note, quiet
@@ -29,12 +29,15 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 
 
 @click.command()
-@click.argument("modules", nargs=-1, metavar="[MODULE]...")
+@click.argument(
+    "modules", nargs=-1, metavar="[MODULE]...", shell_complete=completion.complete(completion.modules)
+)
 @click.option(
     "--filter",
     "terms",
     multiple=True,
     metavar="TERM",
+    shell_complete=completion.TERMS,
     help="Glob on names, or FIELD=GLOB[,GLOB]; ~TERM turns one round.",
 )
 @click.option("--nvcc", type=click.Path(path_type=Path), help="This nvcc, and no other.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tilewright_generator import __version__, generation
-from tilewright_generator.cli import answers, common, plan_text, tuned_defaults
+from tilewright_generator.cli import answers, common, github, plan_text, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, verbose
 from tilewright_generator.plan import Change, FilePlan, Why
 from tilewright_generator.plurals import are, counted
@@ -28,6 +28,7 @@ _WORDS = {
 @common.out_option
 @common.filter_option
 @click.option("--diff", is_flag=True, help="Print what `generate` would change in each file.")
+@github.option
 @answers.json_option
 def command(
     *,
@@ -36,6 +37,7 @@ def command(
     out: Path | None,
     filters: tuple[str, ...],
     diff: bool,
+    output: str | None,
     as_json: bool,
 ) -> int:
     """Compare the generated files with what the specs make (default: specs/*.yaml); write nothing.
@@ -44,9 +46,14 @@ def command(
     tuned defaults of the project lack their kernels and, with -v, which could gain by kernels that were added
     since; neither is a fault.
     """
-    inputs = common.read(Project.find(root, out), specs, filters)
+    project = Project.find(root, out)
+    with github.of_specs(project, output):
+        inputs = common.read(project, specs, filters)
     plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything)
     drift = [*_drift(plan)]
+    if github.asked(output):
+        mend = "`tilewright generate` mends it"
+        github.drift([(plan.folder / path, f"{word}: {why}; {mend}") for word, path, why in drift])
     if as_json:
         listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
         other_templates = {

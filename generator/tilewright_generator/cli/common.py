@@ -11,6 +11,7 @@ import click
 
 from tilewright.libraries.filters import Filter, why_nothing
 from tilewright_generator import generation
+from tilewright_generator.cli import completion
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
@@ -20,7 +21,11 @@ from tilewright_generator.project import Project
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 specs_argument = click.argument(
-    "specs", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC | MODULE]..."
+    "specs",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="[SPEC | MODULE]...",
+    shell_complete=completion.complete(completion.modules),
 )
 root_option = click.option(
     "--root",
@@ -37,6 +42,7 @@ filter_option = click.option(
     "filters",
     multiple=True,
     metavar="TERM",
+    shell_complete=completion.TERMS,
     help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM turns one round. "
     "m_tile, n_tile and k_tile are fields too. Several must all hold.",
 )

@@ -14,7 +14,7 @@ import click
 from tilewright.base.spelling import table, text, wrapped
 from tilewright.compile.compilers import SUFFIXES
 from tilewright_generator import describe, families, generation
-from tilewright_generator.cli import answers, common
+from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.problem import explain_problem
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
@@ -29,8 +29,20 @@ from tilewright_generator.table import source_name
 _SHOWN = 10  # combinations of a kind that are printed; --json has all
 
 
+def _family_given(context: click.Context) -> str | None:
+    """The family whose name stands on the command line, for a shell that completes its fields."""
+    return next((word for word in context.params.get("what") or () if word in families.names()), None)
+
+
 @click.command("explain")
-@click.argument("what", nargs=-1, metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...")
+@click.argument(
+    "what",
+    nargs=-1,
+    metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...",
+    shell_complete=completion.complete_terms(
+        completion.families, completion.rules, completion.kernels, family=_family_given
+    ),
+)
 @click.option("--problem", is_flag=True, help="The words are a problem: which tactic computes it, and why.")
 @click.option(
     "--device",

@@ -11,7 +11,7 @@ from tilewright.base import writing
 from tilewright.compile.compilers import SUFFIXES
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
-from tilewright_generator.cli import answers, common, plan_text, tuned_defaults
+from tilewright_generator.cli import answers, common, github, plan_text, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, note, quiet
 from tilewright_generator.errors import SpecError
 from tilewright_generator.exclusive import exclusive
@@ -34,6 +34,7 @@ _SHOWN = 20  # files left alone that are printed
     is_flag=True,
     help="Replace and remove files that were edited by hand or are not listed, too.",
 )
+@github.option
 @answers.json_option
 def command(
     *,
@@ -44,6 +45,7 @@ def command(
     dry_run: bool,
     diff: bool,
     force: bool,
+    output: str | None,
     as_json: bool,
 ) -> int:
     """Write the sources and dispatch tables that the specs name (default: specs/*.yaml).
@@ -58,7 +60,8 @@ def command(
     # Specs are read while others are kept away, so that the last to write is not the first who read.
     with nullcontext() if dry_run else exclusive(folder, lambda: _say_waiting(folder)):
         try:
-            inputs = common.read(project, specs, filters)
+            with github.of_specs(project, output):
+                inputs = common.read(project, specs, filters)
         except SpecError as error:
             error.consequence = "; nothing was written"
             raise

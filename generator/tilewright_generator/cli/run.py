@@ -8,10 +8,15 @@ import click
 
 from tilewright.base.spelling import cut
 from tilewright.declarations import catalog
-from tilewright_generator.cli import answers, problem_options, running, verbosity
+from tilewright_generator.cli import answers, completion, problem_options, running, verbosity
 
 _OPTIONS = (
-    click.Option(["--kernel"], metavar="NAME", help="This kernel, or tactic (NAME@splits=4), not the best."),
+    click.Option(
+        ["--kernel"],
+        metavar="NAME",
+        shell_complete=completion.complete(completion.kernels),
+        help="This kernel, or tactic (NAME@splits=4), not the best.",
+    ),
     click.Option(
         ["--iters"], type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
     ),

@@ -10,14 +10,16 @@ import click
 
 from tilewright.base import reading, writing
 from tilewright_generator import families, schema
-from tilewright_generator.cli import answers, common
+from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 
 
 @click.command("schema")
-@click.argument("names", nargs=-1, metavar="[FAMILY]...")
+@click.argument(
+    "names", nargs=-1, metavar="[FAMILY]...", shell_complete=completion.complete(completion.families)
+)
 @common.root_option
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a schema is not as it should be.")
 @click.option("--print", "to_stdout", is_flag=True, help="Print the schemas instead.")

@@ -1,0 +1,67 @@
+"""`tilewright init`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from tilewright.declarations import catalog
+from tilewright_generator import families, new_files, project_start
+from tilewright_generator.cli import answers
+from tilewright_generator.cli.completion import complete
+from tilewright_generator.cli.verbosity import note, quiet
+
+NEXT = """\
+next:{folder}
+  tilewright generate       # specs/{module}.yaml -> generated/
+  tilewright check          # what CI and the hook run
+  tilewright build          # with nvcc
+  git add . && pre-commit install"""
+
+
+@click.command("init")
+@click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--spec",
+    metavar="NAME",
+    shell_complete=complete(lambda _: project_start.shipped_specs()),
+    help="Begin with a copy of this spec of tilewright's, such as sm90_gemm_lean.",
+)
+@click.option(
+    "--family",
+    metavar="FAMILY",
+    shell_complete=complete(lambda _: families.names()),
+    help=f"Begin with a spec of few kernels of this family. Default: {catalog.default_name()}.",
+)
+@click.option("--dry-run", is_flag=True, help="Name the files and write nothing.")
+@answers.json_option
+def command(*, folder: Path, spec: str | None, family: str | None, dry_run: bool, as_json: bool) -> None:
+    """Start a repository of kernels in DIR (default: here): a spec, a check for GitHub's CI, a hook for
+    pre-commit, .gitattributes, README.md.
+
+    `tilewright generate`, `check` and `build` then work at once. In a repository that exists, files that it
+    has are kept, so that `init --spec NAME` adds a spec.
+    """
+    first = project_start.first_spec(spec, family)
+    target = folder.absolute()
+    texts = project_start.files(target.resolve().name, first)
+    own = f"specs/{first.module}.yaml"
+    outcome = new_files.write(
+        texts,
+        target,
+        may_stay=texts.keys() - {own},
+        instead="edit it, or start elsewhere: tilewright init DIR",
+        dry_run=dry_run,
+    )
+    if as_json:
+        answers.print_json({"module": first.module, "written": outcome.written, "kept": outcome.kept})
+        return
+    for path in outcome.kept:
+        note(f"kept {path.relative_to(target)}")
+    for path in outcome.written:
+        click.echo(f"{'would write' if dry_run else 'wrote'} {folder / path.relative_to(target)}")
+    if not quiet() and not dry_run:
+        enter = "" if target == Path.cwd() else f"\n  cd {shlex.quote(str(folder))}"
+        click.echo(NEXT.format(folder=enter, module=first.module))
