@@ -202,7 +202,7 @@ class Composer:
         """Whether one of the lines of a mapping is broken."""
         if not self._broken:
             return False
-        first, behind = start.start_mark.line, max(end.end_mark.line, start.start_mark.line + 1)
+        first, behind = start.start_mark.line, end.end_mark.line
         at = bisect_left(self._broken, first)
         return at < len(self._broken) and self._broken[at] < behind
 

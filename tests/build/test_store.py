@@ -32,3 +32,11 @@ def test_no_more_hold_a_place_than_there_are(store: Store) -> None:
         for lock in free:
             with pytest.raises(filelock.Timeout):
                 lock.acquire(blocking=False)
+
+
+def test_the_newest_of_what_was_set_aside_is_kept(store: Store) -> None:
+    names = [f"{number:032x}" for number in range(25)]
+    for name in names:
+        (store.folder("objects") / name).mkdir()
+        store.quarantine(store.root / "objects" / name)
+    assert [path.name.partition("-")[2] for path in store.listed("quarantine")] == names[-20:]

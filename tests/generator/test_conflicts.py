@@ -16,6 +16,7 @@ WHOLE = "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> branch\nd\n"
         (WHOLE.replace("\n", "\r\n"), 2),
         ("a\nb\n=======\nc\n>>>>>>> branch\n", 5),  # half resolved
         ("<<<<<<< HEAD\nb\n", 1),
+        ("a\r\n<<<<<<<\r\nb\r\n", 2),  # a side that has no name
         ("a heading\n=======\n", None),
         ("<<<<<<<<< a\n>>>>>>>>> b\n", None),
         ("  <<<<<<< HEAD\n", None),

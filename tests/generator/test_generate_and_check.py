@@ -208,6 +208,8 @@ def test_check_tells_the_options_that_reach_the_same_files(project: Path, tilewr
     found = tilewright("check", "specs/small.yaml", "--out", "else where")
     assert found.code == 1
     assert "tilewright generate specs/small.yaml --out 'else where'" in found.err
+    found = tilewright("check", "--filter", "fast=true", "--filter", "tile=64x*")
+    assert "with: tilewright generate --filter fast=true --filter 'tile=64x*'\n" in found.err
 
 
 def test_a_file_edited_by_hand_is_kept_until_forced(project: Path, tilewright: Command) -> None:

@@ -180,6 +180,26 @@ def test_a_failed_run_is_no_verification(there: Path, table: Table, tilewright: 
     assert listed(tilewright, "--verified") == {}
 
 
+def test_a_kernel_that_the_hammer_failed_is_counted(there: Path, table: Table, tilewright: Command) -> None:
+    name = next(iter(table))
+    key = SourceKeys(there / "runtime" / "include", "4.2.0").of(table, table[name])
+    head = {"format": 1, "gpu": "NVIDIA H200", "date": "2026-01-01"}
+    hammered = {"source_key": key, "date": "2026-01-01", "runs": 2000, "wrong": 3}
+    row = {
+        "name": name,
+        "source_key": key,
+        "problems": 1,
+        "max_error": 0.0,
+        "passed": True,
+        "hammered": hammered,
+    }
+    records.write(there / "benchmarks/results/gpu/h200.json", head, [row])
+    assert listed(tilewright)[name]["hammered"] == "failed"
+    lines = tilewright("list").out.splitlines()
+    assert lines[0].endswith("kernels, 1 run, 1 failed")
+    assert f"  ---r! {name}" in lines
+
+
 def test_the_committed_project_is_listed_where_there_is_nothing(tmp_path: Path) -> None:
     """No cache, no GPU, and neither torch nor the binding may be imported."""
     (tmp_path / "torch.py").write_text("raise ImportError('there is none')\n")

@@ -82,6 +82,12 @@ def test_anchors_and_merge_keys() -> None:
     assert plain(node) == {"a": {"p": 1, "q": 2}, "b": {"q": 3, "p": 1}, "c": {"q": 4, "r": 6, "p": 1}}
 
 
+def test_a_quoted_merge_key_is_a_key_like_any_other() -> None:
+    node, faults = read("a: &x {p: 1}\nb: {'<<': *x}\n")
+    assert faults == []
+    assert plain(node) == {"a": {"p": 1}, "b": {"<<": {"p": 1}}}
+
+
 def test_the_first_of_several_merged_mappings_counts() -> None:
     node, faults = read("a: {<<: [{p: 1}, {p: 2, q: 3}]}\n")
     assert faults == []
@@ -151,6 +157,11 @@ def test_a_byte_order_mark_is_no_fault() -> None:
     assert plain(read(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")[0]) == {"a": 1, "b": 2}
 
 
+@pytest.mark.parametrize("text", ["\ta: 1\n", "<<<<<<< ours\na: 1\n", "\x07a: 1\n"])
+def test_faults_behind_a_byte_order_mark_are_those_without_it(text: str) -> None:
+    assert faults(b"\xef\xbb\xbf" + text.encode()) == faults(text) != []
+
+
 def test_every_fault_is_reported_and_the_rest_still_read() -> None:
     text = "a: [1, 2\nb: yes\nc: {x: 1\nd: 5\nd: 6\ne: b: c\nf: good\n"
     node, faults = read(text)
@@ -174,6 +185,17 @@ def test_a_broken_line_in_a_list_leaves_its_neighbours() -> None:
     groups = node.entries["configs"].value
     assert isinstance(groups, nodes.Sequence)
     assert plain(groups.items[1]) == {"tile": "9x9x9"}
+
+
+def test_a_broken_item_keeps_its_place_in_the_list() -> None:
+    node, faults = read("a:\n  - 'x' y\n  - z\n")
+    assert [problem.position.line for problem in faults] == [2]
+    assert isinstance(node, nodes.Mapping)
+    items = node.entries["a"].value
+    assert isinstance(items, nodes.Sequence)
+    first, second = items.items
+    assert isinstance(first, nodes.Unreadable)
+    assert plain(second) == "z"
 
 
 @given(st.text(max_size=60))

@@ -121,6 +121,33 @@ def test_what_templates_may_use(project: Path, text: str, expected: str) -> None
     assert renderer.render("tiny/kernel.cu.j2", {"name": "tiny", "kernels": ["a", "b"]}) == expected
 
 
+def test_a_template_renders_alike_whatever_ends_its_lines(project: Path) -> None:
+    written = []
+    for end in ("\n", "\r\n", "\r"):
+        (project / "templates/tiny/kernel.cu.j2").write_bytes(
+            f"a{end}{{{{ name }}}}{end}{end}b{end}".encode()
+        )
+        renderer = Renderer(Project.find(project))
+        written.append(
+            (renderer.render("tiny/kernel.cu.j2", {"name": "x"}), renderer.prepare("tiny/kernel.cu.j2"))
+        )
+    assert written[0][0] == "a\nx\n\nb\n"
+    assert written[0] == written[1] == written[2]
+
+
+def test_a_fault_of_an_included_template_is_named_where_it_stands(project: Path, tilewright: Command) -> None:
+    write(project, "\n{% include 'tiny/other.j2' %}\n")
+    write(project, "a\nb\n{{ tail }}\n", "other.j2")
+    found = tilewright("check")
+    assert (found.code, "tiny/other.j2:3: 'tail' is undefined" in found.err) == (2, True), found.err
+
+
+def test_what_replace_adds_is_counted_though_nothing_writes_it(project: Path, tilewright: Command) -> None:
+    write(project, "{% set a = '" + "a" * 1000 + "' %}{% if a|replace('a', a) == 'b' %}c{% endif %}\n")
+    found = tilewright("check")
+    assert (found.code, "it makes too much text for a source" in found.err) == (2, True), found.err
+
+
 def test_a_list_is_not_written_as_it_stands(project: Path, tilewright: Command) -> None:
     write(project, "first\n{{ kernels }}\n", "table.cc.j2")
     found = tilewright("check")

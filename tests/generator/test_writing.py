@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -73,6 +74,20 @@ def test_a_link_in_a_files_place_is_kept_and_what_it_leads_to_is_never_written(
     assert tilewright("generate", "--force").code == 0
     assert not link.is_symlink()
     assert mine.read_bytes() == before
+
+
+def test_a_link_to_a_folder_in_a_files_place_is_kept(project: Path, tilewright: Command) -> None:
+    folder = project / "mine"
+    folder.mkdir()
+    tilewright("generate")
+    link = project / "generated" / FAST
+    link.unlink()
+    link.symlink_to(folder)
+    checked = tilewright("check")
+    assert (checked.code, f"changed  generated/{FAST}: " in checked.out) == (1, True), checked
+    found = tilewright("generate")
+    assert (found.code, f"kept generated/{FAST}: " in found.err) == (1, True), found
+    assert (link.is_symlink(), list(folder.iterdir())) == (True, [])
 
 
 def test_a_link_that_no_spec_makes_is_never_removed(project: Path, tilewright: Command) -> None:
@@ -208,6 +223,16 @@ def test_many_generate_modules_at_once_and_every_manifest_is_whole(
     assert [process.wait() for process in running] == [0] * 6
     assert tilewright("generate").out == "nothing to do: 6 kernels in 3 modules are as the specs say\n"
     assert hidden(project / "generated") == []
+
+
+def test_a_signal_that_is_ignored_as_under_nohup_stays_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with exclusive(tmp_path, lambda: None):
+            held = signal.getsignal(signal.SIGHUP)
+        assert (held, signal.getsignal(signal.SIGHUP)) == (signal.SIG_IGN, signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_lock_and_a_file_that_a_killed_run_left_are_removed(project: Path, tilewright: Command) -> None:

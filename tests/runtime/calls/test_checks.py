@@ -18,6 +18,7 @@ from tilewright.calls.placement import Arguments, place_without_copies
 from tilewright.calls.signature import parameters
 from tilewright.context import Context
 from tilewright.declarations.declaration import Combinations, Interface, Matrix, Packed
+from tilewright.declarations.matrices import MatrixView
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
 from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
 from tilewright.errors import AlignmentError, ArgumentError, ArgumentTypeError
@@ -195,6 +196,15 @@ def test_an_op_copies_nothing_unless_it_says_so() -> None:
     wide = checked(a=torch.zeros(16, 260, dtype=BF16)[:, :256])
     with pytest.raises(AlignmentError, match=r"a: .*leading dimension 260 is not a multiple of 8"):
         place_without_copies(INTERFACE, wide, {})
+
+
+def test_strides_that_lead_nowhere_do_not_limit_an_alignment() -> None:
+    """The leading dimension of a single row, and the batch stride of a single matrix."""
+    rows = MatrixView("bf16", 2, 3, 64, 40, 36, 1)
+    assert rows.aligned("columns", 64) == 4
+    assert replace(rows, rows=1).aligned("columns", 64) == 8
+    assert replace(rows, rows=1, batch=1).aligned("columns", 64) == 64
+    assert replace(rows, rows=1, batch=1).aligned("columns", 64, address=32) == 16
 
 
 def test_a_problem_without_tensors_has_matrices_without_gaps() -> None:

@@ -102,6 +102,25 @@ def test_no_set_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
         Registry().kernels("gemm")
 
 
+def test_a_kernel_that_two_modules_list_is_of_the_first(generated: Path, row, table) -> None:
+    table(generated, "sm90_y", [row("two", tile=[64, 64, 64]), row("six")])
+    registry = Registry(generated, libraries=lambda module: [])
+    names = ["one", "two", "three", "six"]
+    assert [record.name for record in registry.kernels("gemm") if record.arch == "sm_90a"] == names
+    assert [record.name for record in registry.runnable("gemm", (9, 0))] == names
+    assert registry.table_of("two").module == "sm90_x"
+
+
+def test_toolchains_are_of_the_newest_library(generated: Path) -> None:
+    registry = Registry(
+        generated,
+        libraries=lambda module: [
+            SimpleNamespace(path=Path(release), toolchain={"nvcc": release}) for release in ("new", "old")
+        ],
+    )
+    assert list(registry.toolchains("gemm", (9, 0))) == [(3, {"nvcc": "new"})]
+
+
 def test_toolchains_are_of_modules_with_kernels_of_the_gpu(generated: Path) -> None:
     registry = Registry(
         generated,

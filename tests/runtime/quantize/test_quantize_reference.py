@@ -203,6 +203,8 @@ def test_the_stride_of_one_row_of_scales_means_nothing() -> None:
 def test_scales_without_their_padding_are_refused() -> None:
     with pytest.raises(ArgumentError, match="memory for"):
         blockwise_scales.with_padding(torch.empty_strided((5, 3), (1, 8)))
+    with pytest.raises(ArgumentError, match=r"memory for 22 scales, expected strides .* and 24"):
+        blockwise_scales.with_padding(torch.empty(24).as_strided((5, 3), (1, 8), storage_offset=2))
     with pytest.raises(ArgumentError, match="expected strides"):
         blockwise_scales.with_padding(torch.empty(5, 3))
     with pytest.raises(ArgumentTypeError, match="one byte"):

@@ -313,6 +313,16 @@ def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatc
     assert (here.choose(2048).source, here.choose(2048).tactic.kernel) == ("tuned", "big")
 
 
+def test_the_nearest_of_several_tuned_kernels_that_are_not_built_is_named(
+    place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
+    here = place("small", "medium")
+    here.tune(m2048="big", m2100="big@swizzle=2")
+    assert "; big, which is tuned for it, is not built (TILEWRIGHT_JIT=0)" in here.choose(2048).why
+    assert "; big@swizzle=2, which is tuned for its neighbour, is not built" in here.choose(2080).why
+
+
 def test_without_a_model_the_tables_order_counts(place, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_unknown(here: Place) -> Choice:
         unknown = altered(FAMILY, estimator=lambda record, problem, device: None)

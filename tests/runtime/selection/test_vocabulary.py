@@ -115,6 +115,12 @@ def test_values_may_hang_on_types() -> None:
     assert TWIST.size_text == "ROWS"
 
 
+def test_a_hint_may_be_its_default_or_an_extent() -> None:
+    hint = Extent("expected", "", usual=1, default=0, hint=True)
+    assert [value for value in (-1, 0, 1, 2**30, 2**30 + 1) if hint.allows(value)] == [0, 1, 2**30]
+    assert not Extent("rows", "", usual=1, default=0).allows(0)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
