@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from tilewright.base import paths
 from tilewright.compile.nvcc.toolchain import find_toolchain
@@ -15,7 +16,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/lean_kernels.md"
 NAME = "plain_product_128x128"
 _TEXT = PAGE.read_text(encoding="utf-8")
 FILES = dict(re.findall(r'^```cpp title="([^"]+)"\n(.*?)^```$', _TEXT, re.MULTILINE | re.DOTALL))
+(_LAUNCH,) = re.findall(r'^```python title="launch.py"\n(.*?)^```$', _TEXT, re.MULTILINE | re.DOTALL)
 (COMMAND,) = re.findall(r"^```sh nvcc\n(.*?)^```$", _TEXT, re.MULTILINE | re.DOTALL)
+
+
+def launching() -> ModuleType:
+    """The page's launch.py. Needs torch."""
+    module = ModuleType("launch")
+    exec(compile(_LAUNCH, "launch.py", "exec"), module.__dict__)
+    return module
 
 
 def compiled(folder: Path) -> tuple[Path, str]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
-from lean_kernels_page import FILES, PAGE, compiled
+from lean_kernels_page import FILES, NAME, PAGE, compiled, launching
 
 from tilewright.base import paths
 from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 
 
-def test_the_kernel_compiles_without_spills_and_multiplies_by_wgmma(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The library, and what ptxas said."""
     try:
-        library, said = compiled(tmp_path)
+        return compiled(tmp_path_factory.mktemp("page"))
     except ToolchainError as error:
         pytest.skip(f"no toolchain: {error}")
+
+
+def test_the_kernel_compiles_without_spills_and_multiplies_by_wgmma(built: tuple[Path, str]) -> None:
+    library, said = built
     assert "0 bytes spill stores" in said
     assert "C75" not in said, "wgmma is serialised"
     cuobjdump = find_toolchain().cuobjdump
@@ -27,6 +34,53 @@ def test_the_kernel_compiles_without_spills_and_multiplies_by_wgmma(tmp_path: Pa
     # The loading warp's copies are no loops over threads (what has to hold, 6).
     assert "UTMALDG" in sass
     assert "BRA.U.ANY" not in sass
+
+
+def test_its_host_side_answers_without_a_gpu(built: tuple[Path, str]) -> None:
+    """By the structs of the page's launch.py."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    launch = launching()
+    kernel = launch.load(str(built[0]))
+    assert kernel.name.decode() == NAME
+    assert kernel.args_bytes == ctypes.sizeof(launch.Args)
+
+    def answer(n: int, ld_a: int, **tactic: int) -> int:
+        usual = {"swizzle": 1, "splits": 1, "cluster_m": 1, "cluster_n": 1, "sm_count": 1}
+        args = launch.Args(8, n, 8, None, None, None, ld_a, 8, n, launch.Tactic(**usual | tactic))
+        return int(kernel.can_implement(ctypes.addressof(args)))
+
+    assert answer(8, 8) == 0
+    assert answer(12, 8) == -1, "TMA stores whole 16 bytes"
+    assert answer(8, 9) == -1, "rows that TMA cannot read"
+    assert answer(8, 8, splits=2) == -1
+    assert answer(8, 8, cluster_m=3, cluster_n=7) == -1
+
+
+def test_rungs_of_the_ladder_are_the_record_s() -> None:
+    record = (PAGE.parents[1] / "benchmarks/results/lean_start.md").read_text(encoding="utf-8")
+    lines = record.splitlines()
+    (head,) = (line for line in lines if line.startswith("| operands |"))
+    (means,) = (line for line in lines if line.startswith("| *cuBLAS over ours, geomean* |"))
+    by_column = dict(zip(cells(head), cells(means), strict=True))
+    rungs = re.findall(r"^\| (\d) \|.*\| speed ([\d.]+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    columns = ("before", "barriers", "parameters", "waits", "now")
+    assert rungs == [(str(rung), by_column[column]) for rung, column in enumerate(columns)]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_rungs_that_are_not_of_that_record_are_hopper_md_s() -> None:
+    hopper = (PAGE.parent / "hopper.md").read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    assert "684x512x5248: 19.7 to 12.6 us" in text
+    assert "684x512x5248 took 19.7 us, and 12.6 since" in hopper
+    assert "on 161 hard shapes: 0.987 to 0.998" in text
+    assert "on 161 shapes, 44 stayed. The fastest tactic on those shapes went from 0.987 to 0.998" in hopper
+    assert "time over the fastest tactic's: 1.045 to 1.011" in text
+    assert "| mechanisms alone | 1.045 |" in hopper
+    assert "| mechanisms and trees | 1.011 |" in hopper
 
 
 def test_headers_and_names_of_the_page_are_there() -> None:

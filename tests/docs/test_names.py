@@ -10,13 +10,18 @@ import pytest
 from tilewright_generator import scaffold
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/results/README.md"]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "benchmarks/results/README.md",
+]
 FOLDERS = ("benchmarks", "docs", "generated", "generator", "runtime", "specs", "templates", "tests", "tuned")
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"(?<![\w/.*<>-])[\w./-]+\.(?:py|hpp|h|cc|cu|yaml|json|j2|md|txt|csv\.bz2|toml)(?![\w*])")
 _FOLDER = re.compile(r"[\w.-]+(?:/[\w.-]+)*/")
 OTHERS = {  # that a reader makes, or another repository has
     "R.json", "A.json", "B.json", ".pre-commit-config.yaml", "test_hyperconnection.py", "quarantine/",
+    "specs/NAME.yaml", "generator.py", "manifest.py", "initialize_all.cu",  # of cutlass_library
     "logs/", "tilewright_families/", "tilewright_families/relu_rows/",
     "config.json", "bundle.json", "report.json", "report.md",  # of a model, and of a bundle
     "_params.hpp",  # how names end

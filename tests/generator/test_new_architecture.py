@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,34 +12,17 @@ from pathlib import Path
 
 from command_line import ROOT
 
-SPEC = """\
-family: {family}
-description: Kernels for an architecture that was just added
-arch: sm_107a
+PAGE = (ROOT / "docs/adding_an_architecture.md").read_text(encoding="utf-8")
+BLOCKS = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))
 
-configs:
-"""
-GEMM = """\
-  - {a: nvfp4, b: nvfp4, d: bf16, tile: 128x128x256, schedule: [1sm, 2sm], cluster: dynamic}
-  - {a: nvfp4, b: nvfp4, d: bf16, tile: 128x128x768, schedule: 1sm, cluster: dynamic, store: direct,
-     pdl: false}
-"""
-QUANTIZE = "  - {format: nvfp4, x: bf16}\n"
-
-# Appends a made-up 10.7 to the table before anything reads it, then runs in the project's folder.
+# Appends the page's made-up 10.7 to the table before anything reads it, then runs in the project's folder.
 SCRIPT = """\
 import json, sys
 from pathlib import Path
 from tilewright.architectures import table
-from tilewright.architectures.table import Architecture, Cutlass, Gpu, SharedMemory
+from tilewright.architectures.table import TCGEN05_ULTRA, Architecture, Cutlass, Gpu, SharedMemory
 
-table.ARCHITECTURES += (
-    Architecture(
-        (10, 7), "Blackwell (data center)", ("sm_107a",), "sm_107a", SharedMemory(190_000, 191_024),
-        table.TCGEN05_ULTRA, Cutlass("Sm100", "CUTLASS_GDC_ENABLED=1", fp4_tag="Sm103", unit_gib=7),
-        (Gpu("r107", "NVIDIA R107", 200, 2e9, 1e13, 200 << 20),),
-    ),
-)
+table.ARCHITECTURES += (ENTRY,)
 
 from tilewright.architectures import routing
 from tilewright.architectures.device import DESCRIBED
@@ -73,11 +57,13 @@ print(json.dumps({
 def test_an_entry_and_a_spec_are_all_that_a_new_architecture_takes(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "templates", tmp_path / "templates")
     (tmp_path / "specs").mkdir()
-    for family, configs in (("blockscaled_gemm", GEMM), ("quantize", QUANTIZE)):
-        (tmp_path / "specs" / f"sm107_{family}.yaml").write_text(SPEC.format(family=family) + configs)
+    specs = {name: text for name, text in BLOCKS.items() if name.startswith("specs/")}
+    assert len(specs) == 2
+    for name, text in specs.items():
+        (tmp_path / name).write_text(text)
     paths = os.pathsep.join(str(ROOT / folder) for folder in ("runtime", "generator"))
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", SCRIPT.replace("ENTRY", BLOCKS["entry"])],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
