@@ -6,7 +6,7 @@ A k block takes as long as an SM needs to load and to multiply it. A launch cann
 
 Numbers that are not the hardware's own are fitted to the times of all kernels on one H200, L2 cold
 (`benchmarks/compare/prenorm.py --kernels`): the model's first is 0.8 % behind the fastest in geomean of 32
-problems, 12 % at worst. Other GPUs are taken to be like it.
+problems, 12 % at worst. Other GPUs are taken to be like it, but for the bandwidth that RTX GPUs reach.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ ROW_CLOCKS = {"wgmma": 0.57, "sync": 0.117}
 ELEMENT_CLOCKS = {"wgmma": 0.156, "sync": 0.237}
 CLOCK_SHARE = 0.886  # share of the highest clock at which these clocks count: 1755 of 1980 MHz
 HBM_SHARE = 0.917  # share of the rated bandwidth that is reached
+# The same of GDDR7: for k of 28672, 1242 GB/s of 1792 (m of 8192) and 1087 (m of 4096); DeepGEMM pull request
+# 324.
+GDDR_SHARE = 0.69
+GDDR_CAPABILITY = (12, 0)
 START_SECONDS = 2.1e-6  # launch, the first stage, and the last sums
 TILE_CLOCKS = 1420  # clocks between two tiles
 ADDING_SECONDS = 2.95e-6  # the second kernel
@@ -68,9 +72,10 @@ def estimator(
     mma = record.config["mma"]
     block = BLOCK_CLOCKS[mma] + ROW_CLOCKS[mma] * tile_m + ELEMENT_CLOCKS[mma] * tile_m * tile_n
     clock = device.clock_hz * CLOCK_SHARE
+    reached = GDDR_SHARE if device.capability == GDDR_CAPABILITY else HBM_SHARE
     needs = {
         "math": share.blocks * block / clock,
-        "hbm": problem.bytes / (device.memory_bandwidth * HBM_SHARE),
+        "hbm": problem.bytes / (device.memory_bandwidth * reached),
     }
     loop = sum(value**OVERLAP for value in needs.values()) ** (1 / OVERLAP)
     added = START_SECONDS + share.tiles * TILE_CLOCKS / clock + (ADDING_SECONDS if share.cut else 0.0)

@@ -6,7 +6,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import hopper_rate
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import MAX_SPLITS, Tactic, in_parts, misfit_settings
-from tilewright.families.mqa_logits.cost import MULTIPLIED_BITS, TILE, estimator
+from tilewright.families.mqa_logits.cost import TILE, WGMMA_RATES, estimator
 from tilewright.families.mqa_logits.problem import Problem
 from tilewright.selection.family import Family
 
@@ -22,7 +22,7 @@ class _MqaLogits(Family[Problem]):
     estimator = staticmethod(estimator)
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
-        return hopper_rate(MULTIPLIED_BITS[kind.q], device)
+        return hopper_rate(WGMMA_RATES[kind.q].bits, device)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return misfit_settings(tactic, ("splits",) if record.config["form"] == "ragged" else ())
