@@ -83,7 +83,8 @@ def test_splits_pay_off_where_few_tiles_have_a_long_k() -> None:
     few, many = Problem(256, 1024, 65536), Problem(4096, 8192, 1024)
     row = record("bf16", (128, 128, 64))
     assert estimate(row, few, splits=8).seconds < estimate(row, few).seconds / 3
-    assert estimate(row, many, splits=2).seconds > estimate(row, many).seconds
+    combining = estimate(row, many, splits=2).seconds - estimate(row, many).seconds
+    assert combining > 4 * 4096 * 8192 / RTX_PRO_6000.memory_bandwidth  # more than sums of F32, once
 
 
 def test_exact_sums_of_fp8_cost_additions() -> None:
