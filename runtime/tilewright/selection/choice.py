@@ -63,6 +63,7 @@ def choose(
     tactic: Tactic | None = None,
     tuned: Tuned | None = None,
     batch_invariant: bool = False,
+    first: Candidate | None = None,
 ) -> Choice:
     """Chooses the tactic for a problem: the demanded one, if it is legal; else the one tuned for the problem,
     or for its nearest neighbour; else the model's first; without a model, the first kernel of the table.
@@ -75,10 +76,14 @@ def choose(
     `batch_invariant`: only tactics count that give a row of the result the same bits in every batch
     (`Kernels.misfit_invariant`).
 
+    `first`: the model's first tactic that counts, if the caller knows it already (`Family.sweep`).
+
     Raises ArgumentError if a demanded tactic does not fit, NoKernelError if no kernel does.
     """
     if tactic is None:
-        selection = _Selection(family, registry, records, problem, device, batch_invariant=batch_invariant)
+        selection = _Selection(
+            family, registry, records, problem, device, batch_invariant=batch_invariant, first=first
+        )
         return selection.choose(tuned)
     record = family.legal(registry, records, problem, device, tactic)
     if batch_invariant and (reason := family.misfit_invariant(tactic, record, problem)) is not None:
@@ -98,6 +103,7 @@ class _Selection:
         device: DeviceProperties,
         *,
         batch_invariant: bool,
+        first: Candidate | None = None,
     ) -> None:
         self._family = family
         self._registry = registry
@@ -105,6 +111,7 @@ class _Selection:
         self._problem = problem
         self._device = device
         self._batch_invariant = batch_invariant
+        self._foreknown = first
         self._unbuilt: Choice | None = None  # the tuned choice that was passed over because it is not built
 
     def choose(self, tuned: Tuned | None) -> Choice:
@@ -138,8 +145,10 @@ class _Selection:
 
     @cached_property
     def _ranked(self) -> list[Candidate]:
-        """The tactics that count, in the model's order. Raises NoKernelError if none is batch-invariant, as
-        the caller demands."""
+        """The tactics that count, in the model's order; the first alone, if it is known already and can run.
+        Raises NoKernelError if none is batch-invariant, as the caller demands."""
+        if self._foreknown is not None and self._runs(self._foreknown):
+            return [self._foreknown]
         ranked = self._family.weigh(self.fitting, self._problem, self._device)
         if not self._batch_invariant:
             return ranked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -223,6 +223,19 @@ class Family(Kernels[P]):
         ranked.sort(key=_ORDER)
         nearest = sorted(self._refined(ranked[:MOST_REFINED], problem, device), key=_ORDER)
         return [candidate for *_, candidate in (*nearest, *ranked[MOST_REFINED:])]
+
+    def sweep(
+        self,
+        fitting: Sequence[KernelRecord],
+        problem: P,
+        values: Sequence[int],
+        device: DeviceProperties,
+        counts: Callable[[Tactic, KernelRecord], bool],
+    ) -> Mapping[int, Candidate]:
+        """The first candidate of `weigh` that counts, for many values of the `neighbour` extent at once; a
+        value that is left out has to be weighed. `fitting` are the kernels that fit the largest value, which
+        is the problem's."""
+        return {}
 
     def _possible(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
         """The candidates of a kernel for which the device has room."""

@@ -28,3 +28,11 @@ def test_lanes_hold_large_sums_apart() -> None:
     least, most = "0<0.5 -65536 65535\n" * 5000, "0<0.5 65535 -65536\n" * 5000
     assert Trees(least).answers([(0.0,), (1.0,), (0.0,)]) == [-65536 * 5000, 65535 * 5000, -65536 * 5000]
     assert Trees(most).answers([(0.0,), (1.0,)]) == [65535 * 5000, -65536 * 5000]
+
+
+def test_answers_of_columns_are_those_of_rows() -> None:
+    np = pytest.importorskip("numpy")
+    rows = list(ROWS) * 7
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    trees = Trees(TEXT)
+    assert trees.answers_of(columns, np.arange(len(rows))).tolist() == trees.answers(rows)

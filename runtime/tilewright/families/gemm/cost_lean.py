@@ -20,7 +20,7 @@ clocks.
 from collections.abc import Callable
 from functools import cache
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
@@ -135,7 +135,7 @@ class Terms(NamedTuple):
     added: float  # what does not overlap with them
 
 
-class _Loads(NamedTuple):
+class Loads(NamedTuple):
     """The rows of an operand's box that concern one thread block."""
 
     arriving: int  # rows that arrive in its shared memory
@@ -145,6 +145,9 @@ class _Loads(NamedTuple):
 
 class Kernel:
     """A kernel on a problem. Rows and columns are the kernel's own: with swap_ab, rows are the caller's n."""
+
+    longer: Any = staticmethod(max)
+    """The longer of two times."""
 
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
         config = record.config
@@ -198,7 +201,7 @@ class Kernel:
             consumed = boxes * cluster.math + self.epilogue + reduction
             if self.pingpong:  # a warpgroup stores one tile while the other multiplies the next
                 consumed = max(boxes * cluster.math, consumed / 2)
-            loop += waves.before * max(boxes * cluster.loads, consumed)
+            loop += waves.before * self.longer(boxes * cluster.loads, consumed)
         hbm = cluster.hbm_bytes / blocks * self._hbm_clocks(waves, size)
         power = self.power * boxes * blocks * size
         whole = (loop**OVERLAP + hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
@@ -230,8 +233,7 @@ class Kernel:
         """The terms that the tactics of one cluster shape share."""
         m, n = cluster_of(tactic)
         # Multicast: thread blocks of a cluster in one row share A, in one column B.
-        a = _loads(self.tile[0], self.extents[0], n, self.mn_a)
-        b = _loads(self.tile[1], self.extents[1], m, self.mn_b)
+        a, b = self.loads(0, n), self.loads(1, m)
         issued = OUTSIDE_CLOCKS * (a.outside + b.outside)
         issued += _tma_clocks(a, self.mn_a, self.extents[0]) + _tma_clocks(b, self.mn_b, self.extents[1])
         port = (READ_MN_CLOCKS if self.mn_a else READ_CLOCKS) * self.tile[0]
@@ -248,6 +250,10 @@ class Kernel:
         box = (math**NORM + loads) ** (1 / NORM)
         terms = _ClusterTerms(m, n, blocks, math, loads ** (1 / NORM), box, hbm_bytes)
         return self._clusters.setdefault(tactic.cluster, terms)
+
+    def loads(self, side: int, sharers: int) -> Loads:
+        """The rows of the last tile of A (side 0) or B (1), which `sharers` thread blocks load together."""
+        return _loads(self.tile[side], self.extents[side], sharers, self.mn_b if side else self.mn_a)
 
     def _hbm_clocks(self, waves: Waves, size: int) -> float:
         """Clocks in which HBM delivers one byte to each block of tiles, summed over the waves."""
@@ -270,7 +276,7 @@ def hbm_byte_clocks(busy: int, rated: float, sm_count: int) -> float:
     return float((rated**NORM + (pairs * PAIR_BYTES_PER_CLOCK) ** -NORM) ** (1 / NORM))
 
 
-def _tma_clocks(loads: _Loads, mn_major: bool, extent: int) -> float:
+def _tma_clocks(loads: Loads, mn_major: bool, extent: int) -> float:
     """Clocks for the rows of one operand that lie within the matrix."""
     if not mn_major:
         return ISSUED_CLOCKS * loads.issued
@@ -279,7 +285,7 @@ def _tma_clocks(loads: _Loads, mn_major: bool, extent: int) -> float:
 
 
 @cache
-def _loads(tile: int, extent: int, sharers: int, mn_major: bool) -> _Loads:
+def _loads(tile: int, extent: int, sharers: int, mn_major: bool) -> Loads:
     """The rows of the last tile along an extent, which `sharers` thread blocks load together.
 
     A K-major tile that is the only one along its extent is loaded in slices of whole swizzle atoms, as far as
@@ -289,9 +295,9 @@ def _loads(tile: int, extent: int, sharers: int, mn_major: bool) -> _Loads:
     arriving, inside = tile, extent - (ceil(extent / tile) - 1) * tile
     if mn_major:
         inside = ceil(inside / BOX_ROWS) * BOX_ROWS
-        return _Loads(arriving, inside / sharers, (arriving - inside) / sharers)
+        return Loads(arriving, inside / sharers, (arriving - inside) / sharers)
     if extent <= tile:
         slices = ceil(extent / (ATOM_ROWS * sharers)) * ATOM_ROWS * sharers
         arriving = slices if sharers > 1 and slices <= tile else extent
     outside = min(arriving - inside, arriving / sharers)
-    return _Loads(arriving, arriving / sharers - outside, outside)
+    return Loads(arriving, arriving / sharers - outside, outside)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
+from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import hopper_peak
-from tilewright.declarations.tactics import rearranged
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic, rearranged
 from tilewright.families.gemm.mainloops import kernels_of
 from tilewright.families.gemm.problem import Problem
 from tilewright.selection.composite_family import CompositeFamily
+from tilewright.selection.family import Candidate
 
 
 class _Gemm(CompositeFamily[Problem]):
@@ -17,6 +22,20 @@ class _Gemm(CompositeFamily[Problem]):
     variants = staticmethod(rearranged)
     peak = staticmethod(hopper_peak)
     kernels = staticmethod(kernels_of)
+
+    def sweep(
+        self,
+        fitting: Sequence[KernelRecord],
+        problem: Problem,
+        values: Sequence[int],
+        device: DeviceProperties,
+        counts: Callable[[Tactic, KernelRecord], bool],
+    ) -> Mapping[int, Candidate]:
+        try:
+            from tilewright.families.gemm import sweep  # noqa: PLC0415 (numpy need not be there)
+        except ModuleNotFoundError:
+            return {}
+        return sweep.first_of_each(fitting, problem, values, device, possible=self._possible, counts=counts)
 
 
 FAMILY = _Gemm()

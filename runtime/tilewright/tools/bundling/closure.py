@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.context import Context
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import TilewrightError
 from tilewright.libraries.registry import Registry
 from tilewright.models.product import Product
 from tilewright.selection.choice import choose
 from tilewright.selection.families import family_of
+from tilewright.selection.family import Candidate
 
-CHUNK = 128  # values that a process chooses for at a time
+CHUNK = 2048  # values that a process chooses for at a time
 
 
 class Setting(NamedTuple):
@@ -30,6 +33,7 @@ class Setting(NamedTuple):
     folders: tuple[Path, ...]  # of the tables, the first counts most
     device: DeviceProperties
     batch_invariant: bool
+    at_once: bool = True  # whether many values may be asked about together
 
 
 class Chosen(NamedTuple):
@@ -68,17 +72,31 @@ def close(
 
 
 def choices(
-    context: Context, product: Product, values: Iterable[int], device: DeviceProperties
+    context: Context,
+    product: Product,
+    values: Sequence[int],
+    device: DeviceProperties,
+    *,
+    at_once: bool = True,
 ) -> list[Chosen]:
-    """The choices for some values, in ranges. Raises what a selection raises, for the first value that no
-    kernel computes."""
+    """The choices for some values, in ranges. `at_once`: the model is asked about many values together, if
+    the family can (`Family.sweep`). Raises what a selection raises, for the first value that no kernel
+    computes."""
     family = family_of(product.family)
     records, tuned = context.registry.route(family.name, device), context.tuned(family, device)
+    largest = product.problem(values[-1])
+
+    def counts(tactic: Tactic, record: KernelRecord) -> bool:
+        return not context.batch_invariant or family.misfit_invariant(tactic, record, largest) is None
+
+    firsts: Mapping[int, Candidate] = {}
+    if at_once and product.extent == family.neighbour:
+        firsts = family.sweep(family.fitting(records, largest), largest, values, device, counts)
     ranges: list[Chosen] = []
     for value in values:
         choice = choose(
             family, context.registry, records, product.problem(value), device,
-            tuned=tuned, batch_invariant=context.batch_invariant,
+            tuned=tuned, batch_invariant=context.batch_invariant, first=firsts.get(value),
         )  # fmt: skip
         chosen = Chosen(value, str(choice.tactic), choice.source)
         if not ranges or chosen[1:] != ranges[-1][1:]:
@@ -106,7 +124,7 @@ def _answers(
 
 class _Process:
     context: Context
-    device: DeviceProperties
+    setting: Setting
 
 
 def _start(setting: Setting) -> None:
@@ -114,13 +132,14 @@ def _start(setting: Setting) -> None:
     os.environ["TILEWRIGHT_JIT"] = "1"
     registry = Registry(setting.folders)
     _Process.context = Context(registry, batch_invariant=setting.batch_invariant)
-    _Process.device = setting.device
+    _Process.setting = setting
 
 
 def _answer(part: tuple[Product, range]) -> list[Chosen] | str:
     product, values = part
     try:
-        return choices(_Process.context, product, values, _Process.device)
+        setting = _Process.setting
+        return choices(_Process.context, product, values, setting.device, at_once=setting.at_once)
     except TilewrightError as error:
         return error.message
 

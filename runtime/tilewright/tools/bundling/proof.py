@@ -1,4 +1,4 @@
-"""Proves a bundle: asks the library's own selection about every value, and compares the bundle's answer."""
+"""Proves a bundle: asks the library's own selection about every value, one by one, and compares."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def differences(
 ) -> Iterator[Difference]:
     """All values for which the bundle's tactic is not the library's."""
     products = [product_of(entry) for entry in content.entries]
-    closures = closure.close(products, setting, jobs=jobs, progress=progress)
+    one_by_one = setting._replace(at_once=False)
+    closures = closure.close(products, one_by_one, jobs=jobs, progress=progress)
     for entry, closed in zip(content.entries, closures, strict=True):
         for value in entry.values:
             bundled, chosen = content.tactics[entry.number(value)], _chosen(closed, value)
