@@ -9,11 +9,12 @@ WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 8 ? cor
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet
 GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --list-gpus 2>/dev/null | grep -c GPU)
 
-.PHONY: help run test lint format lines clean
+.PHONY: help run test docs lint format lines clean
 
 help:
 	@echo "make run     generate, plan, check, build one kernel, and run it where there is a GPU"
 	@echo "make test    lint, types and all tests (GPU tests skip without a GPU)"
+	@echo "make docs    the site, into build/site; fails on a link that leads nowhere"
 	@echo "make lint    ruff, mypy, clang-format"
 	@echo "make format  ruff and clang-format, in place"
 	@echo "make lines   lines of host code by family, beside those of an earlier revision"
@@ -31,6 +32,11 @@ test: $(VENV)/.test lint
 	$(BIN)/tilewright check
 	$(BIN)/python -m pytest tests/gpu
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --ignore tests/gpu
+
+# Not --quiet, which hides warnings from --strict. 2.0 of mkdocs, of which it warns, pyproject.toml excludes.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site/index.html"
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -59,4 +65,8 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.run
 	$(PIP) --editable '.[toolchain,torch,report,ray,dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.run
+	$(PIP) --editable '.[docs]'
 	@touch $@

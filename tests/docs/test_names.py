@@ -22,7 +22,7 @@ _FOLDER = re.compile(r"[\w.-]+(?:/[\w.-]+)*/")
 OTHERS = {  # that a reader makes, or another repository has
     "R.json", "A.json", "B.json", ".pre-commit-config.yaml", "test_hyperconnection.py", "quarantine/",
     "specs/NAME.yaml", "generator.py", "manifest.py", "initialize_all.cu",  # of cutlass_library
-    "logs/", "tilewright_families/", "tilewright_families/relu_rows/",
+    "build/site/", "logs/", "tilewright_families/", "tilewright_families/relu_rows/",
     "config.json", "bundle.json", "report.json", "report.md",  # of a model, and of a bundle
     "_params.hpp",  # how names end
 } | {  # and the files of the family of adding_a_family.md, F being its folder

@@ -205,8 +205,9 @@ def plan(op: Callable[P, R], /, *arguments: P.args, **options: P.kwargs) -> Call
         `out`.
 
     Raises:
-        What the op raises. A call raises ArgumentError for an operand that is not as planned: it says which,
-        how it lies and how the planned one does; and for an address that the kernel cannot read.
+        TilewrightError: what the op raises.
+        ArgumentError: in a call: an operand is not as planned (the message says which, how it lies and how
+            the planned one does), or its address is one that the kernel cannot read.
     """
     published, values = call_planning.bind_arguments(op, arguments, options)
     return cast("Callable[..., R]", _kind(published)(*call_planning.plan_call(published, values)))

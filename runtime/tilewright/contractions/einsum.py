@@ -58,7 +58,7 @@ def einsum(
     Raises:
         ArgumentError: the equation is no such product, extents differ, or letters of the product, of `out`
             or of `c` cannot be one extent.
-        As `gemm`.
+        TilewrightError: what `gemm` raises.
     """
     if beta is None:
         beta = 0.0 if c is None else 1.0
