@@ -67,6 +67,6 @@ $(VENV)/.test: $(VENV)/.run
 	$(PIP) --editable '.[toolchain,torch,report,ray,dev]'
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.run
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[docs]'
 	@touch $@

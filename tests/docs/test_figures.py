@@ -274,6 +274,21 @@ def test_every_series_of_the_list_is_on_the_page() -> None:
     assert problems == sum(len(series.problems) for series in content.series if series.record.stem in records)
 
 
+def test_host_time_of_deep_gemm_s_functions() -> None:
+    """deep_gemm.md rounds what the record says of all calls, and of the one that is two launches."""
+    rows = {row["call"]: row for row in record("deepgemm_host", "| call | us |")}
+    twice = float(rows.pop("einsum bmk,bnk->mn")["share"])
+    rows.pop("torch.abs(out=)")
+    assert len(rows) == 5
+    shares, times = ([float(row[column]) for row in rows.values()] for column in ("share", "us"))
+    text = " ".join((DOCS / "deep_gemm.md").read_text(encoding="utf-8").split())
+    assert f"[{min(shares):.2f} to {max(shares):.2f} of DeepGEMM's time](" in text
+    assert (
+        f"{min(times):.1f} to {max(times):.1f} us; `bmk,bnk->mn`, which is two launches, {twice:.2f} of"
+        in text
+    )
+
+
 def speed(rows: list[Row], column: str) -> float:
     return geomean([float(row[column]) for row in rows])
 
