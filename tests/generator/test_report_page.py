@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from command_line import ROOT, Command
 
-from tilewright_generator import cli, status
+from tilewright_generator import cli, families, status
+from tilewright_generator.fields import fields_of
 from tilewright_generator.project import Project
 from tilewright_generator.reports import speeds
 
@@ -109,10 +110,15 @@ def test_every_kernel_has_a_row_of_what_the_records_say(tables: Tables) -> None:
 
 
 def test_fields_are_columns_where_they_differ(page: Path, tables: Tables) -> None:
-    head = tables.rows["kernels-gemm"][0]
-    assert {"tile", "layout", "schedule", "mainloop"} <= set(head)
-    assert "arch" not in head
-    assert "All have arch sm_90a," in page.read_text(encoding="utf-8")
+    head, *rows = tables.rows["kernels-gemm"]
+    first, last = head.index("module") + 1, head.index("compiled")
+    varied = head[first:last]
+    assert {"tile", "layout", "schedule", "mainloop"} <= set(varied)
+    assert all(len({row[place] for row in rows}) > 1 for place in range(first, last))
+    section = page.read_text(encoding="utf-8").partition("<summary>gemm <span>")[2].partition("<table")[0]
+    said = section.partition("<p>All have ")[2].partition(".</p>")[0]
+    common = [words.split()[0] for words in said.split(", ")]
+    assert sorted([*varied, *common]) == sorted(fields_of(families.get("gemm")))
     name = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
     (row,) = (row for row in tables.records("kernels-gemm") if row["kernel"] == name)
     assert (row["tile"], row["layout"], row["schedule"]) == ("128x128x64", "tn", "cooperative")
