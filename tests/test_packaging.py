@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -21,18 +22,34 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """site-packages, as pyproject.toml says what a wheel takes and where it goes."""
     tomllib: Any = pytest.importorskip("tomllib")  # Python 3.11
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    sources = targets["wheel"]["sources"]
-    assert set(targets["wheel"]["only-include"]) == set(sources)
+    sources, files = targets["wheel"]["sources"], targets["wheel"]["force-include"]
+    assert {*targets["wheel"]["only-include"]} == {*sources}
     site = tmp_path_factory.mktemp("site")
     for source, target in sources.items():
         shutil.copytree(ROOT / source, site / target, ignore=shutil.ignore_patterns("__pycache__", "*.lock"))
+    for source, target in files.items():
+        shutil.copy(ROOT / source, site / target)
     return site
+
+
+def run(site: Path, words: str, place: Path, **environment: str) -> str:
+    """What a command prints that runs from these site-packages in a folder that is no project."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright_generator", *words.split()],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(site), "TILEWRIGHT_CACHE": str(place / "cache")} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("list", f"---- {KERNEL}"),  # specs, tables
+        ("list", f"--crh {KERNEL}"),  # specs, tables, records
         (f"explain {KERNEL}", "made by specs/sm90_gemm_lean.yaml:"),
         ("explain --problem gemm bf16 m=32 n=5120 k=25600", "Why (tuned)"),  # tuned files
         ("explain --problem gemm bf16 m=777 n=1234 k=4096", "Why (model)"),  # learnt weights
@@ -48,16 +65,37 @@ def test_commands_of_an_installed_wheel(installed: Path, words: str, said: str, 
     (project / "specs").mkdir(parents=True)
     shutil.copy(ROOT / "specs" / f"{FEW}.yaml", project / "specs")
     shutil.copytree(ROOT / "generated" / FEW, project / "generated" / FEW)
-    done = subprocess.run(
-        [sys.executable, "-m", "tilewright_generator", *words.replace("PROJECT", str(project)).split()],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(installed), "TILEWRIGHT_CACHE": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert said.replace("PROJECT", str(project)) in done.stdout, done.stdout
+    out = run(installed, words.replace("PROJECT", str(project)), tmp_path)
+    assert said.replace("PROJECT", str(project)) in out
+
+
+@pytest.mark.parametrize("words", ["status --json", "status --check --release", "list --verified --json"])
+def test_a_wheel_says_of_kernels_what_the_clone_says(installed: Path, words: str, tmp_path: Path) -> None:
+    here = f"{ROOT}/generator:{ROOT}/runtime"
+    of_clone = run(Path(here), f"{words} --root {ROOT}", tmp_path, PYTHONPATH=here)
+    assert run(installed, words, tmp_path) == of_clone
+
+
+def test_a_wheel_has_the_same_bytes_wherever_it_is_built(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    digests = set()
+    for place, seed in (("one", "1"), ("another/place", "2")):
+        root = tmp_path / place
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+        for name in filter(None, listed.decode().split("\0")):
+            if not name.startswith(("benchmarks/", "tests/", "docs/")) or name.startswith(
+                "benchmarks/results/"
+            ):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, root / name)
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "out")]
+        subprocess.run(
+            build, cwd=root, env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True
+        )
+        (wheel,) = (tmp_path / "out").iterdir()
+        assert wheel.name.endswith("-py3-none-any.whl")
+        digests.add(hashlib.sha256(wheel.read_bytes()).hexdigest())
+    assert len(digests) == 1
 
 
 def test_make_run_with_a_python_that_is_too_old(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "Say where a kernel comes from, or why there is none; what computes a problem.",
     "schema": "Write JSON Schemas, with which editors complete specs.",
     "build": "Compile generated kernels into libraries.",
+    "wheel": "Pack built kernels into a wheel, which needs no compiler.",
     "bundle": "Build all kernels that a model can choose on a GPU, and prove it.",
     "status": "Say what every kernel has been through.",
     "cache": "Say how large the build cache is; remove what nothing needs.",

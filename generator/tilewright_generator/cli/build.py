@@ -92,11 +92,11 @@ def command(
     output = None if report_file is None else OutputFile(report_file, MARK, force, "--report")
     if output is not None:
         output.check()
-    generated = _generated(root, shipped)
+    generated = folder_of(root, shipped)
     note(f"kernels of {generated}")
     try:
-        tables = _tables(generated, modules)
-        select = _selection(tables, modules, terms)
+        tables = tables_of(generated, modules)
+        select = selection_of(tables, modules, terms)
     except UsageError as error:
         raise UsageError(error.message + ("" if shipped else _made(root, modules, terms))) from None
     toolchain, store = toolchain_for(tables, nvcc=nvcc, cutlass=cutlass), Store(cache)
@@ -125,7 +125,7 @@ def command(
         raise DriftError(report.explain_failures())
 
 
-def _generated(root: Path | None, shipped: bool) -> Path:
+def folder_of(root: Path | None, shipped: bool) -> Path:
     """The folder of modules: of the project, or of what is asked for instead. Outside of a project there is
     no default: nobody means to compile hundreds of kernels by being in the wrong folder."""
     from tilewright.base import paths, sets  # noqa: PLC0415
@@ -163,7 +163,7 @@ def _compile_on_ray(
         engine.close()
 
 
-def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:
+def tables_of(generated: Path, modules: Sequence[str]) -> list[Table]:
     from tilewright.declarations.table import Table, find_tables  # noqa: PLC0415
 
     tables = {path.parent.name: path for path in find_tables(generated)}
@@ -179,7 +179,7 @@ def _tables(generated: Path, modules: Sequence[str]) -> list[Table]:
     return [Table.read(tables[module]) for module in (modules or tables)]
 
 
-def _selection(tables: Sequence[Table], modules: Sequence[str], terms: Sequence[str]) -> Select:
+def selection_of(tables: Sequence[Table], modules: Sequence[str], terms: Sequence[str]) -> Select:
     """The kernels that `build` is asked for: by their names, by filters, or, without either, all."""
     names = _selected(tables, terms)
     if names is None:

@@ -37,14 +37,15 @@ _ALL = "all"
 @answers.json_option
 def command(*, root: Path | None, check: bool, release: bool, report: Path | None, as_json: bool) -> int:
     """Count the kernels that were compiled, run and hammered on a GPU, by module and by target, and name
-    those whose rows are stale or failed. `tilewright list` says the same of each kernel.
+    those whose rows are stale or failed. `tilewright list` says the same of each kernel. Outside of a
+    project, the kernels that come with tilewright are counted.
 
     --check fails where a kernel's last run on a GPU failed, and where more rows are stale than
     benchmarks/results/stale.json allows. A kernel that was never compiled or run is no fault.
     """
     if release and not check:
         raise UsageError("--release goes with --check")
-    project = Project.find(root)
+    project = Project.find(root) if report is not None else Project.seen(root)
     for line in () if report is None else _record(project, report):
         (note if as_json else click.echo)(line)
     modules = status.verdicts(project)

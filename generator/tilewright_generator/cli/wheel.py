@@ -1,0 +1,115 @@
+"""`tilewright wheel`: a wheel of built kernels, which is used without a compiler."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright_generator.cli import answers
+from tilewright_generator.cli.build import folder_of, selection_of, tables_of
+from tilewright_generator.cli.verbosity import note, quiet
+from tilewright_generator.errors import DriftError, UsageError
+from tilewright_generator.plurals import counted
+
+if TYPE_CHECKING:
+    from tilewright.declarations.table import Table
+
+
+@click.command()
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+@click.option(
+    "--filter",
+    "terms",
+    multiple=True,
+    metavar="TERM",
+    help="Glob on names, or FIELD=GLOB[,GLOB]; ~TERM turns one round.",
+)
+@click.option("--arch", metavar="TARGET", help="Only kernels of a target, such as sm_90a.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Default: here."
+)
+@click.option("--name", help="Of the distribution. Default: tilewright-kernels-TARGET, or PROJECT-kernels.")
+@click.option("--version", "release", help="Of the distribution. Default: tilewright's.")
+@click.option("--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once (default: what fits).")
+@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
+@click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
+@click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
+@answers.json_option
+def command(
+    *,
+    modules: tuple[str, ...],
+    terms: tuple[str, ...],
+    arch: str | None,
+    output: Path,
+    name: str | None,
+    release: str | None,
+    jobs: int | None,
+    cache: Path | None,
+    root: Path | None,
+    shipped: bool,
+    as_json: bool,
+) -> None:
+    """Build kernels of MODULEs and pack their libraries into a wheel.
+
+    Installed beside tilewright, its kernels run without nvcc, CUTLASS and g++, as long as tables, flags and
+    headers are what they were built from; `tilewright doctor` says where they are not. Modules that do not
+    come with tilewright go into the wheel with their tables, sources and tuned files.
+    """
+    from tilewright import __version__  # noqa: PLC0415 (`--help` needs none of this)
+    from tilewright.base import writing  # noqa: PLC0415
+    from tilewright.compile.building import build  # noqa: PLC0415
+    from tilewright.compile.compilers import toolchain_for  # noqa: PLC0415
+    from tilewright.compile.progress import Silent, progress_for  # noqa: PLC0415
+    from tilewright.compile.store import Store  # noqa: PLC0415
+    from tilewright_generator.packaging.kernels_wheel import kernels_wheel  # noqa: PLC0415
+
+    generated = folder_of(root, shipped)
+    tables = tables_of(generated, modules)
+    select = selection_of(tables, modules, (*terms, *([f"arch={arch}"] if arch else [])))
+    name = _named(name or _default_name(generated, tables, arch))
+    if not output.is_dir():
+        raise UsageError(f"--output {output}: no such directory")
+    toolchain = toolchain_for(tables)
+    with tempfile.TemporaryDirectory(prefix="tilewright-wheel-") as place:
+        report = build(
+            tables,
+            select,
+            toolchain=toolchain,
+            store=Store(cache),
+            destination=Store(Path(place)),
+            jobs=jobs,
+            progress=Silent() if quiet() else progress_for(),
+        )
+        if not report.ok:
+            raise DriftError(report.explain_failures())
+        wheel = kernels_wheel(name, release or __version__, toolchain.machine, report.libraries, tables)
+        content, path = wheel.content(), output / wheel.file_name
+        writing.write(path, content)
+    for reason, names in report.skipped().items():
+        note(f"skipped {counted(len(names), 'kernel')}: {reason}")
+    kernels = {library.module: sorted(library.kernels) for library in report.libraries}
+    if as_json:
+        answers.print_json({"wheel": str(path), "bytes": len(content), "kernels": kernels})
+        return
+    for module, names in kernels.items():
+        click.echo(f"{module}: {counted(len(names), 'kernel')}")
+    click.echo(f"{path}: {len(content) / (1 << 20):.1f} MiB")
+
+
+def _default_name(generated: Path, tables: list[Table], arch: str | None) -> str:
+    from tilewright.base import paths  # noqa: PLC0415
+
+    if generated != paths.shipped_generated_dir():
+        return f"{generated.absolute().parent.name}-kernels"
+    targets = sorted({table.arch(name) for table in tables for name in table}) if arch is None else [arch]
+    return "-".join(["tilewright-kernels", *(target.replace("_", "") for target in targets)])
+
+
+def _named(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z]([\w.-]*[A-Za-z0-9])?", name, re.ASCII):
+        raise UsageError(f"--name {name!r}: expected letters, digits, - and _, a letter first")
+    return name

@@ -1,0 +1,1 @@
+"""Wheels of built kernels: `tilewright wheel` writes them."""
