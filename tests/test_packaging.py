@@ -57,6 +57,8 @@ def run(site: Path, words: str, place: Path, **environment: str) -> str:
         ("build --root PROJECT --dry-run", "3 to compile"),  # headers
         ("report --root PROJECT -o PROJECT/r.html", "wrote"),  # the page's template
         ("init PROJECT/new --spec sm90_gemm_stream", "wrote PROJECT/new/.gitattributes"),
+        ("config --cmake", "-Dtilewright_DIR=SITE/tilewright/_data/cmake "),  # find_package
+        ("config --includes", "-ISITE/tilewright/_data/include"),
         ("new-family relu_rows --into PROJECT", "wrote 22 files"),  # templates of a family
     ],
 )
@@ -66,7 +68,7 @@ def test_commands_of_an_installed_wheel(installed: Path, words: str, said: str, 
     shutil.copy(ROOT / "specs" / f"{FEW}.yaml", project / "specs")
     shutil.copytree(ROOT / "generated" / FEW, project / "generated" / FEW)
     out = run(installed, words.replace("PROJECT", str(project)), tmp_path)
-    assert said.replace("PROJECT", str(project)) in out
+    assert said.replace("PROJECT", str(project)).replace("SITE", str(installed)) in out
 
 
 @pytest.mark.parametrize("words", ["status --json", "status --check --release", "list --verified --json"])

@@ -26,6 +26,8 @@ COMMANDS = {
     "build": "Compile generated kernels into libraries.",
     "wheel": "Pack built kernels into a wheel, which needs no compiler.",
     "bundle": "Build all kernels that a model can choose on a GPU, and prove it.",
+    "choices": "Say what selection chooses for all values of an extent; write it as C++.",
+    "config": "Print options for C++ programs that use kernels without Python.",
     "status": "Say what every kernel has been through.",
     "cache": "Say how large the build cache is; remove what nothing needs.",
     "doctor": "Say whether kernels can be built and run on this machine.",
