@@ -110,6 +110,7 @@ TOOLS = (
     "tuning",
     "benchmarking",
     "bundling",
+    "choices",
     "self_test",
     "doctor",
 )

@@ -15,7 +15,18 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "benchmarks/results/README.md",
 ]
-FOLDERS = ("benchmarks", "docs", "generated", "generator", "runtime", "specs", "templates", "tests", "tuned")
+FOLDERS = (
+    "benchmarks",
+    "docs",
+    "examples",
+    "generated",
+    "generator",
+    "runtime",
+    "specs",
+    "templates",
+    "tests",
+    "tuned",
+)
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"(?<![\w/.*<>-])[\w./-]+\.(?:py|hpp|h|cc|cu|yaml|json|j2|md|txt|csv\.bz2|toml)(?![\w*])")
 _FOLDER = re.compile(r"[\w.-]+(?:/[\w.-]+)*/")

@@ -181,7 +181,7 @@ def tables_of(generated: Path, modules: Sequence[str]) -> list[Table]:
 
 def selection_of(tables: Sequence[Table], modules: Sequence[str], terms: Sequence[str]) -> Select:
     """The kernels that `build` is asked for: by their names, by filters, or, without either, all."""
-    names = _selected(tables, terms)
+    names = select_by(tables, terms)
     if names is None:
         return (lambda _: True) if modules else None
     if names.issuperset(glob.strip() for term in terms for glob in term.split(",")):
@@ -189,7 +189,7 @@ def selection_of(tables: Sequence[Table], modules: Sequence[str], terms: Sequenc
     return lambda record: record.name in names
 
 
-def _selected(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] | None:
+def select_by(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] | None:
     """The names the filter takes, or None for all; a filter that takes nothing is an error."""
     if not terms:
         return None

@@ -53,7 +53,7 @@ def command(
     With -o the answer becomes a C++ header (tilewright/library.hpp), so that a program without Python takes
     the same kernels with the same tactics. It holds for this GPU, these tables and these tuned files.
 
-    tilewright choices gemm bf16 m=1:256 n=6144 k=4096 --device h200 -o qkv_proj.hpp
+    tilewright choices FAMILY bf16 m=1:256 n=6144 k=4096 --device h200 -o qkv_proj.hpp
     """
     from tilewright.architectures import device as devices  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.tools import choices  # noqa: PLC0415

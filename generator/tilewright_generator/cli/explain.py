@@ -14,7 +14,7 @@ import click
 from tilewright.base.spelling import table, text, wrapped
 from tilewright.compile.compilers import SUFFIXES
 from tilewright_generator import describe, families, generation
-from tilewright_generator.cli import answers, common, completion
+from tilewright_generator.cli import answers, common, completion, other_sets
 from tilewright_generator.cli.problem import explain_problem
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
@@ -104,7 +104,7 @@ def command(
         )
     if len(words) > 1 or (words and terms and words[0] not in families.names()):
         raise UsageError(f"{' '.join(what)}: give a kernel's name, or a family and FIELD=VALUE...")
-    if not terms and _describe(words[0], as_json):
+    if not terms and (_describe(words[0], as_json) or _explain_other(words[0], root, as_json)):
         return
     if terms and words:
         candidates = [_of_family(words[0], terms, root, specs)]
@@ -119,6 +119,18 @@ def command(
         return
     for line in _whole(candidates[0]) if len(candidates) == 1 else _many(candidates):
         click.echo(line)
+
+
+def _explain_other(name: str, root: Path | None, as_json: bool) -> bool:
+    """Prints what another set's table says of a kernel, if one lists it and no table of the project does."""
+    lines = other_sets.explained(name, Project.seen(root))
+    if lines is None:
+        return False
+    if as_json:
+        answers.print_json({"name": name, "text": lines[1:]})
+    else:
+        click.echo("\n".join(lines))
+    return True
 
 
 def _is_name(word: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tilewright.base.spelling import table, wrapped
-from tilewright_generator.cli import answers, common
+from tilewright_generator.cli import answers, common, other_sets
 from tilewright_generator.cli.verbosity import quiet
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel
@@ -36,6 +36,7 @@ class Row(NamedTuple):
 @click.command("list")
 @common.specs_argument
 @common.root_option
+@other_sets.set_option
 @common.filter_option
 @click.option(
     "--built/--not-built", default=None, help="Only kernels that a library here holds, or none does."
@@ -53,6 +54,7 @@ def command(
     *,
     specs: tuple[Path, ...],
     root: Path | None,
+    set_name: str | None,
     filters: tuple[str, ...],
     built: bool | None,
     tuned: bool,
@@ -65,10 +67,16 @@ def command(
     tuned, and, by the committed records, compiled, run on a GPU, and hammered there (run thousands of
     times beside another stream, and compared to the bit). Outside of a project, those that come
     with tilewright."""
-    inputs = common.read(Project.seen(root), specs, filters)
+    project = other_sets.project_of(set_name, root)
     gpu = _device(device)
     if tuned and gpu is None:
         raise UsageError("--tuned: there is no GPU here; --device names one")
+    if not (project.root / "specs").is_dir():
+        of_tables = other_sets.listed(project, filters, gpu)
+        kept = [kernel for kernel in of_tables if _wanted(kernel.standing, built, tuned, verified)]
+        _show_tables(project, kept, gpu, as_json)
+        return
+    inputs = common.read(project, specs, filters)
     standing_of = standings(inputs.project, [expansion.spec.module for expansion in inputs.expansions], gpu)
     nothing = Standing(tuned=None if gpu is None else 0)  # of a kernel that is not generated
     listed: list[tuple[Expansion, list[Row]]] = []
@@ -77,11 +85,31 @@ def command(
         rows = [Row(kernel, standing_of.get(kernel.name, nothing)) for kernel in kernels]
         listed.append((expansion, [row for row in rows if _wanted(row.standing, built, tuned, verified)]))
     if as_json:
-        answers.print_json([_json(expansion, row) for expansion, rows in listed for row in rows])
+        kernel_set = {"set": other_sets.name_of(project)}
+        answers.print_json([_json(expansion, row) | kernel_set for expansion, rows in listed for row in rows])
         return
     lines = [line for expansion, rows in listed if rows for line in _module(expansion, rows, long)]
-    legend = [] if quiet() else _legend(gpu, long)
+    legend = [] if quiet() else [*_legend(gpu, long), *_others(project)]
     click.echo("\n".join([*lines, *legend]) if lines else "no kernel is so")
+
+
+def _others(project: Project) -> Iterator[str]:
+    """The sets beside a project's kernels."""
+    for kernel_set in other_sets.beside(project):
+        yield f"beside them: the set {kernel_set.name} (tilewright list --set {kernel_set.name})"
+
+
+def _show_tables(
+    project: Project, kernels: list[other_sets.Listed], gpu: DeviceProperties | None, as_json: bool
+) -> None:
+    """Prints kernels of a set that has no specs here."""
+    if as_json:
+        kernel_set = {"set": other_sets.name_of(project)}
+        answers.print_json([other_sets.as_json(kernel) | kernel_set for kernel in kernels])
+        return
+    legend = [] if quiet() else _legend(gpu, False)
+    lines = [*other_sets.lines(kernels, _marks), *legend]
+    click.echo("\n".join(lines) if kernels else "no kernel is so")
 
 
 def _device(name: str | None) -> DeviceProperties | None:

@@ -10,8 +10,8 @@ import click
 
 from tilewright.base import spelling, writing
 from tilewright_generator import status
-from tilewright_generator.cli import answers, common
-from tilewright_generator.cli.verbosity import note
+from tilewright_generator.cli import answers, common, other_sets
+from tilewright_generator.cli.verbosity import comment, note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
@@ -22,6 +22,7 @@ _ALL = "all"
 
 @click.command("status")
 @common.root_option
+@other_sets.set_option
 @click.option(
     "--check", is_flag=True, help="Exit with 1 if a kernel failed, or if more rows are stale than may be."
 )
@@ -35,7 +36,15 @@ _ALL = "all"
     help="First keep what this report of `tilewright build --report` says, in benchmarks/results/compile/.",
 )
 @answers.json_option
-def command(*, root: Path | None, check: bool, release: bool, report: Path | None, as_json: bool) -> int:
+def command(
+    *,
+    root: Path | None,
+    set_name: str | None,
+    check: bool,
+    release: bool,
+    report: Path | None,
+    as_json: bool,
+) -> int:
     """Count the kernels that were compiled, run and hammered on a GPU, by module and by target, and name
     those whose rows are stale or failed. `tilewright list` says the same of each kernel. Outside of a
     project, the kernels that come with tilewright are counted.
@@ -45,19 +54,22 @@ def command(*, root: Path | None, check: bool, release: bool, report: Path | Non
     """
     if release and not check:
         raise UsageError("--release goes with --check")
-    project = Project.find(root) if report is not None else Project.seen(root)
+    if report is not None and set_name is not None:
+        raise UsageError("--record goes with a project, not with --set")
+    project = Project.find(root) if report is not None else other_sets.project_of(set_name, root)
     for line in () if report is None else _record(project, report):
         (note if as_json else click.echo)(line)
     modules = status.verdicts(project)
     faults = status.faults(project, modules, release=release) if check else []
     if as_json:
         rows = {module: [asdict(verdict) for verdict in verdicts] for module, verdicts in modules}
-        answers.print_json({"faults": faults, "modules": rows})
+        answers.print_json({"set": other_sets.name_of(project), "faults": faults, "modules": rows})
     elif faults:
         click.echo("\n".join(faults))
     elif check:
         click.echo(f"no kernel's last run failed, and no more rows are stale than {_bound(release)}")
     else:
+        comment(f"kernels of the set {other_sets.name_of(project)}\n")
         click.echo("\n".join(_summary(modules)))
     return 1 if faults else 0
 
