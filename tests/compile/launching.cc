@@ -345,6 +345,8 @@ void run_contexts(int sms) {
   run("cluster_of_four", fours);
   fours.tactic.sm_count = 18;
   run("cluster_of_four_for_18_sms", fours);
+  fours.tactic.sm_count = 3;
+  run("cluster_of_four_for_3_sms", fours);
   cluster_m = 0;
   run("without_workspace", many, false);
   // Stream-K: some of these take more of a workspace on 16 SMs than on 132.

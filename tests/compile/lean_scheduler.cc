@@ -95,6 +95,7 @@ void load_what_fits(int tile_rows, int count, int matrix_rows) {
   bool const fits = slices.loaded() >= least && slices.loaded() <= tile_rows;
   expect(fits, "loaded rows", tile_rows, count, matrix_rows, slices.loaded());
   expect(slices.period == 1 || slices.period == count, "period", tile_rows, count, matrix_rows, slices.period);
+  expect(count > 1 || slices.rows == least, "rows that are loaded alone", tile_rows, count, matrix_rows, slices.rows);
 }
 
 }  // namespace

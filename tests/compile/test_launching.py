@@ -135,6 +135,8 @@ def test_a_grid_is_spread_over_the_sms(launch: Launch, splits: int) -> None:
         assert row["cluster"] == splits
         assert row["smem"] <= MOST
         assert fit(row["smem"]) == min(share, at_most), row
+        if share < at_most:  # the least for which no SM takes one more
+            assert fit(row["smem"] - 1) == share + 1, row
     assert rows[0]["blocks"] < covered
     assert own["pdl"] == 1
 
@@ -188,8 +190,13 @@ def test_no_more_clusters_are_launched_than_the_driver_says(launch: Launch) -> N
 
 
 def test_clusters_take_no_more_sms_than_the_caller_allows(launch: Launch) -> None:
-    (case,) = launch(LEAN, ("contexts", SMS))["cluster_of_four_for_18_sms"]
-    assert (case["status"], case["cluster"], case["blocks"]) == (0, 4, 16)
+    cases = launch(LEAN, ("contexts", SMS))
+    for name, blocks in (
+        ("cluster_of_four_for_18_sms", 16),
+        ("cluster_of_four_for_3_sms", 4),
+    ):  # one at least
+        (case,) = cases[name]
+        assert (case["status"], case["cluster"], case["blocks"]) == (0, 4, blocks), name
 
 
 def test_a_cluster_that_never_runs_is_not_launched(launch: Launch) -> None:

@@ -50,18 +50,23 @@ def test_a_kernel_is_what_its_row_says(reports: dict[str, dict[str, Any]], name:
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_what_a_kernel_takes(report: BuildReport, name: str) -> None:
-    """Problems of its kind, of pages of 32 and 64 keys, and no other heads."""
+    """Problems of its kind, of pages of 32 and 64 keys, of sequences with up to 32 tokens, one to a lane of a
+    warp, and no other heads."""
     config = TABLE[name].config
     library = load(next(one.path for one in report.libraries))
 
-    def takes(**changes: Any) -> bool:
+    def takes(queries: int = 12, **changes: Any) -> bool:
         given = {field: config[field] for field in ("heads", "head_dim", "form", "q", "d")}
-        problem = Problem(12, 300, **given | {"next_n": 3, "cache_pages": 40, "table_pages": 10} | changes)
+        problem = Problem(
+            queries, 300, **given | {"next_n": 3, "cache_pages": 40, "table_pages": 10} | changes
+        )
         return library.can_implement(name, packed(INTERFACE, problem, Tactic(name), 132))
 
     assert takes()
     assert takes(page=32)
     assert takes(page=48) == (config["form"] == "ragged")
+    assert takes(64, next_n=32)
+    assert takes(66, next_n=33) == (config["form"] == "ragged")
     assert not takes(heads=8)
     assert not takes(head_dim=256)
 

@@ -101,6 +101,31 @@ def test_groups_begin_where_tma_reads_their_scale_factors(
         assert taken == (kernel == PLAIN or alignment % 4 == 0), alignment
 
 
+def test_the_batch_stride_of_a_single_matrix_means_nothing(library: Ask) -> None:
+    odd = {f"batch_stride_{name}": 3 for name in ("a", "b", "d")}
+    for batch, legal in ((1, True), (2, False)):
+        problem = GemmProblem(64, 160, 128, batch)
+        assert takes(library("sm90_gemm_lean"), GEMM, problem, Tactic(LEAN))
+        assert takes(library("sm90_gemm_lean"), GEMM, problem, Tactic(LEAN), **odd) == legal
+
+
+def test_columns_in_heads_are_whole_heads(library: Ask) -> None:
+    """Of 64 columns, a gap of 8, and 32 columns."""
+    heads = {"head_left": 64, "head_gap": 8, "head_right": 32}
+    for n, legal in ((960, True), (1024, False)):
+        problem = GroupedProblem(256, n, 1024, 1, "bf16", "bf16", scales="none")
+        assert takes(library("sm90_grouped_gemm"), GROUPED, problem, Tactic(PLAIN))
+        assert takes(library("sm90_grouped_gemm"), GROUPED, problem, Tactic(PLAIN), **heads) == legal
+
+
+def test_groups_along_k_divide_whole_tiles_of_k(library: Ask) -> None:
+    problem = GroupedProblem(256, 256, 1024, 7, d="f32", scales="1x128", grouping="k_sizes")
+    taken = [
+        takes(library("sm90_grouped_gemm"), GROUPED, problem, Tactic(PARTS), k=k) for k in (896, 1008, 1024)
+    ]
+    assert taken == [True, False, True]
+
+
 def test_a_workspace_holds_the_tensor_maps_of_every_group(library: Ask) -> None:
     """Those of A and of B, where groups are parts of k."""
     parts = GroupedProblem(256, 256, 1024, 7, d="f32", scales="1x128", grouping="k_sizes")

@@ -39,7 +39,9 @@ class _Managed(ctypes.Structure):
 class _Exporter:
     """An array of a framework that says where it lies in another way."""
 
-    def __init__(self, tensor: torch.Tensor, byte_offset: int, device: int, strides: bool) -> None:
+    def __init__(
+        self, tensor: torch.Tensor, byte_offset: int, device: int, strides: bool, lanes: int
+    ) -> None:
         rank, longs = tensor.dim(), ctypes.c_int64 * tensor.dim()
         self._kept = (tensor, longs(*tensor.shape), longs(*tensor.stride()))
         self._managed = _Managed()
@@ -47,7 +49,7 @@ class _Exporter:
         lies = self._managed.tensor
         lies.data, lies.byte_offset = tensor.data_ptr() - byte_offset, byte_offset
         lies.device_type, lies.device_id, lies.ndim = _CPU, device, rank
-        lies.code, lies.bits, lies.lanes = _KINDS[tensor.dtype], 8 * tensor.element_size(), 1
+        lies.code, lies.bits, lies.lanes = _KINDS[tensor.dtype], 8 * tensor.element_size(), lanes
         lies.shape = ctypes.cast(self._kept[1], ctypes.POINTER(ctypes.c_int64))
         if strides:
             lies.strides = ctypes.cast(self._kept[2], ctypes.POINTER(ctypes.c_int64))
@@ -64,7 +66,10 @@ class _Exporter:
 _exporters: list[_Exporter] = []  # for the life of the process: nobody calls a deleter
 
 
-def foreign(tensor: torch.Tensor, *, byte_offset: int = 0, device: int = 0, strides: bool = True) -> Any:
-    """The tensor, whose elements begin `byte_offset` behind `data`; without `strides` it is contiguous."""
-    _exporters.append(_Exporter(tensor, byte_offset, device, strides))
+def foreign(
+    tensor: torch.Tensor, *, byte_offset: int = 0, device: int = 0, strides: bool = True, lanes: int = 1
+) -> Any:
+    """The tensor, whose elements begin `byte_offset` behind `data`; without `strides` it is contiguous. With
+    several `lanes` each element is that many of the tensor's, and its extents and strides count these."""
+    _exporters.append(_Exporter(tensor, byte_offset, device, strides, lanes))
     return tvm_ffi.from_dlpack(_exporters[-1])

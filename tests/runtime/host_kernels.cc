@@ -117,18 +117,21 @@ int64_t workspace_bytes(void const* opaque) {
 
 }  // namespace
 
-#define HOST_KERNEL(NAME, VERSION, ...)                                                           \
-  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = { \
-      VERSION,          sizeof(tilewright_gemm_args), 384, 100000, #NAME, &can_implement,         \
-      &workspace_bytes, &launch<__VA_ARGS__>};
+constexpr uint32_t kArgs = sizeof(tilewright_gemm_args);
 
-HOST_KERNEL(host_bf16_tn, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, false)
-HOST_KERNEL(host_bf16_tn_relu, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, true)
-HOST_KERNEL(host_bf16_tn_streamk, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, true, true, false)
-HOST_KERNEL(host_bf16_nt, TILEWRIGHT_ABI_VERSION, Bf16, Bf16, false, false, false)
-HOST_KERNEL(host_tf32_tn, TILEWRIGHT_ABI_VERSION, float, float, true, true, false)
-HOST_KERNEL(host_s8_tn, TILEWRIGHT_ABI_VERSION, int8_t, int32_t, true, true, false)
-HOST_KERNEL(host_e4m3_lean, TILEWRIGHT_ABI_VERSION, E4m3, Bf16, true, true, false)
-HOST_KERNEL(host_e4m3_lean_turns, TILEWRIGHT_ABI_VERSION, E4m3, Bf16, true, true, false)
-HOST_KERNEL(host_e4m3_lean_e4m3, TILEWRIGHT_ABI_VERSION, E4m3, E4m3, true, true, false)
-HOST_KERNEL(host_old_abi, 77, Bf16, Bf16, true, true, false)
+// `ARGS`: the bytes of the argument struct, as the kernel says it.
+#define HOST_KERNEL(NAME, VERSION, ARGS, ...)                                                     \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = { \
+      VERSION, ARGS, 384, 100000, #NAME, &can_implement, &workspace_bytes, &launch<__VA_ARGS__>};
+
+HOST_KERNEL(host_bf16_tn, TILEWRIGHT_ABI_VERSION, kArgs, Bf16, Bf16, true, true, false)
+HOST_KERNEL(host_bf16_tn_relu, TILEWRIGHT_ABI_VERSION, kArgs, Bf16, Bf16, true, true, true)
+HOST_KERNEL(host_bf16_tn_streamk, TILEWRIGHT_ABI_VERSION, kArgs, Bf16, Bf16, true, true, false)
+HOST_KERNEL(host_bf16_nt, TILEWRIGHT_ABI_VERSION, kArgs, Bf16, Bf16, false, false, false)
+HOST_KERNEL(host_tf32_tn, TILEWRIGHT_ABI_VERSION, kArgs, float, float, true, true, false)
+HOST_KERNEL(host_s8_tn, TILEWRIGHT_ABI_VERSION, kArgs, int8_t, int32_t, true, true, false)
+HOST_KERNEL(host_e4m3_lean, TILEWRIGHT_ABI_VERSION, kArgs, E4m3, Bf16, true, true, false)
+HOST_KERNEL(host_e4m3_lean_turns, TILEWRIGHT_ABI_VERSION, kArgs, E4m3, Bf16, true, true, false)
+HOST_KERNEL(host_e4m3_lean_e4m3, TILEWRIGHT_ABI_VERSION, kArgs, E4m3, E4m3, true, true, false)
+HOST_KERNEL(host_old_abi, 77, kArgs, Bf16, Bf16, true, true, false)
+HOST_KERNEL(host_other_struct, TILEWRIGHT_ABI_VERSION, kArgs + 8, Bf16, Bf16, true, true, false)

@@ -70,6 +70,7 @@ HOST_ROWS = [
     make_lean_row("host_e4m3_lean_e4m3", **_E4M3, d="e4m3"),
     make_row("host_absent", activation="silu"),
     make_row("host_old_abi", activation="gelu"),
+    make_row("host_other_struct", activation="gelu", layout="nt"),
 ]
 
 

@@ -140,11 +140,9 @@ class Tuned:
                     yield similar
 
     def prefer(self, entries: Iterable[Entry]) -> None:
-        """Adds entries of this process, which replace those of files."""
+        """Adds entries of this process, which replace those of files, also of sections that are checked
+        later."""
         for entry in entries:
-            self._of_kind(
-                entry.problem
-            )  # first, so that no section of a file is checked later and replaces them
             key = tuned_files.frozen(tuned_files.kind_of(self._family, entry.problem))
             with self._lock:
                 by_extents = self._judged.setdefault(key, {})

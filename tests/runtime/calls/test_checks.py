@@ -198,6 +198,36 @@ def test_an_op_copies_nothing_unless_it_says_so() -> None:
         place_without_copies(INTERFACE, wide, {})
 
 
+class Copying(MadeUp):
+    """Copies an `a` whose rows are not contiguous."""
+
+    interface = replace(
+        INTERFACE,
+        operands=tuple(replace(one, copied=one.name == "a") for one in INTERFACE.operands),
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "scattered"),
+    [
+        (torch.zeros(16, 256, dtype=BF16), set()),
+        (torch.zeros(256, 16, dtype=BF16).t(), {"a"}),
+        (torch.zeros(16 * 7, dtype=BF16).as_strided((16, 1), (1, 7)), set()),
+        (torch.zeros(16 * 7, dtype=torch.uint8).as_strided((16, 1), (1, 7)).view(FP4), set()),  # a byte a row
+        (torch.zeros(16 * 7, dtype=torch.uint8).as_strided((16, 2), (1, 7)).view(FP4), {"a"}),
+    ],
+)
+def test_an_operand_is_copied_where_a_stride_separates_elements(a: torch.Tensor, scattered: set[str]) -> None:
+    k = a.shape[1]
+    b = (
+        torch.zeros(3, 40, k, dtype=torch.uint8).view(FP4)
+        if a.dtype == FP4
+        else torch.zeros(3, 40, k).to(BF16)
+    )
+    call = CALL | {"a": a, "b": b.mT, "scales": torch.zeros(3, -(-k // 128), 40)}
+    assert check(Copying(), contexts.current(), OP.defaults() | call).scattered == scattered
+
+
 def test_strides_that_lead_nowhere_do_not_limit_an_alignment() -> None:
     """The leading dimension of a single row, and the batch stride of a single matrix."""
     rows = MatrixView("bf16", 2, 3, 64, 40, 36, 1)

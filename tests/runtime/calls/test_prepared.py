@@ -281,6 +281,7 @@ def test_a_plan_that_adds_wants_what_it_adds_to(host: Context) -> None:
         plan(A, B)
     first = tilewright.gemm(A, B)
     assert torch.equal(plan(A, B, first.clone()), tilewright.gemm(A, B, c=first, beta=1.0))
+    assert torch.equal(plan(A, B, c=C), tilewright.gemm(A, B, c=C, beta=1.0))  # which is there to add to
 
 
 @pytest.mark.parametrize(("a", "b"), [((5, 12), (12, 7)), ((16, 0), (0, 24))], ids=["padded", "no k"])

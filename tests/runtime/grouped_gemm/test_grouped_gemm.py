@@ -204,6 +204,10 @@ class TestModel:
         assert cost.tiles_down(replace(self.PROBLEM, expected_m=0), 128) == 32 * 32
         assert 32 * 1.5 < cost.tiles_down(replace(self.PROBLEM, expected_m=150), 128) < 32 * 2
 
+    def test_no_more_rows_are_expected_than_there_are(self) -> None:
+        rows = [replace(self.PROBLEM, expected_m=m).rows for m in (20, 4096, 9999, 0)]
+        assert rows == [32 * 20, 32 * 4096, 32 * 4096, 32 * 4096]
+
     def test_tiles_that_groups_do_not_begin_with_are_computed_twice(self) -> None:
         problem = Problem(m=4096, n=512, k=512, groups=8, grouping="row_index")
         assert cost.tiles_down(problem, 128) == 32

@@ -83,6 +83,14 @@ def test_a_kernel_of_another_abi(library: Library) -> None:
         plain(library, Tactic("host_old_abi"))
 
 
+def test_a_kernel_of_another_argument_struct(library: Library) -> None:
+    own = ctypes.sizeof(struct(INTERFACE))
+    with pytest.raises(
+        RuntimeError, match=rf"\({own + 8} bytes of arguments\), its table .* \({own} bytes\)"
+    ):
+        plain(library, Tactic("host_other_struct"))
+
+
 def test_a_file_that_is_no_library(tmp_path: Path) -> None:
     path = tmp_path / "x.so"
     path.write_bytes(b"not a library")
@@ -208,6 +216,7 @@ def test_a_workspace_that_does_not_do(library: Library) -> None:
     call = (a, b, None, d, *ABSENT, 1.0, 0.0)
     assert launch(*call, good) == 0
     assert launch(*call, None) == -2
+    assert launch(*call, foreign(good[: good.numel() // 4], lanes=4)) == 0  # in vectors of four bytes
     for bad, message in [
         (good[:-1], "holds 6143 bytes; 6144"),
         (aligned[: 2 * good.numel() : 2], "holds 6144 bytes; 6144 contiguous"),

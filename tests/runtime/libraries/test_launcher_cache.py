@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tilewright import context as contexts
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.libraries.launcher_cache import CachedLaunchers
-from tilewright.libraries.library import MOST_OPERANDS, UNPLANNED
+from tilewright.libraries.library import MOST_OPERANDS, UNPLANNED, load
 
 WARM = 3  # calls: the first makes a plan, the second its launcher known, the third finds it
 
@@ -177,12 +178,13 @@ def test_one_launcher_too_many_replaces_none() -> None:
         ((0, 0), 1, 0),
     ],
 )
+@pytest.mark.parametrize("by", ["Python", "C++"])
 def test_launchers_are_tried_until_one_takes_the_operands(
-    statuses: tuple[int, ...], tried: int, answer: int
+    statuses: tuple[int, ...], tried: int, answer: int, by: str, host_library: Path
 ) -> None:
     seen: list[int] = []
     cached = CachedLaunchers()
     for number, status in enumerate(statuses):
-        cached.add(numbered(status, seen, number))
+        cached.add(numbered(status, seen, number), load(host_library) if by == "C++" else None)
     assert cached.launch("operands") == answer
     assert seen == list(range(tried))

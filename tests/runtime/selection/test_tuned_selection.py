@@ -198,6 +198,19 @@ def estimating(seconds: dict[str, float], **there: float) -> Any:
     return altered(FAMILY, estimator=estimator)
 
 
+@pytest.mark.parametrize("checked", [False, True])
+def test_what_a_process_tunes_goes_before_files(place, checked: bool) -> None:
+    """Whether the file's section was checked before or is checked afterwards."""
+    here = place(*EVERY)
+    here.tune(m64="small", m65="medium")
+    tuned = here.context.tuned(FAMILY, H200)
+    assert tuned is not None
+    if checked:
+        assert tuned.exact(Problem(64, N, K)) == Tactic("small")
+    tuned.prefer([Entry(Problem(64, N, K), Tactic("big"), 1e-6)])
+    assert [tuned.exact(Problem(m, N, K)) for m in (64, 65)] == [Tactic("big"), Tactic("medium")]
+
+
 @pytest.mark.parametrize(
     ("small_there", "big_there", "source"),
     [
