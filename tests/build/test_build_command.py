@@ -136,7 +136,7 @@ def test_a_dry_run_lists_what_it_would_compile(
     assert result.exit_code == 0
     assert "missing  one" in result.stdout
     assert "0 cached, 3 to compile" in result.stdout
-    assert not (tmp_path / "cache" / "objects").exists()
+    assert not (tmp_path / "cache").exists()
 
 
 def test_it_says_whose_kernels_and_takes_no_others_unasked(

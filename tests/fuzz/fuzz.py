@@ -127,7 +127,7 @@ def _import_all() -> None:
     from tilewright_generator import cli  # noqa: PLC0415
 
     for name in cli.COMMANDS:
-        import_module(f"{cli.__name__}.{name}")
+        import_module(f"{cli.__name__}.{cli.module_of(name)}")
     for name in (
         "compile.building", "tools.doctor", "tools.benchmarking.problems",
         "tools.tuning.merging", "tools.tuning.report", "selection.tuned", "families.gemm.family",

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,13 @@ def test_inputs_are_answered(place: Path) -> None:
     for number in range(40):
         case, ended = fuzz.run_case(place, 2026, number)
         assert not ended.fault, f"{number}: {case}\n{ended.printed}"
+
+
+def test_the_program_begins() -> None:
+    """It imports every command before it forks, also one of two words."""
+    command = [sys.executable, fuzz.__file__, "--seed", "2026", "--case", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 SOURCES = (
