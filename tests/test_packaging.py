@@ -32,6 +32,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
+def test_the_report_of_a_wheel_has_the_speeds_of_the_clone(installed: Path, tmp_path: Path) -> None:
+    run(installed, "report -o report.svg", tmp_path)
+    committed = (ROOT / "docs/images/speed.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "report.svg").read_text(encoding="utf-8") == committed
+
+
 def run(site: Path, words: str, place: Path, **environment: str) -> str:
     """What a command prints that runs from these site-packages in a folder that is no project."""
     done = subprocess.run(
