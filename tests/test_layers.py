@@ -96,7 +96,7 @@ ROOMS = (
     *("errors", "version", "base", "architectures", "blockwise_scales", "scale_factors", "row_shuffle"),
     *("formats", "configurations", "declarations", "models", "compile", "libraries", "selection", "bundle"),
     *("context", "calls"),
-    *("tools", "reference", "families", "contractions", "torch_ops", "", "compat", "contract"),
+    *("tools", "reference", "families", "contractions", "torch_ops", "", "compat", "adapters", "contract"),
 )
 TOOLS = (
     "reference",

@@ -36,11 +36,11 @@ _NEED_TORCH = [
     "test_binding.py", "test_checks.py", "test_measuring.py", "test_blockscaled_arguments.py",
     "test_blockscaled_op.py",
     "test_blockscaled_reference.py", "test_deep_gemm.py", "test_deep_gemm_more.py",
-    "test_einsum.py", "test_gemm_op.py", "test_memory.py",
+    "test_einsum.py", "test_gemm_op.py", "test_inductor.py", "test_jax.py", "test_memory.py",
     "test_grouped_gemm.py", "test_mqa_logits.py",
     "test_prenorm_op.py", "test_prepared.py", "test_quantize_arguments.py",
     "test_quantize_op.py", "test_quantize_reference.py", "test_quantize_torch.py", "test_scale_factors.py",
-    "test_factors.py", "test_torch_compiled.py", "test_torch_ops.py",
+    "test_factors.py", "test_torch_compiled.py", "test_torch_ops.py", "test_vllm.py",
 ]  # fmt: skip
 _HAS_TORCH = find_spec("torch") is not None
 collect_ignore_glob = [] if _HAS_TORCH else [f"*/{name}" for name in _NEED_TORCH]

@@ -1,0 +1,1 @@
+"""Tilewright within other frameworks: a module for each. Nothing else imports them."""

@@ -1,0 +1,120 @@
+"""Inductor calls our products in compiled models; the kernels run on the host."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
+
+import tilewright
+from tilewright.adapters import inductor
+from tilewright.context import Context
+
+CALL = "extern_kernels.tilewright_gemm("
+
+
+def matrix(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).bfloat16()
+
+
+class Block(torch.nn.Module):
+    """A feed-forward block of a language model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = torch.nn.Parameter(matrix(64, 32))
+        self.up = torch.nn.Parameter(matrix(32, 64).t().contiguous())
+        self.down = torch.nn.Parameter(matrix(32, 64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.nn.functional.silu(torch.nn.functional.linear(x, self.gate))
+        return torch.nn.functional.linear(hidden * torch.nn.functional.linear(x, self.up), self.down)
+
+
+@pytest.fixture
+def ours_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inductor has no other product to choose: which is the faster one is nothing that a test may ask."""
+    torch._dynamo.reset()
+    inductor.enable()
+    with config.patch(max_autotune=True, max_autotune_gemm_backends="NONE", fx_graph_cache=False):
+        yield
+    inductor.disable()
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_compiled_model_calls_our_product(host: Context, ours_alone: None, dynamic: bool) -> None:
+    block = Block()
+    with torch.no_grad():
+        compiled = torch.compile(block, fullgraph=True, dynamic=dynamic)
+        _, (code,) = run_and_get_code(compiled, matrix(16, 32))
+        assert code.count(CALL) == 3
+        for m in (16, 40, 24) if dynamic else (16,):
+            x = matrix(m, 32)
+            gate, up = (tilewright.gemm(x, weight.t()).float() for weight in (block.gate, block.up))
+            hidden = (torch.nn.functional.silu(gate) * up).bfloat16()  # not rounded between, as Inductor does
+            expected = tilewright.gemm(hidden, block.down.t()).float()
+            assert (compiled(x).float() - expected).norm() < 0.004 * expected.norm()
+
+
+def test_it_is_one_of_several_choices(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside torch's own, it is called to be timed; which one is taken is up to the times."""
+    torch._dynamo.reset()
+    calls = []
+
+    def counted(*arguments: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        calls.append(arguments)
+        return tilewright.gemm(*arguments, out=out)
+
+    counted.__name__ = "tilewright_gemm_counted"
+    with config.patch(external_matmul=[counted], fx_graph_cache=False), torch.no_grad():
+        x, weight = matrix(16, 32), matrix(24, 32)
+        found = torch.compile(lambda x: torch.mm(x, weight.t()))(x)
+    assert calls
+    torch.testing.assert_close(found, x @ weight.t())
+
+
+def test_torch_computes_what_we_do_not(host: Context) -> None:
+    """Where our product refuses, Inductor passes it over."""
+    torch._dynamo.reset()
+    inductor.enable()
+    try:
+        for a, b in (
+            (torch.randn(8, 16), torch.randn(16, 8)),
+            (matrix(8, 16).double(), matrix(16, 8).double()),
+        ):
+            with config.patch(fx_graph_cache=False), torch.no_grad():
+                found, (code,) = run_and_get_code(torch.compile(torch.mm), a, b)
+            assert CALL not in code
+            torch.testing.assert_close(found, a @ b)
+            with pytest.raises(NotImplementedError):
+                inductor.tilewright_gemm(a, b, out=torch.empty(8, 8, dtype=a.dtype))
+    finally:
+        inductor.disable()
+
+
+def test_without_a_gpu_torch_computes_all() -> None:
+    with pytest.raises(NotImplementedError, match="CUDA"):
+        inductor.tilewright_gemm(matrix(8, 16), matrix(16, 8), out=matrix(8, 8))
+
+
+def test_enabling_twice_adds_one_choice() -> None:
+    before = list(config.external_matmul)
+    inductor.enable()
+    inductor.enable()
+    assert config.external_matmul == [*before, inductor.tilewright_gemm]
+    inductor.disable()
+    assert config.external_matmul == before
+
+
+def test_serving_does_not_import_adapters() -> None:
+    code = (
+        "import sys, tilewright, tilewright.torch_ops; tilewright.gemm; "
+        "sys.exit(any(name.startswith('tilewright.adapters') for name in sys.modules))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
