@@ -112,6 +112,7 @@ class _Parser:
         self._reader = Reader(family, faults)
         self._fragments: dict[str, Choices] = {}
         self._idle: dict[str, Position] = {}
+        self._nested: set[str] = set()
         self._uses = 0
 
     def spec(self, document: nodes.Mapping, path: str, module: str) -> Spec:
@@ -123,7 +124,8 @@ class _Parser:
         self._fragments = dict(self._read_fragments(entries.get("defaults")))
         groups = tuple(self._groups(document, entries.get("configs"), shared))
         for name, position in self._idle.items():
-            self._faults.add(position, f"defaults: no group uses {name!r}; remove it")
+            if name not in self._nested:
+                self._faults.add(position, f"defaults: no group uses {name!r}; remove it")
         most = self._max_combinations(entries.get("max_combinations"))
         return Spec(path, module, self._family, (description or "").strip(), shared, groups, most)
 
@@ -148,10 +150,22 @@ class _Parser:
         for name, fragment in fragments.items():
             self._idle[name] = fragment.position
             if isinstance(fragment.value, nodes.Mapping):
-                yield name, self._reader.read(fragment.value, ())
+                self._refuse_use(name, fragment.value)
+                yield name, self._reader.read(fragment.value, ("use",))
             else:
                 self._mapping(fragment.value, f"defaults: {name}")
                 yield name, {}
+
+    def _refuse_use(self, name: str, fragment: nodes.Mapping) -> None:
+        """Reports a fragment that uses others: its own fault, and none of theirs."""
+        entry = fragment.entries.get("use")
+        if entry is None:
+            return
+        used = [str(item.value) for item in as_list(entry.value) if isinstance(item, nodes.Scalar)]
+        self._nested.update(used)
+        together = ", ".join([*used, name])
+        message = f"defaults: {name}: a fragment cannot use others; a group can: `use: [{together}]`"
+        self._faults.add(entry.position, message)
 
     def _mapping(self, node: nodes.Node, what: str) -> dict[str, nodes.Entry]:
         if isinstance(node, nodes.Mapping):

@@ -524,3 +524,12 @@ def test_a_value_of_thousands_of_digits_is_cut(text: str) -> None:
 def test_a_field_that_another_family_has() -> None:
     told = "6:5: tiny has no field 'scales'; of other families grouped_gemm has it"
     assert faults(HEAD + "configs:\n  - tile: 64x64x64\n    scales: 128x128\n") == [told]
+
+
+def test_a_fragment_that_uses_others_is_the_only_fault() -> None:
+    text = HEAD + (
+        "defaults:\n  b: {use: [a, c], stages: 3}\n  a: {fast: true}\n  c: {tile: 64x64x64}\n"
+        "configs:\n  - use: b\n"
+        "    tile: 64x64x64\n"
+    )
+    assert faults(text) == ["5:7: defaults: b: a fragment cannot use others; a group can: `use: [a, c, b]`"]

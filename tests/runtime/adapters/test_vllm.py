@@ -111,7 +111,7 @@ def test_vllm_takes_it_for_what_it_computes(kind: str, layer: Any, expected: str
         assert not linear.is_supported_and_can_implement_kernel(kernel, layer, 100)[0]
 
 
-def test_a_layer_with_scales_of_blocks(host: Context, on_hopper: None) -> None:
+def test_a_layer_with_scales_of_blocks(grouped: Context, on_hopper: None) -> None:
     torch.manual_seed(1)
     x, weight, scale = torch.randn(24, K).bfloat16(), torch.randn(N, K).to(FP8), torch.rand(2, 3) + 0.5
     with set_current_vllm_config(on_the_cpu()):
