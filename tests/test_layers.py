@@ -190,6 +190,7 @@ OWN = re.compile(
     rf"runtime/tilewright/families/({'|'.join(catalog.names())})/"
     r"|runtime/include/tilewright/"  # device code; CUTLASS has a namespace of such a name, too
     r"|runtime/tilewright/__init__\.py:"  # the public ops
+    r"|runtime/tilewright/adapters/"  # which ops another framework calls
     r"|runtime/tilewright/models/"  # which ops compute the layers of a model
     r"|runtime/tilewright/contractions/"  # a function that calls the ops of two families
     r"|runtime/tilewright/(tools/reference/|reference\.py)"  # one of its functions has such a name
