@@ -33,7 +33,7 @@ def test_inductor_calls_ours_where_it_is_the_only_choice() -> None:
     torch._dynamo.reset()
     inductor.enable()
     try:
-        settings = {"max_autotune": True, "max_autotune_gemm_backends": "NONE", "fx_graph_cache": False}
+        settings = {"max_autotune": True, "max_autotune_gemm_backends": "NONE", "force_disable_caches": True}
         with config.patch(settings), torch.no_grad():
             found, (code,) = run_and_get_code(torch.compile(lambda a: torch.mm(a, b) * 2), a)
     finally:

@@ -41,7 +41,7 @@ def ours_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Inductor has no other product to choose: which is the faster one is nothing that a test may ask."""
     torch._dynamo.reset()
     inductor.enable()
-    with config.patch(max_autotune=True, max_autotune_gemm_backends="NONE", fx_graph_cache=False):
+    with config.patch(max_autotune=True, max_autotune_gemm_backends="NONE", force_disable_caches=True):
         yield
     inductor.disable()
     torch._dynamo.reset()
@@ -72,7 +72,7 @@ def test_it_is_one_of_several_choices(host: Context, monkeypatch: pytest.MonkeyP
         return tilewright.gemm(*arguments, out=out)
 
     counted.__name__ = "tilewright_gemm_counted"
-    with config.patch(external_matmul=[counted], fx_graph_cache=False), torch.no_grad():
+    with config.patch(external_matmul=[counted], force_disable_caches=True), torch.no_grad():
         x, weight = matrix(16, 32), matrix(24, 32)
         found = torch.compile(lambda x: torch.mm(x, weight.t()))(x)
     assert calls
@@ -88,7 +88,7 @@ def test_torch_computes_what_we_do_not(host: Context) -> None:
             (torch.randn(8, 16), torch.randn(16, 8)),
             (matrix(8, 16).double(), matrix(16, 8).double()),
         ):
-            with config.patch(fx_graph_cache=False), torch.no_grad():
+            with config.patch(force_disable_caches=True), torch.no_grad():
                 found, (code,) = run_and_get_code(torch.compile(torch.mm), a, b)
             assert CALL not in code
             torch.testing.assert_close(found, a @ b)
