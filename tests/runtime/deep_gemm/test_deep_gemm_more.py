@@ -12,7 +12,7 @@ from tilewright import blockwise_scales, context
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
 from tilewright.declarations.matrices import layout_of
-from tilewright.errors import LaunchError, NoKernelError
+from tilewright.errors import ArgumentError, LaunchError, NoKernelError
 
 
 @pytest.fixture
@@ -150,3 +150,37 @@ def test_rows_of_logits_are_whole_kilobytes(dtype: torch.dtype, unit: int, colum
     assert made.shape == (3, columns)
     assert made.stride() == (-(-columns // unit) * unit, 1)
     assert layout_of(made)[0] == dtype
+
+
+@pytest.mark.parametrize("fp8", [True, False])
+def test_what_is_expected_of_groups_by_their_ends_chooses_anew(all_hosts: Context, fp8: bool) -> None:
+    (a, x), (b, y) = ready(matrix(256, 256)), quantised(matrix(2, 128, 256, seed=1), (128, 128))
+    ends, results = torch.tensor([4, 130], dtype=torch.int32), []
+    for expected_m in (None, 4, 100, 4):
+        d = torch.zeros(256, 128, dtype=torch.bfloat16)
+        options = {"use_psum_layout": True, "expected_m_for_psum_layout": expected_m}
+        if fp8:
+            deep_gemm.m_grouped_fp8_gemm_nt_contiguous(a, b, d, ends, **options)
+        else:
+            left, right = x.bfloat16(), y.bfloat16()
+            deep_gemm.m_grouped_bf16_gemm_nt_contiguous(left, right, d, ends, **options)
+        results.append(d)
+    assert all(torch.equal(d, results[0]) for d in results)
+    planned = {key: plan for key, plan in all_hosts.plans.items() if key[0] == "grouped_gemm_contiguous"}
+    assert {plan.problem.expected_m for plan in planned.values()} == {0, 4, 100}
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected_m", "message"),
+    [
+        (False, 4, "it is given without use_psum_layout"),
+        (True, 0, "it is 0; expected a positive number of rows"),
+    ],
+)
+def test_expectations_that_are_refused(all_hosts: Context, ends: bool, expected_m: int, message: str) -> None:
+    rows, d = torch.zeros(256, dtype=torch.int32), torch.zeros(256, 128, dtype=torch.bfloat16)
+    a, b = matrix(256, 64).bfloat16(), matrix(1, 128, 64, seed=1).bfloat16()
+    with pytest.raises(ArgumentError, match=f"expected_m_for_psum_layout: {message}"):
+        deep_gemm.m_grouped_bf16_gemm_nt_contiguous(
+            a, b, d, rows, use_psum_layout=ends, expected_m_for_psum_layout=expected_m
+        )

@@ -208,6 +208,17 @@ class TestModel:
         rows = [replace(self.PROBLEM, expected_m=m).rows for m in (20, 4096, 9999, 0)]
         assert rows == [32 * 20, 32 * 4096, 32 * 4096, 32 * 4096]
 
+    def test_rows_of_groups_by_their_ends_that_are_not_expected(self) -> None:
+        """32 groups of 20 rows, each at a multiple of 128, take 32 tiles of 128 rows and not 64."""
+        problem = Problem(m=8192, n=512, k=512, groups=32, grouping="ends", expected_m=20)
+        assert (problem.rows, problem.rows_in_place) == (32 * 20, 32 * 128)
+        assert cost.tiles_down(problem, 128) == 32
+        assert cost.group_rows(problem) == 128
+        assert cost.tiles_down(replace(problem, expected_m=0), 128) == 64
+        assert cost.tiles_down(replace(problem, expected_m=9000), 128) == 64
+        by_index = replace(problem, grouping="row_index")
+        assert (by_index.rows, cost.tiles_down(by_index, 128)) == (8192, 64)
+
     def test_tiles_that_groups_do_not_begin_with_are_computed_twice(self) -> None:
         problem = Problem(m=4096, n=512, k=512, groups=8, grouping="row_index")
         assert cost.tiles_down(problem, 128) == 32

@@ -11,6 +11,7 @@ from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
+from tilewright.errors import ArgumentError
 
 Recipes = tuple[Recipe | None, Recipe | None, Recipe | None]
 
@@ -40,9 +41,16 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
             (`set_mk_alignment_for_contiguous_layout`).
         ensure_zero_padding: rows of padding are 0, as they always are where each has its index; else they may
             stay as they are.
+        expected_m_for_psum_layout: with `use_psum_layout`, how many rows of a group are likely to count: it
+            helps to choose a kernel.
+
+    Raises:
+        ArgumentError: an operand is wrong; or `expected_m_for_psum_layout` is given without
+            `use_psum_layout`, or is not positive.
     """
     recipes = (recipe, recipe_a, recipe_b)
-    _contiguous(a, b, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes)
+    expected = _expected(expected_m_for_psum_layout, use_psum_layout)
+    _contiguous(a, b, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes, expected)
 
 
 def m_grouped_fp8_fp4_gemm_nn_contiguous(
@@ -115,7 +123,8 @@ def m_grouped_bf16_gemm_nt_contiguous(
 ) -> None:
     """Same as `m_grouped_fp8_fp4_gemm_nt_contiguous`, for bfloat16. n may be contiguous in b."""
     pair = ((a, None), (b if d.dtype == b.dtype else _k_major(b), None))
-    _contiguous(*pair, d, grouped_layout, use_psum_layout, ensure_zero_padding, None)
+    expected = _expected(expected_m_for_psum_layout, use_psum_layout)
+    _contiguous(*pair, d, grouped_layout, use_psum_layout, ensure_zero_padding, None, expected)
 
 
 def m_grouped_bf16_gemm_nn_contiguous(
@@ -162,12 +171,13 @@ def _contiguous(
     ends: bool,
     zero: bool,
     recipes: Recipes | None,
+    expected_m: int,
 ) -> None:
-    """`recipes`: None of operands without scales."""
+    """`recipes`: None of operands without scales. `expected_m`: 0 if nothing is expected."""
     (x, of_x), (y, of_y) = a, b
     zero = zero or not ends  # DeepGEMM stores zeros in each row of index -1, and compares them in its tests
     alignment = get_mk_alignment_for_contiguous_layout()
-    key = ("contiguous", type(x), x.shape, type(y), y.shape, alignment, zero, recipes)
+    key = ("contiguous", type(x), x.shape, type(y), y.shape, alignment, zero, recipes, expected_m)
     by_row, by_end = (None, layout) if ends else (layout, None)
     call = (x, y, of_x, of_y, d, by_row, by_end)
     wants = x.requires_grad or y.requires_grad or d.requires_grad
@@ -179,11 +189,23 @@ def _contiguous(
     if of_x is not None and of_y is not None and recipes is not None:
         scales = of_rows(of_x), of_weights(of_y, granularities(*recipes)[1])
     groups: dict[str, Any] = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment}
-    groups |= {"zero_padding": zero, "out": d}
+    groups |= {"expected_m": expected_m, "zero_padding": zero, "out": d}
     tilewright.grouped_gemm_contiguous(x, y.mT, *scales, **groups)
     if lie_ready((of_x, of_y), scales):
         op = tilewright.grouped_gemm_contiguous
         fast_path.keep(key, call, _CONTIGUOUS, op, x, y.mT, *scales, **groups)
+
+
+def _expected(expected_m: int | None, ends: bool) -> int:
+    """The rows of a group that are expected to count; 0 if nothing is expected."""
+    if expected_m is None:
+        return 0
+    name = "expected_m_for_psum_layout"
+    if not ends:
+        raise ArgumentError(name, "it is given without use_psum_layout; leave it out where rows have indices")
+    if expected_m <= 0:
+        raise ArgumentError(name, f"it is {expected_m}; expected a positive number of rows")
+    return expected_m
 
 
 def _k_major(b: torch.Tensor) -> torch.Tensor:

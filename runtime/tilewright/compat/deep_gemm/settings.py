@@ -14,6 +14,8 @@ import torch
 from tilewright.errors import ArgumentError
 
 LEAST_ALIGNMENT = 32  # rows: below it, a tile would hold rows of too many groups
+RECOMMENDED_ALIGNMENTS = (32, 64, 128)  # rows of the tiles that DeepGEMM has for SM120 (pull request 324)
+SM120 = 12  # major number of the compute capability
 
 
 @dataclass(slots=True)
@@ -42,8 +44,22 @@ def set_mk_alignment_for_contiguous_layout(new_value: int) -> None:
 
 
 def get_theoretical_mk_alignment_for_contiguous_layout(expected_m: int | None = None) -> int:
-    """The alignment that DeepGEMM recommends on Hopper, whatever is expected: 128."""
-    return 128
+    """The alignment that DeepGEMM recommends for groups of which `expected_m` rows are expected: on GPUs of
+    12.x the least of 32, 64 and 128 that holds them, on others 128.
+
+    Raises ArgumentError where `expected_m` is negative.
+    """
+    if expected_m is not None and expected_m < 0:
+        raise ArgumentError("expected_m", f"it is {expected_m}; expected 0 or more rows")
+    if expected_m is None or not _is_sm120():
+        return RECOMMENDED_ALIGNMENTS[-1]
+    fitting = (alignment for alignment in RECOMMENDED_ALIGNMENTS if expected_m <= alignment)
+    return next(fitting, RECOMMENDED_ALIGNMENTS[-1])
+
+
+def _is_sm120() -> bool:
+    """Whether the current GPU is one of 12.x."""
+    return bool(torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == SM120)
 
 
 def get_num_sms() -> int:

@@ -89,7 +89,7 @@ def group_rows(problem: Problem) -> int:
     """The expected rows of a group."""
     if problem.grouping == "rows_valid":
         return min(problem.expected_m or problem.m, problem.m)
-    return ceil(problem.m / problem.groups)
+    return ceil(problem.rows_in_place / problem.groups)
 
 
 def tiles_down(problem: Problem, rows: int, *, skips: bool = False) -> float:
@@ -110,7 +110,7 @@ def tiles_down(problem: Problem, rows: int, *, skips: bool = False) -> float:
             ]
             tiles = [count - SKIPPED_SHARE * part for count, part in zip(tiles, empty, strict=True)]
         return sum(tiles) / len(tiles) * problem.groups
-    whole = ceil(problem.m / rows)
+    whole = ceil(problem.rows_in_place / rows)
     # A tile that begins where a group does holds rows of one group. Others are computed once for each group.
     if problem.row_alignment % rows == 0:
         return whole

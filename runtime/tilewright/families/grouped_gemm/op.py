@@ -69,6 +69,7 @@ def grouped_gemm_contiguous(
     group_of_row: torch.Tensor | None = None,
     group_ends: torch.Tensor | None = None,
     row_alignment: int = 128,
+    expected_m: int = 0,
     zero_padding: bool = False,
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
@@ -91,6 +92,8 @@ def grouped_gemm_contiguous(
             before it ends, at the next multiple of `row_alignment`.
         row_alignment: the multiple, itself one of 4 for FP8; with group_of_row it helps to choose a kernel,
             and changes no result.
+        expected_m: with group_ends: how many rows of a group are likely to count, where a has room for more;
+            0: all. It helps to choose a kernel, and changes no result.
         zero_padding: whether all rows of padding are zeroed, those behind the last group too.
         out: [m, n]. Without `zero_padding`, rows of padding are zeroed, or stay as they are where no row near
             them counts.

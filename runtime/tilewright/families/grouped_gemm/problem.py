@@ -58,7 +58,7 @@ class Problem(ProblemBase):
     layout: str = "tn"
     zero_padding: bool = False  # tiles that hold nothing but padding are zeroed too
     scales_k_major: bool = False  # k is the contiguous dimension of B's 128x128 scales
-    expected_m: int = 0  # with rows_valid: rows of a group that are expected to count; 0: all
+    expected_m: int = 0  # with rows_valid and ends: rows of a group that are expected to count; 0: all
     row_alignment: int = 128  # groups begin at multiples of this row
     # D's columns come in heads.
     head_left: int = 0  # columns written at the start of each head
@@ -92,7 +92,17 @@ class Problem(ProblemBase):
             return self.m * self.groups
         if self.grouping == "rows_valid":
             return min(self.expected_m or self.m, self.m) * self.groups
+        if self.grouping == "ends" and self.expected_m:
+            return min(self.expected_m * self.groups, self.m)
         return self.m
+
+    @property
+    def rows_in_place(self) -> int:
+        """Rows of A, of all groups in one matrix, from the first to the last that is expected to count."""
+        if self.grouping != "ends" or not self.expected_m:
+            return self.m
+        aligned = -(-self.expected_m // self.row_alignment) * self.row_alignment
+        return min(aligned * self.groups, self.m)
 
     @property
     def flops(self) -> int:
