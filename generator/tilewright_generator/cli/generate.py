@@ -97,7 +97,7 @@ def _in_the_way(plan: FilePlan) -> list[str]:
 
 def _print(plan: FilePlan, inputs: common.Inputs, *, diff: bool, asked: bool) -> None:
     """Prints the plan; with -q only if it was `asked` for."""
-    for line in () if quiet() else plan_text.left_out(inputs.expansions, named=True):
+    for line in () if quiet() else plan_text.left_out(inputs.expansions, named=bool(plan.actions())):
         click.echo(line)
     for line in plan_text.diffs(plan) if diff else ():
         click.echo(line)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tilewright.base import reading
+from tilewright.base.spelling import listed
 from tilewright.compile.compilers import SUFFIXES
 from tilewright.errors import UnreadableFileError
 from tilewright_generator import manifest
@@ -21,27 +22,28 @@ from tilewright_generator.plurals import counted
 
 _SHOWN = 100  # actions of a module that are printed; --json has all
 _NAMED = 20  # combinations of a spec that are left out and printed
+_PLACES = 5  # groups of a spec that have such
 _COLOURS = {Change.ADD: "green", Change.CHANGE: "yellow", Change.REMOVE: "red"}
 
 
 def left_out(expansions: Iterable[Expansion], *, named: bool = False) -> Iterator[str]:
-    """For each spec with combinations of which no kernel is made: their number, and the rules that reject
-    them. `named`: also the name and the reason of each rejected combination.
+    """For each spec of which rules reject combinations: their number, and the rules. What a spec excludes it
+    says itself. `named`: also each combination with the reason, and the way to say that it is meant.
     """
     for expansion in expansions:
-        rules = [f"{rule} {count:,}" for rule, count in expansion.rejections().items()]
-        if expansion.excluded:
-            rules.append(f"excludes of the spec {len(expansion.excluded):,}")
-        if rules:
-            number = counted(len(expansion.rejected) + len(expansion.excluded), "combination")
-            yield f"{expansion.spec.path}: {number} left out: {', '.join(rules)}"
-        if named:
-            name = expansion.spec.family.kernel_name
-            yield from (
-                f"  {name(rejected.config)}: {rejected.verdict}" for rejected in expansion.rejected[:_NAMED]
-            )
-            if len(expansion.rejected) > _NAMED:
-                yield f"  ... and {len(expansion.rejected) - _NAMED:,} more (--json lists all)"
+        rejected = expansion.rejected
+        if not rejected:
+            continue
+        rules = ", ".join(f"{rule} {count:,}" for rule, count in expansion.rejections().items())
+        yield f"{expansion.spec.path}: {counted(len(rejected), 'combination')} left out: {rules}"
+        if not named:
+            continue
+        name = expansion.spec.family.kernel_name
+        yield from (f"  {name(candidate.config)}: {candidate.verdict}" for candidate in rejected[:_NAMED])
+        if len(rejected) > _NAMED:
+            yield f"  ... and {len(rejected) - _NAMED:,} more (--json lists all)"
+        places = list(dict.fromkeys(str(candidate.group.position) for candidate in rejected))
+        yield f"  if that is meant, say so by `exclude:` with a reason at {listed(places, _PLACES)}"
 
 
 def actions(plan: FilePlan) -> Iterator[str]:
