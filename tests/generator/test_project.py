@@ -52,14 +52,6 @@ def test_a_spec_that_is_a_link_to_nothing(project: Path, tilewright: Command) ->
     assert found.err.startswith(f"specs/z.yaml:1:1: cannot read the spec {project / 'specs' / 'z.yaml'}: ")
 
 
-def test_what_looks_like_a_spec_and_is_not_read_is_named(project: Path, tilewright: Command) -> None:
-    (project / "specs/older").mkdir()
-    for name in ("older/a.yaml", "older/b.yml", "c.yml"):
-        (project / "specs" / name).write_text("")
-    ignored = [line.split(" ")[0] for line in tilewright("list").err.splitlines()]
-    assert ignored == ["specs/c.yml", "specs/older/a.yaml", "specs/older/b.yml"]
-
-
 def test_only_what_writes_says_that_nothing_was_written(project: Path, tilewright: Command) -> None:
     (project / "specs" / "small.yaml").write_text("family: tiny\n")
     for command in ("check", "list"):
