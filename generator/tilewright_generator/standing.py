@@ -59,10 +59,10 @@ def standings(
 
 
 def _built(table: Table) -> set[str]:
-    from tilewright.compile.library import libraries  # noqa: PLC0415
+    from tilewright.compile.prebuilt import all_libraries  # noqa: PLC0415
 
     built: set[str] = set()
-    for library in libraries(table.module):
+    for library in all_libraries(table.module):
         new = library.kernels.keys() - built
         built |= {name for name in new if name in table and library.holds(table[name])}
     return built

@@ -89,8 +89,18 @@ def command(
         answers.print_json([_json(expansion, row) | kernel_set for expansion, rows in listed for row in rows])
         return
     lines = [line for expansion, rows in listed if rows for line in _module(expansion, rows, long)]
-    legend = [] if quiet() else [*_legend(gpu, long), *_others(project)]
+    names = [expansion.spec.module for expansion, _ in listed]
+    legend = [] if quiet() else [*_legend(gpu, long), *_passed_over(names), *_others(project)]
     click.echo("\n".join([*lines, *legend]) if lines else "no kernel is so")
+
+
+def _passed_over(modules: Sequence[str]) -> Iterator[str]:
+    """The libraries of other packages that cannot be used here, and why."""
+    from tilewright.compile import prebuilt  # noqa: PLC0415 (`--help` needs no runtime)
+
+    for module in modules:
+        for reason in prebuilt.reasons(module):
+            yield from wrapped(f"passed over: {reason}", hanging="  ")
 
 
 def _others(project: Project) -> Iterator[str]:
@@ -107,7 +117,8 @@ def _show_tables(
         kernel_set = {"set": other_sets.name_of(project)}
         answers.print_json([other_sets.as_json(kernel) | kernel_set for kernel in kernels])
         return
-    legend = [] if quiet() else _legend(gpu, False)
+    modules = [*dict.fromkeys(kernel.table.module for kernel in kernels)]
+    legend = [] if quiet() else [*_legend(gpu, False), *_passed_over(modules)]
     lines = [*other_sets.lines(kernels, _marks), *legend]
     click.echo("\n".join(lines) if kernels else "no kernel is so")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -15,36 +15,14 @@ from tilewright.base import sets
 from tilewright.base.forking import fork_safe_lock
 from tilewright.base.sets import KernelSet
 from tilewright.declarations import catalog
-from tilewright.declarations.table import (
-    KernelRecord,
-    Rows,
-    Table,
-    find_tables,
-    modules_without_table,
-    read_tables,
-)
-from tilewright.errors import (
-    NoKernelError,
-    NotBuiltError,
-    TableError,
-    TilewrightError,
-    UnsupportedDeviceError,
-)
+from tilewright.declarations.table import KernelRecord, Rows, Table, modules_without_table, read_tables
+from tilewright.errors import NotBuiltError, TilewrightError
 from tilewright.libraries import library as libraries
+from tilewright.libraries import lookup_errors
 from tilewright.libraries.builds import Builds, build_kernel, jit_allowed, not_built
 from tilewright.libraries.library import Library
 
 log = logging.getLogger("tilewright")
-
-
-def _close(word: str, known: Iterable[str], most: int) -> list[str]:
-    """The known words that a misspelt word may mean."""
-    from difflib import get_close_matches  # noqa: PLC0415 (a millisecond, and most words are right)
-
-    return get_close_matches(word, known, most)
-
-
-MOST_NAME = 200  # characters of a name in a message
 
 
 class BuiltLibrary(Protocol):
@@ -149,11 +127,7 @@ class Registry:
         """The table that lists a kernel. Raises NoKernelError, with similar names."""
         tables = self.tables
         if kernel not in self._home:
-            close = _close(kernel[:MOST_NAME], self._home, 3)
-            hint = f"Did you mean {', '.join(close)}?" if close else "`tilewright list` shows what there is."
-            modules = ", ".join(tables) or "none"
-            name = kernel if kernel.isprintable() and len(kernel) <= MOST_NAME else ascii(kernel[:MOST_NAME])
-            raise NoKernelError(f"no table lists a kernel named {name} (modules: {modules})", hint=hint)
+            raise lookup_errors.no_kernel(kernel, self._home, tables)
         return self._home[kernel]
 
     def record(self, kernel: str) -> KernelRecord:
@@ -176,23 +150,11 @@ class Registry:
         """Raises if a family's kernels are not known, so that this is not taken for a family without
         kernels."""
         if not self.tables:
-            raise self._no_module()
+            raise lookup_errors.no_module(self.sets)
         families = {table.family for table in self.tables.values()}
         names = families if family in families else families.union(catalog.names())
         if family not in names:
-            close = _close(family, names, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(names))}."
-            raise NoKernelError(f"there is no family named {family}", hint=hint)
-
-    def _no_module(self) -> TableError:
-        if not self.sets:
-            hint = f"Name a folder of modules beside `{sets.ONLY}`, or unset the variable."
-            return TableError(f"{sets.VARIABLE}={sets.ONLY} names no kernels", hint=hint)
-        folder = self.sets[0].generated
-        inner = folder / "generated"
-        meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
-        what = "holds no module" if folder.is_dir() else "is no folder"
-        return TableError(f"{folder} {what}: there is no <module>/table.json in it", hint=meant)
+            raise lookup_errors.no_family(family, names)
 
     def route(self, family: str, device: DeviceProperties) -> Rows:
         """The kernels of a family that run on a GPU.
@@ -202,7 +164,13 @@ class Registry:
         """
         runnable = self.runnable(family, device.capability)
         if not runnable:
-            raise self._unsupported(family, device)
+            families = sorted({table.family for table in self.tables.values()})
+            kernels = (
+                (record, self.is_built(record), self._home[record.name].spec)
+                for record in self.kernels(family)
+            )
+            runnable_families = [name for name in families if self.runnable(name, device.capability)]
+            raise lookup_errors.unsupported(family, device, kernels, runnable_families)
         return runnable
 
     def runnable(self, family: str, capability: Capability) -> Rows:
@@ -216,26 +184,6 @@ class Registry:
                     [(table, [name for name in names if runs(table.arch(name))]) for table, names in listed]
                 )
             return self._runnable[key]
-
-    def _unsupported(self, family: str, device: DeviceProperties) -> UnsupportedDeviceError:
-        by_arch: dict[str, int] = {}
-        built: dict[str, int] = {}
-        specs: dict[str, None] = {}
-        for record in self.kernels(family):
-            by_arch[record.arch] = by_arch.get(record.arch, 0) + 1
-            built[record.arch] = built.get(record.arch, 0) + self.is_built(record)
-            specs.setdefault(self._home[record.name].spec)
-        listed = ", ".join(
-            f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items()
-        )
-        targets = catalog.targets_of(family)
-        families = sorted({table.family for table in self.tables.values()})
-        runnable = [name for name in families if self.runnable(name, device.capability)]
-        return UnsupportedDeviceError(
-            f"no {family} kernel runs on {device.name}, {routing.describe(device.capability)}; "
-            f"there are kernels for: {listed or 'nothing'}",
-            hint=routing.advice(family, targets, device.capability, list(specs), runnable),
-        )
 
     def is_built(self, record: KernelRecord) -> bool:
         """Whether a library holds the kernel, compiled from the source that the table names."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from host_modules import HOST_ROWS, HOST_SCALE_COLUMNS_ROWS, HOST_TRANSPOSE_FP8_ROWS, write_module
 from host_programs import FOLDER, host_compiler
 
@@ -20,6 +21,7 @@ from tilewright.context import Context
 from tilewright.errors import CacheRefusedError, NotBuiltError
 from tilewright.libraries.registry import Registry
 from tilewright.tools import doctor
+from tilewright_generator.cli.list import command as list_command
 
 KERNEL, MODULE, FAMILY = "host_transpose_fp8", "transposes", "transpose_fp8"
 NOBODY_COMPILES = {"PATH": "", "CXX": "/nonexistent/g++", "TILEWRIGHT_JIT": "0"}
@@ -131,6 +133,17 @@ def test_why_a_library_is_passed_over(named: Path, spoil: Callable[[Path], None]
     assert found.level == doctor.WARNING
     assert reason in found.text
     assert f"tilewright wheel {MODULE}" in found.mend
+
+
+def test_a_list_says_what_is_built_and_what_is_passed_over(named: Path) -> None:
+    words = ["--root", str(named.parent)]
+    marked = CliRunner().invoke(list_command, words)
+    assert f"  b---- {KERNEL}" in marked.stdout
+    assert "passed over" not in marked.stdout
+    another_machine(named)
+    said = " ".join(CliRunner().invoke(list_command, words).stdout.split())
+    assert f"----- {KERNEL}" in said
+    assert f"passed over: {description(named).parent}: it is for riscv64" in said
 
 
 def test_one_bit_of_a_library_that_nothing_remembers(named: Path) -> None:

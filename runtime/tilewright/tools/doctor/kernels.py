@@ -60,7 +60,7 @@ def cache(machine: Machine) -> Findings:
         )
     else:
         yield OK, f"{_mib(free)} are free there", ""
-    for module in machine.context.registry.tables:
+    for module in dict.fromkeys(table.module for table in machine.context.registry.tables.values()):
         for reason in damaged(module, store, paths.include_dir()):
             yield WARNING, reason, f"`tilewright build {module}` sets it aside and links another."
     aside = store.listed("quarantine")

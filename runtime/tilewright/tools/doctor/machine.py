@@ -215,7 +215,7 @@ def driver_cuda() -> tuple[int, int] | None:
 
 
 def _toolchains(machine: Machine) -> list[dict[str, str]]:
-    from tilewright.compile.library import libraries  # noqa: PLC0415
+    from tilewright.compile.prebuilt import all_libraries  # noqa: PLC0415
 
-    modules = machine.context.registry.tables
-    return [dict(library.toolchain) for module in modules for library in libraries(module)]
+    modules = dict.fromkeys(table.module for table in machine.context.registry.tables.values())
+    return [dict(library.toolchain) for module in modules for library in all_libraries(module)]
