@@ -144,6 +144,11 @@ def test_choices_are_the_librarys(small: Bundle, generated: Path) -> None:
             assert own.source == "bundle"
 
 
+def test_a_range_begins_with_its_first_value(small: Bundle) -> None:
+    entry = replace(small.manifest.entries[0], values=range(1, 13), choices=((1, 0), (5, 1), (9, 0)))
+    assert [entry.number(value) for value in entry.values] == [0] * 4 + [1] * 4 + [0] * 4
+
+
 def test_the_plan_has_every_problem_once(plan: planning.Plan) -> None:
     assert [planned.layers for planned in plan.problems] == [("up", "gate"), ("rows",)]
     assert plan.problems[0].count == 3

@@ -81,6 +81,7 @@ def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatc
         ("TILEWRIGHT_JTI", "0"),
         ("TILEWRIGHT_JIT", "no"),
         ("TILEWRIGHT_GENERATED", "/nowhere"),
+        ("TILEWRIGHT_BUNDLE", "/nothing"),
         ("TILEWRIGHT_LIBRARIES", "/none"),
         ("TILEWRIGHT_LOG", "loud"),
         ("TILEWRIGHT_LAUNCHER", "no-such-launcher --flag"),
@@ -98,6 +99,7 @@ def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatc
             "expected 0 (never compile), 1 (compile the best kernel), or lazy (prefer a built kernel)",
         ),
         ("TILEWRIGHT_GENERATED=/nowhere", "there is no folder /nowhere"),
+        ("TILEWRIGHT_BUNDLE=/nothing", "/nothing is no bundle: there is no bundle.json in it"),
         ("TILEWRIGHT_LIBRARIES=/none", "there is no folder /none"),
         ("TILEWRIGHT_LOG=loud", "the level must be one of debug, info, warning, error"),
         ("TILEWRIGHT_LAUNCHER=no-such-launcher --flag", "there is no such program"),
@@ -217,7 +219,7 @@ def test_modules_and_what_would_run(
     say: Say, host_generated: Path, gpu_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = texts(say("modules"))
-    assert "ok: host_gemm: 11 kernels, 11 built, 11 run on NVIDIA H200 -> " in found
+    assert "ok: host_gemm: 12 kernels, 12 built, 12 run on NVIDIA H200 -> " in found
     assert "ok: host_blockscaled: 14 kernels, 14 built, 0 run on NVIDIA H200 -> " in found
     assert "problem: no kernel runs on NVIDIA Thor -> Add a spec with `arch: sm_110a`" in texts(
         say("modules", THOR)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright import bundle
 from tilewright.architectures import device as devices
 from tilewright.architectures import routing
 from tilewright.base import sets
 from tilewright.base.logs import LEVELS as LOG_LEVELS
 from tilewright.compile.compiler_cache import words_of
-from tilewright.errors import ToolchainError
+from tilewright.errors import TilewrightError, ToolchainError
 from tilewright.libraries.builds import jit_allowed
 from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Findings
 
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
 # Every variable that is read anywhere, by whom it is not Tilewright's alone included.
 VARIABLES = (
-    "TILEWRIGHT_BATCH_INVARIANT", "TILEWRIGHT_CACHE", "TILEWRIGHT_DEBUG", "TILEWRIGHT_GENERATED",
-    "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER", "TILEWRIGHT_LIBRARIES", "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD",
-    "TILEWRIGHT_TRUST_CACHE", "TILEWRIGHT_TUNED", "TILEWRIGHT_VLLM",
+    "TILEWRIGHT_BATCH_INVARIANT", "TILEWRIGHT_BUNDLE", "TILEWRIGHT_CACHE", "TILEWRIGHT_DEBUG",
+    "TILEWRIGHT_GENERATED", "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER", "TILEWRIGHT_LIBRARIES",
+    "TILEWRIGHT_LOG", "TILEWRIGHT_RECORD", "TILEWRIGHT_TRUST_CACHE", "TILEWRIGHT_TUNED",
+    "TILEWRIGHT_VLLM",
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUTLASS_PATH", "CXX",
 )  # fmt: skip
 
@@ -78,6 +80,11 @@ def _wrong_value(name: str, value: str) -> str:
         return "only 1 turns the check off"
     if name == sets.VARIABLE:
         return _without_folder(path for path in value.split(os.pathsep) if path and not sets.is_name(path))
+    if name == "TILEWRIGHT_BUNDLE" and value:
+        try:
+            bundle.load(value)
+        except TilewrightError as error:
+            return error.message
     if name == "TILEWRIGHT_LIBRARIES":
         return _without_folder(path for path in value.split(os.pathsep) if path)
     if name == "TILEWRIGHT_LOG" and value and value.partition(":")[0].lower() not in LOG_LEVELS:
