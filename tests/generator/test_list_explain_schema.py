@@ -43,9 +43,10 @@ def test_list(project: Path, tilewright: Command) -> None:
         "  ----- tiny_bf16_64x64x64_1x1_fast",
         "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU, h hammered",
         "there (~ as another source, ! failed, - no)",
+        "beside them: the set shipped (tilewright list --set shipped)",
     ]
     found = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
-    _, about, kernel, head, name, row, *_, legend = found.out.splitlines()
+    _, about, kernel, head, name, row, *_, legend, _ = found.out.splitlines()
     assert about == "  Kernels for tests"
     assert legend == "tuned for NVIDIA H200; compiled, run, hammered: by the committed records"
     assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "hammered", "is"]
@@ -243,7 +244,7 @@ def test_what_comes_with_tilewright_can_be_seen_outside_of_a_project(
     assert one in tilewright("list", "--filter", one).out
     assert "made by specs/sm90_gemm_lean.yaml:" in tilewright("explain", one).out
     there = tilewright("list", "--root", ".")
-    assert (there.code, "holds no *.yaml" in there.err) == (2, True)
+    assert (there.code, "holds no module; run `tilewright generate`" in there.err) == (2, True)
     assert tilewright("check").code == 2
 
 
