@@ -17,7 +17,7 @@ help:
 	@echo "make docs    the site, into build/site; fails on a link that leads nowhere"
 	@echo "make lint    ruff, mypy, clang-format"
 	@echo "make format  ruff and clang-format, in place"
-	@echo "make lines   lines of host code by family, beside those of an earlier revision"
+	@echo "make lines   lines of host code by package, family and importer, beside an earlier revision"
 
 # The real specs, end to end. torch is installed only where there is a GPU to run on.
 run: $(VENV)/.run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -10,59 +9,11 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from benchmarks.lib.import_graph import imports, modules
 
 from tilewright.declarations import catalog
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"tilewright": ROOT / "runtime", "tilewright_generator": ROOT / "generator"}
-
-
-def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:
-    """The files of all modules, by name."""
-    found = {}
-    for package, folder in packages.items():
-        for path in sorted((folder / package).rglob("*.py")):
-            parts = path.relative_to(folder).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-def imports(name: str, source: str, known: Mapping[str, object], *, by_name: bool = True) -> set[str]:
-    """The known modules that a module imports.
-
-    Every import statement counts: at the top, in a function (done when it is called), under TYPE_CHECKING
-    (never done). So does `import_module` of a text, in which `{x}` stands for any part of a module's name
-    (`{__name__}` for what it is), and with `by_name` what the catalog of families finds by name. What does
-    not count: that a module's packages are imported with it, and `import_module` of what a variable holds.
-    """
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {one.name for one in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name}: a relative import"
-            whole = {f"{node.module}.{one.name}" for one in node.names}
-            found |= {one if one in known else str(node.module) for one in whole}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("part", "catalog.part"):
-            module = node.args[1]  # of any family's package
-            assert isinstance(module, ast.Constant), f"{name}: which module of a family is not known"
-            pattern = rf"tilewright\.families\.\w+\.{module.value}"
-            found |= {one for one in known if by_name and re.fullmatch(pattern, one)}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            text = node.args[0]
-            if isinstance(text, ast.JoinedStr):
-                pattern = "".join(_pattern(part, name) for part in text.values)
-                found |= {one for one in known if re.fullmatch(pattern, one)}
-            elif isinstance(text, ast.Constant):
-                found.add(str(text.value))
-    return {one for one in found if one in known and one != name}
-
-
-def _pattern(part: ast.expr, name: str) -> str:
-    if isinstance(part, ast.Constant):
-        return re.escape(str(part.value))
-    assert isinstance(part, ast.FormattedValue)
-    return re.escape(name) if ast.unparse(part.value) == "__name__" else r"[\w.]+"
 
 
 def circles(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
@@ -104,6 +55,7 @@ TOOLS = (
     "timing",
     "measuring",
     "trying",
+    "filters",
     "listing",
     "explaining",
     "sharding",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tilewright.base import writing
-from tilewright.libraries.filters import Filter
+from tilewright.tools.filters import Filter
 from tilewright_generator import load, module, names, spec
 from tilewright_generator.errors import Fault, Faults, Position, SpecError, UsageError
 from tilewright_generator.expand import Expansion, expand

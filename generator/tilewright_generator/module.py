@@ -7,7 +7,7 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import NamedTuple
 
-from tilewright.libraries.filters import Filter
+from tilewright.tools.filters import Filter
 from tilewright_generator import table
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion, Kernel

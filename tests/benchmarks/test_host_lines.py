@@ -1,10 +1,8 @@
-"""benchmarks/host/host_lines.py counts every package of the runtime, every family, and the generator."""
+"""benchmarks/host/host_lines.py counts every module of the runtime once, and says who imports it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import pytest
 
 from tilewright.declarations import catalog
 
@@ -19,30 +17,27 @@ def lines_of(folder: Path, pattern: str) -> int:
     return sum(text.count("\n") for text, head in zip(texts, heads, strict=True) if "DO NOT EDIT" not in head)
 
 
-def test_every_file_is_counted_once() -> None:
-    lines = host_lines.count()
-    families = {f"family {name}" for name in catalog.names()}
-    assert families <= set(lines)
+def test_every_module_is_counted_once() -> None:
+    rows = host_lines.count()
     for name in catalog.names():
-        counts = lines[f"family {name}"]
         folder = ROOT / "runtime/tilewright/families" / name
-        assert counts["python"] + counts["cost"] == lines_of(folder, "*.py")
-    of_runtime = host_lines.runtime(lines) + host_lines.tools(lines)
-    assert of_runtime["python"] + of_runtime["cost"] == lines_of(ROOT / "runtime/tilewright", "**/*.py")
-    assert lines["generator"]["python"] == lines_of(ROOT / "generator/tilewright_generator", "**/*.py")
+        assert rows[f"family {name}"].total() == lines_of(folder, "*.py")
+    assert rows["calls"].total() == lines_of(ROOT / "runtime/tilewright/calls", "**/*.py")
+    of_runtime = sum(counts.total() for counts in rows.values())
+    assert of_runtime == lines_of(ROOT / "runtime/tilewright", "**/*.py")
+    assert of_runtime == host_lines.python(host_lines.RUNTIME)
 
 
-def test_files_that_a_declaration_writes_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = {
-        "runtime/include/tilewright/gemm/binding.hpp": "int x;\nint y;\n",
-        "runtime/tilewright/families/gemm/cost_lean.py": "X = 1\n",
-        "runtime/tilewright/families/gemm/written.py": "# Written. DO NOT EDIT.\nX = 1\n",
-        "runtime/tilewright/calls/protocol.py": "Y = 2\n",
-        "runtime/tilewright/errors.py": "Z = 3\n",
-    }
-    monkeypatch.setattr(host_lines, "files", lambda revision: iter(texts.items()))
-    assert host_lines.count() == {
-        "family gemm": {"cpp": 2, "cost": 1, "python": 0},
-        "calls": {"python": 1},
-        "facade": {"python": 1},
-    }
+def test_the_columns_say_who_imports_a_module() -> None:
+    rows = host_lines.count()
+    assert {*rows["tools"]} == {"tools"}
+    assert {*rows["calls"]} == {"call"}
+    assert {*rows["compile"]} == {"call", "build"}
+    assert {*rows["compat"]} == {"DeepGEMM"}
+    assert {*rows["family gemm"]} == {"call", "generator", "tools"}
+
+
+def test_files_that_a_declaration_writes_do_not_count() -> None:
+    assert host_lines.lines_of("int x;\nint y;\n") == 2
+    assert host_lines.lines_of("// Written. DO NOT EDIT.\nint x;\n") == 0
+    assert host_lines.cpp() > host_lines.cpp("f46e896d") - 200 > 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.base.spelling import did_you_mean
-from tilewright.libraries.filters import Filter, why_nothing
+from tilewright.tools.filters import Filter, why_nothing
 from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.ray_options import ray_options

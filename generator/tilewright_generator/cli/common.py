@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tilewright.libraries.filters import Filter, why_nothing
+from tilewright.tools.filters import Filter, why_nothing
 from tilewright_generator import generation
 from tilewright_generator.cli import completion
 from tilewright_generator.cli.verbosity import note

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.libraries.filters import Filter, why_nothing
+from tilewright.tools.filters import Filter, why_nothing
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 

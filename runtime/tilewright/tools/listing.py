@@ -10,7 +10,7 @@ from tilewright import context as contexts
 from tilewright.base.spelling import did_you_mean, listed, text
 from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError
-from tilewright.libraries.filters import SIDES, Filter, why_nothing
+from tilewright.tools.filters import SIDES, Filter, why_nothing
 
 if TYPE_CHECKING:
     from tilewright.declarations.table import KernelRecord

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.configurations.shapes import Tile
 from tilewright.errors import ArgumentError
-from tilewright.libraries.filters import Filter, why_nothing
+from tilewright.tools.filters import Filter, why_nothing
 
 KNOWN = ("tile", "fast", "stages")
 

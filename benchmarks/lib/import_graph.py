@@ -1,0 +1,124 @@
+"""The modules of the packages, what each imports, and which of them a served call imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {"tilewright": ROOT / "runtime", "tilewright_generator": ROOT / "generator"}
+# Modules of a family that the catalog imports by name when an op is called.
+SERVING_PARTS = ("op", "family", "interface", "vocabulary", "config")
+# What a call imports besides, inside functions: the list of built libraries, and the check of their owner.
+OF_BUILT = ("tilewright.compile.library", "tilewright.compile.trust")
+
+
+def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:
+    """The files of all modules, by name."""
+    files = {}
+    for package, folder in packages.items():
+        for path in sorted((folder / package).rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return files
+
+
+def imports(
+    name: str, source: str | ast.Module, known: Mapping[str, object], *, by_name: bool = True
+) -> set[str]:
+    """The known modules that a module imports.
+
+    Every import statement counts: at the top, in a function (done when it is called), under TYPE_CHECKING
+    (never done). So does `import_module` of a text, in which `{x}` stands for any part of a module's name
+    (`{__name__}` for what it is), and with `by_name` what the catalog of families finds by name. What does
+    not count: that a module's packages are imported with it, and `import_module` of what a variable holds.
+    """
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(source) if isinstance(source, str) else source):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: a relative import"
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported |= {module if module in known else str(node.module) for module in whole}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("part", "catalog.part"):
+            module = node.args[1]  # of any family's package
+            assert isinstance(module, ast.Constant), f"{name}: which module of a family is not known"
+            pattern = rf"tilewright\.families\.\w+\.{module.value}"
+            imported |= {module for module in known if by_name and re.fullmatch(pattern, module)}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            text = node.args[0]
+            if isinstance(text, ast.JoinedStr):
+                pattern = "".join(_pattern(part, name) for part in text.values)
+                imported |= {module for module in known if re.fullmatch(pattern, module)}
+            elif isinstance(text, ast.Constant):
+                imported.add(str(text.value))
+    return {module for module in imported if module in known and module != name}
+
+
+def _pattern(part: ast.expr, name: str) -> str:
+    if isinstance(part, ast.Constant):
+        return re.escape(str(part.value))
+    assert isinstance(part, ast.FormattedValue)
+    return re.escape(name) if ast.unparse(part.value) == "__name__" else r"[\w.]+"
+
+
+class _Pruned(ast.NodeTransformer):
+    """A module without what is under TYPE_CHECKING, and without the bodies of functions."""
+
+    def __init__(self, *, functions: bool) -> None:
+        self.functions = functions
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return ast.Pass() if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self.generic_visit(node) if self.functions else ast.Pass()
+
+
+def reached(roots: Iterable[str], known: Mapping[str, Path], late: Callable[[str], bool]) -> set[str]:
+    """The modules that are imported with `roots`. Of the imports inside functions, those of modules for which
+    `late` is true."""
+    reached: set[str] = set()
+    pending = [*roots]
+    while pending:
+        name = pending.pop()
+        if name in reached or name not in known:
+            continue
+        reached.add(name)
+        text = known[name].read_text(encoding="utf-8")
+        at_once, in_all = (
+            imports(name, _Pruned(functions=functions).visit(ast.parse(text)), known, by_name=False)
+            for functions in (False, True)
+        )
+        pending += {*at_once, *filter(late, in_all), name.rpartition(".")[0]}
+    return reached
+
+
+def served(known: Mapping[str, Path]) -> set[str]:
+    """The modules that calls of all ops import, where their kernels are built: `tests/runtime/calls` compares
+    with a process. An import of `tilewright.compile` inside a function serves a build, or is `OF_BUILT`."""
+    parts = "|".join(SERVING_PARTS)
+    of_families = [name for name in known if re.fullmatch(rf"tilewright\.families\.\w+\.({parts})", name)]
+    with_config = {name.rpartition(".")[0] for name in of_families if name.endswith(".config")}
+    kernels = [name for name in known if re.fullmatch(r"tilewright\.families\.\w+\.kernel", name)]
+    # The catalog takes `kernel` where a family has no `config`.
+    roots = [*of_families, *(name for name in kernels if name.rpartition(".")[0] not in with_config)]
+    public = ("tilewright", "tilewright.torch_ops", "tilewright.calls.prepared")
+    roots += [*public, "tilewright.contractions.einsum", *OF_BUILT]
+    return reached(roots, known, lambda name: not name.startswith(("tilewright.compile", "tilewright.tools")))
+
+
+def built(known: Mapping[str, Path]) -> set[str]:
+    """The modules that a build imports besides, ahead of time or because a call needs a kernel."""
+    return reached(["tilewright.compile.building"], known, lambda name: True) - served(known)
+
+
+def generated(known: Mapping[str, Path]) -> set[str]:
+    """The modules that the generator asks about kernels, and no call: rules, shared memory, sources."""
+    pattern = r"tilewright\.families\.\w+\.(kernel|rules|memory)"
+    kernels = [name for name in known if re.fullmatch(pattern, name)]
+    roots = [*kernels, "tilewright.configurations.family", "tilewright.declarations.headers"]
+    return reached(roots, known, lambda name: True) - served(known) - built(known)
