@@ -45,15 +45,15 @@ def lines_of(text: str) -> int:
 def count() -> dict[str, Counter[str]]:
     """Lines of the runtime by row and column. Rows: `family NAME`, a package of the runtime ("facade": its
     own modules)."""
-    files = import_graph.modules({"tilewright": ROOT / "runtime"})
+    paths = import_graph.modules({"tilewright": ROOT / "runtime"})
     importers = {
-        "call": import_graph.served(files),
-        "build": import_graph.built(files),
-        "generator": import_graph.generated(files),
-        "DeepGEMM": {name for name in files if name.startswith("tilewright.compat")},
+        "call": import_graph.served(paths),
+        "build": import_graph.built(paths),
+        "generator": import_graph.generated(paths),
+        "DeepGEMM": {name for name in paths if name.startswith("tilewright.compat")},
     }
     rows: dict[str, Counter[str]] = {}
-    for name, path in files.items():
+    for name, path in paths.items():
         column = next((title for title, modules in importers.items() if name in modules), "tools")
         lines = lines_of(path.read_text(encoding="utf-8"))
         rows.setdefault(row_of(name, path), Counter())[column] += lines

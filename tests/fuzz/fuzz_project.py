@@ -176,6 +176,7 @@ def _write_tuned_files(folder: Path) -> None:
     from tilewright.selection import tuned_files  # noqa: PLC0415
     from tilewright.selection.families import family_of  # noqa: PLC0415
     from tilewright.selection.tuned_header import Header  # noqa: PLC0415
+    from tilewright.tools.tuning import tuned_writing  # noqa: PLC0415
 
     registry = Registry(folder / "generated")
     context = Context(registry)
@@ -192,7 +193,7 @@ def _write_tuned_files(folder: Path) -> None:
             records = family.of_kind(registry, registry.runnable(name, H200.capability), problem.kind)
             found.append(tuned_files.Entry(problem, tactic, 1e-5, frozenset(one.name for one in records)))
         if found:
-            tuned_files.update(tuned_file(folder / "tuned", H200.name, name), header, family, found)
+            tuned_writing.update(tuned_file(folder / "tuned", H200.name, name), header, family, found)
 
 
 def copy(template: Path, target: Path) -> None:

@@ -22,6 +22,7 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection import tuned_files
 from tilewright.selection.tuned_header import Header
+from tilewright.tools.tuning import tuned_writing
 from tilewright_generator import records, standing
 from tilewright_generator.project import Project
 
@@ -104,7 +105,7 @@ def test_tuned_means_in_force_on_a_gpu(there: Path, table: Table, tilewright: Co
     header = Header.of(H200, registry, "gemm")
     path = paths.tuned_file(there / "cache" / "tuned", H200.name, "gemm")
     problems = [PROBLEM, Problem(128, 4096, 4096, a="tf32", b="tf32", d="f32")]
-    tuned_files.update(path, header, FAMILY, [tuned_files.Entry(each, winner, 1e-5) for each in problems])
+    tuned_writing.update(path, header, FAMILY, [tuned_files.Entry(each, winner, 1e-5) for each in problems])
     rows = listed(tilewright, "--device", "h200")
     assert {name: row["tuned"] for name, row in rows.items() if row["tuned"]} == {winner.kernel: 2}
     assert rows[other.kernel]["tuned"] == 0

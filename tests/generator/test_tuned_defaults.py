@@ -21,9 +21,9 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
-from tilewright.selection import tuned_files
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
+from tilewright.tools.tuning import tuned_writing
 from tilewright_generator.cli.tuned_defaults import Defaults
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def tuned(there: Path) -> Entry:
     tactic = next(one for one in ranked[1:] if one.splits > 1)
     entry = Entry(PROBLEM, tactic, 1e-5, of_kind)
     header = Header.of(H200, registry, "gemm")
-    tuned_files.update(paths.tuned_file(there / "tuned", H200.name, "gemm"), header, FAMILY, [entry])
+    tuned_writing.update(paths.tuned_file(there / "tuned", H200.name, "gemm"), header, FAMILY, [entry])
     return entry
 
 

@@ -16,8 +16,8 @@ from tilewright.architectures.device import H200
 from tilewright.base import paths, writing
 from tilewright.errors import TilewrightError, UnwritableFileError
 from tilewright.families.gemm.family import FAMILY
-from tilewright.selection import tuned_files
 from tilewright.selection.tuned_header import Header
+from tilewright.tools.tuning import tuned_writing
 from tilewright_generator import records
 from tilewright_generator.apply import apply
 from tilewright_generator.cli.output_files import OutputFile
@@ -99,7 +99,7 @@ def _record(path: Path) -> None:
 
 
 def _tuned(path: Path) -> None:
-    tuned_files.update(path, HEADER, FAMILY, [])
+    tuned_writing.update(path, HEADER, FAMILY, [])
 
 
 @pytest.mark.parametrize("target", ["file", "nothing"])
@@ -123,7 +123,7 @@ def test_tuned_files_stand_in_folders_that_are_no_links(name: str, tmp_path: Pat
     link.symlink_to(outside / ("nothing" if name.endswith("lock") else "folder"))
     path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
     with pytest.raises(TilewrightError, match=SAID) as caught:
-        tuned_files.update(path, HEADER, FAMILY, [])
+        tuned_writing.update(path, HEADER, FAMILY, [])
     assert caught.value.exit_code == 2
     assert str(link) in caught.value.message
     assert untouched(outside)

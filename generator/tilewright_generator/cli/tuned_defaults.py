@@ -108,10 +108,11 @@ def read(project: Project) -> Sequence[Defaults]:
 
 def _review(path: Path, registry: Any) -> Defaults:
     from tilewright.selection import tuned_files  # noqa: PLC0415
-    from tilewright.selection.tuned_entries import review  # noqa: PLC0415
+    from tilewright.tools.tuning import tuned_writing  # noqa: PLC0415
+    from tilewright.tools.tuning.review import review  # noqa: PLC0415
 
     file = tuned_files.read(path)
-    family = tuned_files.family_of(path, file)
+    family = tuned_writing.family_of(path, file)
     reviewed = review(file, family, registry)
     unseen = Counter(entry.kernels for entry in reviewed.unseen)
     lost = tuple(f"{entry.tactic} ({entry.reason})" for entry in reviewed.dropped)

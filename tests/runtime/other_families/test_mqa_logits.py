@@ -22,8 +22,8 @@ from tilewright.families.mqa_logits.measuring import reference
 from tilewright.families.mqa_logits.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection import tuned_files
-from tilewright.selection.tuned_entries import review
 from tilewright.tools.reference.comparison import difference
+from tilewright.tools.tuning.review import review
 
 ROOT = Path(__file__).resolve().parents[3]
 

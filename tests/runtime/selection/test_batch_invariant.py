@@ -24,11 +24,11 @@ from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.hc_prenorm.problem import Problem as Prenorm
 from tilewright.families.quantize.problem import Problem as Quantize
 from tilewright.libraries.registry import Registry
-from tilewright.selection import tuned_files
 from tilewright.selection.families import family_of
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
 from tilewright.tools.explaining import explain
+from tilewright.tools.tuning import tuned_writing
 
 GEMM = family_of("gemm")
 LONG = Gemm(64, 256, 22400)  # few tiles and a long k: the free choice splits k
@@ -125,7 +125,7 @@ def test_tuned_tactics_must_count_too(
     split = free.select(GEMM, LONG, H200).tactic
     header = Header.of(H200, registry, "gemm", driver="580.1", cuda="13.0", cutlass="4.2.0")
     path = paths.tuned_file(tmp_path, H200.name, "gemm")
-    tuned_files.update(path, header, GEMM, [Entry(LONG, split, 1e-5)])
+    tuned_writing.update(path, header, GEMM, [Entry(LONG, split, 1e-5)])
     free.forget_tuned()
     problem = Gemm(m, LONG.n, LONG.k)
     assert free.select(GEMM, problem, H200).source == ("tuned" if m == LONG.m else "bucket")

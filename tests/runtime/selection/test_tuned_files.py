@@ -31,9 +31,10 @@ from tilewright.families.grouped_gemm.family import FAMILY as GROUPED
 from tilewright.libraries.registry import Registry
 from tilewright.selection import tuned_files
 from tilewright.selection.tuned import Tuned
-from tilewright.selection.tuned_entries import review
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
+from tilewright.tools.tuning import tuned_writing
+from tilewright.tools.tuning.review import review
 
 DRIVER = "580.159.04"
 BOUND = 500  # seconds that no load reaches
@@ -106,7 +107,7 @@ def test_what_is_written_is_found(path: Path, header: Header, registry: Registry
         entry(32),
         entry(32, "half", 3e-5, a="f16", b="f16", d="f16"),
     ]
-    tuned_files.update(path, header, FAMILY, entries)
+    tuned_writing.update(path, header, FAMILY, entries)
     found = tuned(registry)
     assert [found.exact(one.problem) for one in entries] == [one.tactic for one in entries]
     assert sorted(found.entries, key=str) == sorted(entries, key=str)
@@ -118,12 +119,12 @@ def test_what_is_written_is_found(path: Path, header: Header, registry: Registry
 
 def test_one_entry_to_a_line_sorted(path: Path, header: Header, registry: Registry) -> None:
     entries = [entry(m) for m in (64, 16, 48, 32)]
-    tuned_files.update(path, header, FAMILY, entries)
+    tuned_writing.update(path, header, FAMILY, entries)
     lines = path.read_text().splitlines()
     rows = [json.loads(line.rstrip(",")) for line in lines if line.startswith('  {"m"')]
     assert [row["m"] for row in rows] == [16, 32, 48, 64]
     before = path.read_bytes()
-    tuned_files.update(path, header, FAMILY, reversed(entries))
+    tuned_writing.update(path, header, FAMILY, reversed(entries))
     assert path.read_bytes() == before
     head = json.loads(before)
     wanted = {"gpu": "NVIDIA H200", "capability": "9.0", "sm_count": 132, "driver": DRIVER}
@@ -134,8 +135,8 @@ def test_one_entry_to_a_line_sorted(path: Path, header: Header, registry: Regist
 def test_new_entries_replace_old_ones_of_the_same_problem(
     path: Path, header: Header, registry: Registry
 ) -> None:
-    tuned_files.update(path, header, FAMILY, [entry(32), entry(64)])
-    tuned_files.update(path, header, FAMILY, [entry(32, "big", 5e-6)])
+    tuned_writing.update(path, header, FAMILY, [entry(32), entry(64)])
+    tuned_writing.update(path, header, FAMILY, [entry(32, "big", 5e-6)])
     found = tuned(registry)
     assert found.entry(Problem(32, 4096, 4096))[:2] == (Tactic("big"), 5e-6)
     assert found.exact(Problem(64, 4096, 4096)) == Tactic("small")
@@ -150,7 +151,7 @@ def test_how_operands_lie_decides_what_is_legal_alone(
     problem = BLOCKSCALED.problem(512, 512, 512)
     path = paths.tuned_file(folder, B200.name, "blockscaled_gemm")
     tactic = Tactic("one", cluster="2x1")
-    tuned_files.update(path, header, BLOCKSCALED, [Entry(problem, tactic, 1e-5)])
+    tuned_writing.update(path, header, BLOCKSCALED, [Entry(problem, tactic, 1e-5)])
     assert "alignment" not in path.read_text()
     found = Tuned(BLOCKSCALED, registry, B200)
     assert found.exact(problem) == tactic
@@ -186,7 +187,7 @@ def test_a_header_that_differs_is_refused_and_never_overwritten(
     path: Path, header: Header, registry: Registry, caplog, mismatch: tuple[dict[str, Any], str]
 ) -> None:
     fields, reason = mismatch
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     before = altered(path, **fields)
     found = tuned(registry)
     assert found.exact(entry().problem) is None
@@ -194,7 +195,7 @@ def test_a_header_that_differs_is_refused_and_never_overwritten(
     warnings = [record for record in caplog.records if reason in record.getMessage()]
     assert [record.levelno for record in warnings] == [logging.WARNING]
     with pytest.raises(ForeignTunedFileError) as caught:
-        tuned_files.update(path, header, FAMILY, [entry(64)])
+        tuned_writing.update(path, header, FAMILY, [entry(64)])
     assert reason in str(caught.value)
     assert path.read_bytes() == before
     tuned(registry)
@@ -206,22 +207,22 @@ def test_what_a_file_states_is_never_replaced_by_less(
     path: Path, header: Header, registry: Registry, unknown: str
 ) -> None:
     """Nor more is stated of times than is known: the file would be refused by who reads it next."""
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     before = path.read_bytes()
     with pytest.raises(ForeignTunedFileError, match="here it is not known"):
-        tuned_files.update(path, replace(header, **{unknown: ""}), FAMILY, [entry(64)])
+        tuned_writing.update(path, replace(header, **{unknown: ""}), FAMILY, [entry(64)])
     assert path.read_bytes() == before
     altered(path, **{unknown: ""})
     with pytest.raises(ForeignTunedFileError, match="is not stated, here it is"):
-        tuned_files.update(path, header, FAMILY, [entry(64)])
+        tuned_writing.update(path, header, FAMILY, [entry(64)])
 
 
 def test_releases_compare_as_they_are_written(path: Path, header: Header, registry: Registry) -> None:
     """`13.0.88` is 13.0, on either side."""
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     altered(path, cuda="13.0.88", cutlass="4.2.0.0")
     assert tuned_files.read(path).header == header
-    tuned_files.update(path, tuned_files.read(path).header, FAMILY, [entry(64)])
+    tuned_writing.update(path, tuned_files.read(path).header, FAMILY, [entry(64)])
     assert (json.loads(path.read_text())["cuda"], len(tuned(registry).entries)) == ("13.0", 2)
 
 
@@ -233,27 +234,27 @@ def test_of_releases_of_equally_many_kernels_the_newer_is_stated() -> None:
 
 
 def test_another_format(path: Path, header: Header, registry: Registry) -> None:
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     before = altered(path, format=3, kinds="something new")
     assert "format 3, this tilewright reads 2" in tuned(registry).messages[0]
     with pytest.raises(ForeignTunedFileError, match="format 3"):
-        tuned_files.update(path, header, FAMILY, [entry(64)])
+        tuned_writing.update(path, header, FAMILY, [entry(64)])
     assert path.read_bytes() == before
 
 
 def test_another_familys_file(path: Path, header: Header, registry: Registry) -> None:
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     before = altered(path, family="quantize")
     assert "it is of quantize" in tuned(registry).messages[0]
     with pytest.raises(ForeignTunedFileError, match="it is of quantize"):
-        tuned_files.update(path, header, FAMILY, [entry(64)])
+        tuned_writing.update(path, header, FAMILY, [entry(64)])
     assert path.read_bytes() == before
 
 
 def test_drivers_of_one_branch_are_as_one(path: Path, header: Header, registry: Registry) -> None:
-    tuned_files.update(path, replace(header, driver="580.65.06"), FAMILY, [entry()])
+    tuned_writing.update(path, replace(header, driver="580.65.06"), FAMILY, [entry()])
     assert tuned(registry).exact(entry().problem) == Tactic("small")
-    tuned_files.update(path, header, FAMILY, [entry(64)])
+    tuned_writing.update(path, header, FAMILY, [entry(64)])
     assert len(tuned(registry).entries) == 2
     assert json.loads(path.read_text())["driver"] == DRIVER
 
@@ -261,7 +262,7 @@ def test_drivers_of_one_branch_are_as_one(path: Path, header: Header, registry: 
 def test_what_is_not_known_here_is_not_compared(
     path: Path, header: Header, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     monkeypatch.setattr(devices, "driver", lambda: None)
     assert tuned(registry).exact(entry().problem) == Tactic("small")
 
@@ -271,8 +272,8 @@ def test_shipped_defaults_stand_under_any_driver_and_come_last(
 ) -> None:
     shipped = paths.tuned_file(generated.parent / "tuned", H200.name, "gemm")
     old = replace(header, driver="550.54.14")
-    tuned_files.update(shipped, old, FAMILY, [entry(32, "big"), entry(64, "big")])
-    tuned_files.update(path, header, FAMILY, [entry(32)])
+    tuned_writing.update(shipped, old, FAMILY, [entry(32, "big"), entry(64, "big")])
+    tuned_writing.update(path, header, FAMILY, [entry(32)])
     found = tuned(registry)
     assert found.exact(Problem(32, 4096, 4096)) == Tactic("small")
     assert found.exact(Problem(64, 4096, 4096)) == Tactic("big")
@@ -288,7 +289,7 @@ def test_the_first_of_several_folders_counts_most(
 ) -> None:
     for name, tactic in (("first", "small"), ("second", "big")):
         path = paths.tuned_file(tmp_path / name, H200.name, "gemm")
-        tuned_files.update(path, header, FAMILY, [entry(32, tactic), entry(len(name), tactic)])
+        tuned_writing.update(path, header, FAMILY, [entry(32, tactic), entry(len(name), tactic)])
     both = os.pathsep.join([str(tmp_path / "first"), str(tmp_path / "second")])
     monkeypatch.setenv("TILEWRIGHT_TUNED", both)
     found = tuned(registry)
@@ -302,7 +303,7 @@ def test_without_the_variable_they_are_in_the_cache(
     monkeypatch.delenv("TILEWRIGHT_TUNED")
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "cache" / "tuned" / "nvidia_h200" / "gemm.json"
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     assert tuned(registry).exact(entry().problem) == Tactic("small")
 
 
@@ -312,7 +313,7 @@ def test_entries_stand_as_long_as_their_own_kernels_do(
     """Of `later` a kernel is gone and one is new: neither touches what is tuned with the others."""
     before = [entry(32), entry(64, "big"), entry(128, "big")]
     seen = frozenset({"big", "small", "split"})
-    tuned_files.update(path, header, FAMILY, [one._replace(seen=seen) for one in before])
+    tuned_writing.update(path, header, FAMILY, [one._replace(seen=seen) for one in before])
     text = path.read_bytes()
     found = tuned(later)
     assert found.exact(Problem(64, 4096, 4096)) == Tactic("big")
@@ -326,7 +327,7 @@ def test_entries_stand_as_long_as_their_own_kernels_do(
     assert {one.kernels for one in reviewed.unseen} == {("new",)}
     assert [one.tactic for one in reviewed.dropped] == ["small"]
     # What is tuned beside the new kernel moves to the section of all four; the others stay as they are.
-    tuned_files.update(path, header, FAMILY, [entry(64, "new", seen=seen | {"new"})])
+    tuned_writing.update(path, header, FAMILY, [entry(64, "new", seen=seen | {"new"})])
     sections = {one.seen: [row["m"] for row in one.rows] for one in tuned_files.read(path).sections}
     assert sections == {("big", "small", "split"): [32, 128], ("big", "new", "small", "split"): [64]}
     assert tuned(later).entry(Problem(64, 4096, 4096)) == (Tactic("new"), 1e-5, path, seen | {"new"})
@@ -341,7 +342,7 @@ def test_what_needs_newer_headers_than_a_file_is_of_is_not_unseen(
     rows = [row("small"), row("now") | {"cutlass": "4.2"}, row("later") | {"cutlass": "4.5"}]
     table(tmp_path / "newer" / "generated", "sm90_x", rows)
     newer = Registry(tmp_path / "newer" / "generated", libraries=lambda module: [])
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     (unseen,) = review(tuned_files.read(path), FAMILY, newer).unseen
     assert unseen.kernels == ("small", "now")
 
@@ -352,7 +353,7 @@ def test_a_kernel_of_another_gpu_does_not_stand(
     """Selection takes no entry whose kernel it could not run."""
     table(tmp_path / "both" / "generated", "both", [row("small"), row("other", arch="sm_100f")])
     both = Registry(tmp_path / "both" / "generated", libraries=lambda module: [])
-    tuned_files.update(path, header, FAMILY, [entry(32), entry(64, "other")])
+    tuned_writing.update(path, header, FAMILY, [entry(32), entry(64, "other")])
     assert [one.problem.m for one in review(tuned_files.read(path), FAMILY, both).standing] == [32]
     found = tuned(both)
     assert found.exact(Problem(64, 4096, 4096)) is None
@@ -362,11 +363,11 @@ def test_a_kernel_of_another_gpu_does_not_stand(
 def test_a_problem_has_one_entry_also_where_its_kind_has_got_a_field(
     path: Path, header: Header, registry: Registry
 ) -> None:
-    tuned_files.update(path, header, FAMILY, [entry(32), entry(64)])
+    tuned_writing.update(path, header, FAMILY, [entry(32), entry(64)])
     data = json.loads(path.read_text())
     del data["kinds"][0]["kind"]["fast_accum"]
     path.write_text(json.dumps(data))
-    tuned_files.update(path, header, FAMILY, [entry(32, "big", 5e-6, seen=frozenset({"big"}))])
+    tuned_writing.update(path, header, FAMILY, [entry(32, "big", 5e-6, seen=frozenset({"big"}))])
     rows = [(row["m"], row["tactic"]) for section in tuned_files.read(path).sections for row in section.rows]
     assert sorted(rows) == [(32, "big"), (64, "small")]
 
@@ -374,7 +375,7 @@ def test_a_problem_has_one_entry_also_where_its_kind_has_got_a_field(
 def test_unknown_names_and_illegal_tactics_are_dropped(
     path: Path, header: Header, registry: Registry, caplog
 ) -> None:
-    tuned_files.update(path, header, FAMILY, [entry(m) for m in (8, 16, 32, 64, 128, 256)])
+    tuned_writing.update(path, header, FAMILY, [entry(m) for m in (8, 16, 32, 64, 128, 256)])
     text = path.read_text()
     for m, tactic in (
         (8, "gone"), (16, "small@splits=4"), (32, "small@swizzle=3"), (64, "half"), (128, "gone_too"),
@@ -398,7 +399,7 @@ def test_unknown_names_and_illegal_tactics_are_dropped(
 def test_a_field_that_problems_got_later_has_its_default(
     path: Path, header: Header, registry: Registry
 ) -> None:
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     data = json.loads(path.read_text())
     del data["kinds"][0]["kind"]["fast_accum"]
     path.write_text(json.dumps(data))
@@ -418,7 +419,7 @@ def test_what_is_not_expected_is_written_and_read(tmp_path: Path) -> None:
     problem = GROUPED.problem(m=256, n=512, k=1024, **kind)
     assert problem.expected_m == 0
     header = Header("NVIDIA H200", "9.0", 132, DRIVER, "13.0", "4.2.0")
-    tuned_files.update(path, header, GROUPED, [Entry(problem, Tactic(record.name), 1e-5)])
+    tuned_writing.update(path, header, GROUPED, [Entry(problem, Tactic(record.name), 1e-5)])
     found = review(tuned_files.read(path), GROUPED, registry)
     assert [one.problem for one in found.standing] == [problem]
     path.write_text(path.read_text().replace('"m": 256', '"m": 0'))
@@ -457,20 +458,20 @@ def damaged(text: str) -> list[str]:
 def test_a_damaged_file_is_said_passed_over_and_set_aside(
     path: Path, header: Header, registry: Registry
 ) -> None:
-    tuned_files.update(path, header, FAMILY, [entry(seen=frozenset({"small"})), entry(64)])
+    tuned_writing.update(path, header, FAMILY, [entry(seen=frozenset({"small"})), entry(64)])
     for number, text in enumerate(damaged(path.read_text()), start=1):
         path.write_text(text)
         found = tuned(registry)
         assert found.exact(entry().problem) is None, text
         assert str(path) in found.messages[0]
         with pytest.raises(TunedFileError) as caught:
-            tuned_files.update(path, header, FAMILY, [entry()])
+            tuned_writing.update(path, header, FAMILY, [entry()])
         assert not isinstance(caught.value, ForeignTunedFileError)
         assert str(path) in str(caught.value)
         assert path.read_text() == text
-        aside = tuned_files.set_aside(path)
+        aside = tuned_writing.set_aside(path)
         assert (aside.name, aside.read_text()) == (f"gemm.json.broken-{number}", text)
-        tuned_files.update(path, header, FAMILY, [entry(seen=frozenset({"small"})), entry(64)])
+        tuned_writing.update(path, header, FAMILY, [entry(seen=frozenset({"small"})), entry(64)])
         assert len(tuned(registry).entries) == 2
 
 
@@ -478,32 +479,32 @@ def test_a_damaged_file_is_said_passed_over_and_set_aside(
 def test_an_entry_names_the_extents_and_no_more(
     path: Path, header: Header, registry: Registry, changed: str
 ) -> None:
-    tuned_files.update(path, header, FAMILY, [entry(), entry(64)])
+    tuned_writing.update(path, header, FAMILY, [entry(), entry(64)])
     path.write_text(path.read_text().replace('"m": 32, "n": 4096,', changed))
     found = tuned(registry)
     assert [one.problem.m for one in found.entries] == [64]
     assert "its problem is not m, n, k, batch" in found.messages[0]
     with pytest.raises(TunedFileError, match="is no entry"):
-        tuned_files.update(path, header, FAMILY, [entry()])
+        tuned_writing.update(path, header, FAMILY, [entry()])
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, header: Header, registry: Registry) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StoreError, match="cannot be written"):
-        tuned_files.update(tmp_path / "file" / "x" / "gemm.json", header, FAMILY, [entry()])
+        tuned_writing.update(tmp_path / "file" / "x" / "gemm.json", header, FAMILY, [entry()])
 
 
 def test_the_context_reads_once_until_it_is_told(path: Path, header: Header, registry: Registry) -> None:
     context = Context(registry)
     problem = entry().problem
     assert context.tuned(FAMILY, H200) is None
-    tuned_files.update(path, header, FAMILY, [entry()])
+    tuned_writing.update(path, header, FAMILY, [entry()])
     context.forget_tuned()
     first = context.tuned(FAMILY, H200)
     assert first is not None
     assert first is context.tuned(FAMILY, H200)
     assert context.select(FAMILY, problem, H200).source == "tuned"
-    tuned_files.update(path, header, FAMILY, [entry(32, "big")])
+    tuned_writing.update(path, header, FAMILY, [entry(32, "big")])
     assert context.select(FAMILY, problem, H200).tactic == Tactic("small")
     context.forget_tuned()
     assert context.select(FAMILY, problem, H200).tactic == Tactic("big")
@@ -556,6 +557,7 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.families.grouped_gemm.family import FAMILY as GROUPED
 from tilewright.libraries.registry import Registry
 from tilewright.selection import tuned_files
+from tilewright.tools.tuning import tuned_writing
 from tilewright.selection.tuned_header import Header
 path, generated, first, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 registry = Registry(generated, libraries=lambda module: [])
@@ -563,7 +565,7 @@ from tilewright.architectures.device import H200
 header = Header.of(H200, registry, "gemm", driver="580.159.04", cuda="13.0", cutlass="4.2.0")
 for m in range(first, int(sys.argv[5]), step):
     problem = Problem(m, 4096, 4096)
-    tuned_files.update(path, header, FAMILY, [tuned_files.Entry(problem, Tactic("small"), 1e-6 * m)])
+    tuned_writing.update(path, header, FAMILY, [tuned_files.Entry(problem, Tactic("small"), 1e-6 * m)])
     print(m, flush=True)
 """
 
@@ -604,7 +606,7 @@ def test_a_writer_that_is_killed_loses_nothing_it_confirmed(path: Path, generate
         first = max(found) + 1
     assert len(confirmed) >= 10
     header = tuned_files.read(path).header
-    tuned_files.update(path, header, FAMILY, [entry(first)])  # no lock is left behind, and no debris
+    tuned_writing.update(path, header, FAMILY, [entry(first)])  # no lock is left behind, and no debris
     assert confirmed <= extents(path)
     assert {one.name for one in path.parent.iterdir()} <= {"gemm.json", "gemm.json.lock"}
 
@@ -613,7 +615,7 @@ def _update_forever(path: Path, generated: Path) -> None:
     registry = Registry(generated, libraries=lambda module: [])
     header = Header.of(H200, registry, "gemm", driver=DRIVER, cuda="13.0", cutlass="4.2.0")
     while True:
-        tuned_files.update(path, header, FAMILY, [entry(m) for m in range(1, 200)])
+        tuned_writing.update(path, header, FAMILY, [entry(m) for m in range(1, 200)])
 
 
 def test_a_reader_never_sees_half_a_file(path: Path, generated: Path) -> None:

@@ -25,6 +25,7 @@ from tilewright.selection.choice import Choice, choose
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
+from tilewright.tools.tuning import tuned_writing
 
 N, K = 4096, 4096
 EVERY = ("big", "medium", "small", "split")
@@ -45,7 +46,7 @@ class Place:
             Entry(Problem(int(name[1:]), N, K), Tactic.parse(tactic), 1e-5)
             for name, tactic in tactics.items()
         ]
-        tuned_files.update(self.path, header, FAMILY, entries)
+        tuned_writing.update(self.path, header, FAMILY, entries)
         self.context.forget_tuned()
 
     def choose(self, m: int, **fields: Any) -> Choice:
@@ -153,7 +154,7 @@ def test_a_family_says_in_which_extent_neighbours_differ(place, monkeypatch: pyt
     entries = [Entry(Problem(m, n, K), Tactic("small"), 1e-5) for m in (64, 32) for n in (N, 512)]
     for extent, wanted in (("n", [(32, 512), (32, N), (64, 512), (64, N)]),
                            ("m", [(32, 512), (64, 512), (32, N), (64, N)])):  # fmt: skip
-        tuned_files.update(here.path, header, altered(FAMILY, neighbour=extent), entries)
+        tuned_writing.update(here.path, header, altered(FAMILY, neighbour=extent), entries)
         (section,) = tuned_files.read(here.path).sections
         assert [(row["m"], row["n"]) for row in section.rows] == wanted
 
@@ -182,7 +183,7 @@ def test_a_bucket_that_has_not_seen_the_models_first_is_passed_over(
     for seen, source in ((EVERY, "bucket"), ([name for name in EVERY if name != first], "model")):
         here.path.unlink(missing_ok=True)
         entry = Entry(Problem(64, N, K), Tactic(second), 1e-5, frozenset(seen))
-        tuned_files.update(here.path, header, FAMILY, [entry])
+        tuned_writing.update(here.path, header, FAMILY, [entry])
         here.context.forget_tuned()
         assert here.choose(48).source == source
 
@@ -287,7 +288,7 @@ def test_a_bucket_must_be_legal(tmp_path: Path, table, row, built, monkeypatch: 
     header = Header.of(H200, registry, "gemm")
     problem = Problem(64, N, K, layout="nn")
     path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
-    tuned_files.update(path, header, FAMILY, [Entry(problem, Tactic("wide"), 1e-5)])
+    tuned_writing.update(path, header, FAMILY, [Entry(problem, Tactic("wide"), 1e-5)])
     context = Context(registry)
     assert context.select(FAMILY, replace(problem, m=96), H200).source == "bucket"
     chosen = context.select(FAMILY, replace(problem, m=48), H200)

@@ -21,10 +21,10 @@ from tilewright.errors import NoKernelError
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
-from tilewright.selection import tuned_files
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
 from tilewright.tools.explaining import SHOWN, explain
+from tilewright.tools.tuning import tuned_writing
 from tilewright_generator import families
 from tilewright_generator.cli import common
 from tilewright_generator.cli import invoke as run_cli
@@ -201,7 +201,7 @@ def test_without_a_driver_torch_is_not_asked_for_a_gpu() -> None:
 
 def tune(folder: Path, context: Context, entries: list[Entry]) -> None:
     header = Header.of(H200, context.registry, "gemm")
-    tuned_files.update(paths.tuned_file(folder, H200.name, "gemm"), header, FAMILY, entries)
+    tuned_writing.update(paths.tuned_file(folder, H200.name, "gemm"), header, FAMILY, entries)
     context.forget_tuned()
 
 
@@ -327,7 +327,7 @@ def test_a_refused_file_is_named(tmp_path: Path, context: Context) -> None:
     tactic = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
     header = Header.of(H200, context.registry, "gemm", cutlass="3.9.2")
     path = paths.tuned_file(tmp_path, H200.name, "gemm")
-    tuned_files.update(path, header, FAMILY, [Entry(problem, tactic, 1e-5)])
+    tuned_writing.update(path, header, FAMILY, [Entry(problem, tactic, 1e-5)])
     text = "\n".join(explain(context, FAMILY, problem, H200).lines())
     assert "Tuned files: " in text
     assert "its CUTLASS is 3.9.2" in text

@@ -20,7 +20,7 @@ from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
 from tilewright.selection import tuned_files
 from tilewright.tools.sharding.engine import Local
-from tilewright.tools.tuning import workers
+from tilewright.tools.tuning import tuned_writing, workers
 from tilewright.tools.tuning.stages import Options
 from tilewright_generator.cli import invoke, running, tuning_progress
 from tilewright_generator.cli.tuning_place import Place
@@ -331,7 +331,7 @@ def written(folder: Path, gpu: str = "NVIDIA H200") -> Path:
         best = FAMILY.rank(registry.route("gemm", H200), problem, H200)[0].tactic
         assert isinstance(best, Tactic)
         entries.append(tuned_files.Entry(problem, best, us * 1e-6))
-    tuned_files.update(paths.tuned_file(folder, gpu, "gemm"), header, FAMILY, entries)
+    tuned_writing.update(paths.tuned_file(folder, gpu, "gemm"), header, FAMILY, entries)
     return folder
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.errors import ForeignTunedFileError, TunedFileError
 from tilewright.selection import tuned_files
-from tilewright.selection.tuned_entries import counted, review
+from tilewright.selection.tuned_entries import counted
 from tilewright.selection.tuned_files import Entry
+from tilewright.tools.tuning import tuned_writing
+from tilewright.tools.tuning.review import review
 
 if TYPE_CHECKING:
     from tilewright.libraries.registry import Registry
@@ -34,13 +36,13 @@ def merge(
     problem the later counts. Answers that file, how many entries it got, and what was passed over and why.
 
     All sources and targets are looked at before the first is written. Raises FileNotFoundError and
-    TunedFileError for a source, also for one of another family than `only`, and what `tuned_files.update`
+    TunedFileError for a source, also for one of another family than `only`, and what `tuned_writing.update`
     raises: a target of another machine is left as it is.
     """
     read = [_read(source, only, registry, target) for source in sources]
     _check_targets(sources, read)
     for source in read:
-        tuned_files.update(source.target, source.header, source.family, source.entries)
+        tuned_writing.update(source.target, source.header, source.family, source.entries)
         yield source.target, len(source.entries), source.messages
 
 
@@ -48,7 +50,7 @@ def _read(
     source: Path, only: Family[Any] | None, registry: Registry, target: Callable[[str, str], Path]
 ) -> _Source:
     file = tuned_files.read(source)
-    family = tuned_files.family_of(source, file)
+    family = tuned_writing.family_of(source, file)
     if only is not None and family.name != only.name:
         raise TunedFileError(f"{source} is of {family.name}, not of {only.name}")
     reviewed = review(file, family, registry)
@@ -61,7 +63,7 @@ def _check_targets(sources: Sequence[Path], read: Sequence[_Source]) -> None:
     written: dict[Path, tuple[Path, Header]] = {}
     for path, source in zip(sources, read, strict=True):
         if source.target not in written:
-            tuned_files.sections_to_update(source.target, source.header, source.family)
+            tuned_writing.sections_to_update(source.target, source.header, source.family)
         else:
             before, header = written[source.target]
             reason = source.header.conflict(header)

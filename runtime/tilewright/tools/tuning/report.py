@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.architectures.device import DESCRIBED, DeviceProperties
 from tilewright.errors import ArgumentError
 from tilewright.selection import tuned_files
+from tilewright.tools.tuning import tuned_writing
 from tilewright.tools.tuning.pictures import SOURCE, picture
 from tilewright.tools.tuning.points import COLUMNS, Point, ReportError, points
 
@@ -134,7 +135,7 @@ def _parts(
     """The parts of a report, in the order in which the files first name the families."""
     for name in dict.fromkeys(file.family for _, file in read if only is None or file.family == only.name):
         named = [(source, file) for source, file in read if file.family == name]
-        family = only or tuned_files.family_of(*named[0])
+        family = only or tuned_writing.family_of(*named[0])
         header = named[0][1].header
         made_with = f"driver {header.driver}, CUDA {header.cuda}, CUTLASS {header.cutlass}"
         all_points = list(points([file for _, file in named], family, gpu))

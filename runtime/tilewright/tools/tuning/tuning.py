@@ -12,11 +12,11 @@ from tilewright.base import paths
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ForeignTunedFileError, TunedFileError
 from tilewright.selection import tuned_files
-from tilewright.selection.tuned_entries import Review, Unseen, review
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
 from tilewright.tools.sharding.engine import Answer, Ended, Engine
-from tilewright.tools.tuning import workers
+from tilewright.tools.tuning import tuned_writing, workers
+from tilewright.tools.tuning.review import Review, Unseen, review
 from tilewright.tools.tuning.search import Result
 from tilewright.tools.tuning.stages import Options
 from tilewright.tools.tuning.trials import Timing
@@ -50,7 +50,7 @@ class Book:
                 "`--out FOLDER`, and TILEWRIGHT_TUNED=FOLDER for those who use it.",
             ) from None
         except TunedFileError as error:
-            self.messages.append(f"{error.message}; it is now {tuned_files.set_aside(path)}")
+            self.messages.append(f"{error.message}; it is now {tuned_writing.set_aside(path)}")
             self._update([])
 
     def write(self, result: Result) -> None:
@@ -59,7 +59,7 @@ class Book:
             self._update([Entry(result.problem, result.tactic, result.seconds, result.seen)])
 
     def _update(self, added: Iterable[Entry]) -> None:
-        tuned_files.update(self.path, self._header, self._family, added)
+        tuned_writing.update(self.path, self._header, self._family, added)
 
 
 class Known:
