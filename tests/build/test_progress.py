@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tilewright.compile.progress import Lines, Silent, Terminal, progress_for
+from tilewright.compile.progress import Lines, Progress, Terminal, progress_for
 
 
 class Screen(io.StringIO):
@@ -104,7 +104,7 @@ def test_a_terminal_gets_one_line_that_moves_and_the_failures(clock: Clock) -> N
 
 
 def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Silent()
+    progress = Progress()
     progress.start(1, 1)
     progress.tick(["a"])
     progress.done("a", "built")

@@ -14,7 +14,7 @@ from tilewright.base import paths
 from tilewright.compile import runner
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
-from tilewright.compile.progress import Silent
+from tilewright.compile.progress import Progress
 from tilewright.compile.store import Store
 from tilewright.compile.unit import Job
 from tilewright.errors import ToolchainError
@@ -27,7 +27,7 @@ def jobs(mini: Mini, store: Store, toolchain: NvccToolchain) -> list[Job]:
     return [planner.kernel_job(planner.unit(table, record), 2, []) for record in table.values()]
 
 
-class Noted(Silent):
+class Noted(Progress):
     def __init__(self) -> None:
         self.messages: list[str] = []
 
@@ -101,7 +101,7 @@ def test_the_units_under_way_are_named(
     planner = Planner(toolchain, store, paths.include_dir())
     job = planner.kernel_job(planner.unit(table, table["one"]), 1, [str(waits)])
 
-    class Ticking(Silent):
+    class Ticking(Progress):
         seen: list[list[str]] = []  # noqa: RUF012
 
         def tick(self, running: Sequence[str]) -> None:

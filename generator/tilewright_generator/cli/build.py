@@ -85,7 +85,7 @@ def command(
     from tilewright.compile.building import build  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.compile.compiler_cache import words_of  # noqa: PLC0415
     from tilewright.compile.compilers import toolchain_for  # noqa: PLC0415
-    from tilewright.compile.progress import Silent, progress_for  # noqa: PLC0415
+    from tilewright.compile.progress import Progress, progress_for  # noqa: PLC0415
     from tilewright.compile.report import MARK  # noqa: PLC0415
     from tilewright.compile.store import Store  # noqa: PLC0415
 
@@ -112,7 +112,7 @@ def command(
         launcher=words,
         strict=strict,
         dry_run=dry_run,
-        progress=Silent() if quiet() else progress_for(),
+        progress=Progress() if quiet() else progress_for(),
     )
     if output is not None:
         output.write(report.text())

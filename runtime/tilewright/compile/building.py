@@ -16,7 +16,7 @@ from tilewright.compile.jobs import available_cores, available_memory, bounded_j
 from tilewright.compile.library import LibraryRecord, libraries, set_aside_damaged
 from tilewright.compile.linking import Part, link
 from tilewright.compile.planning import Module, Planner, Select, Unit
-from tilewright.compile.progress import Progress, Silent
+from tilewright.compile.progress import Progress
 from tilewright.compile.report import BuildReport, UnitReport
 from tilewright.compile.runner import run_jobs
 from tilewright.compile.store import Entry, Store
@@ -65,7 +65,7 @@ def build(
     tables = list(tables)
     toolchain = toolchain_for(tables) if toolchain is None else toolchain
     store = Store() if store is None else store
-    progress = Silent() if progress is None else progress
+    progress = Progress() if progress is None else progress
     if launcher is None:
         launcher = default_launcher()
     include = paths.include_dir() if include is None else include

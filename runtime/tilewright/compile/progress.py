@@ -6,53 +6,35 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol, TextIO
+from typing import TextIO
 
 _QUIET_SECONDS = 60  # after which a log gets a line, whatever has happened
 _NAMED = 3  # units under way that a line names
 
 
-class Progress(Protocol):
-    """The events that a build reports while it runs."""
+class Progress:
+    """The events that a build reports while it runs. This class tells nobody."""
 
-    def start(self, total: int, parallel: int) -> None: ...
+    def start(self, total: int, parallel: int) -> None:
+        """Called before the first of `total` units is compiled, `parallel` at a time."""
 
-    def done(self, name: str, status: str) -> None: ...
+    def done(self, name: str, status: str) -> None:
+        """Called after each unit."""
 
     def tick(self, running: Sequence[str]) -> None:
         """Called about twice a second, with the names of the units that are being compiled."""
 
-    def message(self, text: str) -> None: ...
+    def message(self, text: str) -> None:
+        """Called with a sentence for people."""
 
     def interrupted(self) -> None:
         """Called where the build ends before its end; `finish` follows."""
 
-    def finish(self) -> None: ...
-
-
-class Silent:
-    """Tells nothing."""
-
-    def start(self, total: int, parallel: int) -> None:
-        pass
-
-    def done(self, name: str, status: str) -> None:
-        pass
-
-    def tick(self, running: Sequence[str]) -> None:
-        pass
-
-    def message(self, text: str) -> None:
-        pass
-
-    def interrupted(self) -> None:
-        pass
-
     def finish(self) -> None:
-        pass
+        """Called at the end of the build."""
 
 
-class Lines:
+class Lines(Progress):
     """A line for each unit as it finishes, and one a minute where none does: for logs, and for a terminal the
     base of `Terminal`."""
 
@@ -86,9 +68,6 @@ class Lines:
             f"interrupted: {kept} of {self._total} units are compiled and kept; the same command goes on "
             f"with the other {self._total - kept}"
         )
-
-    def finish(self) -> None:
-        pass
 
     def _count(self) -> str:
         """The number of finished units, the elapsed time, and the remaining time if it is known."""
