@@ -39,11 +39,8 @@ def _restored(kind: type[TilewrightError], args: tuple[Any, ...], state: dict[st
     return error
 
 
-class UnreadableFileError(TilewrightError):
-    """A file is not what tilewright reads there: a folder, no JSON, a value of a wrong type, too large.
-
-    The message is `path` and, after a colon, `reason`.
-    """
+class FileError(TilewrightError):
+    """A file cannot be used. The message is `path` and, after a colon, `reason`."""
 
     exit_code = 2
 
@@ -52,17 +49,12 @@ class UnreadableFileError(TilewrightError):
         self.reason = reason
 
 
-class UnwritableFileError(TilewrightError):
-    """A file is not written where it would have to be: a link or a folder stands there.
+class UnreadableFileError(FileError):
+    """A file is not what tilewright reads there: a folder, no JSON, a value of a wrong type, too large."""
 
-    The message is `path` and, after a colon, `reason`.
-    """
 
-    exit_code = 2
-
-    def __init__(self, path: Path | str, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{path}: {reason}", hint=hint)
-        self.reason = reason
+class UnwritableFileError(FileError):
+    """A file is not written where it would have to be: a link or a folder stands there."""
 
 
 class TableError(TilewrightError):

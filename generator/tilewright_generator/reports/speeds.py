@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.base import reading
 from tilewright.base.schema import Array, Boolean, Map, Object, String, Union, fields
+from tilewright.base.yaml_files import load_yaml
 from tilewright.errors import UnreadableFileError
 
 RESULTS = Path("benchmarks/results")
@@ -81,7 +82,7 @@ def read(root: Path) -> Speeds | None:
     """
     path = root / RESULTS / LIST
     try:
-        content = reading.load_yaml(path)
+        content = load_yaml(path)
     except FileNotFoundError:
         return None
     reading.check(path, content, _LIST)

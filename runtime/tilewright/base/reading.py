@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 128 << 20  # a table of 100,000 kernels has 70 MB
 MOST_ITEMS = 5_000_000  # values of JSON that is parsed whole; an empty list takes 70 bytes in Python
 MOST_YAML_BYTES = 8 << 20
-MOST_YAML_EVENTS = 500_000  # parser events of a YAML file; each takes 1 KB and 10 us in PyYAML
 MOST_DEPTH = 32  # levels of YAML; a schema limits those of JSON
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -60,7 +59,7 @@ def contents(path: Path | str, most: int = MOST_BYTES) -> bytes:
 
 def text(path: Path, most: int = MOST_BYTES) -> str:
     """The text of a file. Raises as `contents`, and UnreadableFileError if it is not UTF-8."""
-    return _decoded(path, contents(path, most))
+    return decoded(path, contents(path, most))
 
 
 def load_json(path: Path, schema: Schema) -> Any:
@@ -74,7 +73,7 @@ def load_json(path: Path, schema: Schema) -> Any:
 
 def parse_json(path: Path, data: bytes, schema: Schema) -> Any:
     """Same as `load_json`, for bytes that were read from the file."""
-    content = loads(path, _decoded(path, data))
+    content = loads(path, decoded(path, data))
     check(path, content, schema)
     return content
 
@@ -104,40 +103,6 @@ def check(path: Path | str, value: Any, schema: Schema) -> None:
         raise UnreadableFileError(path, str(mismatch)) from None
 
 
-def load_yaml(path: Path) -> Any:
-    """The values of a YAML file, as YAML's safe types. Tags are refused, and also aliases, which can expand
-    to far more than is written. Raises as `load_json`."""
-    import yaml  # noqa: PLC0415 (40 ms, and most commands read no YAML)
-
-    text = _decoded(path, contents(path, MOST_YAML_BYTES))
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        depth = 0
-        for number, event in enumerate(yaml.parse(text, Loader=loader)):
-            reason = ""
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
-                reason = "an alias or a tag, which it may not hold"
-            elif number > MOST_YAML_EVENTS:
-                reason = f"more than {MOST_YAML_EVENTS:,} values and brackets"
-            elif isinstance(event, yaml.CollectionStartEvent):
-                # libyaml's composer calls itself for each level, and ends the process at some 30,000.
-                depth += 1
-                reason = f"nested more than {MOST_DEPTH} deep" if depth > MOST_DEPTH else ""
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            if reason:
-                raise UnreadableFileError(path, f"{_place(event.start_mark)}{reason}")
-        return yaml.load(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        raise UnreadableFileError(path, f"{_place(error.problem_mark)}not YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # a date, a number of thousands of digits
-        raise UnreadableFileError(path, f"not YAML of ours: {error}") from None
-
-
-def _place(mark: Any) -> str:
-    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-
-
 def _read(descriptor: int, path: Path | str, size: int, most: int) -> bytes:
     """As many bytes as the file's size says. Files of /proc have size 0, and some of them never end."""
     if size > most:
@@ -154,7 +119,8 @@ def _read(descriptor: int, path: Path | str, size: int, most: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _decoded(path: Path, data: bytes) -> str:
+def decoded(path: Path, data: bytes) -> str:
+    """The text of UTF-8. Raises UnreadableFileError."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

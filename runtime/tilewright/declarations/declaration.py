@@ -18,7 +18,6 @@ from tilewright.declarations.vocabulary import Words
 from tilewright.formats.types import TMA_BYTES, TYPES, per_byte
 
 Axis: TypeAlias = Literal["rows", "columns"]
-_POINTED = {"f32": "float", "s32": "int32_t"}  # C types of elements; void for other and for variable types
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,12 +48,6 @@ class Operand:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "field", self.field or self.name)
-
-    @property
-    def in_c(self) -> str:
-        """The C type of its address in the struct."""
-        pointed = _POINTED.get(self.type, "void") if isinstance(self.type, str) else "void"
-        return self.pointer or f"{'' if self.written else 'const '}{pointed}*"
 
     def type_of(self, problem: Any) -> str:
         """The type of its elements for a problem: a name in `types.TYPES`."""

@@ -11,12 +11,13 @@ from textwrap import wrap
 from tilewright.base import paths, plugins, writing
 from tilewright.declarations import catalog
 from tilewright.declarations.arguments import members
-from tilewright.declarations.declaration import Interface
+from tilewright.declarations.codes import Codes
+from tilewright.declarations.declaration import Interface, Operand
 
 _COMMAND = "python -m tilewright.declarations.headers"
 
 _WIDTH = 120
-_C = {ctypes.c_int32: "int32_t", ctypes.c_int64: "int64_t", ctypes.c_float: "float"}
+_POINTED = {"f32": "float", "s32": "int32_t"}  # C types of elements; void for other and for variable types
 
 
 def arguments_header(interface: Interface) -> str:
@@ -36,7 +37,7 @@ def _lines(interface: Interface) -> Iterator[str]:
         yield from (f'#include "{interface.tactic.header}"', "")
     yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
     for enum in interface.enums:
-        yield from (*enum.in_c(), "")
+        yield from (*definition(enum), "")
     if not interface.tactic.header:
         yield from (f"// {line}" for line in wrap(interface.tactic.text, _WIDTH - 3))
         yield f"typedef struct {interface.tactic.name} {{"
@@ -46,7 +47,7 @@ def _lines(interface: Interface) -> Iterator[str]:
     yield f"  int32_t {', '.join(interface.extents)};"
     yield ""
     for operand in interface.operands:
-        yield from _commented(f"{operand.in_c} {operand.field};", operand.what)
+        yield from _commented(f"{_pointer(operand)} {operand.field};", operand.what)
     yield ""
     yield from _comment(interface.strides_text)
     for prefix in ("ld_", "batch_stride_"):
@@ -67,6 +68,37 @@ def _lines(interface: Interface) -> Iterator[str]:
     yield f"  {interface.tactic.name} tactic;"
     yield f"}} tilewright_{family}_args;"
     yield from ("", "#ifdef __cplusplus", '}  // extern "C"', "#endif", "", f"#endif  // {guard}")
+
+
+def definition(codes: Codes) -> Iterator[str]:
+    """The lines of an enum's definition."""
+    yield from _slashed(codes.text)
+    yield f"typedef enum {codes.name} {{"
+    runs: list[list[str]] = []  # words whose notes begin in one column
+    for word in codes.words:
+        if not runs or word in codes.above or word not in codes.notes:
+            runs.append([])
+        runs[-1].append(word)
+    for run in runs:
+        if above := codes.above.get(run[0]):
+            yield from [""] * (run is not runs[0])
+            yield from (f"  {line}" for line in _slashed(above))
+        members = {word: f"  {codes.prefix}_{word.upper()} = {codes[word]}," for word in run}
+        width = max((len(members[word]) for word in run if word in codes.notes), default=0)
+        for word, member in members.items():
+            note = codes.notes.get(word)
+            yield f"{member.ljust(width)}  // {note}" if note else member
+    yield f"}} {codes.name};"
+
+
+def _slashed(text: str) -> list[str]:
+    return [f"// {line}" for line in text.strip().splitlines()]
+
+
+def _pointer(operand: Operand) -> str:
+    """The C type of an operand's address in the struct."""
+    pointed = _POINTED.get(operand.type, "void") if isinstance(operand.type, str) else "void"
+    return operand.pointer or f"{'' if operand.written else 'const '}{pointed}*"
 
 
 def _comment(text: str) -> Iterator[str]:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tilewright.base import reading
+from tilewright.base import reading, yaml_files
 from tilewright.base.mismatch import Mismatch
+from tilewright.base.reading import MOST_DEPTH
 from tilewright.base.schema import (
     Anything,
     Array,
@@ -29,6 +30,7 @@ from tilewright.base.schema import (
     String,
     Union,
 )
+from tilewright.base.yaml_files import load_yaml
 from tilewright.declarations import catalog
 from tilewright.declarations.table import Table, find_tables
 from tilewright.errors import TableError, UnreadableFileError
@@ -114,10 +116,10 @@ def test_json_of_more_values_than_there_may_be(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_yaml_of_more_values_than_there_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_YAML_EVENTS", 10)
+    monkeypatch.setattr(yaml_files, "MOST_YAML_EVENTS", 10)
     path.write_text("[1, 2, 3, 4, 5, 6, 7, 8, 9]")
     with pytest.raises(UnreadableFileError, match="line 1, column 26: more than 10 values and brackets"):
-        reading.load_yaml(path)
+        load_yaml(path)
 
 
 def test_a_socket_is_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +170,12 @@ def test_json_is_utf_8(path: Path) -> None:
 def test_what_is_no_yaml_of_ours(path: Path, text: str, said: str) -> None:
     path.write_text(text)
     with pytest.raises(UnreadableFileError, match=said):
-        reading.load_yaml(path)
+        load_yaml(path)
 
 
 def test_yaml_as_deep_as_it_may_be(path: Path) -> None:
-    path.write_text("[" * reading.MOST_DEPTH + "]" * reading.MOST_DEPTH)
-    assert reading.load_yaml(path) == [json.loads("[" * 31 + "]" * 31)]
+    path.write_text("[" * MOST_DEPTH + "]" * MOST_DEPTH)
+    assert load_yaml(path) == [json.loads("[" * 31 + "]" * 31)]
 
 
 def test_yaml_of_many_collections_beside_each_other_is_not_deep(path: Path) -> None:

@@ -10,7 +10,7 @@ from tilewright.base import paths
 from tilewright.declarations import catalog, tactics
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Interface
-from tilewright.declarations.headers import path_of
+from tilewright.declarations.headers import definition, path_of
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
 
 INCLUDE = paths.include_dir() / "tilewright"
@@ -71,7 +71,7 @@ def test_a_definition_in_c() -> None:
         "a_kind", ("none", "one", "four", "5x6"), prefix="A", text="What it is.",
         notes={"one": "1", "four": "4", "5x6": "30"}, above={"5x6": "Of two numbers."},
     )  # fmt: skip
-    assert [*codes.in_c()] == [
+    assert [*definition(codes)] == [
         "// What it is.",
         "typedef enum a_kind {",
         "  A_NONE = 0,",

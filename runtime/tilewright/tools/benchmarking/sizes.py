@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright.base import reading
 from tilewright.base.mismatch import shown
+from tilewright.base.yaml_files import load_yaml
 from tilewright.declarations.vocabulary import MOST_EXTENT, Words
 from tilewright.errors import ArgumentError, UnreadableFileError
 
@@ -103,7 +103,7 @@ def read(path: Path) -> list[Size]:
     Raises ArgumentError where the file is missing or something else.
     """
     try:
-        listed = reading.load_yaml(path)
+        listed = load_yaml(path)
     except FileNotFoundError:
         lists = ", ".join(LISTS)
         raise ArgumentError("--sizes", f"{path} is none of {lists}, and no file") from None
