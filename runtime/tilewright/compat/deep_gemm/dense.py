@@ -8,6 +8,7 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm.layouts import of_layout
 
 OptionalTensor: TypeAlias = torch.Tensor | None
 
@@ -27,25 +28,9 @@ def bf16_gemm_nt(
         fast_path.keep(key, call, _CALL, tilewright.gemm, a, b.mT, out=d, c=c, beta=beta)
 
 
-def bf16_gemm_nn(
-    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None, compiled_dims: str = "nk"
-) -> None:
-    """Same as `bf16_gemm_nt`, with b [k, n]."""
-    bf16_gemm_nt(a, b.mT, d, c)
-
-
-def bf16_gemm_tn(
-    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None, compiled_dims: str = "mn"
-) -> None:
-    """Same as `bf16_gemm_nt`, with a [k, m] and b [k, n]."""
-    bf16_gemm_nt(a.mT, b.mT, d, c)
-
-
-def bf16_gemm_tt(
-    a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None, compiled_dims: str = "mn"
-) -> None:
-    """Same as `bf16_gemm_nt`, with a [k, m]."""
-    bf16_gemm_nt(a.mT, b, d, c)
+bf16_gemm_nn = of_layout("nn", bf16_gemm_nt)
+bf16_gemm_tn = of_layout("tn", bf16_gemm_nt)
+bf16_gemm_tt = of_layout("tt", bf16_gemm_nt)
 
 
 def cublaslt_gemm_nt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
@@ -62,16 +47,6 @@ def cublaslt_gemm_nt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: Optio
         torch.addmm(c, a, b.mT, out_dtype=d.dtype, out=d)
 
 
-def cublaslt_gemm_nn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
-    """Same as `cublaslt_gemm_nt`, with b [k, n]."""
-    cublaslt_gemm_nt(a, b.mT, d, c)
-
-
-def cublaslt_gemm_tn(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
-    """Same as `cublaslt_gemm_nt`, with a [k, m] and b [k, n]."""
-    cublaslt_gemm_nt(a.mT, b.mT, d, c)
-
-
-def cublaslt_gemm_tt(a: torch.Tensor, b: torch.Tensor, d: torch.Tensor, c: OptionalTensor = None) -> None:
-    """Same as `cublaslt_gemm_nt`, with a [k, m]."""
-    cublaslt_gemm_nt(a.mT, b, d, c)
+cublaslt_gemm_nn = of_layout("nn", cublaslt_gemm_nt)
+cublaslt_gemm_tn = of_layout("tn", cublaslt_gemm_nt)
+cublaslt_gemm_tt = of_layout("tt", cublaslt_gemm_nt)

@@ -8,6 +8,7 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
@@ -53,24 +54,7 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
     _contiguous(a, b, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes, expected)
 
 
-def m_grouped_fp8_fp4_gemm_nn_contiguous(
-    a: Pair,
-    b: Pair,
-    d: torch.Tensor,
-    grouped_layout: torch.Tensor,
-    recipe: Recipe | None = None,
-    recipe_a: Recipe | None = None,
-    recipe_b: Recipe | None = None,
-    compiled_dims: str = "nk",
-    disable_ue8m0_cast: bool = False,
-    use_psum_layout: bool = False,
-    ensure_zero_padding: bool = True,
-) -> None:
-    """Same as `m_grouped_fp8_fp4_gemm_nt_contiguous`, with b [g, k, n]."""
-    m_grouped_fp8_fp4_gemm_nt_contiguous(
-        a, (b[0].mT, b[1].mT), d, grouped_layout, recipe, recipe_a, recipe_b,
-        use_psum_layout=use_psum_layout, ensure_zero_padding=ensure_zero_padding,
-    )  # fmt: skip
+m_grouped_fp8_fp4_gemm_nn_contiguous = of_layout("nn", m_grouped_fp8_fp4_gemm_nt_contiguous)
 
 
 def m_grouped_fp8_fp4_gemm_nt_masked(
@@ -127,19 +111,7 @@ def m_grouped_bf16_gemm_nt_contiguous(
     _contiguous(*pair, d, grouped_layout, use_psum_layout, ensure_zero_padding, None, expected)
 
 
-def m_grouped_bf16_gemm_nn_contiguous(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    d: torch.Tensor,
-    grouped_layout: torch.Tensor,
-    compiled_dims: str = "nk",
-    use_psum_layout: bool = False,
-    ensure_zero_padding: bool = True,
-) -> None:
-    """Same as `m_grouped_bf16_gemm_nt_contiguous`, with b [g, k, n]."""
-    m_grouped_bf16_gemm_nt_contiguous(
-        a, b.mT, d, grouped_layout, use_psum_layout=use_psum_layout, ensure_zero_padding=ensure_zero_padding
-    )
+m_grouped_bf16_gemm_nn_contiguous = of_layout("nn", m_grouped_bf16_gemm_nt_contiguous)
 
 
 def m_grouped_bf16_gemm_nt_masked(

@@ -10,6 +10,7 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
 from tilewright.errors import ArgumentError
 
@@ -48,50 +49,9 @@ def fp8_fp4_gemm_nt(
         fast_path.keep(key, call, _CALL, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
 
 
-def fp8_fp4_gemm_nn(
-    a: Pair,
-    b: Pair,
-    d: torch.Tensor,
-    c: torch.Tensor | None = None,
-    recipe: Recipe | None = None,
-    recipe_a: Recipe | None = None,
-    recipe_b: Recipe | None = None,
-    compiled_dims: str = "nk",
-    disable_ue8m0_cast: bool = False,
-) -> None:
-    """Same as `fp8_fp4_gemm_nt`, with b [k, n]."""
-    fp8_fp4_gemm_nt(a, _turned(b), d, c, recipe, recipe_a, recipe_b)
-
-
-def fp8_fp4_gemm_tn(
-    a: Pair,
-    b: Pair,
-    d: torch.Tensor,
-    c: torch.Tensor | None = None,
-    recipe: Recipe | None = None,
-    recipe_a: Recipe | None = None,
-    recipe_b: Recipe | None = None,
-    compiled_dims: str = "mn",
-    disable_ue8m0_cast: bool = False,
-) -> None:
-    """Same as `fp8_fp4_gemm_nt`, with a [k, m] and b [k, n]."""
-    fp8_fp4_gemm_nt(_turned(a), _turned(b), d, c, recipe, recipe_a, recipe_b)
-
-
-def fp8_fp4_gemm_tt(
-    a: Pair,
-    b: Pair,
-    d: torch.Tensor,
-    c: torch.Tensor | None = None,
-    recipe: Recipe | None = None,
-    recipe_a: Recipe | None = None,
-    recipe_b: Recipe | None = None,
-    compiled_dims: str = "mn",
-    disable_ue8m0_cast: bool = False,
-) -> None:
-    """Same as `fp8_fp4_gemm_nt`, with a [k, m]."""
-    fp8_fp4_gemm_nt(_turned(a), b, d, c, recipe, recipe_a, recipe_b)
-
+fp8_fp4_gemm_nn = of_layout("nn", fp8_fp4_gemm_nt)
+fp8_fp4_gemm_tn = of_layout("tn", fp8_fp4_gemm_nt)
+fp8_fp4_gemm_tt = of_layout("tt", fp8_fp4_gemm_nt)
 
 fp8_gemm_nt, fp8_gemm_nn = fp8_fp4_gemm_nt, fp8_fp4_gemm_nn
 fp8_gemm_tn, fp8_gemm_tt = fp8_fp4_gemm_tn, fp8_fp4_gemm_tt
@@ -149,10 +109,6 @@ def fp8_gemm_nt_skip_head_mid(
     rows, weights = of_rows(a[1]), of_weights(b[1], granularities(recipe)[1])
     x, y = k_major(a[0]), k_major(b[0]).mT
     tilewright.scaled_gemm(x, y, rows, weights, out=d, head_left=left, head_gap=mid, head_right=right)
-
-
-def _turned(pair: Pair) -> Pair:
-    return pair[0].mT, pair[1].mT
 
 
 def k_major(operand: torch.Tensor) -> torch.Tensor:
