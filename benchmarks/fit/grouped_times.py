@@ -44,8 +44,8 @@ from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.measuring import Operands
 from tilewright.families.grouped_gemm.problem import Problem
 from tilewright.libraries.registry import Registry
-from tilewright.selection.family import Candidate
 from tilewright.selection.tuned import Tuned
+from tilewright.selection.weighing import Candidate
 from tilewright.tools import timing
 from tilewright.tools.measuring import copies
 from tilewright.tools.timing import Replays

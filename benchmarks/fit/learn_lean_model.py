@@ -31,7 +31,7 @@ from tilewright.families.gemm import cost_lean, learnt
 from tilewright.families.gemm.mainloops import mainloop_of
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
-from tilewright.selection.family import MOST_REFINED
+from tilewright.selection.weighing import MOST_REFINED
 
 FAR = 2.0  # times the fastest: tactics that teach nothing
 NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e

@@ -12,7 +12,7 @@ PACKAGES = {"tilewright": ROOT / "runtime", "tilewright_generator": ROOT / "gene
 # Modules of a family that the catalog imports by name when an op is called.
 SERVING_PARTS = ("op", "family", "interface", "vocabulary", "config")
 # What a call imports besides, inside functions: the list of built libraries, and the check of their owner.
-OF_BUILT = ("tilewright.compile.library", "tilewright.compile.trust")
+OF_BUILT = ("tilewright.compile.prebuilt", "tilewright.compile.library", "tilewright.compile.trust")
 
 
 def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:

@@ -153,7 +153,7 @@ def _make(
 
 def _build(plan: Plan, context: Context, output: Path, options: dict[str, Any]) -> BuildReport:
     from tilewright.compile.compilers import toolchain_for  # noqa: PLC0415
-    from tilewright.compile.progress import Silent, progress_for  # noqa: PLC0415
+    from tilewright.compile.progress import Progress, progress_for  # noqa: PLC0415
     from tilewright.tools.bundling import making  # noqa: PLC0415
 
     tables = making.tables_of(plan, context.registry)
@@ -163,7 +163,7 @@ def _build(plan: Plan, context: Context, output: Path, options: dict[str, Any]) 
         output,
         toolchain=toolchain_for(tables, nvcc=options["nvcc"], cutlass=options["cutlass"]),
         jobs=options["jobs"],
-        progress=Silent() if quiet() else progress_for(),
+        progress=Progress() if quiet() else progress_for(),
     )
     if not built.ok:
         raise DriftError(built.explain_failures())

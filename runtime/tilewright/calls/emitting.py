@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.declarations.declaration import Packed
+from tilewright.calls import keys
 
 if TYPE_CHECKING:
     from tilewright.calls.op import Op
@@ -56,10 +56,10 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
             condition = "elif"
         yield f"    {condition} type({name}) is not float:"
         yield f"        {name} = _factor({name!r}, {name})"
-    if _caches_launchers(op):
+    if keys.caches_launchers(op):
         yield from _cached_launch(op, operands, numbers, gradients)
     yield "    try:"
-    yield f"        _key = ({', '.join(_key(op))},)"
+    yield f"        _key = ({', '.join(keys.key(op))},)"
     yield "        _plan = _context.plans.get(_key)"
     yield "    except (AttributeError, TypeError, RuntimeError):"
     yield "        _key = _plan = None"
@@ -71,7 +71,7 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
     yield "        _plan.used = True"
     yield f"        if ({gradients}) and _grad():"
     yield f"            _refuse({_by_name(op.tensors)})"
-    for name, number in _unread(op).items():
+    for name, number in keys.unread(op).items():
         yield f"    if not {number}:"
         yield f"        {name} = None"
     if op.numbers:
@@ -89,9 +89,9 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
     yield "        if (_launch := _plan.quick) is not None:"
     yield f"            if _status := _launch({call}, None):"
     yield "                _plan.fail(_status)"
-    if _caches_launchers(op):
+    if keys.caches_launchers(op):
         yield "            if _plan.cached is None and _plan.recheck is None and _key is not None:"
-        key = ", ".join(_launcher_key(op, "_passed"))
+        key = ", ".join(keys.launcher_key(op, "_passed"))
         yield f"                _cache_launcher(_context, ({key},), _plan)"
     yield f"        elif _several() and _elsewhere({op.required[0]}):"
     yield f"            _run_on_its_device(_plan, ({call}))"
@@ -187,12 +187,12 @@ def _cached_launch(op: Op, operands: list[str], numbers: list[str], gradients: s
         f"type({name}) is _Tensor" if name in op.required else f"({name} is None or type({name}) is _Tensor)"
         for name in (*op.required, *(name for name in op.tensors if name not in op.required))
     ]
-    unread = _unread(op)
+    unread = keys.unread(op)
     operands = [f"({name} if {unread[name]} else None)" if name in unread else name for name in operands]
     operands[op.interface.names.index("out")] = "_result"
     yield f"    if {' and '.join(plain)}:"
     yield "        try:"
-    yield f"            _cached = _context.plans.launchers.get(({', '.join(_launcher_key(op, 'out'))},))"
+    yield f"            _cached = _context.plans.launchers.get(({', '.join(keys.launcher_key(op, 'out'))},))"
     yield f"            if _cached is not None and not (({gradients}) and _grad()):"
     yield "                _cached.used = True"
     yield f"                _result = out if out is not None else {_new_result('_cached.plan')}"
@@ -200,11 +200,6 @@ def _cached_launch(op: Op, operands: list[str], numbers: list[str], gradients: s
     yield "                    return _result"
     yield "        except (RuntimeError, TypeError, ValueError):"
     yield "            pass  # the rest of the call raises what is wrong"
-
-
-def _caches_launchers(op: Op) -> bool:
-    """Whether launchers of an op are cached (`libraries.launcher_cache`): they compare all that decides."""
-    return op.written == ("out",) and not op.may_fill and not op.of(("scale",))
 
 
 def _by_name(names: Iterable[str]) -> str:
@@ -247,59 +242,3 @@ def _signature(op: Op) -> str:
         has_default = parameter.default is not inspect.Parameter.empty
         parts.append(f"{parameter.name}=_default_{parameter.name}" if has_default else parameter.name)
     return ", ".join(parts)
-
-
-def _unread(op: Op) -> dict[str, str]:
-    """The operands that are not read if a number of the call is 0, each with that number."""
-    operands = ((operand.name, operand.unread_if_zero) for operand in op.interface.operands)
-    return {name: number for name, number in operands if number in op.numbers}
-
-
-def _zeros(op: Op) -> Iterator[str]:
-    """Keys' parts for the numbers that change a plan if they are 0."""
-    yield from (f"not {number}" for number in _unread(op).values())
-    yield from (f"not {number}" for number in op.product_factors)
-
-
-def _launcher_key(op: Op, out: str) -> Iterator[str]:
-    """The short key of cached launchers: what of a plan's key no launcher compares, and the shape of one
-    operand, so that few launchers share a key. If the call makes the result: all shapes and a type, which
-    describe the result."""
-    first, *further = op.required
-    yield repr(op.name)
-    yield f"{first}.shape"
-    describes_result = (f"{first}.dtype", *(f"{name}.shape" for name in further))
-    yield f"None if {out} is not None else ({', '.join(describes_result)},)"
-    yield from (f"_key_of_integers({name})" for name in op.of(("integers",)))
-    options = (parameter for parameter in op.parameters if not (parameter.is_tensor or parameter.is_number))
-    yield from (parameter.name for parameter in options if parameter.kind != "integers")
-    yield from _zeros(op)
-
-
-def _key(op: Op) -> Iterator[str]:
-    """The key of a plan: the layouts of tensors, the values of options, and which numbers are 0 if that
-    decides what is read."""
-    yield repr(op.name)
-    optional: dict[str, str] = {}
-    for parameter in op.parameters:
-        name, kind = parameter.name, parameter.kind
-        if kind == "tensor":
-            yield from (f"type({name})", f"{name}.dtype")
-            operand = op.interface.operand(name)
-            # A launcher compares the number of a packed operand's elements.
-            if not isinstance(operand, Packed) or operand.strides or operand.measured:
-                yield from (f"{name}.shape", f"{name}.stride()")
-            if name == op.required[0]:
-                yield f"{name}.get_device()"
-        elif kind == "scale":
-            optional[name] = f"_layout_key({name}) if isinstance({name}, _Tensor) else type({name})"
-        elif kind == "optional tensor" and name == "out":
-            yield "None if out is None else (type(out), out.dtype, out.shape, out.stride())"
-        elif kind == "optional tensor":
-            optional[name] = f"_layout_key({name})"
-        elif not parameter.is_number:
-            yield f"_key_of_integers({name})" if kind == "integers" else name
-    if optional:
-        absent = " and ".join(f"{name} is None" for name in optional)
-        yield f"None if {absent} else ({', '.join(optional.values())},)"
-    yield from _zeros(op)

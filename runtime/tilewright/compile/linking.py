@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.compile.disk import says_full
 from tilewright.compile.keys import HeaderSet, digest, file_sha256
 from tilewright.compile.library import FORMAT, LibraryRecord, libraries, read
-from tilewright.compile.store import Entry, Store, says_full
+from tilewright.compile.store import Entry, Store
 from tilewright.compile.system import run_bounded, shell, shortened, tvm_ffi_folder
 from tilewright.compile.toolchain import HostToolchain
 from tilewright.errors import BuildError

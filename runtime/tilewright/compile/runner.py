@@ -16,8 +16,9 @@ from pathlib import Path
 
 from tilewright.base import paths, reading
 from tilewright.compile import marker, schemas
+from tilewright.compile.disk import says_full
 from tilewright.compile.progress import Progress
-from tilewright.compile.store import Store, says_full
+from tilewright.compile.store import Store
 from tilewright.compile.system import shortened
 from tilewright.compile.unit import Job, Outcome
 from tilewright.errors import ToolchainError, UnreadableFileError

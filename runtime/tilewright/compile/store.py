@@ -13,10 +13,8 @@ not hold what its report says (a disk that filled up, a cut file) is moved to qu
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.base import paths, reading
-from tilewright.compile import marker, trust
+from tilewright.compile import disk, marker, trust
 from tilewright.compile.keys import KEY_FORMAT, file_sha256
 from tilewright.errors import BuildError, CacheRefusedError, StoreError, UnreadableFileError
 
@@ -34,15 +32,6 @@ _MODE = 0o755  # of folders: where the umask lets a group write, the cache would
 _OTHERS_WRITE = 0o022
 _STALE_SECONDS = 24 * 3600
 _QUARANTINED = 20  # entries kept for whoever wants to know
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of files
-# What compilers and linkers say then; after "when writing output to", gcc often names another reason.
-_SAID_FULL = (
-    r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
-    r"|fatal error: when writing output to"
-)
-
-# nvcc keeps some five forms of a unit's text while it compiles; with CUTLASS 4.2 or 4.5, that has 12 MiB.
-UNIT_DISK_BYTES = 64 << 20
 
 
 class Entry(NamedTuple):
@@ -265,30 +254,7 @@ class Store:
         return total
 
     def failure(self, error: OSError) -> StoreError:
-        if error.errno in _FULL:
-            return StoreError(
-                f"no space left for the build cache in {self.root}: {self._room()}, and to compile and link "
-                f"a kernel takes about {UNIT_DISK_BYTES >> 20} MiB for a while",
-                hint="Free some, and the build goes on; or set TILEWRIGHT_CACHE to a folder on another disk.",
-            )
-        return StoreError(
-            f"the build cache in {self.root}: {error}",
-            hint="Set TILEWRIGHT_CACHE to a folder that can be written.",
-        )
-
-    def _room(self) -> str:
-        """The free space, in words; a limit on the size of files, or a quota, may allow less."""
-        present = next(folder for folder in (self.root, *self.root.parents) if folder.is_dir())
-        try:
-            left = os.statvfs(present)
-            return f"{left.f_bavail * left.f_frsize / (1 << 20):.1f} MiB are free"
-        except OSError:
-            return "it is not known how much is free"
-
-
-def says_full(text: str) -> bool:
-    """Whether compilers or linkers say that the disk is full, or a quota."""
-    return re.search(_SAID_FULL, text, re.IGNORECASE) is not None
+        return disk.failure(self.root, error)
 
 
 def _remove_all(path: Path) -> None:

@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tilewright.architectures import routing
 from tilewright.architectures.device import DeviceProperties
@@ -20,31 +20,10 @@ from tilewright.errors import NotBuiltError, TilewrightError
 from tilewright.libraries import library as libraries
 from tilewright.libraries import lookup_errors
 from tilewright.libraries.builds import Builds, build_kernel, jit_allowed, not_built
+from tilewright.libraries.built import BuiltLibrary, built_libraries
 from tilewright.libraries.library import Library
 
 log = logging.getLogger("tilewright")
-
-
-class BuiltLibrary(Protocol):
-    """The part of `tilewright.compile.library.LibraryRecord` that the registry needs."""
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def toolchain(self) -> Mapping[str, str]:
-        """The toolchain that built it: releases of "nvcc", "host" and "cutlass"."""
-        ...
-
-    def holds(self, record: KernelRecord) -> bool:
-        """Whether it holds the kernel, compiled from the source that the record names."""
-        ...
-
-
-def _built_libraries(module: str) -> Sequence[BuiltLibrary]:
-    from tilewright.compile import prebuilt  # noqa: PLC0415 (a lookup needs no build)
-
-    return prebuilt.all_libraries(module)
 
 
 class Shadowed(NamedTuple):
@@ -71,7 +50,7 @@ class Registry:
         self,
         generated: str | Path | Sequence[str | Path] | None = None,
         *,
-        libraries: Callable[[str], Sequence[BuiltLibrary]] = _built_libraries,
+        libraries: Callable[[str], Sequence[BuiltLibrary]] = built_libraries,
         build: Callable[[Table, str], None] = build_kernel,
     ) -> None:
         self.sets: tuple[KernelSet, ...] = sets.in_force() if generated is None else sets.of(generated)

@@ -11,24 +11,23 @@ better one that would have to be compiled, if the model puts it at most `BUILT_W
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import chain, groupby
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.errors import ArgumentError
 from tilewright.libraries.builds import built_preferred, jit_allowed
 from tilewright.selection.family import Family
 from tilewright.selection.kernels import P
+from tilewright.selection.ranking import Ranking
 
 if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
     from tilewright.libraries.registry import Registry
     from tilewright.selection.estimates import Estimate
-    from tilewright.selection.family import Candidate
     from tilewright.selection.tuned import Tuned
+    from tilewright.selection.weighing import Candidate
 
 log = logging.getLogger("tilewright")
 
@@ -81,10 +80,10 @@ def choose(
     Raises ArgumentError if a demanded tactic does not fit, NoKernelError if no kernel does.
     """
     if tactic is None:
-        selection = _Selection(
+        ranking = Ranking(
             family, registry, records, problem, device, batch_invariant=batch_invariant, first=first
         )
-        return selection.choose(tuned)
+        return _Selection(ranking).choose(tuned)
     record = family.legal(registry, records, problem, device, tactic)
     if batch_invariant and (reason := family.misfit_invariant(tactic, record, problem)) is not None:
         raise ArgumentError("tactic", f"{tactic} is not batch-invariant: {reason}")
@@ -92,26 +91,12 @@ def choose(
 
 
 class _Selection:
-    """One choice for one problem. `records` are the family's kernels that run on the device."""
+    """One choice for one problem."""
 
-    def __init__(
-        self,
-        family: Family[Any],
-        registry: Registry,
-        records: Sequence[KernelRecord],
-        problem: Any,
-        device: DeviceProperties,
-        *,
-        batch_invariant: bool,
-        first: Candidate | None = None,
-    ) -> None:
-        self._family = family
-        self._registry = registry
-        self._records = records
-        self._problem = problem
-        self._device = device
-        self._batch_invariant = batch_invariant
-        self._foreknown = first
+    def __init__(self, ranking: Ranking) -> None:
+        self._ranking = ranking
+        self._family, self._registry = ranking.family, ranking.registry
+        self._problem, self._device = ranking.problem, ranking.device
         self._unbuilt: Choice | None = None  # the tuned choice that was passed over because it is not built
 
     def choose(self, tuned: Tuned | None) -> Choice:
@@ -128,71 +113,6 @@ class _Selection:
         log.debug("%s: %s, %s, %s", self._problem, choice.tactic, choice.source, choice.why)
         return choice
 
-    @cached_property
-    def fitting(self) -> list[KernelRecord]:
-        """The kernels that compute the problem. Raises NoKernelError if none does."""
-        fitting = self._family.fitting_kept(self._registry, self._records, self._problem)
-        if not fitting:
-            reasons = self._family.explain(self._records, self._problem)
-            raise NoKernelError(
-                f"no {self._family.name} kernel computes {self._problem}:\n{reasons}",
-                hint="Where its rules allow one, a line of a spec adds it: see `tilewright explain "
-                f"{self._family.name}`, then run `tilewright generate`.",
-            )
-        if log.isEnabledFor(logging.DEBUG):
-            self._say_what_is_left_out(fitting)
-        return fitting
-
-    @cached_property
-    def _ranked(self) -> list[Candidate]:
-        """The tactics that count, in the model's order; the first alone, if it is known already and can run.
-        Raises NoKernelError if none is batch-invariant, as the caller demands."""
-        if self._foreknown is not None and self._runs(self._foreknown):
-            return [self._foreknown]
-        ranked = self._family.weigh(self.fitting, self._problem, self._device)
-        if not self._batch_invariant:
-            return ranked
-        invariant = [candidate for candidate in ranked if self._counts(candidate.tactic, candidate.record)]
-        if ranked and not invariant:
-            raise self._none_invariant(ranked[0].tactic, ranked[0].record)
-        return invariant
-
-    def _counts(self, tactic: Tactic, record: KernelRecord) -> bool:
-        """Whether a tactic is batch-invariant, or need not be."""
-        return (
-            not self._batch_invariant or self._family.misfit_invariant(tactic, record, self._problem) is None
-        )
-
-    def _none_invariant(self, tactic: Tactic, record: KernelRecord) -> NoKernelError:
-        reason = self._family.misfit_invariant(tactic, record, self._problem)
-        return NoKernelError(
-            f"no {self._family.name} kernel computes {self._problem} batch-invariantly: {tactic}: {reason}",
-            hint="Leave `tilewright.batch_invariant()`, or unset TILEWRIGHT_BATCH_INVARIANT.",
-        )
-
-    def _possible(self) -> Iterator[Candidate]:
-        """The candidates that are built or can be built, in the model's order; all candidates if none can be
-        built, and then the registry says why.
-
-        Each candidate is checked only when it is reached, because a choice looks at the first few of
-        hundreds.
-        """
-        runs = filter(self._runs, self._ranked)
-        first = next(runs, None)
-        return iter(self._ranked) if first is None else chain([first], runs)
-
-    def _runs(self, candidate: Candidate) -> bool:
-        return self._registry.is_built(candidate.record) or self._registry.buildable(candidate.record)
-
-    @cached_property
-    def _first(self) -> Candidate | None:
-        return next(self._possible(), None)
-
-    @cached_property
-    def _first_built(self) -> Candidate | None:
-        built = (candidate for candidate in self._ranked if self._registry.is_built(candidate.record))
-        return next(built, None)
-
     def _exact(self, tuned: Tuned) -> Choice | None:
         entry = tuned.entry(self._problem)
         if entry is None or not self._usable(entry.tactic):
@@ -205,7 +125,7 @@ class _Selection:
         name."""
         record = self._registry.record(tactic.kernel)
         reason = self._family.misfit_device(tactic, record, self._device)
-        if reason is None and self._batch_invariant:
+        if reason is None and self._ranking.batch_invariant:
             reason = self._family.misfit_invariant(tactic, record, self._problem)
         if reason is not None:
             log.debug("%s: passed over %s, which is tuned: %s", self._problem, tactic, reason)
@@ -217,8 +137,10 @@ class _Selection:
             return None
         tactic, neighbour = near
         record = self._registry.record(tactic.kernel)
-        if self._first:
-            first = self._first if jit_allowed() else self._first_built or self._first
+        if self._ranking.first:
+            first = self._ranking.first
+            if not jit_allowed():
+                first = self._ranking.first_built or first
             at_problem, at_neighbour = (
                 self._behind((tactic, record), first, point) for point in (self._problem, neighbour)
             )
@@ -262,7 +184,7 @@ class _Selection:
             return None
         if not built_preferred():
             return choice
-        built, estimate = self._first_built, self._estimate(choice.tactic, choice.record)
+        built, estimate = self._ranking.first_built, self._estimate(choice.tactic, choice.record)
         if built is None or estimate is None:
             return choice
         if built.estimate.seconds > estimate.seconds * (1 + BUILT_WITHIN):
@@ -271,64 +193,32 @@ class _Selection:
         return Choice(built.tactic, built.record, "model", why)
 
     def _by_model(self) -> Choice | None:
-        best = self._first
+        best = self._ranking.first
         if best is None:
             return None
-        built = None if jit_allowed() and not built_preferred() else self._first_built
+        built = None if jit_allowed() and not built_preferred() else self._ranking.first_built
         if built is None or built is best:  # if building it is forbidden, the registry says so
-            return Choice(best.tactic, best.record, "model", f"the model's first{self._ahead()}")
+            return Choice(best.tactic, best.record, "model", f"the model's first{self._ranking.ahead()}")
         behind = built.estimate.seconds / best.estimate.seconds - 1
         if jit_allowed() and behind > BUILT_WITHIN:
-            why = f"the model's first{self._ahead()}; the best built one is {behind:.0%} behind"
+            why = f"the model's first{self._ranking.ahead()}; the best built one is {behind:.0%} behind"
             return Choice(best.tactic, best.record, "model", why)
         rule = f"at most {BUILT_WITHIN:.0%}" if jit_allowed() else "TILEWRIGHT_JIT=0"
         why = f"the model's first of those built, {behind:.1%} behind {best.tactic}, which is not ({rule})"
         return Choice(built.tactic, built.record, "model", why)
 
-    def _ahead(self) -> str:
-        """How far the model's first tactic leads, as part of a sentence."""
-        first = self._ranked[0]
-        passed = ""
-        if first is not self._first:
-            passed = f"; passed over {first.tactic}: {self._registry.obstacle(first.record)}"
-        return self._lead() + passed
-
-    def _lead(self) -> str:
-        by_time = groupby(self._possible(), lambda candidate: round(candidate.estimate.seconds * 1e9))
-        best, equals = next(by_time)
-        count = sum(1 for _ in equals)
-        lead = f" among {count} as fast" if count > 1 else ""
-        behind = next(by_time, None)
-        if behind is None:
-            return lead or ", and the only one"
-        nanoseconds, slower = behind
-        return f"{lead}, {nanoseconds / best - 1:.1%} ahead of {next(slower).tactic}"
-
     def _by_default(self) -> Choice:
         """The choice if no model knows the kernels: the first that is built or can be; where built kernels
         are preferred, the first that is built, else the first that can be."""
         registry, first_built = self._registry, not jit_allowed() or built_preferred()
-        fitting = [kernel for kernel in self.fitting if self._counts(self._first_tactic(kernel), kernel)]
-        if not fitting:
-            raise self._none_invariant(self._first_tactic(self.fitting[0]), self.fitting[0])
-        runs = [kernel for kernel in fitting if registry.is_built(kernel) or registry.buildable(kernel)]
+        counting = self._ranking.counting()
+        runs = [kernel for kernel in counting if registry.is_built(kernel) or registry.buildable(kernel)]
         built = [kernel for kernel in runs if registry.is_built(kernel)] if first_built else []
-        record = (built or runs or fitting)[0]
+        record = (built or runs or counting)[0]
         which = "built " if built else ""
         why = f"the table's first {which}kernel that takes the problem: no cost model knows {record.arch}"
-        return Choice(self._first_tactic(record), record, "default", why)
-
-    def _first_tactic(self, record: KernelRecord) -> Tactic:
-        return self._family.candidates(record, self._problem, self._device)[0]
+        return Choice(self._ranking.first_tactic(record), record, "default", why)
 
     def _estimate(self, tactic: Tactic, record: KernelRecord) -> Estimate | None:
         weigh = self._family.model(record, self._problem, self._device)
         return None if weigh is None else weigh(tactic)
-
-    def _say_what_is_left_out(self, fitting: Sequence[KernelRecord]) -> None:
-        of_kind = self._family.of_kind(self._registry, self._records, self._problem.kind)
-        if len(of_kind) > len(fitting):
-            log.debug(
-                "%s: of the %d kernels of its kind %d take it; the others:\n%s", self._problem,
-                len(of_kind), len(fitting), self._family.explain(of_kind, self._problem),
-            )  # fmt: skip

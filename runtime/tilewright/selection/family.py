@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from tilewright.architectures.device import DeviceProperties
@@ -17,33 +15,13 @@ from tilewright.declarations.table import KernelRecord, Rows
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.libraries.registry import Registry
+from tilewright.selection import weighing
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels, P, Problem
+from tilewright.selection.weighing import Candidate
 
 if TYPE_CHECKING:
     from tilewright.declarations.vocabulary import Words
-
-# The number of tactics that `refine` estimates anew. For 95 % of 759 dense products the fastest timed tactic
-# was among the first 48, and the choice among these was as good as the choice among the first 96.
-MOST_REFINED = 48
-# A kernel is far behind if its estimate, for one way to cut k and without clusters, exceeds the fastest such
-# estimate by this factor. Its clusters are not estimated then. All of 160 dense products drawn at random had
-# the same choice as with 1.5, and 130 of 740 estimates were saved.
-FAR = 1.3
-
-
-class Candidate(NamedTuple):
-    tactic: Tactic
-    record: KernelRecord
-    estimate: Estimate
-
-
-# Nanoseconds, whether the kernel does extra work, the tactic (to order equals by name), the candidate.
-_Weighed = tuple[float, bool, Tactic, Candidate]
-_Weigh = Callable[[Tactic], _Weighed]
-_ORDER = itemgetter(0, 1, 2)
-_HOW_K_IS_CUT = attrgetter("splits", "decomposition")
-
 
 _kinds: WeakKeyDictionary[
     Registry, dict[tuple[str, Hashable], tuple[Sequence[KernelRecord], list[KernelRecord]]]
@@ -199,30 +177,8 @@ class Family(Kernels[P]):
         """Same as `rank`, for kernels that are known to fit.
 
         Tactics for which the device has no room are left out.
-
-        A kernel's candidates that cut k in the same way follow one another, and differ in their clusters. If
-        the first of them is far behind the fastest (`FAR`), the rest are not estimated. The first
-        `MOST_REFINED` candidates are estimated again by `refine`, and ordered by its estimates.
         """
-        ranked: list[_Weighed] = []
-        clusters: list[tuple[float, _Weigh, list[Tactic]]] = []
-        for record in fitting:
-            weigh = self._weigher(record, problem, device)
-            if weigh is None:
-                continue
-            possible = self._possible(record, problem, device)
-            for _, alike in itertools.groupby(possible, _HOW_K_IS_CUT):
-                first, *rest = alike
-                ranked.append(weigh(first))
-                if rest:
-                    clusters.append((ranked[-1][0], weigh, rest))
-        near = FAR * min((nanoseconds for nanoseconds, *_ in ranked), default=0)
-        for nanoseconds, weigh, rest in clusters:
-            if nanoseconds <= near:
-                ranked += map(weigh, rest)
-        ranked.sort(key=_ORDER)
-        nearest = sorted(self._refined(ranked[:MOST_REFINED], problem, device), key=_ORDER)
-        return [candidate for *_, candidate in (*nearest, *ranked[MOST_REFINED:])]
+        return weighing.weigh(self, fitting, problem, device)
 
     def sweep(
         self,
@@ -236,43 +192,6 @@ class Family(Kernels[P]):
         value that is left out has to be weighed. `fitting` are the kernels that fit the largest value, which
         is the problem's."""
         return {}
-
-    def _possible(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
-        """The candidates of a kernel for which the device has room."""
-        candidates = self.candidates(record, problem, device)
-        if all(device.clusters):  # no cluster is known to be too large
-            return candidates
-        return [tactic for tactic in candidates if not self.misfit_device(tactic, record, device)]
-
-    def _weigher(
-        self,
-        record: KernelRecord,
-        problem: P,
-        device: DeviceProperties,
-    ) -> _Weigh | None:
-        """The function that weighs one kernel's tactics; None if no model knows the kernel."""
-        estimate_of = self.estimator(record, problem, device)
-        if estimate_of is None:
-            return None
-        extra = self.does_extra_work(record, problem)
-
-        def weigh(tactic: Tactic) -> _Weighed:
-            estimate = estimate_of(tactic)
-            return round(estimate.seconds * 1e9), extra, tactic, Candidate(tactic, record, estimate)
-
-        return weigh
-
-    def _refined(
-        self, nearest: Sequence[_Weighed], problem: P, device: DeviceProperties
-    ) -> Iterator[_Weighed]:
-        """The same tactics, estimated by `refine` if it knows them."""
-        tactics = [(candidate.record, candidate.tactic) for *_, candidate in nearest]
-        for weighed, estimate in zip(nearest, self.refine(tactics, problem, device), strict=True):
-            if estimate is None:
-                yield weighed
-                continue
-            _, extra, tactic, candidate = weighed
-            yield round(estimate.seconds * 1e9), extra, tactic, candidate._replace(estimate=estimate)
 
     def model(
         self, record: KernelRecord, problem: P, device: DeviceProperties

@@ -36,7 +36,7 @@ from tilewright.families.blockscaled_gemm.occupancy import resident
 from tilewright.families.blockscaled_gemm.problem import Alignment, Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection.choice import choose
-from tilewright.selection.family import Candidate
+from tilewright.selection.weighing import Candidate
 
 DEVICES = {device.name: device for device in DESCRIBED.values()}
 FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))

@@ -27,8 +27,8 @@ from tilewright.families.gemm.problem import (
 )
 from tilewright.libraries.registry import Registry
 from tilewright.selection import fitting
-from tilewright.selection.family import MOST_REFINED
 from tilewright.selection.trees import Trees
+from tilewright.selection.weighing import MOST_REFINED
 
 KERNELS = [record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"]
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"

@@ -14,7 +14,7 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
 from tilewright.models.product import Product
-from tilewright.selection.family import Candidate
+from tilewright.selection.weighing import Candidate
 from tilewright.tools.bundling import closure
 
 pytest.importorskip("numpy")

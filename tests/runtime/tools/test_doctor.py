@@ -16,7 +16,8 @@ import pytest
 from tilewright.architectures import device
 from tilewright.architectures.device import B200, H200, THOR
 from tilewright.base import paths
-from tilewright.compile.store import UNIT_DISK_BYTES, Store
+from tilewright.compile.disk import UNIT_DISK_BYTES
+from tilewright.compile.store import Store
 from tilewright.context import Context
 from tilewright.libraries.registry import Registry
 from tilewright.selection.families import family_of

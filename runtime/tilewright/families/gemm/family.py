@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.architectures.device import DeviceProperties
@@ -10,8 +11,9 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, rearranged
 from tilewright.families.gemm.mainloops import kernels_of
 from tilewright.families.gemm.problem import Problem
+from tilewright.selection import weighing
 from tilewright.selection.composite_family import CompositeFamily
-from tilewright.selection.family import Candidate
+from tilewright.selection.weighing import Candidate
 
 
 class _Gemm(CompositeFamily[Problem]):
@@ -35,7 +37,8 @@ class _Gemm(CompositeFamily[Problem]):
             from tilewright.families.gemm import sweep  # noqa: PLC0415 (numpy need not be there)
         except ModuleNotFoundError:
             return {}
-        return sweep.first_of_each(fitting, problem, values, device, possible=self._possible, counts=counts)
+        possible = functools.partial(weighing.possible, self)
+        return sweep.first_of_each(fitting, problem, values, device, possible=possible, counts=counts)
 
 
 FAMILY = _Gemm()

@@ -25,7 +25,7 @@ from tilewright.families.gemm import learnt
 from tilewright.families.gemm.cost_lean import Kernel, Loads
 from tilewright.families.gemm.problem import Problem
 from tilewright.selection.estimates import Estimate
-from tilewright.selection.family import FAR, MOST_REFINED, Candidate
+from tilewright.selection.weighing import FAR, MOST_REFINED, Candidate
 
 Array = Any  # of numpy
 Counts = Callable[[Tactic, KernelRecord], bool]

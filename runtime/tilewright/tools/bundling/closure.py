@@ -22,7 +22,7 @@ from tilewright.libraries.registry import Registry
 from tilewright.models.product import Product
 from tilewright.selection.choice import choose
 from tilewright.selection.families import family_of
-from tilewright.selection.family import Candidate
+from tilewright.selection.weighing import Candidate
 
 CHUNK = 2048  # values that a process chooses for at a time
 

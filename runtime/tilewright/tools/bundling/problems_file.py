@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.base import reading
+from tilewright.base.yaml_files import load_yaml
 from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError, UnreadableFileError
 from tilewright.models.product import Listing, Product
@@ -24,7 +24,7 @@ _KEYS = ("layer", "problem", "count")
 def read(path: Path) -> Listing:
     """The products of a file. Raises UnreadableFileError, which names the item."""
     try:
-        content = reading.load_yaml(path)
+        content = load_yaml(path)
     except FileNotFoundError:
         raise UnreadableFileError(path, "no such file") from None
     items = content.get("problems") if isinstance(content, dict) else None

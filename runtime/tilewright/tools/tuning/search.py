@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
     from tilewright.declarations.table import KernelRecord
     from tilewright.libraries.registry import Registry
-    from tilewright.selection.family import Candidate, Family
+    from tilewright.selection.family import Family
     from tilewright.selection.tuned_files import Entry
+    from tilewright.selection.weighing import Candidate
 
 
 def promising(

@@ -1,0 +1,49 @@
+"""A disk that is full, or that cannot be written: how that is seen, and what is said of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+from tilewright.errors import StoreError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit on the size of files
+# What compilers and linkers say then; after "when writing output to", gcc often names another reason.
+_SAID_FULL = (
+    r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
+    r"|fatal error: when writing output to"
+)
+
+# nvcc keeps some five forms of a unit's text while it compiles; with CUTLASS 4.2 or 4.5, that has 12 MiB.
+UNIT_DISK_BYTES = 64 << 20
+
+
+def says_full(text: str) -> bool:
+    """Whether compilers or linkers say that the disk is full, or a quota."""
+    return re.search(_SAID_FULL, text, re.IGNORECASE) is not None
+
+
+def failure(root: Path, error: OSError) -> StoreError:
+    """The error for a build cache in `root` that cannot be written."""
+    if error.errno in _FULL:
+        return StoreError(
+            f"no space left for the build cache in {root}: {_room(root)}, and to compile and link "
+            f"a kernel takes about {UNIT_DISK_BYTES >> 20} MiB for a while",
+            hint="Free some, and the build goes on; or set TILEWRIGHT_CACHE to a folder on another disk.",
+        )
+    return StoreError(
+        f"the build cache in {root}: {error}",
+        hint="Set TILEWRIGHT_CACHE to a folder that can be written.",
+    )
+
+
+def _room(root: Path) -> str:
+    """The free space, in words; a limit on the size of files, or a quota, may allow less."""
+    present = next(folder for folder in (root, *root.parents) if folder.is_dir())
+    try:
+        left = os.statvfs(present)
+        return f"{left.f_bavail * left.f_frsize / (1 << 20):.1f} MiB are free"
+    except OSError:
+        return "it is not known how much is free"
