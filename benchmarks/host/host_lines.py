@@ -7,6 +7,7 @@ model's weights) do not count. The columns say who imports a module (`benchmarks
 
     call        a call of an op whose kernel is built
     build       a build besides, ahead of time or because a call needs a kernel
+    bundle      a process that serves a bundle besides
     generator   the generator asks it about kernels: rules, shared memory, sources
     DeepGEMM    `tilewright.compat`
     tools       nobody of these: tuning, benchmarking, doctor, references, the contract suite
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BASE = "f46e896d"  # before the runtime's packages were layers
 RUNTIME, GENERATOR = "runtime/tilewright", "generator/tilewright_generator"
 HEADERS = "runtime/include/tilewright"
-COLUMNS = ("call", "build", "generator", "DeepGEMM", "tools")
+COLUMNS = ("call", "build", "bundle", "generator", "DeepGEMM", "tools")
 _WRITTEN = "DO NOT EDIT"
 _CPP = re.compile(
     rf"{HEADERS}/((?P<family>\w+)/binding\.hpp|((matrix_)?binding|launcher|adapter|launch|host)\.hpp|tactic\.h)"
@@ -49,6 +50,7 @@ def count() -> dict[str, Counter[str]]:
     importers = {
         "call": import_graph.served(paths),
         "build": import_graph.built(paths),
+        "bundle": import_graph.bundled(paths),
         "generator": import_graph.generated(paths),
         "DeepGEMM": {name for name in paths if name.startswith("tilewright.compat")},
     }

@@ -14,6 +14,10 @@ SERVING_PARTS = ("op", "family", "interface", "vocabulary", "config")
 # What a call imports besides, inside functions: the list of built libraries, and the check of their owner.
 OF_BUILT = ("tilewright.compile.prebuilt", "tilewright.compile.library", "tilewright.compile.trust")
 
+# What the runtime imports inside functions, and not for a call: builds, tools, bundles where a process has
+# one, and what stands for ops without torch.
+NOT_IN_CALLS = ("tilewright.compile", "tilewright.tools", "tilewright.bundle", "tilewright.calls.stand_ins")
+
 
 def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:
     """The files of all modules, by name."""
@@ -99,7 +103,7 @@ def reached(roots: Iterable[str], known: Mapping[str, Path], late: Callable[[str
 
 def served(known: Mapping[str, Path]) -> set[str]:
     """The modules that calls of all ops import, where their kernels are built: `tests/runtime/calls` compares
-    with a process. An import of `tilewright.compile` inside a function serves a build, or is `OF_BUILT`."""
+    with a process."""
     parts = "|".join(SERVING_PARTS)
     of_families = [name for name in known if re.fullmatch(rf"tilewright\.families\.\w+\.({parts})", name)]
     with_config = {name.rpartition(".")[0] for name in of_families if name.endswith(".config")}
@@ -108,12 +112,18 @@ def served(known: Mapping[str, Path]) -> set[str]:
     roots = [*of_families, *(name for name in kernels if name.rpartition(".")[0] not in with_config)]
     public = ("tilewright", "tilewright.torch_ops", "tilewright.calls.prepared")
     roots += [*public, "tilewright.contractions.einsum", *OF_BUILT]
-    return reached(roots, known, lambda name: not name.startswith(("tilewright.compile", "tilewright.tools")))
+    return reached(roots, known, lambda name: not name.startswith(NOT_IN_CALLS))
 
 
 def built(known: Mapping[str, Path]) -> set[str]:
     """The modules that a build imports besides, ahead of time or because a call needs a kernel."""
     return reached(["tilewright.compile.building"], known, lambda name: True) - served(known)
+
+
+def bundled(known: Mapping[str, Path]) -> set[str]:
+    """The modules that a process imports besides for a bundle (docs/bundles.md)."""
+    modules = reached(["tilewright.bundle"], known, lambda name: not name.startswith(NOT_IN_CALLS))
+    return modules - served(known)
 
 
 def generated(known: Mapping[str, Path]) -> set[str]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tilewright.base.spelling import table, text, wrapped
+from tilewright.base.spelling import text
+from tilewright.base.tables import table, wrapped
 from tilewright.configurations.family import Family
 from tilewright.configurations.rule import Rule
 from tilewright_generator import families

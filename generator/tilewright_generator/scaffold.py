@@ -10,7 +10,7 @@ from pathlib import Path
 import tilewright
 from tilewright.base import paths
 from tilewright.base.spelling import cut
-from tilewright.configurations.shared import camel
+from tilewright.configurations.sources import camel
 from tilewright.declarations import catalog
 from tilewright_generator import new_files
 from tilewright_generator.errors import UsageError

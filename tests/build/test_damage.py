@@ -15,8 +15,9 @@ import pytest
 from small_modules import Mini
 
 from tilewright.compile.building import build
+from tilewright.compile.damage import set_aside_damaged
 from tilewright.compile.keys import file_sha256
-from tilewright.compile.library import libraries, set_aside_damaged
+from tilewright.compile.library import libraries
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
 from tilewright.declarations.table import Table

@@ -11,10 +11,12 @@ import pytest
 from small_modules import Mini
 
 from tilewright.base import paths
-from tilewright.compile.keys import HeaderSet, digest, tree_digest, unhashed_inputs
+from tilewright.compile.depfile import unhashed_inputs
+from tilewright.compile.keys import HeaderSet, digest
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
 from tilewright.compile.store import Store
+from tilewright.compile.trees import tree_digest
 from tilewright.errors import BuildError
 
 

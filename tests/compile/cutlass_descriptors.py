@@ -12,8 +12,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tilewright.compile.keys import digest, tree_digest
+from tilewright.compile.keys import digest
 from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
+from tilewright.compile.trees import tree_digest
 
 SOURCE = Path(__file__).with_name("mqa_tcgen05_cutlass.cu")
 RECORD = SOURCE.with_suffix(".json")

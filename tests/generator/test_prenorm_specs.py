@@ -10,7 +10,8 @@ from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright.configurations.shapes import Tile
-from tilewright.families.hc_prenorm.config import PrenormConfig, memory
+from tilewright.families.hc_prenorm.config import PrenormConfig
+from tilewright.families.hc_prenorm.memory import memory
 from tilewright.families.hc_prenorm.rules import RULES
 from tilewright_generator import families
 from tilewright_generator.rules import verdicts

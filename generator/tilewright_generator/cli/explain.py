@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from tilewright.base.spelling import table, text, wrapped
+from tilewright.base.spelling import text
+from tilewright.base.tables import table, wrapped
 from tilewright.compile.compilers import SUFFIXES
 from tilewright_generator import describe, families, generation
 from tilewright_generator.cli import answers, common, completion, other_sets

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tilewright.base.spelling import table, wrapped
+from tilewright.base.tables import table, wrapped
 from tilewright_generator.cli import answers, common, other_sets
 from tilewright_generator.cli.verbosity import quiet
 from tilewright_generator.errors import UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tilewright.base import spelling, writing
+from tilewright.base import spelling, tables, writing
 from tilewright_generator import status
 from tilewright_generator.cli import answers, common, other_sets
 from tilewright_generator.cli.verbosity import comment, note
@@ -93,10 +93,10 @@ def _summary(modules: Modules) -> Iterator[str]:
             names = [verdict.name for verdict in verdicts if getattr(verdict, what) == word]
             if names:
                 head = f"{what}, {word}: {counted(len(names), 'kernel')}: "
-                yield from spelling.wrapped(head + spelling.listed(names), hanging="  ")
+                yield from tables.wrapped(head + spelling.listed(names), hanging="  ")
         if never := sum(getattr(verdict, what) == NEVER for verdict in verdicts):
             yield f"{what}, never: {counted(never, 'kernel')}"
-    yield from spelling.wrapped(
+    yield from tables.wrapped(
         "The tables count what holds of the kernels as they are now. stale: a record of another source, "
         "header, flag or CUTLASS release. never: no record, which is no failure. Each kernel: "
         "tilewright list --long"
@@ -109,7 +109,7 @@ def _counts(title: str, groups: Modules) -> list[str]:
     for name, verdicts in groups:
         current = (sum(getattr(verdict, what) == CURRENT for verdict in verdicts) for what in RECORDED)
         rows.append((name, str(len(verdicts)), *map(str, current)))
-    return spelling.table(rows, indent="")
+    return tables.table(rows, indent="")
 
 
 def _by_number(target: str) -> tuple[int, str]:

@@ -12,8 +12,9 @@ from tilewright.base import paths
 from tilewright.compile import refusals
 from tilewright.compile.compiler_cache import default_launcher, start_server
 from tilewright.compile.compilers import COMPILERS, of, toolchain_for
+from tilewright.compile.damage import set_aside_damaged
 from tilewright.compile.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
-from tilewright.compile.library import LibraryRecord, libraries, set_aside_damaged
+from tilewright.compile.library import LibraryRecord, libraries
 from tilewright.compile.linking import Part, link
 from tilewright.compile.planning import Module, Planner, Select, Unit
 from tilewright.compile.progress import Progress
@@ -116,12 +117,13 @@ def build(
 
 
 def longest_first(units: Iterable[Unit]) -> list[Unit]:
-    """Units with CUTLASS take a minute, others seconds: begun last, they would be waited for alone."""
+    """The units with CUTLASS first: they take a minute, others seconds, and a build would end with waiting
+    for them."""
     return sorted(units, key=lambda unit: not unit.cutlass)
 
 
 def _refuse(modules: Sequence[Module], select: Select) -> None:
-    """Raises NotBuiltError where what was asked for is just what cannot be compiled here."""
+    """Raises NotBuiltError if this toolchain can compile none of the kernels that the caller asks for."""
     units = [unit for module in modules for unit in module.units]
     skipped = [unit for unit in units if unit.skipped]
     by_name = select is not None and not callable(select)

@@ -39,12 +39,15 @@ class Compiler(ABC):
 
     @abstractmethod
     def find(self, **programs: str | Path) -> HostToolchain:
-        """Finds its toolchain; a path among `programs` is taken or refused, never replaced. Raises
-        ToolchainError where something is missing."""
+        """Finds the compiler's toolchain. A path among `programs` is used or refused; no other program
+        replaces it.
+
+        Raises ToolchainError if a part is missing.
+        """
 
     @abstractmethod
     def part(self, toolchain: HostToolchain) -> HostToolchain:
-        """The part of a build's toolchain that it uses. Raises ToolchainError where that is missing."""
+        """The part of a build's toolchain that the compiler uses. Raises ToolchainError if it is missing."""
 
     # What decides an object.
 
@@ -72,15 +75,15 @@ class Compiler(ABC):
     # Whether it compiles a kernel, and how.
 
     def require(self, toolchain: Any, arch: str) -> None:  # noqa: B027 (the default requires nothing)
-        """Raises ToolchainError where it cannot compile for a target."""
+        """Raises ToolchainError if the compiler cannot compile for a target."""
 
     def refusal(self, record: KernelRecord, toolchain: Any) -> str:
-        """Why this toolchain's headers cannot compile a kernel; empty where they can."""
+        """Why this toolchain's headers cannot compile a kernel; empty if they can."""
         return ""
 
     def obstacle(self, record: KernelRecord) -> str:
-        """Why no toolchain here can compile a kernel, as far as that shows without starting a process; empty
-        where nothing shows."""
+        """Why no toolchain on this machine can compile a kernel; empty if nothing is known. Starts no
+        process."""
         return ""
 
     @abstractmethod
@@ -101,7 +104,7 @@ class Compiler(ABC):
         return first_errors(log.splitlines())
 
     def disassembler(self, toolchain: Any) -> str:
-        """The program that `machine_code` takes; empty where it takes none."""
+        """The program that `machine_code` uses; empty if it uses none."""
         return ""
 
     def machine_code(self, disassembler: str, objects: Sequence[Path]) -> list[MachineCode]:
@@ -126,13 +129,13 @@ class Compiler(ABC):
     def exceptions(
         self, record: KernelRecord, report: Mapping[str, Any], cutlass: bool
     ) -> list[dict[str, str]]:
-        """Hazards that are no findings, each with the reason."""
+        """Hazards that are not findings, each with the reason."""
         return []
 
 
 def first_errors(output: Iterable[str]) -> list[str]:
-    """The first errors in a compiler's lines, each with the lines that follow it; its last lines where none
-    is an error."""
+    """The first errors in a compiler's output, each with the lines that follow it. If no line is an error:
+    the last lines."""
     from tilewright.compile.system import shortened  # noqa: PLC0415
 
     lines = [line.rstrip() for line in output]

@@ -18,8 +18,8 @@ SETTINGS = {"CCACHE_NOHASHDIR": "1"}
 
 
 def words_of(text: str, name: str) -> list[str]:
-    """A command's words, split as a shell does. Raises ToolchainError, which calls it `name`, where that is
-    not possible: a quote is left open."""
+    """Splits a command into words as a shell does. Raises ToolchainError, which calls the command `name`, if
+    a quote is left open."""
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -27,15 +27,15 @@ def words_of(text: str, name: str) -> list[str]:
 
 
 def default_launcher() -> list[str]:
-    """What TILEWRIGHT_LAUNCHER names. Raises ToolchainError where it is no command."""
+    """The command in TILEWRIGHT_LAUNCHER. Raises ToolchainError if it is not a command."""
     return words_of(os.environ.get("TILEWRIGHT_LAUNCHER", ""), "TILEWRIGHT_LAUNCHER")
 
 
 def start_server(launcher: Sequence[str]) -> None:
-    """Starts sccache's server, if that is the launcher and there is none.
+    """Starts sccache's server if the launcher is sccache and no server runs.
 
-    The first compile would start it with that compile's TMPDIR, which is gone when the compile is over, and
-    every later one then fails (sccache 0.16).
+    Otherwise the first compile starts it, with that compile's TMPDIR. The folder is removed when the compile
+    ends, and every later compile then fails (sccache 0.16).
     """
     if not launcher or Path(launcher[0]).name != "sccache":
         return

@@ -1,4 +1,4 @@
-"""The compilers that there are, and which one a kernel or a module is compiled by."""
+"""The compilers, and which of them compiles a kernel or a module."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def made_of(record: KernelRecord) -> str:
 
 
 def toolchain_for(tables: Iterable[Table], **programs: str | Path | None) -> HostToolchain:
-    """The toolchain that these modules need, or that has what `programs` names: a path by the option of
-    `tilewright build`, None for what is looked for.
+    """Finds the toolchain that these modules need.
 
-    Raises ToolchainError where a part of it is missing.
+    `programs`: paths by the option of `tilewright build`; None means that the program is looked for. Raises
+    ToolchainError if a part is missing.
     """
     paths = {name: path for name, path in programs.items() if path is not None}
     needed = {of_table(table).name for table in tables} or {DEFAULT_COMPILER}

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -141,14 +141,6 @@ def _included(text: bytes) -> set[str]:
     return {name.decode(errors="backslashreplace") for name in re.findall(_INCLUDE, text)}
 
 
-def tree_digest(root: Path, memory: Path | None, *, keep: bool = True) -> str:
-    """A digest of every file below `root`, by its path below it; see `files_digest`."""
-    prefix = len(str(root)) + 1
-    return files_digest(
-        {path[prefix:]: Path(path) for path in _walk(str(root))}, memory, str(root), keep=keep
-    )
-
-
 def files_digest(files: Mapping[str, Path], memory: Path | None, title: str, *, keep: bool = True) -> str:
     """A digest of the content of files, by the names that `files` gives them.
 
@@ -181,32 +173,3 @@ def _stamp(path: Path) -> str:
     stat = os.stat(path)  # noqa: PTH116 (pathlib is slow for 2,000 paths)
     # A copy may keep the time of modification; no program can set that of the inode's change.
     return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
-
-
-def _walk(folder: str) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                yield from _walk(entry.path)
-            elif entry.is_file():
-                yield entry.path
-
-
-def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterable[str]) -> list[str]:
-    """The files a make-style depfile names that are neither in `files` nor below one of `roots`."""
-    text = depfile.split(":", 1)[1] if ":" in depfile else ""
-    text = text.replace("\\\n", " ")
-    names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)[ \t\n]+", text) if name]
-    covered = {os.path.realpath(file) for file in files}
-    below = tuple(os.path.realpath(root) + os.sep for root in roots)
-    folders: dict[str, str] = {}
-
-    def resolve(name: str) -> str:
-        path = os.path.join(cwd, name)  # noqa: PTH118 (pathlib is slow for 2,000 paths)
-        folder, base = os.path.split(path)
-        if folder not in folders:
-            folders[folder] = os.path.realpath(folder)
-        return f"{folders[folder]}{os.sep}{base}"
-
-    paths = {resolve(name) for name in names}
-    return sorted(path for path in paths if path not in covered and not path.startswith(below))

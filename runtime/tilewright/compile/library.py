@@ -1,8 +1,8 @@
-"""The libraries that were linked: which there are, what is in them, and whether they are whole.
+"""Built libraries: which exist, which kernels they hold, and whether they are undamaged.
 
-    libraries/<module>/<key>/{<module>.so, library.json}
+libraries/<module>/<key>/{<module>.so, library.json}
 
-A library holds every kernel of the module's table that is built, so a later one replaces an earlier one.
+A library holds every built kernel of the module's table, so a newer library replaces an older one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.base import paths, reading
 from tilewright.base.schema import Anything, Integer, Map, Object, String, fields
-from tilewright.compile import marker
+from tilewright.compile import names
 from tilewright.compile.compilers import made_of
 from tilewright.compile.keys import HeaderSet, digest, files_digest
 from tilewright.declarations.table import KernelRecord
 from tilewright.errors import BuildError, UnreadableFileError
 
-if TYPE_CHECKING:  # what lists libraries writes nothing
+if TYPE_CHECKING:
     from tilewright.compile.store import Store
 
 log = logging.getLogger("tilewright")
@@ -43,7 +43,7 @@ _said: set[str] = set()  # warnings of damage: each is logged once
 
 
 class LibraryRecord(NamedTuple):
-    """A library that fits this tilewright's headers, so its ABI too."""
+    """A library that was built with this tilewright's headers, so it has the same ABI."""
 
     module: str
     key: str
@@ -54,7 +54,7 @@ class LibraryRecord(NamedTuple):
     table: str  # the key of the table's object that it was linked of
 
     def holds(self, record: KernelRecord) -> bool:
-        """True where the library has this kernel, compiled from the source and with the flags of its row."""
+        """Whether the library has this kernel, compiled from the source and with the flags of its row."""
         kernel = self.kernels.get(record.name)
         return kernel is not None and kernel["made_of"] == made_of(record)
 
@@ -98,17 +98,14 @@ def libraries(
 
 
 def described_in(root: Path, module: str) -> list[Path]:
-    """The library.json of all that stands where the module's libraries do in a cache and is called as they
-    are."""
+    """The library.json files of a module in a cache, in folders whose names have our form."""
     descriptions = paths.in_each(root / "libraries" / module, "library.json")
-    return [path for path in descriptions if marker.has_our_name(path.parent, "libraries")]
+    return [path for path in descriptions if names.has_our_name(path.parent, "libraries")]
 
 
 def described(library: Path) -> LibraryRecord:
-    """The record that was written when a .so was linked, whatever has changed since.
-
-    Raises BuildError where that cannot be read.
-    """
+    """The record that was written when a .so was linked, whatever has changed since. Raises BuildError if it
+    cannot be read."""
     path = library.with_name("library.json")
     try:
         return _record(_parse(path), library)
@@ -117,16 +114,17 @@ def described(library: Path) -> LibraryRecord:
 
 
 def cache_of(library: Path) -> Path | None:
-    """The cache, or the folder of built libraries, that a .so stands in; None where it stands elsewhere."""
+    """The cache, or the folder of built libraries, that holds a .so; None if the .so lies elsewhere."""
     in_cache = len(library.parents) > 3 and library.parents[2].name == "libraries"
     return library.parents[3] if in_cache else None
 
 
 def damage(library: Path, stated: str | None = None) -> str:
-    """Why the content of a .so is not what was linked; "" where it is, or where nothing says what was.
+    """Why the content of a .so differs from what was linked; "" if it does not, or if no record says what was
+    linked.
 
-    All of it is read. In a cache once: the answer is remembered there until the file's size, times or inode
-    change. `stated` is its sha256, by default what the library.json beside it says.
+    The whole file is read. In a cache the answer is remembered until the file's size, times or inode change.
+    `stated` is the sha256 of the linked file; by default library.json states it.
     """
     if stated is None:
         path = library.with_name("library.json")
@@ -152,10 +150,10 @@ def damage(library: Path, stated: str | None = None) -> str:
 
 
 def read(path: Path, module: str, headers: HeaderSet, *, thorough: bool = False) -> LibraryRecord | None:
-    """The library that a library.json describes; None where it is of another machine, format or headers.
+    """The library that a library.json describes; None if it is for another machine, format or headers.
 
-    `thorough` reads all of it. Raises BuildError where it is damaged, or is not the library that belongs
-    there, FileNotFoundError where `path` is gone.
+    `thorough` reads the whole library. Raises BuildError if the library is damaged or belongs to another
+    folder, FileNotFoundError if `path` no longer exists.
     """
     record, foreign = judged(path, module, headers, thorough=thorough)
     if record is None:
@@ -202,9 +200,9 @@ def _foreign(data: Mapping[str, Any], headers: HeaderSet) -> str:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    """The content of a library.json, its parts of the right types; of another format, that format alone.
+    """The content of a library.json, with parts of the right types. For another format, only the format.
 
-    Raises BuildError where it is damaged, FileNotFoundError where there is none.
+    Raises BuildError if the file is damaged, FileNotFoundError if it does not exist.
     """
     try:
         data: dict[str, Any] = reading.loads(path, reading.text(path))
@@ -215,32 +213,6 @@ def _parse(path: Path) -> dict[str, Any]:
     except UnreadableFileError as error:
         raise BuildError(f"{path} is damaged: {error.reason}") from None
     return {"format": data["format"]}
-
-
-def set_aside_damaged(module: str, store: Store, include: Path) -> list[str]:
-    """Moves the module's damaged libraries to the quarantine and says of each what was wrong with it."""
-    messages = []
-    for path in described_in(store.root, module):
-        if _damaged(path, module, include):
-            with store.lock(f"library-{module}-{path.parent.name}"):  # it may be a new one by now
-                if reason := _damaged(path, module, include):
-                    messages.append(f"{reason}; set aside in {store.quarantine(path.parent)}")
-    return messages
-
-
-def damaged(module: str, store: Store, include: Path) -> list[str]:
-    """What is wrong with each of the module's damaged libraries; changes nothing."""
-    return [why for path in described_in(store.root, module) if (why := _damaged(path, module, include))]
-
-
-def _damaged(path: Path, module: str, include: Path) -> str:
-    try:
-        read(path, module, HeaderSet(include), thorough=True)
-    except FileNotFoundError:
-        pass
-    except BuildError as error:
-        return error.message
-    return ""
 
 
 def _record(data: Mapping[str, Any], library: Path) -> LibraryRecord:

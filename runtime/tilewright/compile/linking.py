@@ -47,9 +47,10 @@ def link(
     include: Path,
     toolchain: HostToolchain,
 ) -> LibraryRecord:
-    """Links `kernels` (by name) with the module's table object, unless that library is there already.
+    """Links `kernels` (by name) with the module's table object. If that library exists already, it is only
+    marked as the module's newest.
 
-    Either way it is then the module's newest. Raises BuildError with the linker's words.
+    Raises BuildError with the linker's output.
     """
     reached = dict(table_headers)
     for part in kernels.values():
@@ -137,7 +138,7 @@ def link_command(toolchain: HostToolchain, output: Path, listing: Path) -> list[
         "-o",
         str(output),
         f"@{listing}",
-        "-Wl,--no-undefined",  # but for the table's weak names of kernels that are not built
+        "-Wl,--no-undefined",  # weak names may stay undefined: the table's kernels that are not built
         "-Wl,-Bsymbolic",  # two libraries of a module in one process: each uses its own kernels
         *toolchain.link_options,
         f"-L{tvm_ffi_folder() / 'lib'}",
@@ -149,7 +150,8 @@ def link_command(toolchain: HostToolchain, output: Path, listing: Path) -> list[
 
 
 def _remove_superseded(new: LibraryRecord, store: Store, include: Path) -> None:
-    """Removes older libraries of which `new` has every kernel, so none is used; those in use stay mapped."""
+    """Removes older libraries whose kernels are all in `new`, so that no call uses them. Processes that have
+    loaded them keep their mapping."""
     inside = {(name, kernel["made_of"]) for name, kernel in new.kernels.items()}
     for old in libraries(new.module, store=store, include=include):
         kernels = {(name, kernel["made_of"]) for name, kernel in old.kernels.items()}

@@ -53,7 +53,8 @@ class Descriptor:
 
 
 def read_descriptor(path: Path, name: str) -> Descriptor | None:
-    """Reads `tilewright_<name>` out of a 64-bit little-endian ELF object; None where it is not defined."""
+    """Reads `tilewright_<name>` from a 64-bit little-endian ELF object; None if the object does not define
+    it."""
     data = path.read_bytes()
     if data[:6] != b"\x7fELF\x02\x01":
         raise BuildError(f"{path}: not a 64-bit little-endian ELF object")

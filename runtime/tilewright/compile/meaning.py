@@ -1,7 +1,7 @@
 """The meaning of a C++ text for the compiler: the text without comments and layout.
 
-Source keys of records are digests of it, so a comment, a line break or a moved header leaves the records of
-what was compiled and run in force.
+Source keys of records are digests of it. So records of compiled and run kernels stay current if a comment, a
+line break or the place of a header changes.
 """
 
 from __future__ import annotations

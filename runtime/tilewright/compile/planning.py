@@ -11,13 +11,14 @@ from tilewright.base import plugins, reading
 from tilewright.compile import commands, compilers, shell_text
 from tilewright.compile.compiler import Compiler
 from tilewright.compile.findings import Finding
-from tilewright.compile.keys import digest, tree_digest
+from tilewright.compile.keys import digest
 from tilewright.compile.linking import Part
 from tilewright.compile.report import UnitReport
 from tilewright.compile.source_keys import SourceKeys
 from tilewright.compile.store import Entry, Store
 from tilewright.compile.system import shell, tvm_ffi_folder
 from tilewright.compile.toolchain import HostToolchain
+from tilewright.compile.trees import tree_digest
 from tilewright.compile.unit import Job, Outcome
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.errors import CacheRefusedError, ToolchainError, UnreadableFileError
@@ -205,7 +206,7 @@ class Planner:
         )
 
     def table_job(self, table: Table, slots: int) -> Job | None:
-        """The unit of the module's table.cc; None where there is none."""
+        """The unit of the module's table.cc; None if the module has none."""
         source = (table.folder / "table.cc").resolve()
         if not source.is_file():
             return None
@@ -250,12 +251,12 @@ class Planner:
 
 
 def _roots(toolchain: HostToolchain, trees: Sequence[Path]) -> list[str]:
-    """The folders that a unit may include from, of which each is in its key as a whole."""
+    """The folders that a unit may include from. The content of each is a part of the unit's key."""
     return [str(root) for root in (*trees, *toolchain.runtime_includes, *toolchain.system_includes)]
 
 
 def _in_other_hands(table: Table, record: KernelRecord) -> str:
-    """Why a module cannot hold a kernel beside its others; "" where it can."""
+    """Why a module cannot hold a kernel beside its other kernels; "" if it can."""
     compiler = compilers.of_table(table).name
     if record.compiler == compiler:
         return ""

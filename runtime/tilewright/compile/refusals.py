@@ -1,9 +1,10 @@
-"""Refused kernels: the cache remembers them, so that no call waits for a compiler to refuse them again.
+"""Kernels that the compilers refused. The cache remembers them, so that no call waits for the same refusal
+again.
 
-    refusals/<kernel>.<key>.json
+refusals/<kernel>.<key>.json
 
-The key is the one that the object would have: of the source, its headers, the flags and the toolchain. So a
-refused kernel is tried again as soon as one of these changes; `tilewright build` always tries.
+The key is that of the object: a digest of the source, its headers, the flags and the toolchain. If one of
+these changes, the next call tries the kernel again. `tilewright build` always tries.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FOLDER = "refusals"
 
 
 def remember(store: Store, kernel: str, key: str, reason: str) -> None:
-    """Notes why the kernel of a key was refused; nothing where the cache cannot be written."""
+    """Notes why the kernel of a key was refused. Does nothing if the cache cannot be written."""
     with suppress(StoreError, OSError):
         path = store.folder(_FOLDER) / f"{kernel}.{key}.json"
         path.write_text(json.dumps({"kernel": kernel, "key": key, "reason": reason}) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tilewright.base.spelling import table
+from tilewright.base.tables import table
 from tilewright.compile.findings import Finding
 from tilewright.compile.library import LibraryRecord
 from tilewright.errors import BuildError, UncompilableError
@@ -76,14 +76,15 @@ class BuildReport:
         return names
 
     def raise_for_failures(self) -> None:
-        """Raises BuildError that shows the first failures; UncompilableError where that is all they are."""
+        """Raises BuildError with the first failures, or UncompilableError if the compilers refused every
+        kernel that failed."""
         if self.ok:
             return
         refused = not self.problems and all(unit.refusal for unit in self.failures)
         raise (UncompilableError if refused else BuildError)(self.explain_failures())
 
     def explain_failures(self) -> str:
-        """The first failures with the compiler's errors, where the log is, and the command to repeat."""
+        """The first failures: the compiler's errors, the path of the log, and the command that repeats each."""
         parts = []
         for unit in self.failures[:_FAILURES_SHOWN]:
             lines = [f"{unit.name}: {finding.message}" for finding in unit.fatal(self.strict)]

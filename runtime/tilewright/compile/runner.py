@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.base import paths, reading
-from tilewright.compile import marker, schemas
+from tilewright.compile import names, schemas
 from tilewright.compile.disk import says_full
 from tilewright.compile.progress import Progress
 from tilewright.compile.store import Store
@@ -36,10 +36,10 @@ _BIND = "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv
 
 
 def run_jobs(store: Store, jobs: Sequence[Job], parallel: int, progress: Progress) -> dict[str, Outcome]:
-    """Compiles `jobs`, `parallel` at a time; the outcome of each by its key.
+    """Compiles `jobs`, `parallel` at a time, and returns the outcome of each by its key.
 
-    A unit whose compiler was killed for want of memory is tried once more, alone. Raises ToolchainError, in
-    ninja's words, where ninja itself fails.
+    If the system killed a unit's compiler for lack of memory, the unit is tried once more, alone. Raises
+    ToolchainError with ninja's output if ninja itself fails.
     """
     outcomes = _run_ninja(store, jobs, parallel, progress)
     # Each in a process of its own: one that is killed takes others with it.
@@ -52,7 +52,7 @@ def run_jobs(store: Store, jobs: Sequence[Job], parallel: int, progress: Progres
 
 def work_folder(store: Store) -> Path:
     """A fresh folder for the files of one build."""
-    folder = store.folder("work") / marker.unused(f"{os.getpid()}-")
+    folder = store.folder("work") / names.unused(f"{os.getpid()}-")
     try:
         folder.mkdir()
     except OSError as error:
@@ -80,8 +80,8 @@ def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progr
 
 
 def _processes(jobs: Sequence[Job], parallel: int) -> Iterator[list[Job]]:
-    """The jobs in their order, those together that one process is to run: several quick ones of one target,
-    fewer the fewer there are left, so that all end at the same time."""
+    """Groups the jobs, in order, into those that one process runs: several quick jobs for one target. Groups
+    get smaller towards the end, so that all processes end at about the same time."""
     first = 0
     while first < len(jobs):
         most = min(_TOGETHER, max(1, (len(jobs) - first) // (4 * parallel)))

@@ -18,8 +18,8 @@ class SourceKeys:
         self._cutlass = cutlass_version
 
     def of(self, table: Table, record: KernelRecord) -> str:
-        """32 hexadecimal digits. Raises FileNotFoundError where the source is missing, UnreadableFileError
-        where something else stands there."""
+        """The key, 32 hexadecimal digits. Raises FileNotFoundError if the source does not exist,
+        UnreadableFileError if it is not a file."""
         data, compiler = reading.contents(table.source(record)), compilers.of(record)
         return digest(
             "source",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.base import paths, reading
-from tilewright.compile import disk, marker, trust
+from tilewright.compile import disk, marker, names, trust
 from tilewright.compile.keys import KEY_FORMAT, file_sha256
 from tilewright.errors import BuildError, CacheRefusedError, StoreError, UnreadableFileError
 
@@ -47,14 +47,14 @@ class Entry(NamedTuple):
 
 
 class Store:
-    """A cache folder; it is created, and marked as ours, when something is written to it."""
+    """A cache folder. It is created and marked as ours when something is first written to it."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = (paths.cache_dir() if root is None else root).absolute()
         self._claimed = False
 
     def folder(self, name: str) -> Path:
-        """A subfolder, created. Raises StoreError where that is not possible, CacheRefusedError where the
+        """Creates a subfolder and returns its path. Raises StoreError if that fails, CacheRefusedError if the
         cache's folder is not ours."""
         path = self.root / name
         self._claim()
@@ -66,7 +66,7 @@ class Store:
         return path
 
     def _claim(self) -> None:
-        """Makes the folder and marks it, before anything else is written there. Raises as `folder`."""
+        """Creates the folder and marks it before anything else is written to it. Raises what `folder` raises."""
         if self._claimed:
             return
         self.check()
@@ -79,15 +79,15 @@ class Store:
         self._claimed = True
 
     def check(self) -> None:
-        """Raises CacheRefusedError where the folder is there and not ours; changes nothing."""
+        """Raises CacheRefusedError if the folder exists and is not ours. Changes nothing."""
         marker.check(self.root)
         trust.check(self.root, self.root)
 
     @property
     def memory(self) -> Path:
-        """The folder in which digests are remembered; they can be read where it cannot be written.
+        """The folder with remembered digests. They can be read even if the cache cannot be written.
 
-        Raises CacheRefusedError where the cache's folder is not ours.
+        Raises CacheRefusedError if the cache's folder is not ours.
         """
         try:
             return self.folder("digests")
@@ -97,10 +97,10 @@ class Store:
             return self.root / "digests"
 
     def entry(self, key: str) -> Entry | None:
-        """The entry of `key`, checked against its report; None where there is none.
+        """The entry of `key`, checked against its report; None if the store has none.
 
-        A damaged one counts as none, and a warning says what is wrong with it; who builds it again sets it
-        aside.
+        A damaged entry counts as none, and a warning says what is wrong with it. The build that replaces it
+        sets it aside.
         """
         folder = self.root / "objects" / key
         if not folder.exists():
@@ -112,8 +112,8 @@ class Store:
             return None
 
     def read_entry(self, key: str) -> Entry:
-        """The entry of `key`. Raises BuildError that says why it is none, CacheRefusedError where others may
-        have put it there."""
+        """The entry of `key`. Raises BuildError if there is no complete entry, CacheRefusedError if other
+        users could have written it."""
         from tilewright.compile import schemas  # noqa: PLC0415 (whoever looks for libraries needs none)
 
         folder = self.root / "objects" / key
@@ -137,9 +137,9 @@ class Store:
         return Entry(key, folder, report)
 
     def commit(self, draft: Path, target: Path) -> None:
-        """Moves a finished folder into place; a reader sees all of it or nothing.
+        """Moves a finished folder into place. A reader sees the whole folder or nothing.
 
-        The caller holds the lock of the target. What stands there is broken and is set aside first.
+        The caller holds the lock of the target. If the target exists, it is broken, and is set aside first.
         """
         try:
             for file in draft.iterdir():
@@ -155,7 +155,7 @@ class Store:
             raise self.failure(error) from None
 
     def quarantine(self, folder: Path) -> Path:
-        """Sets a broken entry or library aside; where it is then."""
+        """Sets a broken entry or library aside, and returns its new path."""
         yard = self.folder("quarantine")
         target = yard / f"{time.time_ns()}-{folder.name}"
         try:
@@ -168,25 +168,27 @@ class Store:
         return target
 
     def listed(self, name: str) -> list[Path]:
-        """The paths in a subfolder whose names have our form, sorted; for "libraries", of all modules."""
+        """The paths in a subfolder whose names have our form, sorted. For "libraries": the libraries of all
+        modules."""
         pattern = "*/*" if name == "libraries" else "*"
         paths_below = (self.root / name).glob(pattern)
-        return sorted(path for path in paths_below if marker.has_our_name(path, name))
+        return sorted(path for path in paths_below if names.has_our_name(path, name))
 
     def remove(self, path: Path) -> None:
-        """Removes what `listed` names; a reader sees all of an entry or a library, or nothing."""
-        debris = self.folder("tmp") / marker.unused("removed-")
+        """Removes a path that `listed` returns. A reader sees the whole entry or library, or nothing."""
+        debris = self.folder("tmp") / names.unused("removed-")
         with suppress(OSError):  # another process was faster, or the cache cannot be written
             path.rename(debris)
         _remove_all(debris)
 
     def draft(self, key: str) -> Path:
-        """A fresh folder below tmp/. The caller holds the lock of `key`, so older drafts of it are debris."""
+        """Creates a folder below tmp/. The caller holds the lock of `key`, so older drafts are left over from
+        killed builds."""
         tmp = self.folder("tmp")
         for debris in self.listed("tmp"):
             if debris.name.startswith(f"{key}."):
                 _remove_all(debris)
-        path = tmp / marker.unused(f"{key}.")
+        path = tmp / names.unused(f"{key}.")
         try:
             path.mkdir(_MODE)
         except OSError as error:
@@ -227,7 +229,7 @@ class Store:
             time.sleep(0.05)
 
     def sweep(self) -> None:
-        """Removes what killed builds left behind long ago, and what was being removed."""
+        """Removes what builds left behind that were killed long ago, and what was being removed."""
         if not self.root.exists():
             return
         self._claim()
@@ -239,14 +241,14 @@ class Store:
                     _remove_all(path)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes on disk by subfolder ("objects", "libraries", ...). Raises CacheRefusedError where the folder
-        is not ours."""
+        """Bytes on disk by subfolder ("objects", "libraries", ...). Raises CacheRefusedError if the folder is
+        not ours."""
         marker.check(self.root)
         return {path.name: self.size(path) for path in sorted(self.root.glob("*")) if path.is_dir()}
 
     @staticmethod
     def size(path: Path) -> int:
-        """Bytes on disk of a file, or of all below a folder."""
+        """Bytes on disk of a file, or of everything below a folder."""
         total = 0
         for file in (path, *path.rglob("*")):
             with suppress(OSError):  # another process has removed it
@@ -258,7 +260,7 @@ class Store:
 
 
 def _remove_all(path: Path) -> None:
-    """Removes a file, a link, or a folder with all in it, as far as it can be."""
+    """Removes a file, a link, or a folder with its content, as far as possible."""
     import shutil  # noqa: PLC0415 (1.5 ms, that whoever only looks for libraries need not wait)
 
     with suppress(OSError):  # it is a folder, another process was faster, or it cannot be removed

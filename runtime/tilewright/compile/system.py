@@ -31,7 +31,7 @@ def shell(command: Sequence[str]) -> str:
 
 
 def run(command: Sequence[str], *, check: bool = True) -> str:
-    """stdout and stderr of a short command. Raises ToolchainError where it cannot run or fails."""
+    """The stdout and stderr of a short command. Raises ToolchainError if it cannot run or fails."""
     try:
         status, output = run_bounded(command, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -48,10 +48,11 @@ def run_bounded(
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> tuple[int, str]:
-    """Runs a command to its end: its exit status (negative: the signal that killed it), stdout and stderr.
+    """Runs a command to its end. Returns its exit status (negative: the signal that killed it), and stdout
+    and stderr together.
 
-    Of what it prints, at most 2 * KEPT_BYTES are held, the first and the last; a line between them says how
-    much is left out. Raises OSError where it cannot be started, TimeoutExpired after `timeout` seconds.
+    At most 2 * KEPT_BYTES of the output are kept, the first and the last. A line between them says how much
+    is left out. Raises OSError if the command cannot be started, TimeoutExpired after `timeout` seconds.
     """
     with subprocess.Popen(
         command,
@@ -99,7 +100,7 @@ def _read_bounded(descriptor: int, deadline: float | None) -> bytes:
 
 
 def shortened(line: str) -> str:
-    """A line as long as a person reads."""
+    """The line, cut to a length that a person reads."""
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}... ({len(line)} characters)"
 
 

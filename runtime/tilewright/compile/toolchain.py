@@ -91,7 +91,7 @@ class HostToolchain:
 
 
 def find_host_toolchain() -> HostToolchain:
-    """Finds the host compiler alone. Raises ToolchainError where there is none."""
+    """Finds the host compiler alone. Raises ToolchainError if it is missing."""
     tried: list[str] = []
     host = find_host(tried)
     if host is None:
@@ -111,7 +111,8 @@ def host_facts(host: tuple[str, ...]) -> tuple[str, str]:
 
 
 def find_host(tried: list[str]) -> tuple[str, ...] | None:
-    """The host compiler's command. `tried` gets a line where there is none."""
+    """The host compiler's command; None if it is missing, and then `tried` gets a line that says where it was
+    looked for."""
     named = os.environ.get("CXX")
     command = words_of(named, "CXX") if named else ["g++"]
     if len(command) > 1 and Path(command[0]).name in ("ccache", "sccache", "distcc"):

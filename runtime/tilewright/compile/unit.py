@@ -25,8 +25,9 @@ from typing import Any, TypeVar
 from tilewright.compile import compiler_cache
 from tilewright.compile.commands import DEPFILE, OBJECT
 from tilewright.compile.compilers import COMPILERS
+from tilewright.compile.depfile import unhashed_inputs
 from tilewright.compile.disk import says_full
-from tilewright.compile.keys import KEY_FORMAT, file_sha256, unhashed_inputs
+from tilewright.compile.keys import KEY_FORMAT, file_sha256
 from tilewright.compile.machine_code import MachineCode
 from tilewright.compile.store import Store
 from tilewright.compile.system import run_bounded, shell
@@ -139,8 +140,8 @@ def _compile(job: Job, store: Store, held: ExitStack) -> _Compiled | Outcome:
 
 
 def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, MachineCode]:
-    """The machine code of the kernels, by key. Empty where an object cannot be read: each is then read by
-    itself, so that only the unreadable one fails."""
+    """The machine code of the kernels, by key. Empty if one object cannot be read: then each is read
+    separately, and only the unreadable one fails."""
     kernels = [each for each in compiled if each.job.kind == "kernel"]
     if len(kernels) < 2:
         return {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from tilewright.configurations import shared
+from tilewright.configurations import shared, sources
 from tilewright.configurations.shapes import Tile
 from tilewright.formats.types import bytes_of
 
@@ -43,8 +43,8 @@ def exchanges(config: Config, stages: int) -> bool:
 
 def variables(config: Any) -> dict[str, Any]:
     """The variables of templates: operands as the kernel sees them, and its tile."""
-    a, b = shared.kernel_operands(config)
-    k_a, k_b = shared.k_contiguous(config)
+    a, b = sources.kernel_operands(config)
+    k_a, k_b = sources.k_contiguous(config)
     return {
         "element_a": a.capitalize(),
         "element_b": b.capitalize(),

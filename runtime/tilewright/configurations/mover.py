@@ -1,4 +1,4 @@
-"""The configuration of kernels that move a matrix, which families of such kernels share.
+"""Kernels that move a matrix: what the generator asks of a family of such kernels.
 
 Such a kernel has nothing to choose: layouts, groups and strides are run-time arguments, and it needs no
 particular instruction.
@@ -6,20 +6,12 @@ particular instruction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from tilewright.configurations.shared import AnyTarget, OwnPdl, ThreadsFacts, flag, named, spelt
+from tilewright.configurations.shared import MoverConfig, ThreadsFacts, flag
+from tilewright.configurations.sources import named, spelt
 
 THREADS = 256  # of a thread block; every generated file asserts it against kernel.hpp
-
-
-@dataclass(frozen=True, slots=True)
-class MoverConfig:
-    """Everything that is decided when such a kernel is compiled."""
-
-    arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
-    pdl: OwnPdl = True
 
 
 class Mover:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from math import log2
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +19,6 @@ from tilewright.selection.tuned_header import Header
 
 if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
-    from tilewright.declarations.table import KernelRecord
     from tilewright.libraries.registry import Registry
     from tilewright.selection.family import Family
 
@@ -102,42 +99,6 @@ class Tuned:
             if self._legal(tactic, problem):
                 return tactic, replace(problem, **{family.neighbour: extent})
         return None
-
-    def near(self, problem: Any) -> list[Tactic]:
-        """The tactics that won for similar problems and are legal for this one, the nearest problem first.
-
-        A similar problem has half to twice the `neighbour` extent, and equal extents otherwise. If it is of
-        another kind (FP16 for BF16), its tactic is taken with the kernel that differs in the kind alone.
-        """
-        self._judge_all()
-        family = self._family
-        place = family.extents.index(family.neighbour)
-        key = tuned_files.extents_of(family, problem)
-        tactics: list[tuple[float, Tactic]] = []
-        for by_extents in self._judged.values():
-            for extents, entry in by_extents.items():
-                apart = abs(log2(max(1, extents[place]) / max(1, key[place])))
-                if apart <= 1 and (*extents[:place], *extents[place + 1 :]) == (
-                    *key[:place], *key[place + 1 :],
-                ):  # fmt: skip
-                    tactics += [(apart, tactic) for tactic in self._alike(entry.tactic, problem)]
-        return list(dict.fromkeys(tactic for _, tactic in sorted(tactics, key=itemgetter(0))))
-
-    def _alike(self, tactic: Tactic, problem: Any) -> Iterator[Tactic]:
-        """The tactic with each kernel of the problem's kind that equals its own kernel in all other
-        fields."""
-        family, registry = self._family, self._registry
-
-        def rest(record: KernelRecord) -> dict[str, Any]:
-            return {name: value for name, value in record.config.items() if name not in family.decisive}
-
-        own = registry.record(tactic.kernel)
-        records = registry.route(family.name, self._device)
-        for record in family.of_kind(registry, records, problem.kind):
-            if record.name == own.name or rest(record) == rest(own):
-                similar = replace(tactic, kernel=record.name)
-                if self._legal(similar, problem):
-                    yield similar
 
     def prefer(self, entries: Iterable[Entry]) -> None:
         """Adds entries of this process, which replace those of files, also of sections that are checked

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from tilewright.base.spelling import wrapped
+from tilewright.base.tables import wrapped
 from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError, NoKernelError
 from tilewright.libraries.builds import jit_allowed

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tilewright.base.spelling import did_you_mean, listed, table, text, width, wrapped
+from tilewright.base.spelling import did_you_mean, listed, text
+from tilewright.base.tables import table, width, wrapped
 
 ROWS = [("kernel", "built", "is"), ("short", "yes", "a small one"), ("b", "no", "another")]
 

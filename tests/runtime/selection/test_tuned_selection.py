@@ -26,6 +26,7 @@ from tilewright.selection.estimates import Estimate
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
 from tilewright.tools.tuning import tuned_writing
+from tilewright.tools.tuning.near import near
 
 N, K = 4096, 4096
 EVERY = ("big", "medium", "small", "split")
@@ -103,16 +104,20 @@ def test_what_won_for_problems_like_one(place, row, table) -> None:
     )
     tuned = here.context.tuned(FAMILY, H200)
     assert tuned is not None
-    of = {m: list(map(str, tuned.near(Problem(m, N, K)))) for m in (128, 64, 8)}
+
+    def won_near(problem: Problem) -> list[str]:
+        return list(map(str, near(tuned.entries, problem, FAMILY, here.context.registry, H200)))
+
+    of = {m: won_near(Problem(m, N, K)) for m in (128, 64, 8)}
     assert of == {
         128: ["medium@raster=along_m", "big", "medium"],
         64: ["medium", "big", "small@swizzle=2", "medium@raster=along_m"],
         8: [],
     }
-    assert tuned.near(Problem(128, N, 2 * K)) == []
-    half = tuned.near(Problem(128, N, K, a="f16", b="f16", d="f16"))
-    assert list(map(str, half)) == ["half@raster=along_m", "half"]
-    assert tuned.near(Problem(128, N, K, layout="nn")) == []
+    assert won_near(Problem(128, N, 2 * K)) == []
+    half = won_near(Problem(128, N, K, a="f16", b="f16", d="f16"))
+    assert half == ["half@raster=along_m", "half"]
+    assert won_near(Problem(128, N, K, layout="nn")) == []
 
 
 @pytest.mark.parametrize(

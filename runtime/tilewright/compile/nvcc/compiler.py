@@ -71,7 +71,8 @@ class Nvcc(Compiler):
         return _TABLE_FLAGS
 
     def inputs(self, toolchain: NvccToolchain, memory: Path, *, keep: bool) -> tuple[str, ...]:
-        from tilewright.compile.keys import files_digest, tree_digest  # noqa: PLC0415
+        from tilewright.compile.keys import files_digest  # noqa: PLC0415
+        from tilewright.compile.trees import tree_digest  # noqa: PLC0415
 
         parts = {path.name: path for path in toolchain.parts}
         return (

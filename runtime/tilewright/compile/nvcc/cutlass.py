@@ -1,6 +1,6 @@
-"""CUTLASS: where its headers are, of which release they are, and whether that is enough for a kernel.
+"""CUTLASS: the place of its headers, their release, and whether that release is enough for a kernel.
 
-A release is text, "4.2.0". A kernel may need one at least, "4.5"; what needs none needs "".
+A release is text, "4.2.0". A kernel may need at least some release ("4.5"); "" means any.
 """
 
 from __future__ import annotations

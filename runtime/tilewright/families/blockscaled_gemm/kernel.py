@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.configurations.shared import (
-    CUTLASS_TYPES,
-    MatrixAlignment,
-    camel,
-    flag,
-    kernel_operands,
-    named,
-    spelt,
-    with_launch,
-)
+from tilewright.configurations.shared import MatrixAlignment, flag
+from tilewright.configurations.sources import CUTLASS_TYPES, camel, kernel_operands, named, spelt, with_launch
 from tilewright.families.blockscaled_gemm import rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.configurations.shapes import round_up
-from tilewright.configurations.shared import BARRIER, Memory, swizzle
+from tilewright.configurations.shared import BARRIER, Memory
+from tilewright.configurations.sources import swizzle
 from tilewright.families.blockscaled_gemm.config import HOPPER, SM120, TCGEN05, BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.occupancy import resident
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Protocol
 from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.family import Settling
-from tilewright.configurations.shared import (
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import (
     CUTLASS_TYPES,
     alignment,
-    flag,
     k_contiguous,
     kernel_operands,
     named,

@@ -13,7 +13,8 @@ from math import gcd
 
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shapes import round_up
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory, kernel_operands, swizzle
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
+from tilewright.configurations.sources import kernel_operands, swizzle
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.formats.types import bits
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_pieces
 from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule, unsettled
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, ONE_BLOCK, k_contiguous
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
+from tilewright.configurations.sources import k_contiguous
 from tilewright.families.gemm import cutlass_rules
 from tilewright.families.gemm.config import LEAN, STREAM, WGMMA, GemmConfig
 from tilewright.families.gemm.memory import STREAM_COLUMNS, STREAM_ROWS, exchanges, memory, warpgroups

@@ -6,7 +6,8 @@ from typing import Any
 
 from tilewright.architectures.table import WGMMA
 from tilewright.configurations import lean_tiles
-from tilewright.configurations.shared import alignment, camel, flag, named, spelt, with_launch
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import alignment, camel, named, spelt, with_launch
 from tilewright.families.grouped_gemm import rules
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, GroupedGemmFacts, own_scales
 from tilewright.families.grouped_gemm.memory import buffers, memory, warpgroups

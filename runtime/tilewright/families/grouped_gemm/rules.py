@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import BOX_BYTES, SHARED_MEMORY, misfit_pieces
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
-from tilewright.configurations.shared import k_contiguous
+from tilewright.configurations.sources import k_contiguous
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig
 from tilewright.families.grouped_gemm.memory import memory, warpgroups
 from tilewright.formats.types import bits

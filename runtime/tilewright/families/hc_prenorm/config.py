@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from tilewright.architectures.table import of_target
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import BARRIER, AnyTarget, Memory, OwnPdl, PipelineFacts, Stages
-
-_MOST_STAGES = 16  # more in flight than any load takes
+from tilewright.configurations.shared import AnyTarget, OwnPdl, PipelineFacts, Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +36,3 @@ CONFIG, FACTS = PrenormConfig, PipelineFacts
 def warps(config: PrenormConfig) -> int:
     """Warps that multiply; one more loads."""
     return config.tile.m // config.warp_rows
-
-
-def memory(config: PrenormConfig) -> Memory:
-    """Stages of A in BF16 and of B in F32, with two barriers each (`Layout` of hc_prenorm/kernel.hpp).
-
-    Every generated file asserts the total against the compiler's."""
-    m, n, k = config.tile
-    stage = m * k * 2 + n * k * 4 + BARRIER
-    most = min(_MOST_STAGES, of_target(config.arch).shared_memory.block // stage)
-    stages = most if config.stages == "auto" else int(config.stages)
-    return Memory(stages, stages * stage)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import MMA_SYNC, WGMMA
-from tilewright.configurations.shared import PipelineFacts, flag, named, spelt, with_launch
+from tilewright.configurations.shared import PipelineFacts, flag
+from tilewright.configurations.sources import named, spelt, with_launch
 from tilewright.families.hc_prenorm import rules
-from tilewright.families.hc_prenorm.config import PrenormConfig, memory, warps
+from tilewright.families.hc_prenorm.config import PrenormConfig, warps
+from tilewright.families.hc_prenorm.memory import memory
 
 RULES = rules.RULES
 

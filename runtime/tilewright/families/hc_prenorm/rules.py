@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tilewright.architectures.table import WGMMA, of_target
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
-from tilewright.families.hc_prenorm.config import PrenormConfig, memory
+from tilewright.families.hc_prenorm.config import PrenormConfig
+from tilewright.families.hc_prenorm.memory import memory
 
 _WGMMA_N = (8, 16, 24, 32, 48, 64, 96, 128)  # of sm90/wgmma_tf32.hpp
 _MOST_ROWS = 256

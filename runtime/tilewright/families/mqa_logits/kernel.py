@@ -3,7 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
-from tilewright.configurations.shared import camel, flag, named, spelt, with_launch
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import camel, named, spelt, with_launch
 from tilewright.families.mqa_logits import rules
 from tilewright.families.mqa_logits.config import MULTIPLIERS, MqaLogitsConfig, MqaLogitsFacts
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.configurations.shared import flag, named, spelt, with_launch
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import named, spelt, with_launch
 from tilewright.families.quantize import rules
 from tilewright.families.quantize.config import (
     QuantizeAlignment,

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import (
-    BARRIER,
-    HOPPER_SHARED_MEMORY,
-    Memory,
-    OwnPdl,
-    PipelineFacts,
-    WgmmaTarget,
-)
+from tilewright.configurations.shared import OwnPdl, PipelineFacts, WgmmaTarget
 
 K = 64  # elements of 16 bits in the 128 bytes of a row of a box
 
@@ -29,12 +22,3 @@ class ReducedConfig:
 
 
 CONFIG, FACTS = ReducedConfig, PipelineFacts
-
-
-def memory(config: ReducedConfig) -> Memory:
-    """Stages, as many as shared memory holds, and its bytes, as `sm90/pipeline.hpp` lays them out.
-
-    Every generated file asserts the total against the compiler's."""
-    stage = (config.tile.m + config.tile.n) * 128 + BARRIER
-    stages = HOPPER_SHARED_MEMORY // stage
-    return Memory(stages, stages * stage)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import WGMMA
-from tilewright.configurations.shared import PipelineFacts, flag, named, spelt
+from tilewright.configurations.shared import PipelineFacts, flag
+from tilewright.configurations.sources import named, spelt
 from tilewright.families.reduced_gemm import rules
-from tilewright.families.reduced_gemm.config import ReducedConfig, memory
+from tilewright.families.reduced_gemm.config import ReducedConfig
+from tilewright.families.reduced_gemm.memory import memory
 
 RULES = rules.RULES
 

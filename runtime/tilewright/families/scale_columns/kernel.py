@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.configurations.mover import Mover, MoverConfig
-from tilewright.configurations.shared import ThreadsFacts
-
-CONFIG, FACTS = MoverConfig, ThreadsFacts
+from tilewright.configurations.mover import Mover
 
 _mover = Mover("scale_columns", "f32 scales into columns of floats, or of words of four exponents")
 kernel_name, summary, facts = _mover.kernel_name, _mover.summary, _mover.facts

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tilewright.base.spelling import width
+from tilewright.base.tables import width
 
 if TYPE_CHECKING:
     from tilewright.tools.benchmarking.comparing import Comparison, Side

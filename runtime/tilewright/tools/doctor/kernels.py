@@ -12,9 +12,9 @@ from tilewright.architectures.device import H200
 from tilewright.base import paths, sets
 from tilewright.base.spelling import listed
 from tilewright.compile import prebuilt, trust
+from tilewright.compile.damage import damaged
 from tilewright.compile.disk import UNIT_DISK_BYTES
 from tilewright.compile.keys import HeaderSet
-from tilewright.compile.library import damaged
 from tilewright.compile.store import Store
 from tilewright.declarations import catalog
 from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError

@@ -19,6 +19,7 @@ from tilewright.selection.family import Family
 from tilewright.selection.tuned import Tuned
 from tilewright.selection.tuned_files import Entry
 from tilewright.tools.sharding.engine import Say
+from tilewright.tools.tuning.near import near
 from tilewright.tools.tuning.search import Result, search
 from tilewright.tools.tuning.stages import Clock, Options
 from tilewright.tools.tuning.trials import Timing
@@ -89,6 +90,10 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
         for problem in shard.problems:
             try:
                 incumbent = shard.incumbents.get(problem)
+                winners: list[Tactic] = []
+                if incumbent is None:
+                    context = site.context
+                    winners = near(tuned.entries, problem, site.family, context.registry, site.device)
                 result = search(
                     site.family,
                     site.context.registry,
@@ -98,7 +103,7 @@ def tune_shard(shard: Shard, gpu: int, say: Say) -> Iterator[Result | Lost]:
                     options=shard.options,
                     excluded=shard.excluded.get(problem, ()),
                     incumbent=incumbent,
-                    near=tuned.near(problem) if incumbent is None else (),
+                    near=winners,
                 )
                 if result.tactic is not None and result.seconds is not None:
                     tuned.prefer([Entry(problem, result.tactic, result.seconds, result.seen)])
