@@ -16,10 +16,10 @@ _kept: dict[tuple[torch.device, float], tuple[torch.Tensor, _Filled | None]] = {
 
 
 def constant(value: float, device: torch.device) -> torch.Tensor:
-    """One float32 on the device, for any stream. One made in a graph's capture is filled when the graph runs,
-    and is the graph's.
+    """A float32 on the device, for any stream. A constant that is made while a graph is captured is filled
+    when the graph runs, and belongs to the graph.
 
-    Not for what torch.compile calls: memory may then be of a graph's pool without a capture.
+    Not for functions that torch.compile calls: their memory may be of a graph's pool without a capture.
     """
     if device.type != "cuda":
         return _find(value, device)

@@ -1,4 +1,4 @@
-"""Copies of operands, which lie as kernels take them."""
+"""Copies of operands, in layouts that kernels take."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilewright.formats.dtypes import as_bytes
 
 
 def copy_of(operand: Operand, tensor: torch.Tensor, problem: Any) -> torch.Tensor:
-    """A copy for a problem whose extents may be larger: what is beyond the tensor's is 0. Rows (or columns)
-    of a matrix begin at multiples of what its address is aligned to."""
+    """A copy for a problem whose extents may be larger than the tensor's; the rest is 0. The rows (or
+    columns) of a matrix begin at multiples of the alignment of its address."""
     if isinstance(operand, Matrix):
         rows, columns = operand.tensor_shape(problem)
         by_rows = operand.inner(problem) == "columns"

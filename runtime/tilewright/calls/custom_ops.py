@@ -24,7 +24,7 @@ def define(
     fake: Callable[..., Any],
     flops: Callable[..., int] | None = None,
 ) -> None:
-    """Registers an op, for every device: `run` says itself which it takes.
+    """Registers an op for every device. `run` checks the device itself.
 
     No op has a derivative: `run` and `fake` refuse tensors of which autograd expects one.
     """
@@ -55,8 +55,8 @@ def _under_autograd(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def needs_dispatcher(*tensors: Any) -> bool:
-    """Whether a call has to go through torch's dispatcher: for a tensor of a subclass (a fake one), one
-    without memory, or one that functorch wraps."""
+    """Whether a call must go through torch's dispatcher: a tensor is of a subclass (a fake tensor, for
+    instance), has no memory, or is wrapped by functorch."""
     return any(isinstance(tensor, torch.Tensor) and _is_not_plain(tensor) for tensor in tensors)
 
 
@@ -70,12 +70,12 @@ def _is_not_plain(tensor: torch.Tensor) -> bool:
 
 
 def without_subclass(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """An operand as an op's kernel gets it: the dispatcher has dealt with its subclass."""
+    """An operand as a plain tensor, for an op's kernel: the dispatcher has handled its subclass."""
     return tensor if tensor is None or type(tensor) in _PLAIN else tensor.as_subclass(torch.Tensor)
 
 
 def bump_versions(*tensors: torch.Tensor) -> None:
-    """Raises autograd's version counters of tensors that a `*_out` op has written."""
+    """Raises autograd's version counters of the tensors that a `*_out` op has written."""
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 

@@ -22,7 +22,7 @@ from tilewright.libraries.library import Launcher
 
 
 def traced() -> bool:
-    """Whether torch looks at calls instead of carrying them out: tensors may have no memory then, and extents
+    """Whether torch traces calls instead of executing them: tensors may then have no memory, and extents may
     be symbols."""
     return bool(is_dynamo_compiling() or modes())
 

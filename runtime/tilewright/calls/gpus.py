@@ -1,4 +1,4 @@
-"""Which GPU is current, where there are several."""
+"""Which GPU is current, if the machine has several."""
 
 from __future__ import annotations
 

@@ -147,8 +147,11 @@ def refuse_derivatives(op: str, **tensors: Any) -> None:
 
 
 def factor(name: str, value: Any) -> float:
-    """A factor as the launcher takes it. Raises ArgumentTypeError where it is not a number (a tensor would
-    have to be read back), ArgumentError where it is finite and no float32 holds it."""
+    """A factor as the launcher takes it.
+
+    Raises ArgumentTypeError if it is not a number (a tensor would have to be read back), ArgumentError if it
+    is finite and beyond the range of float32.
+    """
     if type(value) is not int and not isinstance(value, Real):  # the second question is slow
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a number")
     try:
@@ -161,7 +164,8 @@ def factor(name: str, value: Any) -> float:
 
 
 def overflow(name: str) -> ArgumentError:
-    """As torch refuses it: it would become infinity without a word."""
+    """The error for a factor beyond the range of float32. torch raises one too, because the factor would
+    become infinity silently."""
     return ArgumentError(name, f"it is beyond the range of a float32, which ends at {MOST_FLOAT:.4g}")
 
 
@@ -175,7 +179,8 @@ def check_whole(name: str, value: Any, least: int) -> None:
 
 
 def check_most(name: str, value: Any, what: str = "it") -> None:
-    """Kernels get it as an int of 32 bits, of which ctypes would keep the lower ones without a word."""
+    """Raises ArgumentError if a value is larger than extents may be. Kernels take an int of 32 bits, and
+    ctypes would silently keep only the lower bits."""
     if certainly(value > MOST_EXTENT):
         raise ArgumentError(name, f"{what} is {shown(value)}; at most {MOST_EXTENT} is possible")
 
@@ -189,13 +194,13 @@ def check_shape(name: str, shape: Sequence[Any], what: str = "") -> None:
 
 
 def refuse(wrong: Any, argument: str, message: str) -> None:
-    """Raises ArgumentError where it is certain."""
+    """Raises ArgumentError if the condition certainly holds."""
     if certainly(wrong):
         raise ArgumentError(argument, message)
 
 
 def check_word(name: str, value: Any, legal: Sequence[str], text: str = "") -> None:
-    """Raises ArgumentError where an option is none of the words that it may be; `text` says them."""
+    """Raises ArgumentError if an option is not one of its legal words; `text` says which are legal."""
     if isinstance(value, str) and value in legal:
         return
     error = ArgumentError if isinstance(value, str) else ArgumentTypeError
@@ -203,13 +208,13 @@ def check_word(name: str, value: Any, legal: Sequence[str], text: str = "") -> N
 
 
 def check_dtype(name: str, value: Any) -> None:
-    """Raises ArgumentTypeError where an option is no dtype."""
+    """Raises ArgumentTypeError if an option is not a dtype."""
     if not isinstance(value, torch.dtype):
         raise ArgumentTypeError(name, f"it is {shown(value)}; expected a torch.dtype")
 
 
 def is_integers(value: Any) -> bool:
-    """Whether an option is a short list or tuple of integers. A tensor is none: it might have any number of
+    """Whether an option is a short list or tuple of integers. A tensor is not: it may have any number of
     elements, and each would be read back from its device."""
     return (
         isinstance(value, (list, tuple))
@@ -219,7 +224,8 @@ def is_integers(value: Any) -> bool:
 
 
 def key_of_integers(value: Any) -> tuple[Any, ...]:
-    """The part of a plan's key that an option of integers makes. Raises TypeError where it is none."""
+    """The part of a plan's key for an option that is a list of integers. Raises TypeError if the option is
+    not one."""
     if not is_integers(value):
         raise TypeError(type(value))
     return tuple(value)
@@ -239,7 +245,8 @@ def shown(value: Any) -> str:
 
 
 def check_flag(name: str, value: Any) -> None:
-    """True or False, or a number equal to one: what a plan's key may hold for long."""
+    """Raises ArgumentTypeError unless the value is True, False, or an equal number. A plan's key keeps the
+    value for long, so it must be a constant."""
     constant = isinstance(value, Hashable) and not isinstance(value, torch.Tensor)
     if not constant or value not in (True, False):
         raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected True or False")

@@ -23,15 +23,17 @@ def unread(op: Op) -> dict[str, str]:
 
 
 def zeros(op: Op) -> Iterator[str]:
-    """Keys' parts for the numbers that change a plan if they are 0."""
+    """Parts of keys for the numbers that change a plan if they are 0."""
     yield from (f"not {number}" for number in unread(op).values())
     yield from (f"not {number}" for number in op.product_factors)
 
 
 def launcher_key(op: Op, out: str) -> Iterator[str]:
-    """The short key of cached launchers: what of a plan's key no launcher compares, and the shape of one
-    operand, so that few launchers share a key. If the call makes the result: all shapes and a type, which
-    describe the result."""
+    """The short key of cached launchers: the parts of a plan's key that no launcher compares, and the shape
+    of one operand, so that few launchers share a key.
+
+    If the call makes the result, the key also holds all shapes and a type, which describe the result.
+    """
     first, *further = op.required
     yield repr(op.name)
     yield f"{first}.shape"
@@ -44,8 +46,8 @@ def launcher_key(op: Op, out: str) -> Iterator[str]:
 
 
 def key(op: Op) -> Iterator[str]:
-    """The key of a plan: the layouts of tensors, the values of options, and which numbers are 0 if that
-    decides what is read."""
+    """The key of a plan: layouts of tensors, values of options, and which numbers are 0 if that decides what
+    is read."""
     yield repr(op.name)
     optional: dict[str, str] = {}
     for parameter in op.parameters:

@@ -16,7 +16,8 @@ Optional: TypeAlias = torch.Tensor | None
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether a stride does not lead beyond what the smaller strides reach. Dimensions come in any order."""
+    """Whether some stride is not larger than the reach of all smaller strides, so that elements may overlap.
+    Dimensions come in any order."""
     reach = 0
     for step, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if extent > 1 and step <= reach:
@@ -64,7 +65,8 @@ def _span(tensor: torch.Tensor) -> int:
 def check_aliasing(
     written: str, out: torch.Tensor, tensors: Mapping[str, Optional], twins: Collection[str] = ()
 ) -> None:
-    """Raises ArgumentError where a tensor overlaps `out`, which is `written`; a twin may be `out` itself."""
+    """Raises ArgumentError if a tensor overlaps `out`, the operand `written`. A twin may be the same tensor
+    as `out`."""
     for name, tensor in tensors.items():
         if tensor is None or not overlap(tensor, out):
             continue

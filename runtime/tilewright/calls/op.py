@@ -62,15 +62,14 @@ class Op:
     """The operand that each addend factor is a factor of. An attribute, because dynamo traces its use."""
 
     def combinations(self, values: Values) -> Combinations | None:
-        """The combinations of types that a call may have. None if the op lacks an operand that gives one of
-        the types."""
+        """The combinations of types that a call may have. None if the op has no operand for one of the types."""
         types = self.interface.types
         required = {operand.type for operand in self.interface.operands if operand.name in self.required}
         return types if types and required.issuperset(types.read) else None
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        """Fields of the problem that follow from the op or its options. So far it is checked that tensors are
-        tensors on one device, and that flags are booleans; nothing else."""
+        """Fields of the problem that follow from the op or its options. When this is called, tensors are
+        known to be tensors on one device and flags to be booleans; nothing else is checked."""
         return {}
 
     def batched(self, values: Values) -> bool:
@@ -97,13 +96,15 @@ class Op:
         return {matrix.name: count * bits(matrix.type_of(problem)) // 8 for matrix, count in aligned}
 
     def described(self, values: Values, problem: Any) -> tuple[Any, Any]:
-        """The problem with the fields that its extents decide, and what the op wants to find again in
-        `Arguments.noted`. All operands are checked by then; extents may be symbols. Raises as `rules` does.
+        """The problem, with the fields that its extents decide, and the value that `Arguments.noted` keeps
+        for the op.
+
+        All operands are checked before; extents may be symbols. Raises what `rules` raises.
         """
         return problem, None
 
     def recheck(self, problem: Any) -> Callable[..., None] | None:
-        """A check of each call's numbers, which a plan's key does not hold; None where none is needed."""
+        """A check of the numbers of each call, which a plan's key does not hold; None if the op needs none."""
         return None
 
     def without_kernel(self, problem: Any, given: Values) -> None:
@@ -131,7 +132,7 @@ class Op:
         as_bytes(tensor).copy_(raw[tuple(map(slice, tensor.shape))] if is_matrix else raw.view(tensor.shape))
 
     def make(self, arguments: Arguments, index: int) -> torch.Tensor:
-        """A new tensor for a result, of any values."""
+        """A new tensor for a result, with arbitrary values."""
         operand = self.interface.operand(self.written[index])
         shape, dtype = arguments.results[index]
         assert arguments.device is not None
@@ -144,8 +145,8 @@ class Op:
         return self.may_fill
 
     def fill(self, arguments: Any, operands: Operands) -> Operands:
-        """A call's operands with those that a kernel wants and the call has left out: by default the results
-        beside the first."""
+        """A call's operands, with those that a kernel needs and the call leaves out: by default all results
+        except the first."""
         complete = list(operands)
         for result, name in enumerate(self.written[1:], 1):
             index = self.interface.names.index(name)
@@ -154,15 +155,17 @@ class Op:
         return tuple(complete)
 
     def empty_results(self, values: Values) -> tuple[torch.Tensor, ...]:
-        """Tensors of any values for all that a call writes, where a call that torch traces brings only some
-        of it. Unchecked. torch traces these lines and not an op, because copies of what an op has made lose
-        the padding behind their elements (`blockwise_scales`), and copies of `torch.empty`'s memory keep it.
+        """Tensors with arbitrary values for everything that a call writes. A call that torch traces uses them
+        if it passes only some of the results. Nothing is checked.
+
+        torch traces these lines instead of an op, because copies of an op's results lose the padding after
+        their elements (`blockwise_scales`), and copies of `torch.empty`'s memory keep it.
         """
         raise NotImplementedError
 
     def variants(self) -> Mapping[str, tuple[str, ...]]:
-        """The forms that this op has in `torch.ops`: by the suffix of its name, what the form writes. That is
-        a first part of `written`."""
+        """The forms of this op in `torch.ops`: for each suffix of the name, what that form writes. It is
+        always a first part of `written`."""
         return {"": self.written}
 
     def variant(self, values: Values) -> str:
@@ -170,8 +173,8 @@ class Op:
         return ""
 
     def updates(self, suffix: str) -> tuple[str, ...]:
-        """Arguments that a variant changes and does not return. Other variants do not have them: torch has no
-        vmap of an op that changes an argument."""
+        """The arguments that a variant changes and does not return. Other variants do not have these
+        arguments, because torch has no vmap for an op that changes an argument."""
         return ()
 
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +182,7 @@ class Op:
         return values
 
     def options(self, values: Values) -> dict[str, Any]:
-        """The options with which the op is called again, on copies."""
+        """The options for a second call of the op, on copies."""
         held = (*self.tensors, *self.numbers)
         return {name: values[name] for name in self.names if name not in held}
 
@@ -217,7 +220,7 @@ class Op:
 
     @cached_property
     def required(self) -> tuple[str, ...]:
-        """The tensors that every call brings."""
+        """The tensors that every call passes."""
         return self.of(("tensor",))
 
     def defaults(self) -> dict[str, Any]:

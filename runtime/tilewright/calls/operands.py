@@ -45,7 +45,7 @@ def types_of(
 
 
 def _result_type(op: Op, values: Values, combinations: Combinations, types: tuple[str, ...]) -> str:
-    """The type that the call asks for, or that of the result that it brings, or the default."""
+    """The result's type: the type that the call asks for, else that of `out`, else the default."""
     legal = combinations.legal[types]
     asked, out = values.get(combinations.option), values.get("out")
     if asked is None and out is None and op.defaults().get(combinations.option) is None:

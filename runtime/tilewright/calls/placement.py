@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """A call's arguments whose types, shapes and devices are checked. Addresses are not, so far."""
+    """A call's arguments after the checks of types, shapes and devices. Addresses are not checked yet."""
 
     problem: Any
-    matrices: Mapping[str, MatrixView]  # those that the call brings, but for an operand that is not read
+    matrices: Mapping[str, MatrixView]  # of the operands that the call passes and reads
     results: tuple[tuple[tuple[int, ...], torch.dtype], ...]  # shape and type of each result
     device: torch.device | None  # None: there are no tensors yet
     noted: Any = None  # what the op itself remembers of the call (`Op.described`)
@@ -84,8 +84,10 @@ def aligned(
 def least_wanted(
     context: Context, family: Family[Any], problem: Any, device: DeviceProperties
 ) -> Mapping[str, int]:
-    """The alignments (see `aligned`) that the least demanding kernel of the problem's kind wants. Empty where
-    some kernel takes the problem as it is, or where there is no kernel of its kind."""
+    """The alignments (see `aligned`) that the least demanding kernel for this kind of problem requires.
+
+    Empty if some kernel takes the problem as it is, or if no kernel is of its kind.
+    """
     records = context.registry.runnable(family.name, device.capability)
     if family.fitting_kept(context.registry, records, problem):
         return {}

@@ -1,5 +1,8 @@
-"""Plans: how a call is carried out. One is made for each combination of types, shapes, strides and options,
-and is kept; carrying it out looks nothing up and decides nothing."""
+"""Plans: how a call is carried out.
+
+A plan is made for each combination of types, shapes, strides and options, and is kept. Carrying it out looks
+nothing up and decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ INVALID_CLUSTER_SIZE = 912  # cudaErrorInvalidClusterSize: no cluster of the lau
 
 
 class Plan:
-    """Base of plans. `run` takes a tuple of what the launcher takes, without the workspace: the tensors of
-    `operands`, then numbers. The op has made D by then."""
+    """Base of plans. `run` takes a tuple of the launcher's arguments without the workspace: the tensors of
+    `operands`, then numbers. The op makes D before."""
 
     quick: Launcher | None = None
     """The launcher, once it is made, where a launch is all that a call needs: no workspace, one GPU."""
@@ -68,7 +71,7 @@ class Plan:
         raise NotImplementedError
 
     def tensors(self, call: tuple[Any, ...]) -> Mapping[str, torch.Tensor]:
-        """The tensors that a call brings, by name."""
+        """The tensors that a call passes, by name."""
         named = zip(self.operands, call, strict=False)
         return {name: tensor for name, tensor in named if tensor is not None}
 
@@ -82,7 +85,7 @@ class Plan:
 
 
 class EmptyPlan(Plan):
-    """m, n or the batch is 0: there is nothing to compute."""
+    """A plan for m, n or a batch of 0: nothing is computed."""
 
     def run(self, call: tuple[Any, ...]) -> None:
         pass
@@ -124,10 +127,10 @@ def bind(
     interface: Interface,
     alignments: Callable[[KernelRecord], Mapping[str, int]] = lambda record: {},
 ) -> Launch:
-    """Selects and loads a kernel, which is built now if need be; `tactic` overrules the selection.
-    `alignments`: bytes that a kernel asks of operands' addresses, where it asks for more than its interface.
+    """Selects and loads a kernel, which is built now if necessary. `tactic` overrules the selection.
 
-    Raises as `Context.load` does, and NoKernelError where the kernel refuses the problem.
+    `alignments`: the bytes that a kernel requires of operands' addresses, if it requires more than its
+    interface. Raises what `Context.load` raises, and NoKernelError if the kernel refuses the problem.
     """
     choice, library = context.load(family, problem, device, tactic)
     name = choice.record.name
@@ -201,13 +204,13 @@ class DirectPlan(Plan):
 
 
 class UnplannedError(ValueError):
-    """An operand differs from the planned one in something that the plan's key leaves out, as the op's checks
-    then say."""
+    """An operand differs from the planned one in something that the plan's key leaves out. The op's checks
+    then say what differs."""
 
 
 class MisalignedError(AlignmentError):
-    """An address is less aligned than the kernel wants. The op then plans again: for another kernel, or for
-    copies."""
+    """An address is less aligned than the kernel requires. The op then makes another plan: for another
+    kernel, or with copies."""
 
     def __init__(self, argument: str) -> None:
         super().__init__(argument, "its address is not a multiple of what the kernel wants")

@@ -1,4 +1,4 @@
-"""Makes plans: what is copied, which kernel, or that there is none to launch."""
+"""Makes plans: what is copied, which kernel runs, or that nothing has to be launched."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ def plan(  # noqa: PLR0917 (what a plan is made of)
     *,
     skips_product: bool = False,
 ) -> Plan:
-    """How checked arguments are computed. `tactic` overrules the selection; `again` is the op with the call's
-    options, for operands that need no copies; `addresses` says of operands what their address is a multiple
-    of, where it is not of `calls.MOST_ALIGNED`. `skips_product`: the call's factor of the product is 0."""
+    """Makes the plan for checked arguments.
+
+    `tactic` overrules the selection. `again` is the op with the call's options, for operands that need no
+    copies. `addresses` holds the operands whose address is a multiple of less than `calls.MOST_ALIGNED`, with
+    what it is a multiple of. `skips_product`: the call's factor of the product is 0.
+    """
     problem, family, names = arguments.problem, op.family, op.interface.names
     empty = any(getattr(problem, extent) == 0 for extent in op.interface.extents)
     if empty or skips_product:
@@ -56,7 +59,7 @@ def plan(  # noqa: PLR0917 (what a plan is made of)
 
 
 class TorchPlan(Plan):
-    """There is nothing to launch: torch computes what the family says."""
+    """Launches nothing: torch computes what the family says."""
 
     def __init__(self, op: Op, arguments: Arguments, *, skips_product: bool = False) -> None:
         """`skips_product`: there are sums to compute, and a factor of them is 0."""
@@ -70,8 +73,8 @@ class TorchPlan(Plan):
 
 
 class CopyingPlan(Plan):
-    """Copies what no kernel reads or writes as it lies, runs the op on the copies, and copies back what that
-    has written.
+    """Copies the operands whose layout no kernel supports, runs the op on the copies, and copies its results
+    back.
 
     `again` is the op with the call's options, for a problem that needs no copies.
     """
@@ -100,6 +103,6 @@ class CopyingPlan(Plan):
 
 
 def named(op: Op, call: tuple[Any, ...]) -> dict[str, Any]:
-    """A call of the launcher by name, but for the workspace: operands, then numbers."""
+    """The arguments of a launcher by name, without the workspace: operands, then numbers."""
     names = (*op.interface.names, *(number.name for number in op.interface.numbers))
     return dict(zip(names, call, strict=False))

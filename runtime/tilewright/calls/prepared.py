@@ -75,7 +75,8 @@ class Prepared:
             raise ArgumentError("out", "it is None; the plan adds to it")
 
     def carefully(self, call: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
-        """Launches with what `call` brings and what is kept, but for `changes`; raises what is wrong."""
+        """Launches with the operands in `call`, the kept ones, and `changes` in their place. Raises an error
+        that says what is wrong."""
         op = self.op
         for name in changes:
             if name not in self.kept:
@@ -109,8 +110,8 @@ class Prepared:
         return self._answer(operands)
 
     def _check_read(self, values: Values) -> None:
-        """Raises where a number says that an operand is read, and there is none: kernels look at the number
-        alone."""
+        """Raises ArgumentError if a number says that an operand is read and the call has no such operand,
+        because kernels look only at the number."""
         for operand in self.op.interface.operands:
             number = operand.unread_if_zero
             if number in self.op.numbers and values[number] != 0 and values[operand.name] is None:
@@ -143,7 +144,7 @@ class Prepared:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _explain(self, values: Values, operands: Operands) -> None:
-        """The binding has refused the operands, which is being handled; this says it better."""
+        """Raises a better error than the one of the binding, which is being handled."""
         self._check(values)
         for name, tensor in zip(self.plan.operands, operands, strict=True):
             if needs_dispatcher(tensor):
@@ -151,7 +152,8 @@ class Prepared:
                 raise ArgumentTypeError(name, message) from None
 
     def _launcher(self, operands: Operands) -> Launcher:
-        """What a call calls, with the launcher's arguments: quickest where there is nothing but a launch."""
+        """The function that a call runs, with the arguments of a launcher. It is the launcher itself if a
+        call needs only a launch."""
         plan = self.plan
         return (
             call_planning.launcher_of_plan(plan, operands)
@@ -160,7 +162,7 @@ class Prepared:
         )
 
     def _run(self, plan: Plan, *call: Any) -> int:
-        """Runs a plan that launches nothing itself. Looks at operands as the binding does at a launch's."""
+        """Runs a plan that launches nothing. Checks the operands as the binding does for a launch."""
         for index, layout in enumerate(self._layouts):
             if needs_dispatcher(call[index]):
                 raise UnplannedError(plan.operands[index])

@@ -57,7 +57,7 @@ def _cache_launcher(context: Context, key: Any, plan: DirectPlan) -> None:
 
 
 def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:
-    """The plan of a call for which none is remembered; None where torch has to see the call."""
+    """The plan of a call for which none is remembered; None if torch must see the call."""
     if custom_ops.needs_dispatcher(*(values[name] for name in op.tensors)):
         return None
     for name in op.numbers:  # of floats, too, which a warm call leaves to the launcher
@@ -99,8 +99,11 @@ def _realign(  # noqa: PLR0917 (a call's state)
 
 
 def _recover(op: Op, context: Context, values: dict[str, Any], given: Any) -> Any:
-    """After an error of the binding, which is being handled: it sees what the key leaves out, as the devices
-    of most operands, and the checks say it better. What functorch wraps looks ordinary until then."""
+    """Handles an error of the binding, which is the current exception.
+
+    The binding checks what a plan's key leaves out, such as the devices of most operands. The checks raise a
+    better message. Tensors that functorch wraps look ordinary until the binding sees them.
+    """
     values.update({op.written[0]: given} if len(op.written) == 1 else zip(op.written, given, strict=True))
     if custom_ops.needs_dispatcher(*(values[name] for name in op.tensors)):
         return registered.traced(op, values)

@@ -73,7 +73,7 @@ def kernel_lines(op: Op, suffix: str, written: tuple[str, ...] = ()) -> Iterator
 
 
 def _updated(op: Op) -> set[str]:
-    """What any variant changes."""
+    """The arguments that some variant changes."""
     return {name for suffix in op.variants() for name in op.updates(suffix)}
 
 

@@ -1,4 +1,5 @@
-"""What every op does around a plan: parts of its key, and running it for addresses and on its device."""
+"""What every op does around a plan: parts of the plan's key, and running it for given addresses and on its
+device."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ P = TypeVar("P", bound="Plan")
 
 
 def layout_key(tensor: torch.Tensor | None) -> Any:
-    """The part of a plan's key that an optional tensor makes."""
+    """The part of a plan's key for an optional tensor."""
     if tensor is None:
         return None
     # With its type: no plan is remembered for a tensor of a subclass (a fake one, say), so none is found.
@@ -27,7 +28,7 @@ def layout_key(tensor: torch.Tensor | None) -> Any:
 
 
 def addresses(tensors: Mapping[str, torch.Tensor]) -> frozenset[tuple[str, int]]:
-    """The tensors whose addresses are no multiples of `MOST_ALIGNED` bytes, each with its alignment."""
+    """The tensors whose addresses are not multiples of `MOST_ALIGNED` bytes, with the alignment of each."""
     alignments = [(name, alignment_of(tensor.data_ptr(), MOST_ALIGNED)) for name, tensor in tensors.items()]
     return frozenset([(name, alignment) for name, alignment in alignments if alignment < MOST_ALIGNED])
 
@@ -39,7 +40,7 @@ def for_addresses(
     addresses: frozenset[tuple[str, int]],
     make: Callable[[frozenset[tuple[str, int]]], P],
 ) -> P:
-    """The plan for the call of `key` with tensors at such addresses, remembered where the call has a key."""
+    """The plan of a call for tensors at these addresses. It is remembered if the call has a key."""
     if key is None:
         return make(addresses)
     key = (op, key, addresses)
@@ -52,7 +53,7 @@ def for_addresses(
 
 
 def run_on_its_device(plan: Plan, call: tuple[Any, ...]) -> None:
-    """Carries a plan out on its GPU, whichever is current."""
+    """Carries a plan out on its GPU, even if another GPU is current."""
     if plan.device.type == "cuda":
         with torch.cuda.device(plan.device):
             plan.run(call)

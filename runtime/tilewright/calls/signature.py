@@ -53,7 +53,7 @@ class Parameter(NamedTuple):
 
     name: str
     kind: Kind
-    default: Any  # `inspect.Parameter.empty` where there is none
+    default: Any  # `inspect.Parameter.empty` if it has none
     by_keyword: bool  # alone
 
     @property
@@ -65,7 +65,7 @@ class Parameter(NamedTuple):
         return self.kind in ("number", "addend factor")
 
     def schema(self) -> str:
-        """As a schema declares it."""
+        """The parameter in the words of a torch schema."""
         kind = _SCHEMAS[self.kind]
         if self.default is inspect.Parameter.empty:
             return f"{kind} {self.name}"

@@ -1,6 +1,6 @@
-"""What stands for ops where there is no torch: `help()` reads as with it, a call says what to install.
+"""Replaces ops on machines without torch: `help()` shows the same text, and a call says what to install.
 
-An op's module imports torch, so its source is read instead: the signature and the docstring are in it.
+An op's module imports torch. So its source is read instead, with the signature and the docstring.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ class _Written(str):
 
 
 def needs_torch(name: str) -> ModuleNotFoundError:
-    """What is raised of a name of `tilewright` that cannot be used without torch."""
+    """The error for a name of `tilewright` that cannot be used without torch."""
     return ModuleNotFoundError(
         f"tilewright.{name} needs torch: pip install 'tilewright[torch]'", name="torch"
     )
 
 
 def stand_in(module: str, name: str) -> Callable[..., NoReturn]:
-    """A function with the name, signature and docstring of `name` in a module that is not imported; calling
-    it raises ModuleNotFoundError. Raises KeyError where the module defines no such function."""
+    """A function with the name, signature and docstring of `name` in a module that is not imported.
+
+    Calling it raises ModuleNotFoundError. Raises KeyError if the module defines no such function.
+    """
 
     def function(*arguments: Any, **options: Any) -> NoReturn:
         raise needs_torch(name)

@@ -84,7 +84,7 @@ class BuildReport:
         raise (UncompilableError if refused else BuildError)(self.explain_failures())
 
     def explain_failures(self) -> str:
-        """The first failures: the compiler's errors, the path of the log, and the command that repeats each."""
+        """The first failures, each with the compiler's errors, the path of the log, and the command."""
         parts = []
         for unit in self.failures[:_FAILURES_SHOWN]:
             lines = [f"{unit.name}: {finding.message}" for finding in unit.fatal(self.strict)]

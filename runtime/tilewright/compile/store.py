@@ -66,7 +66,7 @@ class Store:
         return path
 
     def _claim(self) -> None:
-        """Creates the folder and marks it before anything else is written to it. Raises what `folder` raises."""
+        """Creates the folder, and marks it before anything else is written to it. Raises as `folder`."""
         if self._claimed:
             return
         self.check()

@@ -78,8 +78,8 @@ def default_name() -> str:
 
 
 def configuration_of(name: str) -> Any:
-    """The module that declares what a kernel of the family is (`CONFIG`, `FACTS`): `config`, or `kernel`
-    where there is no such."""
+    """The module that declares the kernels of a family (`CONFIG`, `FACTS`): `config`, or `kernel` if the
+    family has no `config`."""
     try:
         return part(name, "config")
     except ModuleNotFoundError as error:

@@ -32,5 +32,5 @@ class Codes:
             raise ValueError(f"{name} has notes about {', '.join(unknown)}, which it has not")
 
     def __getitem__(self, word: str) -> int:
-        """Raises ValueError where there is no such word."""
+        """The code of a word. Raises ValueError if the enum has no such word."""
         return self.words.index(word)
