@@ -16,10 +16,11 @@ _TEMPORARY = re.compile(r"\.tilewright-\d+")  # what is written before it is mov
 
 
 def apply(plan: FilePlan) -> None:
-    """Do every action. Each file is replaced whole or not at all.
+    """Does every action. Each file is replaced whole or not at all.
 
-    A module's manifest is written twice: before its files, with what they are and what they become, and after
-    them. So this may be killed at any moment: the next run, with whatever inputs, knows all that is there.
+    A module's manifest is written twice: before its files, with the old and the new hashes, and after them.
+    So a run may be killed at any moment, and the next run knows every file that it finds, whatever its inputs
+    are.
     """
     for module in plan.modules:
         if module.actions:
@@ -27,7 +28,7 @@ def apply(plan: FilePlan) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed runs were writing. Only where no other process may be writing."""
+    """Removes the drafts of killed runs. Only for a run that no other process can be writing beside."""
     for name in os.listdir(folder):  # noqa: PTH208 - names are all that is needed
         if _TEMPORARY.fullmatch(name):
             with suppress(OSError):  # another user's: in nobody's way

@@ -1,4 +1,4 @@
-"""The fields that a mapping of a spec gives: each value where it stands, or its fault."""
+"""The fields of a mapping in a spec: the value of each with its place, or its fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright_generator.slips import no_list, split_shapes, unspaced, unspaced
 
 
 class Value(NamedTuple):
-    """A value of a field, and where a spec gives it; a family's own default stands nowhere."""
+    """A value of a field, and its place in a spec. A family's default has no place."""
 
     value: Any
     position: Position | None
@@ -34,7 +34,8 @@ class Reader:
         self._read: dict[tuple[str, int], tuple[nodes.Node, tuple[Value, ...]]] = {}
 
     def read(self, node: nodes.Mapping, others: tuple[str, ...]) -> Choices:
-        """The fields that `node` gives, beside the keys `others`; an empty tuple for one with a fault."""
+        """The fields that `node` gives, without the keys in `others`. A field with a fault has an empty
+        tuple."""
         choices: Choices = {}
         for name, entry in node.entries.items():
             if name in self._fields:
@@ -110,7 +111,7 @@ class Reader:
 
 
 def _had_by(others: list[str]) -> str:
-    """`"; of other families x has it"`, or nothing where none has."""
+    """`"; of other families x has it"`, or the empty string if no family has the field."""
     has = "has" if len(others) == 1 else "have"
     return f"; of other families {', '.join(others)} {has} it" if others else ""
 

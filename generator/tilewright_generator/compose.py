@@ -21,7 +21,7 @@ _NO_TAG = {None, "!"} | {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", 
 
 
 class ExcessError(Exception):
-    """A spec is beyond a limit, so that it is not read any further."""
+    """A spec exceeds a limit, so it is not read further."""
 
     def __init__(self, position: Position, message: str) -> None:
         super().__init__(message)
@@ -55,9 +55,10 @@ class Composer:
         self._depth = 0
 
     def document(self, events: Iterator[Any]) -> Node | None:
-        """The root of the first document; None where there is none. A second one is a fault, and not read.
+        """The root of the first document; None if there is none. A second document is a fault, and is not
+        read.
 
-        Raises yaml.YAMLError where YAML is broken, ExcessError beyond a limit.
+        Raises yaml.YAMLError if the YAML is broken, ExcessError if it exceeds a limit.
         """
         self._events = events
         root = None
@@ -177,7 +178,7 @@ class Composer:
         return Mapping(own, position, unread or self._is_broken(start, event))
 
     def _key(self, event: Any) -> str | None:
-        """The text of a key; None where it is none."""
+        """The text of a key; None if the key is not text."""
         if type(event) is yaml.ScalarEvent and event.anchor is None:
             return str(event.value)
         node = self._node(event)

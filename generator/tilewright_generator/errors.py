@@ -46,8 +46,10 @@ class FamilyError(InternalError):
 
 
 def mistake(family: str, message: str, file: str = "") -> InternalError:
-    """The error for a mistake in a family's code: ours, or that of whoever brings the family. `file`: where
-    it is, if not in the family's kernel.py."""
+    """The error for a mistake in a family's code: ours, or that of the author of a plugin.
+
+    `file`: the file with the mistake, if it is not the family's kernel.py.
+    """
     home = plugins.families().get(family)
     if home is None:
         return InternalError(message)
@@ -68,7 +70,7 @@ class Position(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One fault of a spec and where it is."""
+    """One fault of a spec, with its place."""
 
     position: Position
     message: str

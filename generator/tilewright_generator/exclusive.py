@@ -37,10 +37,10 @@ def exclusive(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def _lock(folder: Path, waiting: Callable[[], None]) -> int | None:
-    """A descriptor of the locked file; None where there is no lock to be had.
+    """A descriptor of the locked file; None if no lock is possible.
 
-    A folder that cannot be written needs none. Some file systems of clusters (Lustre, mounted without
-    `flock`) know none; there processes are not kept apart.
+    A folder that cannot be written needs no lock. Some file systems of clusters (Lustre, mounted without
+    `flock`) have no locks; processes are not kept apart there.
     """
     path = folder / LOCK
     while True:
@@ -86,7 +86,7 @@ def _is_the_file(descriptor: int, path: Path) -> bool:
 
 
 def _release(folder: Path, descriptor: int) -> None:
-    """Remove the file while it is still locked, so that nobody locks one that has gone unnoticed."""
+    """Removes the file while it is locked, so that no other process locks a file that no longer exists."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *_ENDING})  # they come afterwards
     try:
         with suppress(OSError):
@@ -100,7 +100,7 @@ def _release(folder: Path, descriptor: int) -> None:
 
 @contextmanager
 def _signals_unwind() -> Iterator[None]:
-    """Let signals that end the process raise SystemExit, so that `finally` is heeded."""
+    """Makes signals that end the process raise SystemExit, so that `finally` blocks run."""
     replaced = []
     if threading.current_thread() is threading.main_thread():
         # One that is ignored (nohup), or that an application handles, is left as it is.

@@ -60,10 +60,10 @@ class Expansion:
 
 
 def expand(spec: Spec, faults: Faults) -> Expansion:
-    """Multiply every group out.
+    """Multiplies every group out.
 
     Faults: a group that is too large (it is not multiplied out), an illegal explicit configuration, a group
-    of which nothing is left, a value that makes no kernel, an exclude that leaves nothing out.
+    without a legal configuration, a value that no kernel has, an exclude that excludes nothing.
     """
     kernels: list[Kernel] = []
     excluded: list[Excluded] = []
@@ -228,7 +228,7 @@ class _Values:
         self._lost: dict[tuple[str, Position], tuple[Any, list[Rejected]]] = {}
 
     def note(self, group: Group, kernels: list[Kernel], rejected: list[Rejected]) -> None:
-        """The use of each value of a group of which some combinations are left."""
+        """The use of each value of a group that has legal combinations."""
         for name, choices in group.choices.items():
             used = {getattr(kernel.config, name) for kernel in kernels} if len(choices) > 1 else None
             lost = _by_value(name, rejected) if used is not None and len(used) < len(choices) else {}
@@ -241,8 +241,8 @@ class _Values:
                     self._lost.setdefault((name, position), (value, []))[1].extend(lost[value])
 
     def report(self, faults: Faults) -> None:
-        """Each value that rules took out everywhere is a fault, where it stands. One of which excludes took
-        all is not: they say so, and why."""
+        """Adds a fault for each value of which rules reject every combination. A value that excludes reject
+        wholly is no fault: the excludes state why."""
         for (name, position), (value, rejected) in self._lost.items():
             if (name, position) not in self._alive:
                 faults.add(position, partial(_makes_none, name, value, rejected, self._search))

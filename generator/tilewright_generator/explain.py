@@ -33,7 +33,7 @@ class Candidate:
     verdicts: tuple[Verdict, ...] = ()
 
     def neighbours(self) -> list[Neighbour]:
-        """The nearest legal values, where rules reject it."""
+        """The nearest legal values, if rules reject it."""
         return Search(self.family).nearest(self.config, self.verdicts) if self.verdicts else []
 
     @property

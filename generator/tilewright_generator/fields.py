@@ -48,7 +48,7 @@ class Field:
 
     @property
     def shape(self) -> bool:
-        """Whether its values are shapes, such as 128x256x64, and nothing else."""
+        """Whether all its values are shapes, such as 128x256x64."""
         return all(isinstance(kind, value_kinds.Shape) for kind in self.kinds)
 
     def parse(self, given: object) -> Any:
@@ -59,7 +59,7 @@ class Field:
         raise InvalidValueError(lambda: self._complaint(given))
 
     def parse_text(self, text: str) -> Any:
-        """The value of a word of the command line, where nothing is quoted; raises `InvalidValueError`."""
+        """The value of a word on the command line, which has no quotes. Raises `InvalidValueError`."""
         value = resolve(text)
         return self.parse(text if isinstance(value, Trap) or self.takes(text) else value)
 

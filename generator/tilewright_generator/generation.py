@@ -38,7 +38,7 @@ def read_sound(project: Project, paths: Iterable[Path]) -> tuple[tuple[Expansion
     """Reads the specs like `read`. Returns the expansions of specs without faults, and the faults of the
     others.
 
-    Raises SpecError where there is a fault in each.
+    Raises SpecError if every spec has a fault.
     """
     sound: list[Expansion] = []
     faults: list[Fault] = []

@@ -1,7 +1,6 @@
-"""Reads a spec's YAML into plain values that remember their line and column.
+"""Reads a spec's YAML into plain values with their line and column.
 
-Every fault is reported, not only the first: where YAML itself is broken, the broken line is set aside and
-the reading goes on.
+Every fault is reported, not only the first: a line that is broken YAML is set aside, and reading goes on.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _untab(lines: list[str], label: str, faults: Faults) -> set[int]:
 
 
 def _aligned(above: str, item: int, body: str) -> str:
-    """The text of a tabbed line where it is likely meant, so that the tab brings no other faults with it."""
+    """The text that a line with tabs likely means, so that the tab causes no further faults."""
     indent = len(repair.dashes(above))
     if above.rstrip().endswith(":"):
         return " " * (indent + 2) + body

@@ -22,7 +22,7 @@ class Sequence(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A key of a mapping, where it stands, and its value."""
+    """A key of a mapping with its place, and its value."""
 
     position: Position
     value: Node

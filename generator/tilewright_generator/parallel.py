@@ -17,15 +17,15 @@ _PIPE_BYTES = 1 << 20  # a worker is this far ahead of the reader at most; Linux
 
 
 def processors() -> int:
-    """How many processes may work at a time. 1 where forking is not safe (macOS) or not possible."""
+    """The number of processes that may work at a time: 1 if forking is unsafe (macOS) or impossible."""
     return min(len(os.sched_getaffinity(0)), _MOST) if sys.platform == "linux" else 1
 
 
 def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[Result]:
-    """`map(function, items)`, worked out by forked processes where there are several items and workers.
+    """`map(function, items)`, computed by forked processes if there are several items and workers.
 
-    The workers inherit `function` and `items`; only results travel, so only they must pickle. An item that
-    fails in a worker is worked out again here, where its exception has its traceback.
+    The workers inherit `function` and `items`; only results are pickled. An item that fails in a worker is
+    computed again in this process, so that its exception has its traceback.
     """
     workers = min(workers, len(items))
     if workers < 2:

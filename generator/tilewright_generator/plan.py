@@ -101,10 +101,10 @@ class Scope(NamedTuple):
 
 
 def plan(modules: Iterable[Module], folder: Path, scope: Scope) -> FilePlan:
-    """Compare the modules with `folder`.
+    """Compares the modules with `folder`.
 
-    Raises `UsageError` where a module's name is that of something else than a folder, such as a link to one:
-    what is behind it may be anybody's.
+    Raises `UsageError` if something else than a folder has a module's name, such as a link to a folder: its
+    content may be anybody's.
     """
     file_plan = FilePlan(folder)
     beside = scan(folder)
@@ -133,7 +133,7 @@ class _Planner:
     def __init__(
         self, plan: FilePlan, name: str, disk: Tree, scope: Scope, templates: dict[str, str] | None
     ) -> None:
-        """`templates` is None where no spec makes the module."""
+        """Plans one module. `templates` is None if no spec makes the module."""
         self._plan = plan
         self._module = ModulePlan(name)
         self._disk = disk
@@ -197,8 +197,8 @@ class _Planner:
         self._plan.modules.append(self._module)
 
     def _extra(self, name: str) -> None:
-        """A file that no spec makes: what is as tilewright wrote it goes; what only bears its header goes if
-        that is forced."""
+        """A file that no spec makes. It is removed if it is as tilewright wrote it; if it only has
+        tilewright's header, it is removed with `force`."""
         listed = name in self._before.files
         if listed and not self._scope.prune:
             return

@@ -110,7 +110,7 @@ class Project:
 
 
 def _text(path: Path) -> str:
-    """The text of a spec; empty where it cannot be read."""
+    """The text of a spec; empty if it cannot be read."""
     try:
         return reading.contents(path, reading.MOST_YAML_BYTES).decode(errors="replace")
     except (FileNotFoundError, UnreadableFileError):
@@ -123,8 +123,8 @@ def of_family(word: str, modules: Sequence[str]) -> str:
 
 
 def tables_folder(root: str | Path | None = None) -> Path:
-    """The folder of modules: of the project, or outside any project that of what comes with tilewright, or
-    that TILEWRIGHT_GENERATED names."""
+    """The folder of modules: that of the project. Outside a project: that of TILEWRIGHT_GENERATED, or the
+    modules that come with tilewright."""
     from tilewright.base import sets  # noqa: PLC0415 (generating needs no runtime)
 
     try:

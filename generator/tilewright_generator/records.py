@@ -55,10 +55,11 @@ def of_another_release(report: Mapping[str, Any], table: Table, pinned: str) -> 
 def compile_rows(
     report: Mapping[str, Any], table: Table, keys: SourceKeys, leave: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """The rows of a module, out of a build's report (`tilewright build --report`), but for those in `leave`.
+    """The rows of a module from a build's report (`tilewright build --report`), without the kernels in
+    `leave`. Kernels that failed have no row.
 
-    Kernels that failed have none. Raises BuildError where the report is of other sources than the table's,
-    or of a kernel that its CUTLASS release cannot have compiled.
+    Raises BuildError if the report is of other sources than the table's, or of a kernel that its CUTLASS
+    release cannot have compiled.
     """
     rows = []
     release = report["toolchain"]["cutlass"]
@@ -120,13 +121,13 @@ def merge(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
 
 
 def _under(row: Mapping[str, Any], toolchain: Mapping[str, str]) -> dict[str, Any]:
-    """The row as it stands under a head of this toolchain, which it does not repeat."""
+    """The row without what the head of this toolchain states."""
     own = {word: row[word] for word in _OWN if row[word] != toolchain[word]}
     return {name: value for name, value in row.items() if name not in _OWN} | own
 
 
 def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes a record with one kernel to a line, so that differences read well."""
+    """Writes a record with one kernel to a line, so that a diff is readable."""
     opening = json.dumps(dict(head))[:-1]
     body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +135,8 @@ def write(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record; one without rows where there is none. Raises UnreadableFileError where it is not readable."""
+    """A record; one without rows if the file does not exist. Raises UnreadableFileError if it is not a
+    record."""
     try:
         record: dict[str, Any] = reading.load_json(path, ANY_FORMAT)
     except FileNotFoundError:

@@ -45,7 +45,7 @@ class _Loader(BaseLoader):
 class Renderer:
     """The templates of the first folder that has them, each compiled once.
 
-    A fault of a template is a `UsageError` where the template is the project's, else an `InternalError`.
+    A fault of a template is a `UsageError` if the template is the project's, else an `InternalError`.
     """
 
     def __init__(self, project: Project) -> None:

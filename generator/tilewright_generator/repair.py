@@ -30,9 +30,9 @@ _OPENED = ("while parsing a flow", "while scanning a quoted", "while scanning a 
 
 
 def compose(lines: list[str], label: str, faults: Faults, tabbed: set[int]) -> Node | None:
-    """The document of a spec's lines, in which broken ones are replaced; None where there is none.
+    """The document of a spec's lines, with broken lines replaced; None if there is none.
 
-    `tabbed`: lines with a fault that has been reported, so that no other is.
+    `tabbed`: lines with a fault that is reported already, so that they get no other.
     """
     return _Repair(lines, label, faults, tabbed).compose()
 
@@ -71,8 +71,8 @@ class _Repair:
                     return None
 
     def _attempt(self) -> Node | None:
-        """The document. Raises MarkedYAMLError at the first broken line: that of PyYAML's own parser, whose
-        messages and positions are better than libyaml's, where the lines are few."""
+        """The document. Raises MarkedYAMLError at the first broken line. For a spec of few lines the error is
+        PyYAML's own, whose messages and positions are better than libyaml's."""
         text = "\n".join(self._lines) + "\n"
         try:
             if hasattr(_FAST, "raw_parse"):
@@ -160,7 +160,8 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
 
 
 def _skeleton(line: str) -> str:
-    """The line with its dashes and its key, so that what follows keeps its place, but without its value."""
+    """The line with its dashes and its key but without its value, so that the lines after it keep their
+    place."""
     item = dashes(line)
     if key := _KEY.match(line, len(item)):
         return f"{item}{key[0]} {UNREADABLE}"

@@ -55,6 +55,6 @@ def _conditions(family: Family) -> tuple[Callable[[Any], bool], ...]:
 
 @cache
 def _rules_where(family: Family, answers: tuple[bool, ...]) -> tuple[Rule, ...]:
-    """The rules that are about candidates of which `_conditions` has these answers."""
+    """The rules that candidates with these answers of `_conditions` must pass."""
     met = {of for of, answer in zip(_conditions(family), answers, strict=True) if answer}
     return tuple(rule for rule in family.rules if rule.of in met)

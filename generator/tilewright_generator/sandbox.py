@@ -59,15 +59,15 @@ class Spent:
 
 
 class Names(list[str]):
-    """A list that a template goes through, and does not write as it stands: every time it would be another
-    text of that size."""
+    """A list that a template may iterate over and may not print: each print would be another text of that
+    size."""
 
     def __str__(self) -> str:
         raise SecurityError("templates write a list by `for` or join")
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, narrowed; `spent` is that of the rendering under way."""
+    """Jinja's sandbox, with fewer rights. `spent` is the work of the current rendering."""
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
 
@@ -121,7 +121,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _check(tree: nodes.Template, name: str | None, filename: str | None) -> int:
-    """How many parts a template has. Raises TemplateSyntaxError where it has other ones than `_ALLOWED`."""
+    """The number of parts of a template. Raises TemplateSyntaxError if a part is none of `_ALLOWED`."""
 
     def refuse(node: nodes.Node, message: str) -> NoReturn:
         raise TemplateSyntaxError(message, node.lineno, name, filename)

@@ -59,7 +59,7 @@ def _advice(name: str) -> str:
 
 
 def _namesake(name: str) -> str:
-    """The header, or the folder of headers, of tilewright's that uses a name; "" if there is none."""
+    """The header of tilewright, or the folder of headers, that has a name already; "" if the name is free."""
     include = paths.include_dir() / "tilewright"
     if (include / name).exists():
         return f"the folder include/tilewright/{name}"

@@ -21,7 +21,7 @@ def unspaced(word: str, known: Iterable[str]) -> str:
 
 
 def split_shapes(node: nodes.Node) -> list[str]:
-    """The shapes that `node` gives as lists of numbers; none where it does not."""
+    """The shapes that `node` gives as lists of numbers; empty if it gives none."""
     if not isinstance(node, nodes.Sequence):
         return []
     if node.items and all(isinstance(item, nodes.Sequence) for item in node.items):

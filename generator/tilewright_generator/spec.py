@@ -1,4 +1,4 @@
-"""A spec, checked: the groups of configurations that it names, each value where it stands."""
+"""A checked spec: its groups of configurations, each value with its place."""
 
 from __future__ import annotations
 

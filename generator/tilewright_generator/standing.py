@@ -1,7 +1,8 @@
-"""The state of each kernel: built here, tuned for a GPU; by committed records, compiled, run, hammered.
+"""The state of each kernel: built on this machine, tuned for a GPU; and by committed records: compiled, run,
+hammered.
 
-Reads a few files a module and none a kernel, but for the sources of kernels that have a record. Needs neither
-a GPU, nor torch, nor anything that was built.
+It reads a few files of each module, and the sources of kernels that have a record. It needs no GPU, no torch,
+and nothing that was built.
 """
 
 from __future__ import annotations

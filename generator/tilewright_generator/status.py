@@ -54,7 +54,7 @@ class Verdict:
 
 
 def cutlass_version(project: Project) -> str:
-    """The CUTLASS release the project is pinned to; empty where its pyproject.toml pins none."""
+    """The CUTLASS release that the project is pinned to; empty if its pyproject.toml pins none."""
     path = project.root / "pyproject.toml"
     match = _PIN.search(reading.text(path)) if path.exists() else None
     return match[1] if match else ""
@@ -77,7 +77,7 @@ class Records:
         self._keys = SourceKeys(include(project), cutlass_version(project))
 
     def verdicts(self, table: Table) -> list[Verdict]:
-        """One for each kernel of the table, by name. Raises DriftError where a source is missing."""
+        """The verdict on each kernel of the table, by name. Raises DriftError if a source is missing."""
         rows = self._rows(table)
         verdicts = []
         for name in sorted(table):

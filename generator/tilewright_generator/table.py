@@ -48,8 +48,8 @@ def record(family: Family, kernel: Kernel, build: Mapping[str, Any], source: str
 
 
 def _check(family: Family, kernel: Kernel, line: str) -> None:
-    """Raises where the runtime would not read the row: what the generator says of a family's kernels is not
-    what the family's `FACTS` declare."""
+    """Raises an error if the runtime would not read the row, because the family's kernels are not as its
+    `FACTS` declare."""
     try:
         reading.check("its row", reading.loads("its row", line), _row_schema(family.name))
     except UnreadableFileError as error:
@@ -82,6 +82,6 @@ def _field_names(family: Family) -> tuple[str, ...]:
 
 
 def table_json(spec: Spec, records: Iterable[str]) -> str:
-    """table.json, one kernel a line, so that a diff of it reads well."""
+    """table.json, one kernel to a line, so that its diff is readable."""
     head = {"format": TABLE_FORMAT, "module": spec.module, "family": spec.family.name, "spec": spec.path}
     return f'{_encode(head)[:-1]}, "kernels": [\n' + ",\n".join(records) + "\n]}\n"

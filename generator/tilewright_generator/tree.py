@@ -37,7 +37,7 @@ class Tree:
         return sorted(name for name, kind in self._kinds.items() if kind is not Kind.FOLDER)
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, or of one that a link leads to; None where there is none."""
+        """The bytes of a file, or of the file that a link leads to; None if there is none."""
         kind = self._kinds.get(name)
         path = f"{self.folder}/{name}"
         if kind is not Kind.FILE and not (kind is Kind.LINK and Path(path).is_file()):

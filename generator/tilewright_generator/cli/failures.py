@@ -34,7 +34,8 @@ class Failure(NamedTuple):
 
 
 def of_system(error: OSError) -> Failure:
-    """An error of the operating system: the file it names, else what of the environment is at fault."""
+    """Names an error of the operating system: the file that it names, else the part of the environment at
+    fault."""
     reason = error.strerror or str(error)
     if error.filename is not None:  # something else stands there, or it may not be read or written
         return Failure(2, f"{error.filename}: {reason}")
@@ -46,7 +47,8 @@ def of_system(error: OSError) -> Failure:
 
 
 def of_any(error: Exception) -> Failure:
-    """Any other error, that of a family from outside with its place there."""
+    """Names any other error. If a family from outside raised it, the message has the place in that family's
+    code."""
     code = getattr(error, "exit_code", 3)  # the runtime's errors carry one too
     if code != 3:
         return Failure(int(code), str(error))
@@ -80,7 +82,7 @@ def after(message: Callable[[], None], code: int) -> int:
 
 @contextmanager
 def closed_pipes() -> Iterator[None]:
-    """Raises PipeClosedError where nobody reads a pipe any more, which click answers with 1, as a failed
+    """Raises PipeClosedError if nobody reads a pipe any more; click would exit with 1, as for a failed
     check."""
     try:
         yield
@@ -91,7 +93,7 @@ def closed_pipes() -> Iterator[None]:
 
 
 def _unwritable_stream(error: OSError) -> str | None:
-    """The stream that click could not print to, where that is what failed."""
+    """The stream that click could not print to, if that was the failure."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     last = frames[-1] if frames else None
     if last is None or last.f_code is not click.echo.__code__:

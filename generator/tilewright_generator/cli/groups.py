@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def read(
     registry: Registry, families: Sequence[str], family: str | None, first: str, second: str
 ) -> tuple[str, tuple[Group, Group]]:
-    """The family and the groups that two filters name. Raises UsageError where one takes no kernel."""
+    """The family and the groups that two filters name. Raises UsageError if a filter matches no kernel."""
     from tilewright.tools.benchmarking.groups import REST, Group, labels  # noqa: PLC0415 (see `cli/bench.py`)
 
     terms = (tuple(first.split()), tuple(second.split()))
@@ -71,10 +71,10 @@ def ready(
     build: bool,
     built_only: bool,
 ) -> list[Standing]:
-    """The groups as they are measured. Builds what is not built where `build` allows it.
+    """The groups as they are measured. Kernels that are not built are built if `build` allows it.
 
-    Raises CannotCompareError where a group has nothing to measure here, or (without `built_only`) less than
-    its filter promises.
+    Raises CannotCompareError if nothing of a group can be measured on this machine, or (without `built_only`)
+    less than its filter names.
     """
     from tilewright.tools.benchmarking import groups  # noqa: PLC0415
 

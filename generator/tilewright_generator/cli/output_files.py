@@ -35,7 +35,8 @@ class OutputFile(NamedTuple):
     """The option that names it."""
 
     def check(self) -> None:
-        """Raises UsageError where the file cannot be written, or where a file of another kind stands."""
+        """Raises UsageError if the file cannot be written, or if a file of another kind exists in its
+        place."""
         named = f"{self.option} {self.path}".strip()
         if not self.path.absolute().parent.is_dir():
             raise UsageError(f"{named}: there is no folder {self.path.parent}")

@@ -40,8 +40,8 @@ def run(
     root: str | None,
     as_json: bool,
 ) -> int:
-    """The exit code: 1 where the result is wrong, and where there is no GPU; then it says what would run on
-    an H200."""
+    """The exit code: 1 if the result is wrong or the machine has no GPU. Without a GPU it prints what would
+    run on an H200."""
     from tilewright import context  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.architectures.device import H200  # noqa: PLC0415
     from tilewright.declarations.tactics import Tactic  # noqa: PLC0415
@@ -76,8 +76,8 @@ def missing() -> str | None:
 
 
 def context_of(root: str | None) -> Context:
-    """A context with the project's kernels and, beside them, the sets in force; outside of a project, with
-    the sets in force alone."""
+    """A context with the project's kernels and the sets in force. Outside a project: only the sets in
+    force."""
     from tilewright.base import sets  # noqa: PLC0415
     from tilewright.context import Context  # noqa: PLC0415
     from tilewright.libraries.registry import Registry  # noqa: PLC0415

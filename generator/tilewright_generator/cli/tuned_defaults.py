@@ -26,7 +26,7 @@ class Defaults:
     lost: tuple[str, ...]  # what is tuned and does not stand any more: "TACTIC (why)"
 
     def of(self, kernels: Collection[str]) -> Defaults:
-        """The same, where only these kernels may be unseen."""
+        """The same file, if these kernels are the only ones that it has not seen."""
         unseen: Counter[tuple[str, ...]] = Counter()
         for those, count in self.unseen.items():
             if kept := tuple(tactic for tactic in those if tactic in kernels):

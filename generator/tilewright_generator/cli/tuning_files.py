@@ -29,7 +29,8 @@ def merge(
     *,
     as_json: bool,
 ) -> None:
-    """Puts the files' entries (of `family` alone, where it is given) where `target` says."""
+    """Adds the entries of the files (only those of `family`, if one is given) to the files that `target`
+    names."""
     from tilewright.tools.tuning import merging  # noqa: PLC0415 (`--help` needs no runtime)
 
     merged = []
@@ -50,8 +51,8 @@ def draw(
     registry: Registry,
     device: DeviceProperties | None,
 ) -> dict[str, Any]:
-    """Draws files, or those that ops would use; of `family` alone, where it is given. Says what is drawn, and
-    which files are written."""
+    """Draws the given files, or those that ops would use; only those of `family`, if one is given. Prints
+    what is drawn, and which files are written."""
     from tilewright.architectures import device as devices  # noqa: PLC0415
     from tilewright.tools.tuning import report as reports  # noqa: PLC0415
 

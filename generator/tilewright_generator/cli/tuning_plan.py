@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """The beginning of a run; `path` is where its results would go."""
+    """The beginning of a run. `path`: the file that gets its results."""
 
     family: Family[Any]
     registry: Registry
@@ -88,7 +88,7 @@ class TuningPlan:
         return len(ranked) + len(unknown), len(left)
 
     def _entries(self, problems: Sequence[Any]) -> Iterator[str]:
-        """Which problems the file of results has already; where it cannot take any, why not."""
+        """The problems that the file of results has already; if it cannot take results, the reason."""
         from tilewright.errors import ForeignTunedFileError, TunedFileError  # noqa: PLC0415
         from tilewright.tools.tuning import tuning  # noqa: PLC0415
 

@@ -231,7 +231,7 @@ class Tune:
         self._say(text)
 
     def _note_results(self, results: Sequence[Result], place: Place) -> None:
-        """Keeps all results for --json, and writes them where --results says."""
+        """Keeps all results for --json, and writes them to the file of --results."""
         from tilewright.tools.benchmarking.measuring import environment  # noqa: PLC0415 (it imports torch)
 
         settings = self.settings

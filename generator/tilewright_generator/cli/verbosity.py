@@ -19,8 +19,8 @@ _before: list[
 
 @contextmanager
 def restored() -> Iterator[None]:
-    """Puts the log's level and handlers back: a program that runs a command in its own process has its own. A
-    context's callbacks would not do, which click leaves out where a command line is wrong."""
+    """Restores the log's level and handlers, because a program that runs a command in its own process has its
+    own. A context's callback would not do: click skips it if a command line is wrong."""
     earlier = len(_before)
     try:
         yield
@@ -46,7 +46,7 @@ def verbose() -> bool:
 
 
 def comment(text: str) -> None:
-    """Says something on stdout beside what was asked for; `-q` leaves it out."""
+    """Prints something besides the answer on stdout; `-q` leaves it out."""
     if not quiet():
         click.echo(text)
 

@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
     @property
     def build(self) -> list[str]:
-        """The cells of `BUILD`; empty where the kernel has no row in the records."""
+        """The cells of `BUILD`; empty if the kernel has no row in the records."""
         return [str(self.verdict.numbers.get(name, "")) for name in BUILD]
 
 
@@ -119,11 +119,11 @@ def summary(kernels: Sequence[Row], key: str) -> list[list[str]]:
 
 
 def stale(kernels: Iterable[Row]) -> list[str]:
-    """The names of the kernels of which a record is of another source."""
+    """The names of the kernels whose records are of another source."""
     return [row.kernel.name for row in kernels if STALE in (getattr(row.verdict, what) for what in RECORDED)]
 
 
 def run_days(kernels: Iterable[Row]) -> tuple[str, str] | None:
-    """The first and the last day on which a kernel's recorded run was; None where none ran."""
+    """The first and the last day of a kernel's recorded runs; None if none ran."""
     dates = sorted({str(row.verdict.check["date"]) for row in kernels if row.verdict.check})
     return (dates[0], dates[-1]) if dates else None

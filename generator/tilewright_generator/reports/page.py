@@ -33,7 +33,7 @@ class Roofline(NamedTuple):
 
 
 def page(project: Project, expansions: Sequence[Expansion]) -> str:
-    """The page. Raises DriftError where a kernel's source is missing, UnreadableFileError."""
+    """The page. Raises DriftError if a kernel's source is missing, and UnreadableFileError."""
     import jinja2  # noqa: PLC0415 (`--help` needs none)
 
     rows = kernels.rows(project, expansions)

@@ -76,9 +76,9 @@ class Speeds:
 
 
 def read(root: Path) -> Speeds | None:
-    """All series of a project, in the order of its list; None where it has no list.
+    """All series of a project, in the order of its list; None if it has no list.
 
-    Raises UnreadableFileError where the list or a record is not what it should be.
+    Raises UnreadableFileError if the list or a record has another form.
     """
     path = root / RESULTS / LIST
     try:
@@ -141,7 +141,8 @@ def _number(record: Path, cell: str) -> float:
 
 
 def _text(row: Row) -> str:
-    """The cells before the first time, by name where they are numbers: `llama-3.1-8b qkv, m 1, n 6144`."""
+    """The cells before the first time, with their column if they are numbers: `llama-3.1-8b qkv, m 1, n
+    6144`."""
     words: list[str] = []
     for name, cell in row.items():
         if name in ("us", "logits"):

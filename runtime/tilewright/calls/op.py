@@ -62,7 +62,7 @@ class Op:
     """The operand that each addend factor is a factor of. An attribute, because dynamo traces its use."""
 
     def combinations(self, values: Values) -> Combinations | None:
-        """The combinations of types that a call may have. None if the op has no operand for one of the types."""
+        """The combinations of types that a call may have; None if the op has no operand for one type."""
         types = self.interface.types
         required = {operand.type for operand in self.interface.operands if operand.name in self.required}
         return types if types and required.issuperset(types.read) else None
@@ -104,7 +104,7 @@ class Op:
         return problem, None
 
     def recheck(self, problem: Any) -> Callable[..., None] | None:
-        """A check of the numbers of each call, which a plan's key does not hold; None if the op needs none."""
+        """A check of each call's numbers, which a plan's key does not hold; None if the op needs none."""
         return None
 
     def without_kernel(self, problem: Any, given: Values) -> None:
