@@ -117,7 +117,8 @@ def served(known: Mapping[str, Path]) -> set[str]:
 
 def built(known: Mapping[str, Path]) -> set[str]:
     """The modules that a build imports besides, ahead of time or because a call needs a kernel."""
-    return reached(["tilewright.compile.building"], known, lambda name: True) - served(known)
+    modules = reached(["tilewright.compile.building"], known, lambda name: "stand_ins" not in name)
+    return modules - served(known)
 
 
 def bundled(known: Mapping[str, Path]) -> set[str]:
@@ -131,4 +132,5 @@ def generated(known: Mapping[str, Path]) -> set[str]:
     pattern = r"tilewright\.families\.\w+\.(kernel|rules|memory)"
     kernels = [name for name in known if re.fullmatch(pattern, name)]
     roots = [*kernels, "tilewright.configurations.family", "tilewright.declarations.headers"]
-    return reached(roots, known, lambda name: True) - served(known) - built(known)
+    modules = reached(roots, known, lambda name: "stand_ins" not in name)
+    return modules - served(known) - built(known)

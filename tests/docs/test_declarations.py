@@ -25,7 +25,11 @@ ALIKE = {  # files that each of them has, by hand
         "config.py", "kernel.py", "rules.py",
     },
 }  # fmt: skip
-OTHERS = {"hc_prenorm": {"reference.py"}, "grouped_gemm": {"call.py", "memory.py"}, "mqa_logits": set()}
+OTHERS = {
+    "hc_prenorm": {"memory.py", "reference.py"},
+    "grouped_gemm": {"call.py", "memory.py"},
+    "mqa_logits": set(),
+}
 
 
 def section() -> str:

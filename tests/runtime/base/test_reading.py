@@ -181,7 +181,7 @@ def test_yaml_as_deep_as_it_may_be(path: Path) -> None:
 def test_yaml_of_many_collections_beside_each_other_is_not_deep(path: Path) -> None:
     many = reading.MOST_DEPTH + 8
     path.write_text("- {m: [1, 2], n: 3}\n" * many)
-    assert reading.load_yaml(path) == [{"m": [1, 2], "n": 3}] * many
+    assert load_yaml(path) == [{"m": [1, 2], "n": 3}] * many
 
 
 ROW = Object({"name": String("[a-z]+", "a name"), "tile": Array(Integer(1, 256), 3)}, {"note": Null()})

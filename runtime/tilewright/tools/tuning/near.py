@@ -40,8 +40,8 @@ def near(
     for entry in entries:
         extents = extents_of(family, entry.problem)
         apart = abs(log2(max(1, extents[place]) / max(1, key[place])))
-        others = (*extents[:place], *extents[place + 1 :])
-        if apart <= 1 and others == (*key[:place], *key[place + 1 :]):
+        rest = (*extents[:place], *extents[place + 1 :])
+        if apart <= 1 and rest == (*key[:place], *key[place + 1 :]):
             own = registry.record(entry.tactic.kernel)
             alike = (replace(entry.tactic, kernel=name) for name in _alike(own, records, family))
             tactics += [(apart, tactic) for tactic in alike if _legal(tactic, problem, family, registry)]
