@@ -14,9 +14,12 @@ SERVING_PARTS = ("op", "family", "interface", "vocabulary", "config")
 # What a call imports besides, inside functions: the list of built libraries, and the check of their owner.
 OF_BUILT = ("tilewright.compile.prebuilt", "tilewright.compile.library", "tilewright.compile.trust")
 
-# What the runtime imports inside functions, and not for a call: builds, tools, bundles where a process has
-# one, and what stands for ops without torch.
-NOT_IN_CALLS = ("tilewright.compile", "tilewright.tools", "tilewright.bundle", "tilewright.calls.stand_ins")
+# What the runtime imports inside functions, and not for a call: builds, tools, bundles and logs of processes
+# that ask for them, and what replaces ops without torch.
+NOT_IN_CALLS = (
+    "tilewright.compile", "tilewright.tools", "tilewright.bundle", "tilewright.base.logs",
+    "tilewright.calls.stand_ins", "tilewright.families.gemm.sweep",
+)  # fmt: skip
 
 
 def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:

@@ -31,7 +31,7 @@ def test_every_module_is_counted_once() -> None:
 def test_the_columns_say_who_imports_a_module() -> None:
     rows = host_lines.count()
     assert {*rows["tools"]} == {"tools"}
-    assert {*rows["calls"]} == {"call"}
+    assert {*rows["calls"]} == {"call", "tools"}  # what replaces ops without torch
     assert {*rows["compile"]} == {"call", "build"}
     assert {*rows["compat"]} == {"DeepGEMM"}
     assert {*rows["family gemm"]} == {"call", "generator", "tools"}
