@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tilewright.base.spelling import did_you_mean, table, text
+from tilewright.base.spelling import did_you_mean, text
+from tilewright.base.tables import table
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project

@@ -63,7 +63,7 @@ def command(
     from tilewright.base import writing  # noqa: PLC0415
     from tilewright.compile.building import build  # noqa: PLC0415
     from tilewright.compile.compilers import toolchain_for  # noqa: PLC0415
-    from tilewright.compile.progress import Silent, progress_for  # noqa: PLC0415
+    from tilewright.compile.progress import Progress, progress_for  # noqa: PLC0415
     from tilewright.compile.store import Store  # noqa: PLC0415
     from tilewright_generator.packaging.kernels_wheel import kernels_wheel  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def command(
             store=Store(cache),
             destination=Store(Path(place)),
             jobs=jobs,
-            progress=Silent() if quiet() else progress_for(),
+            progress=Progress() if quiet() else progress_for(),
         )
         if not report.ok:
             raise DriftError(report.explain_failures())
