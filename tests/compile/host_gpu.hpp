@@ -13,7 +13,9 @@
 
 #define __host__
 #include "host_threads.hpp"
+#ifndef HOST_PRODUCTS
 #include "host_wgmma.hpp"
+#endif
 
 // cuda.h
 using cuuint32_t = uint32_t;
@@ -31,7 +33,7 @@ enum CUtensorMapSwizzle {
   CU_TENSOR_MAP_SWIZZLE_64B = 64,
   CU_TENSOR_MAP_SWIZZLE_128B = 128
 };
-enum CUtensorMapL2promotion { CU_TENSOR_MAP_L2_PROMOTION_L2_256B };
+enum CUtensorMapL2promotion { CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B };
 enum CUtensorMapFloatOOBfill { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE };
 struct CUtensorMap {
   uint8_t const* address;
@@ -67,15 +69,18 @@ struct dim3 {
 };
 namespace tilewright {
 struct LaunchShape {
-  dim3 grid;
-  bool spread;
+  dim3 grid, block, cluster, preferred;
+  int smem_bytes;
+  bool pdl, spread;
 };
 template <class Function>
 Function driver_function(char const*) {
   return &cuTensorMapEncodeTiled;
 }
+#ifndef HOST_PRODUCTS  // which go with the real adapter.hpp
 template <class Traits, class Host>
 struct LaunchedOnce {};
+#endif
 }  // namespace tilewright
 
 namespace host {
@@ -245,7 +250,7 @@ inline void fence_async_proxy() {}
 inline void fence_barrier_init() {}
 inline bool elect_one() { return threadIdx.x % 32 == 0; }
 
-enum CachePolicy : uint64_t { kKeepNormal };
+enum CachePolicy : uint64_t { kKeepNormal = 0x1000000000000000, kEvictFirst = 0x12F0000000000000 };
 inline void copy_box(uint32_t to, CUtensorMap const* map, uint32_t barrier, int a, int b, int c, uint64_t) {
   host::copy({to, barrier, map, {a, b, c}});
 }
@@ -260,10 +265,12 @@ void take_registers() {}
 inline void wait_for_previous_kernel() {}
 inline void allow_next_kernel() {}
 
+#ifndef HOST_PRODUCTS  // host_products.hpp has all elements
 // elements.hpp
 struct F32 {
   using Stored = float;
   static void store(void* array, int64_t i, float value) { static_cast<float*>(array)[i] = value; }
 };
+#endif
 
 }  // namespace tilewright::sm90
