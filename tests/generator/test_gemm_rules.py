@@ -33,6 +33,8 @@ LEAN_TURNS = replace(LEAN, schedule="pingpong")
 LEAN_FP8 = replace(LEAN, a="e4m3", b="e4m3", tile=shape("128x128x128"))
 LEAN_FP8_OUT = replace(LEAN_FP8, d="e4m3", fast_accum=True)
 STREAM = replace(BF16, mainloop="stream", tile=shape("16x8x128"), swap_ab=True, bias=True)
+MMA = replace(BF16, arch="sm_120f", mainloop="mma", bias=True)
+MMA_FP8_OUT = replace(MMA, a="e4m3", b="e4m3", d="e4m3", tile=shape("128x64x128"))
 FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
 S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
 
@@ -43,6 +45,7 @@ S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128")
         *(BF16, PINGPONG, FEW_ROWS, FP8, E5M2, TF32, S8, replace(S8, tile=shape("128x256x128"))),
         *(LEAN, LEAN_TURNS, LEAN_FP8, replace(LEAN, tile=shape("64x104x128"), swap_ab=True)),
         *(STREAM, replace(STREAM, a="e4m3", b="e5m2", d="e5m2")),
+        *(MMA, MMA_FP8_OUT, replace(MMA, arch="sm_90a"), replace(MMA, tile=shape("64x8x128"), swap_ab=True)),
         *(replace(LEAN, layout="nt"), replace(LEAN_FP8, a="e5m2", b="e5m2", d="e4m3")),
     ],
     ids=FAMILY.kernel_name,
@@ -104,6 +107,19 @@ REJECTED: list[Rejected] = [
     (BF16, {"cluster": Cluster(8, 2)}, "cluster_size", ("16 thread blocks > 8",), {"cluster": Cluster(4, 2)}),
     (BF16, {"cluster": Cluster(3, 1)}, "cluster_size", ("power of two",), {"cluster": Cluster(8, 1)}),
     (BF16, {"cluster": Cluster(1, 6)}, "cluster_size", ("power of two",), {"cluster": Cluster(1, 8)}),
+    # sm_12x has mma.sync, and 99 KB for a thread block.
+    (
+        MMA,
+        {"mainloop": "lean", "cluster": "dynamic"},
+        "mainloop_arch",
+        ("lean is for sm_90a, not sm_120f", "mma is for sm_120f"),
+        {"arch": "sm_90a"},
+    ),
+    (MMA, tile("192x72x64"), "mma_columns", ("192 rows", "16, not 72"), tile("192x80x64")),
+    (MMA_FP8_OUT, tile("128x96x128"), "mma_columns", ("48 columns", "32"), tile("128x128x128")),
+    (MMA, tile("128x96x64", layout="tt"), "mma_columns", ("boxes of 64", "96 columns"), tile("128x64x64")),
+    (MMA, tile("256x128x64"), "shared_memory", ("101376 B of sm_12x", "2 stages"), {"d": "f32"}),
+    (MMA, {"c": "none"}, "settled_fields", ("c of mma kernels is same",), {"c": "same"}),
     # A slice of a tile that is shared has 8 rows at least.
     (
         BF16,

@@ -30,7 +30,7 @@ overwritten before TMA had read it."""
 
 
 def gemm_cases(record: KernelRecord) -> Iterator[Case]:
-    ways = {"lean": _lean, "stream": _stream, "cutlass": _cutlass}
+    ways = {"lean": _lean, "stream": _stream, "mma": _mma, "cutlass": _cutlass}
     yield from ways[mainloop_of(record)](record)
 
 
@@ -59,6 +59,22 @@ def _lean(record: KernelRecord) -> Iterator[Case]:
         yield Case(_gemm(record, (m, n + _BY_THREADS), 2 * stage, **added), Tactic(name, "1x2"))
     yield Case(_gemm(record, wide, 2 * stage, **added), Tactic(name, "4x1", raster="along_m"))
     yield Case(_gemm(record, small, 8 * stage), Tactic(name, splits=4))
+    yield Case(_gemm(record, small, 8 * stage), Tactic(name, splits=3, decomposition="split_k"))
+
+
+def _mma(record: KernelRecord) -> Iterator[Case]:
+    name, config = record.name, record.config
+    (rows, columns), stage = result_tile(record), config["tile"][2]
+    unit = 1 if config["layout"][0] == "t" else UNIT
+    count = tiles(rows, columns, config["d"])
+    added = {"c": True, "bias": True}
+    m, n = wide = square(rows, columns, count, unit)
+    yield Case(_gemm(record, strip(rows, columns, count, unit), stage), Tactic(name))
+    yield Case(_gemm(record, wide, 3 * stage), Tactic(name, raster="along_n", swizzle=2))
+    if config["layout"][1] == "n":  # B has k contiguous, and D any columns
+        yield Case(_gemm(record, (m, n + _BY_THREADS), 2 * stage, **added), Tactic(name))
+    yield Case(_gemm(record, wide, 2 * stage, **added), Tactic(name, raster="along_m"))
+    small = square(rows, columns, 24, unit)
     yield Case(_gemm(record, small, 8 * stage), Tactic(name, splits=3, decomposition="split_k"))
 
 

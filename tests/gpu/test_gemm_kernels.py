@@ -31,6 +31,8 @@ ODD = [(shape["m"], shape["n"], shape["k"]) for shape in SHAPES["odd"]]
 LARGE = [(256, 6144, 4096), (2048, 4096, 7168), (4096, 14336, 1024)]
 
 
+BOXED = ("lean", "mma")  # mainloops of ours for all sizes
+
 kernel = fixture("gemm")
 
 
@@ -183,6 +185,9 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
         )
     if mainloop_of(record) == "stream":
         return [Tactic(record.name, splits=splits) for splits in Stream.SPLITS]
+    if mainloop_of(record) == "mma":
+        parts = [n for n in (3, 5, 9) if n <= -(-k // record.config["tile"][2])]
+        return [Tactic(record.name), *(Tactic(record.name, decomposition="split_k", splits=n) for n in parts)]
     if record.config["scheduler"] != "stream_k":
         return [Tactic(record.name)]
     return [
@@ -220,7 +225,7 @@ def test_clusters_and_splits(kernel: KernelRecord) -> None:
 
 def test_results_that_are_not_aligned(kernel: KernelRecord) -> None:
     """Threads store them: whole ones, whose rows begin anywhere, and the ends of rows of odd lengths."""
-    if not (mainloop_of(kernel) == "stream" or (mainloop_of(kernel) == "lean" and kernel.facts["splits"])):
+    if not (mainloop_of(kernel) == "stream" or (mainloop_of(kernel) in BOXED and kernel.facts["splits"])):
         pytest.skip("the kernel stores by TMA alone")
     for shape in ((150, 264, 200), (150, 263, 199), (3, 5, 7)):
         for aligned in (False, True):
@@ -368,7 +373,7 @@ def filled_workspaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> None:
     """Whatever a workspace held before."""
-    if mainloop_of(kernel) == "lean":
+    if mainloop_of(kernel) in BOXED:
         for shape in shapes(
             kernel, [(1033, 272, 4104), (256, 512, 4096), (3000, 1536, 3072), (72, 131, 4096)]
         ):
@@ -399,6 +404,8 @@ def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> Non
         cut = [Tactic(kernel.name, splits=splits) for splits in (2, 8) if several]
         if mainloop_of(kernel) == "lean":
             cut.append(Tactic(kernel.name, "2x1", decomposition="split_k", splits=11))
+    elif mainloop_of(kernel) == "mma":
+        cut = [Tactic(kernel.name, decomposition="split_k", splits=11)]
     elif kernel.config["scheduler"] == "stream_k":
         cut = [Tactic(kernel.name), Tactic(kernel.name, decomposition="split_k", splits=5)]
     else:

@@ -73,6 +73,17 @@ def cooperative(m: int, n: int) -> Warpgroups:
     return Warpgroups(2, m // 128, n) if m % 128 == 0 else Warpgroups(2, m // 64, n // 2)
 
 
+def by_mma(m: int, n: int, *, boxed: bool) -> Warpgroups:
+    """Divides a tile for kernels of mma.sync (`Cooperative` in sm120/warpgroups.hpp).
+
+    boxed: the tile's columns come in boxes of 64.
+    """
+    slices = m // 64
+    if n % 16 == 0 and (slices % 2 or n > m // 4) and (not boxed or n == 64 or n % 128 == 0):
+        return Warpgroups(2, slices, n // 2)
+    return Warpgroups(2, slices // 2, n) if slices % 2 == 0 else Warpgroups(1, slices, n)
+
+
 def piece_columns(columns: int, swapped: bool) -> int:
     """Columns that the epilogue stores at a time (`subtile_columns` in sm90/subtile.hpp)."""
     if swapped:

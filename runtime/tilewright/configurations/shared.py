@@ -3,16 +3,19 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
-from tilewright.architectures.table import ARCHITECTURES, WGMMA, of_target, targets
+from tilewright.architectures.table import ARCHITECTURES, MMA_SYNC, WGMMA, of_target, targets
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.configurations.value_kinds import Bounds, OneOf
 
 BARRIER = 16  # bytes of a full and an empty mbarrier
 HOPPER_SHARED_MEMORY = of_target("sm_90a").shared_memory.block
+SM120_SHARED_MEMORY = of_target("sm_120f").shared_memory.block
 # The target of a family whose kernels need nothing that one architecture alone has.
 AnyTarget = Annotated[str, OneOf(targets())]
 # The target of a family whose kernels need wgmma.
 WgmmaTarget = Annotated[str, OneOf(targets(WGMMA))]
+# The target of a family that has kernels of wgmma and kernels of mma.sync.
+MatrixTarget = Annotated[str, OneOf((*targets(WGMMA), *targets(MMA_SYNC)))]
 
 OwnTile = Annotated[
     Tile, "tile of one thread block, MxNxK elements; with swap_ab its M is along the caller's n"

@@ -95,25 +95,30 @@ class Family(Kernels[P]):
         return reason or self.misfit_together(tactic, record, problem)
 
     def fitting(self, records: Iterable[KernelRecord], problem: P) -> list[KernelRecord]:
-        """The kernels among `records` that compute the problem."""
+        """The kernels among `records` that compute the problem, without those that run only if named."""
         kind = problem.kind
         return [
             record
             for record in records
             if not (self.misfit_kind(record, kind) or self.misfit_extents(record, problem))
+            and not self.only_if_named(record)
         ]
 
     def of_kind(
         self, registry: Registry, records: Sequence[KernelRecord], kind: Hashable
     ) -> list[KernelRecord]:
-        """The kernels among `records` that compute a kind of problem. The answer is cached for each list of
-        records that the registry keeps."""
+        """The kernels among `records` that compute a kind of problem, without those that run only if named.
+        The answer is cached for each list of records that the registry keeps."""
         kinds = _kinds.setdefault(registry, {})
         cached = kinds.get((self.name, kind))
         if cached is None or cached[0] is not records:
             values = {name: getattr(kind, name) for name in self.decisive}
             likely = records.stating(values) if isinstance(records, Rows) else records
-            of_kind = [record for record in likely if self.misfit_kind(record, kind) is None]
+            of_kind = [
+                record
+                for record in likely
+                if self.misfit_kind(record, kind) is None and not self.only_if_named(record)
+            ]
             cached = kinds[self.name, kind] = (records, of_kind)
         return cached[1]
 

@@ -12,13 +12,13 @@ from tilewright.configurations.shared import (
     ClusterMultiple,
     Clusters,
     MatrixAlignment,
+    MatrixTarget,
     Multiple,
     OwnTile,
     Pdl,
     PipelineFacts,
     Stages,
     SwapAB,
-    WgmmaTarget,
 )
 
 Operand = Literal["bf16", "f16", "e4m3", "e5m2", "tf32", "s8"]
@@ -30,7 +30,7 @@ Accumulator = Literal["f32", "s32"]
 class GemmConfig:
     """Everything that is decided when a `gemm` kernel is compiled."""
 
-    arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
+    arch: Annotated[MatrixTarget, "architecture the kernel is compiled for"]
     a: Annotated[Operand, "type of A; tf32 reads f32 tensors"]
     b: Annotated[Operand, "type of B; tf32 reads f32 tensors"]
     d: Annotated[
@@ -40,10 +40,11 @@ class GemmConfig:
     ]
     tile: OwnTile
     mainloop: Annotated[
-        Literal["cutlass", "lean", "stream"],
+        Literal["cutlass", "lean", "stream", "mma"],
         "CUTLASS's collectives; or mainloops of ours, which compile in a second or two: lean "
         "takes tiles N in steps of 8, and leaves clusters and the splitting of k to run time; stream is "
-        "for up to 8 rows, and reads B straight into registers",
+        "for up to 8 rows, and reads B straight into registers; mma is lean by mma.sync, without clusters, "
+        "for sm_12x (and for sm_90a, to be tried there)",
     ] = "cutlass"
     acc: Annotated[Accumulator, "type in which products are summed"] = "f32"
     c: Annotated[Literal["same", "none"], "C, which beta = 0 leaves unread; or no C at all"] = "same"
@@ -94,5 +95,6 @@ def with_mainloop(*names: str) -> Callable[[GemmConfig], bool]:
     return lambda config: config.mainloop in names
 
 
-CUTLASS, LEAN, STREAM = map(with_mainloop, ("cutlass", "lean", "stream"))
-WGMMA = with_mainloop("cutlass", "lean")
+CUTLASS, LEAN, STREAM, MMA = map(with_mainloop, ("cutlass", "lean", "stream", "mma"))
+TILED = with_mainloop("cutlass", "lean", "mma")  # by warpgroups
+BOXED = with_mainloop("lean", "mma")  # stages of boxes of 128 bytes of k, and the epilogue of sm90/

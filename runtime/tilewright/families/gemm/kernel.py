@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
-from tilewright.architectures.table import MMA_SYNC, WGMMA
+from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import flag
@@ -36,8 +36,8 @@ def template(config: GemmConfig) -> str:
 
 
 def host(config: GemmConfig) -> str:
-    """A unit with the lean mainloop leaves all host code but its facts to the table."""
-    return flag("tilewright/gemm/lean_host.hpp", config.mainloop == "lean")
+    """A unit with the lean or mma mainloop leaves all host code but its facts to the table."""
+    return flag("tilewright/gemm/lean_host.hpp", config.mainloop in ("lean", "mma"))
 
 
 def kernel_name(config: GemmConfig) -> str:
@@ -105,7 +105,7 @@ def facts(config: GemmConfig) -> GemmFacts:
 def build(config: GemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
     mainloop = _of(config)
-    standard = {"standard": "c++14"} if config.mainloop == "lean" else {}
+    standard = {"standard": "c++14"} if config.mainloop in ("lean", "mma") else {}
     return {
         "arch": config.arch,
         "defines": mainloop.defines(config),
@@ -198,6 +198,21 @@ class _Lean(_Mainloop):
         }
 
 
+class _Mma(_Lean):
+    template = "mma"
+
+    def words(self, config: GemmConfig) -> str:
+        return f"{config.schedule}, mma.sync, splits of k at run time"
+
+    def facts(self, config: GemmConfig) -> LeanFacts:
+        return {"splits": True}
+
+    def instruction(self, config: GemmConfig) -> str:
+        """FP8 is multiplied as FP16 on sm_90a, whose mma.sync has no instruction for it."""
+        fp8 = bits(config.a) == 8 and has_tensor_core(config.arch, MMA_SYNC)
+        return MMA_SYNC.opcodes["fp8" if fp8 else "half"].name
+
+
 class _Cutlass(_Mainloop):
     template = "kernel"
 
@@ -246,7 +261,7 @@ class _Cutlass(_Mainloop):
         }
 
 
-_MAINLOOPS = {"cutlass": _Cutlass(), "lean": _Lean(), "stream": _Stream()}
+_MAINLOOPS = {"cutlass": _Cutlass(), "lean": _Lean(), "stream": _Stream(), "mma": _Mma()}
 
 
 def _of(config: GemmConfig) -> _Mainloop:

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.table import MMA_SYNC, has_tensor_core
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic
-from tilewright.families.gemm import cost, cost_lean, cost_stream, learnt
+from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, plain
+from tilewright.families.gemm import cost, cost_lean, cost_mma, cost_stream, learnt
 from tilewright.families.gemm.problem import ADDENDS, GIVEN, Problem, addends
 from tilewright.formats.types import TMA_BYTES, bits, bytes_of
 from tilewright.selection import fitting
@@ -163,6 +164,45 @@ class Lean(Mainloop):
         return (*clustered, *in_memory)
 
 
+class Mma(Mainloop):
+    """Our kernels of mma.sync (tilewright/gemm/mma_kernel.hpp): without clusters, k ranges added in memory.
+
+    On sm_90a they serve to try their code, beside faster ones of wgmma: there a call runs one if it names it.
+    """
+
+    settings = ("raster", "swizzle", "splits", "decomposition")
+    estimator = staticmethod(cost_mma.estimator)
+
+    def only_if_named(self, record: KernelRecord) -> bool:
+        return not has_tensor_core(record.arch, MMA_SYNC)
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        if tactic.decomposition not in ("heuristic", "split_k"):
+            return f"it has no decomposition {tactic.decomposition}"
+        if (tactic.splits > 1) != (tactic.decomposition == "split_k"):
+            return f"it splits k by split_k, in 2 parts at least, not {tactic.splits} {tactic.decomposition}"
+        return super().misfit_arguments(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return fitting.misfit_tiles_of_k(tactic, record, problem.k)
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        """Without splits they add products along k in one order, in steps of 32 bytes."""
+        if bits(problem.a) == 8 and record.config["fast_accum"] != problem.fast_accum:
+            return "it promotes its sums, and kernels with fast accumulation do not"
+        return fitting.misfit_invariant_split(tactic)
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        """k whole; and in parts of four k tiles at least, which together are one wave."""
+        down, across = fitting.own_tiles(record, problem.m, problem.n)
+        deepest = problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
+        most = min(MOST_PARTS, deepest, device.sm_count // (down * across * problem.batch))
+        splits = (fitting.with_splits(record.name, "", parts, "split_k") for parts in range(2, most + 1))
+        return (plain(record.name), *splits)
+
+
 class Stream(Mainloop):
     """Our kernels for few rows (tilewright/gemm/stream_kernel.hpp). C, D and the bias may lie anywhere."""
 
@@ -198,7 +238,7 @@ class Stream(Mainloop):
         )
 
 
-MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream()}
+MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream(), "mma": Mma()}
 
 
 def kernels_of(record: KernelRecord) -> Mainloop:

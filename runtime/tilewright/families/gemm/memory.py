@@ -13,8 +13,8 @@ from math import gcd
 
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shapes import round_up
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
-from tilewright.configurations.sources import kernel_operands, swizzle
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY, Memory
+from tilewright.configurations.sources import k_contiguous, kernel_operands, swizzle
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.formats.types import bits
 
@@ -24,7 +24,13 @@ STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = 8, 16, 8  # of D, and of a thread bl
 @lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
 def memory(config: GemmConfig) -> Memory:
     """Stages that fit, and bytes of a thread block's dynamic shared memory: of two stages where fewer fit."""
-    return {"cutlass": _cutlass, "lean": _lean, "stream": _stream}[config.mainloop](config)
+    return {"cutlass": _cutlass, "lean": _boxed, "mma": _boxed, "stream": _stream}[config.mainloop](config)
+
+
+def block_bytes(config: GemmConfig) -> int:
+    """The most shared memory of a thread block. Kernels of mma.sync have no more on sm_90a than on sm_12x, so
+    that both run the same code."""
+    return SM120_SHARED_MEMORY if config.mainloop == "mma" else HOPPER_SHARED_MEMORY
 
 
 def epilogue_tile(config: GemmConfig) -> tuple[int, int]:
@@ -64,14 +70,14 @@ def _cutlass(config: GemmConfig) -> Memory:
     return Memory(stages, total)
 
 
-def _lean(config: GemmConfig) -> Memory:
+def _boxed(config: GemmConfig) -> Memory:
     divided, barriers = warpgroups(config), 0
     if bits(config.d) == 16:  # at which a C arrives, in the buffers of what TMA stores
         warps = 1 if config.swap_ab else 4  # that store by themselves
         barriers = 8 * divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
     stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
     stage = lean_tiles.operand_bytes(config) + BARRIER
-    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
+    fitting = min(lean_tiles.MOST_STAGES, (block_bytes(config) - stores) // stage)
     stages = fitting if config.stages == "auto" else config.stages
     return Memory(stages, max(stages, 2) * stage + stores)
 
@@ -82,10 +88,14 @@ def _stream(config: GemmConfig) -> Memory:
 
 
 def warpgroups(config: GemmConfig) -> lean_tiles.Warpgroups:
-    """How a lean kernel's divide a tile, as gemm/lean_kernel.hpp has it: a tile each, or a part of one."""
+    """How those of a lean or mma kernel divide a tile, as gemm/lean_kernel.hpp and gemm/mma_kernel.hpp have
+    it: a tile each, or a part of one."""
     m, n, _ = config.tile
-    pingpong = config.schedule == "pingpong"
-    return lean_tiles.Warpgroups(2, m // 64, n) if pingpong else lean_tiles.cooperative(m, n)
+    if config.schedule == "pingpong":
+        return lean_tiles.Warpgroups(2, m // 64, n)
+    if config.mainloop == "mma":
+        return lean_tiles.by_mma(m, n, boxed=not k_contiguous(config)[1])
+    return lean_tiles.cooperative(m, n)
 
 
 def exchanges(config: GemmConfig) -> bool:

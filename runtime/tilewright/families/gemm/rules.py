@@ -1,6 +1,6 @@
-"""What is legal for a `gemm` kernel on sm_90a: the single statement, asked by all that need to know.
+"""What is legal for a `gemm` kernel: the single statement, asked by all that need to know.
 
-`cutlass_rules` has those of CUTLASS's mainloop alone.
+`cutlass_rules` has those of CUTLASS's mainloop alone, `mma_rules` those of the one of mma.sync.
 
 The comment above a rule names what it rests on. What nvcc says of all this stands in
 `benchmarks/results/rules_against_compiler_gemm.md`.
@@ -10,22 +10,30 @@ from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_pieces
 from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule, unsettled
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, ONE_BLOCK
+from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.gemm import cutlass_rules
-from tilewright.families.gemm.config import LEAN, STREAM, WGMMA, GemmConfig
-from tilewright.families.gemm.memory import STREAM_COLUMNS, STREAM_ROWS, exchanges, memory, warpgroups
+from tilewright.families.gemm import cutlass_rules, mma_rules
+from tilewright.families.gemm.config import BOXED, LEAN, STREAM, TILED, GemmConfig
+from tilewright.families.gemm.memory import (
+    STREAM_COLUMNS,
+    STREAM_ROWS,
+    block_bytes,
+    exchanges,
+    memory,
+    warpgroups,
+)
 from tilewright.families.gemm.problem import ACTIVATIONS, OUTPUTS, OWN_OPERANDS
 from tilewright.formats.types import bits
 
 # Bytes of a tile's K.
-DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256)}
-MOST_SUMS = {"cutlass": 192, "lean": 176}  # registers of a thread
+DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256), "mma": (128, 256)}
+MOST_SUMS = {"cutlass": 192, "lean": 176, "mma": 128}  # registers of a thread
 # Fields of which our kernels have one value: another value would give the same kernel another name.
 SETTLED: dict[str, dict[str, object]] = {
     "cutlass": {},
     "lean": {"cluster": "dynamic", "scheduler": "data_parallel", "bias": True},
+    "mma": {"cluster": ONE_BLOCK, "scheduler": "data_parallel", "bias": True, "c": "same"},
     "stream": {
         "cluster": ONE_BLOCK, "scheduler": "data_parallel", "bias": True, "c": "same", "layout": "tn",
         "schedule": "cooperative", "swap_ab": True, "fast_accum": False, "stages": "auto",
@@ -78,10 +86,11 @@ def operand_layout(config: GemmConfig) -> str | None:
     return None
 
 
-# cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high and a multiple of 8 columns wide.
-@rule(HARDWARE, "tile a", of=WGMMA)
+# cute/arch/mma_sm90_gmma.hpp: instructions are 64 rows high and a multiple of 8 columns wide. Those of
+# mma.sync are 16 rows by 8 columns; the four warps of a warpgroup have 64 rows (sm120/mainloop.hpp).
+@rule(HARDWARE, "tile a", of=TILED)
 def instruction_shape(config: GemmConfig) -> str | None:
-    """The tile is made of whole wgmma instructions: M of 64, N of 8 (s8: of 16 above 32)."""
+    """The tile is made of a warpgroup's whole instructions: M of 64, N of 8 (s8: of 16 above 32)."""
     m, n, _ = config.tile
     if m % 64:
         return f"tile M {m} is not a multiple of 64"
@@ -118,13 +127,14 @@ def tile_depth(config: GemmConfig) -> str | None:
 
 # setmaxnreg gives a thread 240 registers (CUTLASS's HeavyRegisterPressure branch) or 232 (ours). Beyond these
 # too few are left for addresses and the epilogue, and the compiler spills. FP8 without fast accumulation
-# keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp).
-@rule(OURS, "tile schedule fast_accum a", compiles="sums would be kept in local memory", of=WGMMA)
+# keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp). Operands of mma.sync take registers, too.
+@rule(OURS, "tile schedule fast_accum a", compiles="sums would be kept in local memory", of=TILED)
 def accumulator_registers(config: GemmConfig) -> str | None:
-    """The accumulators fit the register file: at most 192 a thread, of lean kernels 176."""
+    """The accumulators fit the register file: at most 192 a thread, of lean kernels 176, of mma ones 128."""
     m, n, _ = config.tile
-    single = config.schedule == "pingpong" or (config.mainloop == "lean" and m == 64)  # warpgroup of a tile
-    threads = 128 if single else 256
+    own = config.mainloop != "cutlass"
+    alone = config.schedule == "pingpong" or (own and warpgroups(config).consumers == 1)  # a warpgroup's tile
+    threads = 128 if alone else 256
     per_thread, most = m * n // threads, MOST_SUMS[config.mainloop]
     sets = 2 if bits(config.a) == 8 and config.a != "s8" and not config.fast_accum else 1
     if per_thread * sets > most:
@@ -156,20 +166,21 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 
 # sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more", as sm90/pipeline.hpp has it of lean
 # ones; and the hardware's limit.
-@rule(HARDWARE, "stages tile d c a", of=WGMMA, unless=(tile_depth, instruction_shape))
+@rule(HARDWARE, "stages tile d c a", of=TILED, unless=(tile_depth, instruction_shape))
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
-    stages, total = memory(config)
-    if total > HOPPER_SHARED_MEMORY or stages < 2:
+    (stages, total), most = memory(config), block_bytes(config)
+    if total > most or stages < 2:
+        gpu = "sm_12x" if config.mainloop == "mma" else "sm_90"
         return (
-            f"shared memory {total} B > {HOPPER_SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages of "
+            f"shared memory {total} B > {most} B of {gpu}, with {max(stages, 2)} stages of "
             f"tile {config.tile} and D {config.d}"
         )
     return None
 
 
 # gemm/lean.hpp: a tactic gives a lean kernel's cluster and splits, a call its bias. gemm/stream.hpp: a grid
-# of thread blocks, each of which divides k over its warps.
+# of thread blocks, each of which divides k over its warps. gemm/mma_kernel.hpp: no clusters; any C.
 @rule(
     OURS,
     "swap_ab schedule scheduler cluster layout fast_accum bias c stages mainloop",
@@ -177,7 +188,8 @@ def shared_memory(config: GemmConfig) -> str | None:
 )
 def settled_fields(config: GemmConfig) -> str | None:
     """A lean kernel has a dynamic cluster, no stream-K, and a bias; a stream kernel is swapped, cooperative
-    and exact, with k contiguous, a bias, a C, and no cluster."""
+    and exact, with k contiguous, a bias, a C, and no cluster; an mma kernel has a bias, a C, no stream-K and
+    no cluster."""
     return unsettled(config, f"{config.mainloop} kernels", SETTLED[config.mainloop])
 
 
@@ -214,9 +226,9 @@ def lean_columns(config: GemmConfig) -> str | None:
 
 
 # sm90/subtile.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
-@rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=LEAN)
+@rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=BOXED)
 def lean_pieces(config: GemmConfig) -> str | None:
-    """What a warpgroup of a lean kernel stores divides into pieces of at least 16 columns."""
+    """What a warpgroup of a lean or mma kernel stores divides into pieces of at least 16 columns."""
     return misfit_pieces(warpgroups(config).columns, config.swap_ab)
 
 
@@ -247,4 +259,4 @@ def stream_tile(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (stream_k_schedule, *of_module(__name__), *cutlass_rules.RULES)
+RULES: tuple[Rule, ...] = (stream_k_schedule, *of_module(__name__), *cutlass_rules.RULES, *mma_rules.RULES)

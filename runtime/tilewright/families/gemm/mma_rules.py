@@ -1,0 +1,42 @@
+"""For which architectures each mainloop of `gemm` is, and what is legal for the one of mma.sync alone."""
+
+from __future__ import annotations
+
+from tilewright.architectures.table import WGMMA, has_tensor_core
+from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
+from tilewright.configurations.sources import k_contiguous
+from tilewright.families.gemm.config import MMA, GemmConfig
+from tilewright.families.gemm.memory import warpgroups
+from tilewright.formats.types import bits
+
+
+# PTX ISA: "wgmma.mma_async requires sm_90a". stream_kernel.hpp would run on sm_12x, untimed.
+@rule(HARDWARE, "mainloop arch")
+def mainloop_arch(config: GemmConfig) -> str | None:
+    """The mainloops cutlass, lean and stream are for sm_90a; mma is for sm_12x, and is tried on sm_90a."""
+    if config.mainloop != "mma" and not has_tensor_core(config.arch, WGMMA):
+        return f"the mainloop {config.mainloop} is for sm_90a, not {config.arch}; mma is for {config.arch}"
+    return None
+
+
+# sm120/warpgroups.hpp: an odd number of 64-row slices is not halved, so the columns are. sm120/fragments.hpp:
+# the columns of a warpgroup begin at a box of 64, or at its half. sm90/subtile.hpp: rows of FP8 are swizzled.
+@rule(OURS, "tile schedule d layout", of=MMA)
+def mma_columns(config: GemmConfig) -> str | None:
+    """The columns of an mma kernel's tile divide among its warpgroups: of M 192 into halves; of FP8 stored
+    with n along them into multiples of 32; of an operand without k contiguous into 32 or multiples of 64."""
+    m, n, _ = config.tile
+    consumers, _, columns = warpgroups(config)
+    if m > 64 and consumers == 1:
+        return f"two warpgroups divide the columns of a tile of {m} rows: N is a multiple of 16, not {n}"
+    if bits(config.d) == 8 and not config.swap_ab and columns % 32:
+        return f"{columns} columns of a warpgroup are not a multiple of 32, as rows of {config.d} are stored"
+    if not k_contiguous(config)[1] and (n % 64 or (columns != 32 and columns % 64)):
+        return (
+            f"in layout {config.layout} the operand with the tile's columns comes in boxes of 64, which "
+            f"{columns} columns of a warpgroup do not divide"
+        )
+    return None
+
+
+RULES = of_module(__name__)
