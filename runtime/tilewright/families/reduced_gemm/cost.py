@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import ceil
 
 from tilewright.architectures.device import DeviceProperties
-from tilewright.architectures.table import WGMMA
+from tilewright.architectures.table import WGMMA, has_tensor_core
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
 from tilewright.families.reduced_gemm.problem import Problem
@@ -32,7 +32,9 @@ CLUSTER_CLOCKS = 1200  # clocks of a cluster's start and barriers
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of one kernel."""
+    """The cost model of one kernel; None for kernels of mma.sync."""
+    if not has_tensor_core(record.arch, WGMMA):
+        return None
     tile_m, tile_n, tile_k = record.config["tile"]
     down, across = ceil(problem.m / tile_m), ceil(problem.n / tile_n)
     k_tiles = ceil(problem.k / tile_k) * problem.batch

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.table import WGMMA, has_tensor_core
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import Tactic
+from tilewright.declarations.tactics import Tactic, plain
 from tilewright.families.reduced_gemm.cost import estimator
 from tilewright.families.reduced_gemm.problem import Problem
 from tilewright.selection.family import Family
@@ -27,6 +28,8 @@ class _Reduced(Family[Problem]):
     estimator = staticmethod(estimator)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        if tactic.cluster and not has_tensor_core(record.arch, WGMMA):
+            return "it runs without clusters"
         reason = super().misfit_arguments(tactic, record) or misfit_powers(tactic)
         return reason or misfit_blocks(tactic, record)
 
@@ -36,7 +39,9 @@ class _Reduced(Family[Problem]):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """Clusters no larger than the grid of tiles."""
+        """Clusters no larger than the grid of tiles; of kernels of mma.sync, none."""
+        if not has_tensor_core(record.arch, WGMMA):
+            return (plain(record.name),)
         return in_clusters(record, own_tiles(record, problem.m, problem.n))
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.architectures.table import WGMMA
+from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations.shared import PipelineFacts, flag
 from tilewright.configurations.sources import named, spelt
 from tilewright.families.reduced_gemm import rules
-from tilewright.families.reduced_gemm.config import ReducedConfig
+from tilewright.families.reduced_gemm.config import ReducedConfig, by_mma
 from tilewright.families.reduced_gemm.memory import memory
 
 RULES = rules.RULES
 
 _ELEMENTS = {"bf16": "Bf16", "f16": "F16"}
 _THREADS = 384
+
+
+def template(config: ReducedConfig) -> str:
+    """The template that a kernel is rendered from."""
+    return f"reduced_gemm/{'mma' if by_mma(config) else 'kernel'}.cu.j2"
 
 
 def kernel_name(config: ReducedConfig) -> str:
@@ -35,7 +40,8 @@ def facts(config: ReducedConfig) -> PipelineFacts:
 
 def build(config: ReducedConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    return {"arch": config.arch, "defines": [], "instructions": [WGMMA.opcodes["half"].name]}
+    core = MMA_SYNC if by_mma(config) else WGMMA
+    return {"arch": config.arch, "defines": [], "instructions": [core.opcodes["half"].name]}
 
 
 def variables(config: ReducedConfig) -> dict[str, str]:

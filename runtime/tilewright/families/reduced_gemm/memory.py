@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
-from tilewright.families.reduced_gemm.config import ReducedConfig
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY, Memory
+from tilewright.families.reduced_gemm.config import ReducedConfig, by_mma
+
+
+def block_bytes(config: ReducedConfig) -> int:
+    """The most shared memory of a thread block."""
+    return SM120_SHARED_MEMORY if by_mma(config) else HOPPER_SHARED_MEMORY
 
 
 def memory(config: ReducedConfig) -> Memory:
@@ -11,5 +16,5 @@ def memory(config: ReducedConfig) -> Memory:
 
     Every generated file asserts the total against the compiler's."""
     stage = (config.tile.m + config.tile.n) * 128 + BARRIER
-    stages = HOPPER_SHARED_MEMORY // stage
+    stages = block_bytes(config) // stage
     return Memory(stages, stages * stage)

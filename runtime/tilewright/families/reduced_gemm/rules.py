@@ -6,9 +6,11 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
-from tilewright.families.reduced_gemm.config import K, ReducedConfig
+from tilewright.families.reduced_gemm.config import K, ReducedConfig, by_mma
+from tilewright.families.reduced_gemm.memory import block_bytes, memory
 
-_ACCUMULATORS = 176  # of a thread's 232 registers; beyond, the compiler spills
+# Of a thread's 232 registers; beyond, the compiler spills. Operands of mma.sync take registers, too.
+_ACCUMULATORS, _MMA_ACCUMULATORS = 176, 128
 _BOX_ROWS = 256
 
 
@@ -37,8 +39,17 @@ def tile_extents(config: ReducedConfig) -> str | None:
 @rule(OURS, "tile", compiles="the compiler would spill")
 def registers(config: ReducedConfig) -> str | None:
     """The accumulators of 256 threads fit their registers."""
-    count = config.tile.m * config.tile.n // 256
-    return f"{count} accumulators a thread, of at most {_ACCUMULATORS}" if count > _ACCUMULATORS else None
+    count, most = config.tile.m * config.tile.n // 256, _MMA_ACCUMULATORS if by_mma(config) else _ACCUMULATORS
+    return f"{count} accumulators a thread, of at most {most}" if count > most else None
+
+
+# sm90/pipeline.hpp: the ring needs two stages; and the hardware's limit.
+@rule(HARDWARE, "tile", unless=(tile_extents,))
+def shared_memory(config: ReducedConfig) -> str | None:
+    """At least two stages fit into shared memory."""
+    if memory(config).stages < 2:
+        return f"two stages of tile {config.tile} are more than the {block_bytes(config)} B of {config.arch}"
+    return None
 
 
 RULES = of_module(__name__)
