@@ -222,11 +222,12 @@ def test_a_table_has_the_host_code_of_units_that_leave_it_there() -> None:
     found = {}
     for path in sorted((ROOT / "generated").glob("*/table.json")):
         rows = json.loads(path.read_text())["kernels"]
-        lean = any(row["config"].get("mainloop") == "lean" for row in rows)
+        lean = any(row["config"].get("mainloop") in ("lean", "mma") for row in rows)
         text = path.with_name("table.cc").read_text()
         found[path.parent.name] = lean
         assert ('#include "tilewright/gemm/lean_host.hpp"' in text) == lean, path.parent.name
     assert found["sm90_gemm_lean"]
+    assert found["sm120_gemm_lean"]
     assert not found["sm90_gemm_stream"]
 
 
