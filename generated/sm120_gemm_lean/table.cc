@@ -92,11 +92,11 @@
   X(gemm_sm120f_e4m3_e4m3_f32_e4m3_tn_64x16x256_mma_coop_swap) \
   X(gemm_sm120f_e4m3_e4m3_f32_f16_tn_128x128x128_mma_coop) \
   X(gemm_sm120f_e4m3_e4m3_f32_f16_tn_64x16x256_mma_coop_swap) \
-  X(gemm_sm120f_e4m3_e4m3_f32_f32_tn_128x128x128_mma_coop) \
+  X(gemm_sm120f_e4m3_e4m3_f32_f32_tn_128x96x128_mma_coop) \
   X(gemm_sm120f_e4m3_e4m3_f32_f32_tn_64x16x256_mma_coop_swap) \
   X(gemm_sm120f_e5m2_e4m3_f32_bf16_tn_128x128x128_mma_coop) \
   X(gemm_sm120f_e5m2_e4m3_f32_bf16_tn_64x16x256_mma_coop_swap) \
-  X(gemm_sm120f_e5m2_e4m3_f32_f32_tn_128x128x128_mma_coop) \
+  X(gemm_sm120f_e5m2_e4m3_f32_f32_tn_128x96x128_mma_coop) \
   X(gemm_sm120f_e5m2_e4m3_f32_f32_tn_64x16x256_mma_coop_swap) \
   X(gemm_sm120f_f16_f16_f32_f16_nn_128x128x64_mma_coop) \
   X(gemm_sm120f_f16_f16_f32_f16_nt_128x128x64_mma_coop) \

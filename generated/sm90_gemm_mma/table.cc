@@ -17,7 +17,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x64x64_mma_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x128x64_mma_coop) \
   X(gemm_sm90_bf16_bf16_f32_f32_tn_128x128x64_mma_coop) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x128x128_mma_coop) \
+  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x64x128_mma_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_mma_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x64x128_mma_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x96x64_mma_coop)
