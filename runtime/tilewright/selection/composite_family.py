@@ -20,9 +20,6 @@ class CompositeFamily(Family[P]):
         """The kind of a kernel."""
         raise NotImplementedError
 
-    def only_if_named(self, record: KernelRecord) -> bool:
-        return self.kernels(record).only_if_named(record)
-
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         return self.kernels(record).misfit_options(record, kind)
 

@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -49,6 +50,9 @@ class Family(Kernels[P]):
     of a table are skipped by the text of these fields, before they are parsed."""
     layouts: tuple[str, ...] = ()
     """The decisive fields that are memory layouts. An operand without elements has any layout."""
+    only_if_named: Mapping[str, Any] = MappingProxyType({})
+    """Values of a configuration's fields. Kernels that have them all run only if a call names them:
+    selection and tuning leave them out."""
     placement: tuple[str, ...] = ("alignment",)
     """Fields that say how operands are aligned, if a problem has any. They decide which kernels fit, and
     hardly change the time of a kernel, so tuned files leave them out."""
@@ -101,7 +105,7 @@ class Family(Kernels[P]):
             record
             for record in records
             if not (self.misfit_kind(record, kind) or self.misfit_extents(record, problem))
-            and not self.only_if_named(record)
+            and self._considers(record)
         ]
 
     def of_kind(
@@ -117,7 +121,7 @@ class Family(Kernels[P]):
             of_kind = [
                 record
                 for record in likely
-                if self.misfit_kind(record, kind) is None and not self.only_if_named(record)
+                if self.misfit_kind(record, kind) is None and self._considers(record)
             ]
             cached = kinds[self.name, kind] = (records, of_kind)
         return cached[1]
@@ -138,8 +142,18 @@ class Family(Kernels[P]):
     def left_out(self, records: Iterable[KernelRecord], problem: P) -> Counter[str]:
         """The reasons why kernels do not compute the problem, with the number of kernels that each
         excludes."""
-        reasons = (self.misfit(record, problem) for record in records)
+        reasons = (self._left_out(record, problem) for record in records)
         return Counter(reason for reason in reasons if reason is not None)
+
+    def _considers(self, record: KernelRecord) -> bool:
+        """Whether selection and tuning consider the kernel."""
+        alone = self.only_if_named
+        return not alone or any(record.config[field] != value for field, value in alone.items())
+
+    def _left_out(self, record: KernelRecord, problem: P) -> str | None:
+        """Why selection does not consider the kernel for the problem; None if it does."""
+        reason = self.misfit(record, problem)
+        return reason if reason or self._considers(record) else "it runs only if a call names it"
 
     def explain(self, records: Sequence[KernelRecord], problem: P) -> str:
         """The reasons of `left_out` as lines: first those of the kernels that are most like the problem, then
@@ -147,7 +161,7 @@ class Family(Kernels[P]):
         counts: Counter[str] = Counter()
         alike: dict[str, int] = {}  # matching decisive fields of the kernel with most of them, by reason
         for record in records:
-            reason, kind = self.misfit(record, problem), problem.kind
+            reason, kind = self._left_out(record, problem), problem.kind
             if reason is not None:
                 counts[reason] += 1
                 same = sum(record.config[field] == getattr(kind, field) for field in self.decisive)

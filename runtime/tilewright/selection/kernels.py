@@ -47,10 +47,6 @@ class Kernels(Generic[P]):
     settings: tuple[str, ...] = ()
     """The run-time arguments that a tactic may set: names of fields of `Tactic`."""
 
-    def only_if_named(self, record: KernelRecord) -> bool:
-        """Whether only a call that names the kernel runs it. Selection and tuning never consider it."""
-        return False
-
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         """Why the kernel computes no problem of this kind, whatever the extents. The decisive fields of the
         kernel and the kind (`Family.decisive`) are known to be equal."""

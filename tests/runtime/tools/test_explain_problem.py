@@ -297,7 +297,7 @@ def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -
     assert run_cli(["explain", "--problem", "gemm", *SHAPE, "--device", "b300"]) == 2
     message = capsys.readouterr().err
     assert "sm_103a" not in message
-    assert "The rules of gemm know no target of this GPU (they know sm_90a)" in message
+    assert "The rules of gemm know no target of this GPU (they know sm_90a, sm_120a, " in message
     others = "blockscaled_gemm, hc_prenorm, mqa_logits, quantize, scale_columns, transpose_fp8"
     assert f"There are kernels of {others} for this GPU." in message
     assert run_cli(["explain", "--problem", "quantize", "m=1", "k=64", "--device", "thor"]) == 2

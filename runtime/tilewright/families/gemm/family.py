@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import hopper_peak
@@ -21,6 +22,7 @@ class _Gemm(CompositeFamily[Problem]):
     problem = Problem
     decisive = ("a", "b", "d", "layout")
     layouts = ("layout",)
+    only_if_named = MappingProxyType({"mainloop": "mma", "arch": "sm_90a"})
     variants = staticmethod(rearranged)
     peak = staticmethod(hopper_peak)
     kernels = staticmethod(kernels_of)

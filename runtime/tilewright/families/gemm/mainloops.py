@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.architectures.device import DeviceProperties
-from tilewright.architectures.table import MMA_SYNC, has_tensor_core
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, plain
@@ -167,14 +166,11 @@ class Lean(Mainloop):
 class Mma(Mainloop):
     """Our kernels of mma.sync (tilewright/gemm/mma_kernel.hpp): without clusters, k ranges added in memory.
 
-    On sm_90a they serve to try their code, beside faster ones of wgmma: there a call runs one if it names it.
+    On sm_90a they serve to try their code, beside faster ones of wgmma (`only_if_named` of the family).
     """
 
     settings = ("raster", "swizzle", "splits", "decomposition")
     estimator = staticmethod(cost_mma.estimator)
-
-    def only_if_named(self, record: KernelRecord) -> bool:
-        return not has_tensor_core(record.arch, MMA_SYNC)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         if tactic.decomposition not in ("heuristic", "split_k"):
