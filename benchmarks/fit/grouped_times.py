@@ -3,7 +3,7 @@ the cost model is fitted to, and what the set of tiles is chosen by.
 
     mkdir -p tiles/specs; cp benchmarks/specs/sm90_grouped_gemm_tiles.yaml tiles/specs
     tilewright generate --root tiles; tilewright build --root tiles
-    export TILEWRIGHT_GENERATED=tiles/generated
+    export TILEWRIGHT_GENERATED=tiles/generated:only
     python -m benchmarks.fit.grouped_times [KIND ...] --seconds 200 --output grouped_times.json
 
 Of each problem, the tactics of built kernels that the model puts within --factor of its first are timed, and

@@ -8,7 +8,7 @@ choose_tiles.py:
 
     mkdir -p tiles/specs; cp benchmarks/specs/sm90_gemm_lean_tiles.yaml tiles/specs
     tilewright generate --root tiles; tilewright build --root tiles --filter a=bf16
-    export TILEWRIGHT_GENERATED=tiles/generated
+    export TILEWRIGHT_GENERATED=tiles/generated:only
 
 Problems are drawn like those of gemm_untuned.py, from each seed in turn, until the time is over. Problems
 of one seed are for fitting, problems of another for testing. Each has one of the layouts and batches given.
