@@ -45,7 +45,7 @@ def test_none_at_once_is_no_cluster_and_not_unknown() -> None:
     ("family", "problem"),
     [
         (GEMM, Gemm(4096, 4096, 4096)),
-        (GEMM, Gemm(4, 4096, 4096)),
+        (GEMM, Gemm(4, 512, 4096)),
         (GEMM, Gemm(64, 512, 16384)),
         (GROUPED, Grouped(2048, 4096, 4096, 8)),
         (REDUCED, Reduced(512, 512, 8192)),
