@@ -132,6 +132,7 @@ BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", Tile(128, 128, 64))
 FEW_ROWS = replace(BF16, schedule="pingpong", swap_ab=True)
 LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
 STREAM = replace(BF16, mainloop="stream", swap_ab=True, bias=True, tile=Tile(16, 8, 128))
+MMA = replace(BF16, arch="sm_120f", mainloop="mma", bias=True)
 OTHERS = (  # what else may decide which N compile, each with its tile K
     (replace(BF16, a="e4m3", b="e4m3", fast_accum=True), 128),
     (replace(BF16, a="tf32", b="tf32", d="f32"), 32),
@@ -197,6 +198,10 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(STREAM, tile=Tile(16, 16, 128)),
     replace(STREAM, schedule="pingpong"),
     replace(STREAM, bias=False),
+    replace(LEAN, arch="sm_120f", tile=Tile(64, 64, 64)),
+    replace(STREAM, arch="sm_120f"),
+    replace(MMA, tile=Tile(192, 40, 64)),
+    replace(MMA, layout="nt", tile=Tile(64, 96, 64)),
 )
 
 

@@ -113,7 +113,9 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
     recovered = sum(row["in_force"] and row["exit_code"] == 0 and row["equal"] for row in rows)
     return {
         "kills": sum(row["ended_before"] is None for row in rows),
-        "half_done": sum(row["ended_before"] is None and row["files_removed"] > 0 for row in rows),
+        "half_done": sum(
+            row["ended_before"] is None and row["files_removed"] + row["half_removed"] > 0 for row in rows
+        ),
         "recovered": recovered,
         "builds": builds,
         "seed": seed,

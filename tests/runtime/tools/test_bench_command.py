@@ -153,7 +153,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, built: Any, tmp_path: Path) -> None:
     current = Registry(tmp_path / "generated")
     monkeypatch.setattr(running, "missing", lambda: None)
     monkeypatch.setattr(bench, "_device", lambda *_: H200)
-    monkeypatch.setattr(library, "libraries", lambda module: [built(tmp_path / "x.so", ("unbuilt",))])
+    monkeypatch.setattr(library, "libraries", lambda *_, **__: [built(tmp_path / "x.so", ("unbuilt",))])
     monkeypatch.setattr(measuring, "on_gpu", on_gpu)
 
 

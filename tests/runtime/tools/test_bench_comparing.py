@@ -122,7 +122,7 @@ def test_the_command_that_builds_takes_what_is_missing(
         assert (program, verb) == ("tilewright", "build")
         split = rest.index("--filter")
         tables = [committed.tables[module] for module in rest[:split]]
-        taken = command._selected(tables, rest[split + 1 :: 2])
+        taken = command.select_by(tables, rest[split + 1 :: 2])
         assert taken is not None
         assert taken >= {record.name for record in found.missing}
         of_them = {record.name for table in tables for record in table.values() if record.name in taken}
