@@ -33,11 +33,15 @@ from benchmarks.lib.machine import describe, run, write_page
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "benchmarks/results/beside_revision"
-BASE = "f03b129"  # before families were described once
+BASE = "9323f2f4"  # before several sets of kernels; older revisions lie in other folders
 SPEC = Path(__file__).parents[1] / "specs/sm90_gemm_2000.yaml"
 LIMIT = 1.05
 CLI = "from tilewright_generator.cli import main; main()"
-PROJECT = "import sys, pathlib, selection; selection.project(pathlib.Path(sys.argv[1]))"
+PROJECT = """
+import sys, pathlib
+from benchmarks.host import selection
+selection.project(pathlib.Path(sys.argv[1]))
+"""
 
 Measured = dict[str, float]  # milliseconds, of calls microseconds, by what is measured
 
@@ -49,7 +53,7 @@ class Tree:
         self.code, self.folder = code, folder
         self.lookups = folder / "lookups"
         self.lookups.mkdir(parents=True)
-        paths = [str(code / package) for package in ("runtime", "generator", "benchmarks")]
+        paths = [str(code / package) for package in ("runtime", "generator", ".")]
         self.environment = {
             "PYTHONPATH": os.pathsep.join(paths), "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
             "PYTHONDONTWRITEBYTECODE": "", "TILEWRIGHT_TUNED": "",
@@ -105,7 +109,7 @@ def compared(revision: str, rounds: int) -> tuple[dict[str, list[float]], dict[s
 
 def unpacked(revision: str, folder: Path) -> Path:
     """The tree of a revision."""
-    folders = ("runtime", "generator", "templates", "tests/runtime", "benchmarks")
+    folders = ("runtime", "generator", "templates", "tests/runtime", "tests/common", "benchmarks")
     archive = subprocess.run(
         ["git", "-C", str(ROOT), "archive", revision, *folders], capture_output=True, check=True
     ).stdout
