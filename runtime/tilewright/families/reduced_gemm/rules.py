@@ -9,7 +9,8 @@ from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.families.reduced_gemm.config import K, ReducedConfig, by_mma
 from tilewright.families.reduced_gemm.memory import block_bytes, memory
 
-# Of a thread's 232 registers; beyond, the compiler spills. Operands of mma.sync take registers, too.
+# The most sums of a thread, which has 232 registers; beyond, the compiler spills. Operands of mma.sync take
+# registers, too.
 _ACCUMULATORS, _MMA_ACCUMULATORS = 176, 128
 _BOX_ROWS = 256
 
