@@ -130,9 +130,7 @@ class Lean(Mainloop):
         """Without splits, all lean kernels of a type add products along k in one order, in steps of 32 bytes:
         1,011 results of different tiles, schedules, swapped operands and clusters had equal bits (H200). FP8
         kernels that promote their sums do so every 128 of k."""
-        if bits(problem.a) == 8 and record.config["fast_accum"] != problem.fast_accum:
-            return "it promotes its sums, and kernels with fast accumulation do not"
-        return fitting.misfit_invariant_split(tactic)
+        return _misfit_order(tactic, record, problem)
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
@@ -184,9 +182,7 @@ class Mma(Mainloop):
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         """Without splits they add products along k in one order, in steps of 32 bytes."""
-        if bits(problem.a) == 8 and record.config["fast_accum"] != problem.fast_accum:
-            return "it promotes its sums, and kernels with fast accumulation do not"
-        return fitting.misfit_invariant_split(tactic)
+        return _misfit_order(tactic, record, problem)
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
@@ -232,6 +228,13 @@ class Stream(Mainloop):
         return tuple(
             Tactic(record.name, splits=splits) for splits in self.SPLITS if problem.k > step * (splits - 1)
         )
+
+
+def _misfit_order(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+    """Why a kernel adds products along k in another order than the other kernels of its mainloop."""
+    if bits(problem.a) == 8 and record.config["fast_accum"] != problem.fast_accum:
+        return "it promotes its sums, and kernels with fast accumulation do not"
+    return fitting.misfit_invariant_split(tactic)
 
 
 MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream(), "mma": Mma()}
