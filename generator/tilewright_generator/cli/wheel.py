@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 )
 @click.option("--arch", metavar="TARGET", help="Only kernels of a target, such as sm_90a.")
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Default: here."
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="The wheel's folder, which is created if needed. Default: here.",
 )
 @click.option("--name", help="Of the distribution. Default: tilewright-kernels-TARGET, or PROJECT-kernels.")
 @click.option("--version", "release", help="Of the distribution. Default: tilewright's.")
@@ -71,8 +75,6 @@ def command(
     tables = tables_of(generated, modules)
     select = selection_of(tables, modules, (*terms, *([f"arch={arch}"] if arch else [])))
     name = _named(name or _default_name(generated, tables, arch))
-    if not output.is_dir():
-        raise UsageError(f"--output {output}: no such directory")
     toolchain = toolchain_for(tables)
     with tempfile.TemporaryDirectory(prefix="tilewright-wheel-") as place:
         report = build(
@@ -88,6 +90,7 @@ def command(
             raise DriftError(report.explain_failures())
         wheel = kernels_wheel(name, release or __version__, toolchain.machine, report.libraries, tables)
         content, path = wheel.content(), output / wheel.file_name
+        output.mkdir(parents=True, exist_ok=True)
         writing.write(path, content)
     for reason, names in report.skipped().items():
         note(f"skipped {counted(len(names), 'kernel')}: {reason}")

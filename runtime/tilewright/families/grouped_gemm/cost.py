@@ -14,7 +14,6 @@ groups have the expected number of rows, give or take 30 %. `clocks` below are S
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from math import ceil
 from typing import NamedTuple
 
@@ -73,16 +72,22 @@ TRAFFIC_SHARE = 0.3  # share of the power that loading a multiplication's operan
 _SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # the rows of groups, as shares of the expected number
 
 
-class _Work(NamedTuple):
-    """The parts of a problem's time that no tactic changes."""
+class Terms(NamedTuple):
+    """The terms of a tactic's estimated time, in clocks unless a comment says otherwise."""
 
-    across: int  # tiles across D
-    boxes: int  # boxes of k
-    math: float  # clocks of a box in the tensor cores, and in work that does not overlap them
-    latency: float  # clocks of a box while all stages are in flight
-    power: float  # clocks of a tile's multiplications at the rate that power sustains
-    epilogue: float  # clocks of a tile's epilogue
-    exchange: float  # clocks of a tile's reduction through shared memory
+    m: int  # thread blocks of a cluster, along m, that have tiles of their own
+    n: int  # the same along n
+    splits: int  # k ranges of a tile
+    size: int  # thread blocks of a cluster
+    at_once: int  # clusters that run at once
+    blocks: float  # blocks of tiles: a tile for each of the m x n thread blocks of a cluster
+    waves: int
+    boxes: int  # boxes of k in a k range
+    loop: float  # main loops of all tiles of the busiest thread block
+    hbm: float  # HBM's limit for the launch
+    power: float  # the power limit for the launch
+    whole: float  # loop, hbm and power together
+    added: float  # what does not overlap with them
 
 
 def group_rows(problem: Problem) -> int:
@@ -117,92 +122,112 @@ def tiles_down(problem: Problem, rows: int, *, skips: bool = False) -> float:
     return whole + (problem.groups - 1) * (0.5 if problem.grouping == "ends" else 1.0)
 
 
-def _work(record: KernelRecord, problem: Problem) -> _Work:
-    config = record.config
-    tile_m, tile_n, tile_k = config["tile"]
-    columns = tile_m if config["swap_ab"] else tile_n
-    stage_boxes = tile_k * bits(problem.a) // 8 // BOX_BYTES
-    instructions = STEPS * tile_m / INSTRUCTION_M
-    halves = 2 if config["promotion"] == "halves" else 1
-    reads = (halves * INSTRUCTION_M + tile_n) * INSTRUCTION_K_BYTES / SMEM_BYTES_PER_CLOCK
-    port = instructions * reads + WRITTEN_SHARE * (tile_m + tile_n)
-    math = max(instructions * tile_n / 2, PORT_SHARE * port)
-    if problem.scales != "none":
-        promotion = PROMOTION_CLOCKS[config["promotion"]] * tile_m * tile_n / LANES
-        vector = (problem.scales == "1x128" and tile_m < TALL) or config["swap_ab"]
-        hidden = THREE if tile_m == THREE_ROWS else 1.0
-        math += promotion * hidden * (VECTOR_PROMOTION if vector else 1.0)
-    math += STAGE_CLOCKS / stage_boxes
-    in_flight = max(1.0, (record.facts["stages"] - STAGES_BEHIND) * stage_boxes)
-    k = problem.k / problem.groups if problem.grouping == "k_sizes" else problem.k
-    boxes = ceil(ceil(k * bits(problem.a) / 8 / BOX_BYTES) / stage_boxes) * stage_boxes
-    tile = tile_m * tile_n
-    traffic = (128 / tile_m + 128 / tile_n) / 2
-    power = (1 - TRAFFIC_SHARE + TRAFFIC_SHARE * traffic) / SUSTAINED_SHARE
-    outputs = bits(problem.d) / 16 * (2 if problem.c else 1)
-    waiting = ONE_BUFFER if config.get("store_buffers") == 1 else 1.0
-    return _Work(
-        across=ceil(problem.n / columns),
-        boxes=boxes,
-        math=math,
-        latency=LATENCY_CLOCKS / in_flight,
-        power=instructions * tile_n / 2 * boxes * power,
-        epilogue=EPILOGUE_CLOCKS + tile * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK * waiting,
-        exchange=EXCHANGE_CLOCKS + tile * 4 / EXCHANGE_BYTES_PER_CLOCK,
-    )
+class Kernel:
+    """A kernel on a problem. Terms that its tactics share are computed once."""
+
+    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        config = record.config
+        self.problem, self.device = problem, device
+        self.swapped = bool(config["swap_ab"])
+        tile_m, tile_n, tile_k = config["tile"]
+        self.tile = (tile_m, tile_n)
+        self.promotion: str = config["promotion"] if problem.scales != "none" else ""
+        self.smem_bytes: int = record.facts["smem_bytes"]
+        self.stages: int = record.facts["stages"]
+        self.stage_boxes = tile_k * bits(problem.a) // 8 // BOX_BYTES
+        self.across = ceil(problem.n / (tile_m if self.swapped else tile_n))  # tiles across D
+        k = problem.k / problem.groups if problem.grouping == "k_sizes" else problem.k
+        self.boxes = ceil(ceil(k * bits(problem.a) / 8 / BOX_BYTES) / self.stage_boxes) * self.stage_boxes
+        instructions = STEPS * tile_m / INSTRUCTION_M
+        self.wgmma = instructions * tile_n / 2  # the tensor cores' clocks for a box
+        self.math = self._box_math(instructions)
+        in_flight = max(1.0, (self.stages - STAGES_BEHIND) * self.stage_boxes)
+        self.latency = LATENCY_CLOCKS / in_flight  # clocks of a box while all stages are in flight
+        self._undisturbed = self.math**DISTURBANCE + self.latency**DISTURBANCE
+        traffic = (128 / tile_m + 128 / tile_n) / 2
+        power = (1 - TRAFFIC_SHARE + TRAFFIC_SHARE * traffic) / SUSTAINED_SHARE
+        self._power = self.wgmma * self.boxes * power  # clocks of a tile at the rate that power sustains
+        outputs = bits(problem.d) / 16 * (2 if problem.c else 1)
+        waiting = ONE_BUFFER if config.get("store_buffers") == 1 else 1.0
+        elements = tile_m * tile_n
+        self.epilogue = EPILOGUE_CLOCKS + elements * 2 * outputs / EPILOGUE_BYTES_PER_CLOCK * waiting
+        self._exchange = EXCHANGE_CLOCKS + elements * 4 / EXCHANGE_BYTES_PER_CLOCK
+        self.hertz = device.clock_hz * CLOCK_SHARE
+        self._hbm = problem.bytes * self.hertz / device.memory_bandwidth
+        self._blocks_down: dict[int, int] = {}
+
+    def _box_math(self, instructions: float) -> float:
+        """Clocks of a box in the tensor cores, and in work that does not overlap them."""
+        tile_m, tile_n = self.tile
+        halves = 2 if self.promotion == "halves" else 1
+        reads = (halves * INSTRUCTION_M + tile_n) * INSTRUCTION_K_BYTES / SMEM_BYTES_PER_CLOCK
+        port = instructions * reads + WRITTEN_SHARE * (tile_m + tile_n)
+        math = max(self.wgmma, PORT_SHARE * port)
+        if self.promotion:
+            promotion = PROMOTION_CLOCKS[self.promotion] * tile_m * tile_n / LANES
+            vector = (self.problem.scales == "1x128" and tile_m < TALL) or self.swapped
+            hidden = THREE if tile_m == THREE_ROWS else 1.0
+            math += promotion * hidden * (VECTOR_PROMOTION if vector else 1.0)
+        return float(math + STAGE_CLOCKS / self.stage_boxes)
+
+    def blocks_down(self, ctas: int) -> int:
+        """Blocks of `ctas` tiles below each other that hold rows of a group."""
+        if ctas not in self._blocks_down:
+            rows = self.tile[1] if self.swapped else self.tile[0]
+            self._blocks_down[ctas] = ceil(tiles_down(self.problem, rows * ctas, skips=not self.swapped))
+        return self._blocks_down[ctas]
+
+    def terms(self, tactic: Tactic) -> Terms:
+        """The terms of a tactic's time."""
+        m, n = (max(side, 1) for side in extents(tactic.cluster))
+        splits = tactic.splits
+        size = m * n * splits
+        at_once = max(1, self.device.clusters_at_once(size))  # `misfit_device` rejects a cluster with 0
+        down, across = (n, m) if self.swapped else (m, n)  # thread blocks of a cluster in D
+        blocks = max(1.0, self.blocks_down(down) * ceil(self.across / across))
+        full, rest = divmod(blocks, at_once)
+        boxes = -(-self.boxes // (splits * self.stage_boxes)) * self.stage_boxes
+        loop = 0.0
+        if full:
+            loop += full * self._box(m, n, at_once * size)
+        if rest:
+            loop += self._box(m, n, rest * size)
+        loop *= boxes
+        power = blocks * m * n * self._power / self.device.sm_count
+        whole = (loop**OVERLAP + self._hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
+        waves = int(full) + (rest > 0)
+        added = START_CLOCKS + self.epilogue * waves
+        if self.smem_bytes <= TWO_AT_ONCE_BYTES:
+            added -= TWO_AT_ONCE_CLOCKS
+        added += FULL_START_CLOCKS * min(1.0, blocks * size / self.device.sm_count)
+        if size > 1:
+            added += CLUSTER_CLOCKS
+        if splits > 1 or (self.problem.c and bits(self.problem.d) == 16):
+            added += self._exchange * waves
+        return Terms(m, n, splits, size, at_once, blocks, waves, boxes, loop, self._hbm, power, whole, added)
+
+    def estimate(self, terms: Terms, correction: float = 1.0) -> Estimate:
+        """The time of these terms, multiplied by `correction`."""
+        inside = "math" if self.math * terms.waves * terms.boxes > 0.8 * terms.loop else "fill"
+        _, bound = max((terms.loop, inside), (terms.hbm, "hbm"), (terms.power, "power"))
+        whole, added = terms.whole / self.hertz * correction, terms.added / self.hertz * correction
+        return Estimate(whole + added, terms.waves, bound, whole, added)
+
+    def _box(self, m: int, n: int, busy: float) -> float:
+        """Clocks of a box while `busy` thread blocks load. Multicast: thread blocks of a cluster in one row
+        share A, in one column B."""
+        rows_a, rows_b = self.tile[0] / n, self.tile[1] / m
+        weights = rows_a if self.swapped else rows_b
+        loaded = (rows_a + rows_b + WEIGHTS_SHARE * weights) * BOX_BYTES
+        fill = loaded * max(1 / SM_FILL_BYTES_PER_CLOCK, busy / L2_BYTES_PER_CLOCK)
+        return float((self._undisturbed + fill**DISTURBANCE) ** (1 / DISTURBANCE))
 
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of one kernel. Terms that its tactics share are computed once."""
+    """The cost model of one kernel; None if it is for another architecture."""
     if not has_tensor_core(record.arch, WGMMA):
         return None
-    config = record.config
-    tile_m, tile_n, tile_k = config["tile"]
-    work = _work(record, problem)
-    stage_boxes = tile_k * bits(problem.a) // 8 // BOX_BYTES
-    clock = device.clock_hz * CLOCK_SHARE
-    undisturbed = work.math**DISTURBANCE + work.latency**DISTURBANCE
-    hbm = problem.bytes * clock / device.memory_bandwidth
-    rows = tile_n if config["swap_ab"] else tile_m
-
-    @cache
-    def blocks_down(ctas: int) -> int:
-        return ceil(tiles_down(problem, rows * ctas, skips=not config["swap_ab"]))
-
-    def weigh(tactic: Tactic) -> Estimate:
-        m, n = (max(side, 1) for side in extents(tactic.cluster))
-        splits = tactic.splits
-        size = m * n * splits
-        at_once = max(1, device.clusters_at_once(size))  # `misfit_device` rejects a cluster with 0
-        down, across = (n, m) if config["swap_ab"] else (m, n)  # thread blocks of a cluster in D
-        blocks = max(1.0, blocks_down(down) * ceil(work.across / across))
-        full, rest = divmod(blocks, at_once)
-        boxes = -(-work.boxes // (splits * stage_boxes)) * stage_boxes
-        # Multicast: CTAs of a cluster in one row share A, in one column B.
-        rows_a, rows_b = tile_m / n, tile_n / m
-        weights = rows_a if config["swap_ab"] else rows_b
-        loaded = (rows_a + rows_b + WEIGHTS_SHARE * weights) * BOX_BYTES
-
-        def box(busy: float) -> float:
-            fill = loaded * max(1 / SM_FILL_BYTES_PER_CLOCK, busy / L2_BYTES_PER_CLOCK)
-            return float((undisturbed + fill**DISTURBANCE) ** (1 / DISTURBANCE))
-
-        waves = int(full) + (rest > 0)
-        loop = boxes * ((full * box(at_once * size) if full else 0.0) + (box(rest * size) if rest else 0.0))
-        power = blocks * m * n * work.power / device.sm_count
-        whole = (loop**OVERLAP + hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
-        added = START_CLOCKS + work.epilogue * waves
-        if record.facts["smem_bytes"] <= TWO_AT_ONCE_BYTES:
-            added -= TWO_AT_ONCE_CLOCKS
-        added += FULL_START_CLOCKS * min(1.0, blocks * size / device.sm_count)
-        if size > 1:
-            added += CLUSTER_CLOCKS
-        if splits > 1 or (problem.c and bits(problem.d) == 16):
-            added += work.exchange * waves
-        inside = "math" if work.math * waves * boxes > 0.8 * loop else "fill"
-        _, bound = max((loop, inside), (hbm, "hbm"), (power, "power"))
-        return Estimate((whole + added) / clock, waves, bound, whole / clock, added / clock)
-
-    return weigh
+    kernel = Kernel(record, problem, device)
+    return lambda tactic: kernel.estimate(kernel.terms(tactic))

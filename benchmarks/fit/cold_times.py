@@ -1,0 +1,135 @@
+"""Times `grouped_gemm` tactics on cold code, on problems drawn at random, which teach the family's choice.
+
+    TILEWRIGHT_JIT=0 python -m benchmarks.fit.cold_times scaled contiguous_fp8 masked_fp8 k_grouped_fp8
+        --seed 21 --seconds 200 --output cold_times.jsonl
+
+Of each problem, each built kernel's best tactics by the model and all whose estimates are near the first are
+timed as `cold_launches.py` does: in a CUDA graph of launches with a softmax and a layer norm over 16 MB each
+between them, whose own time is subtracted. The fastest are timed again in turn. A line of the file is a
+problem: microseconds by tactic (`us`), of those timed in turn (`turns`), and the model's first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.fit.grouped_times import worth_timing
+from benchmarks.lib import in_turn
+from benchmarks.lib.deepgemm_calls import MORE_ROWS
+from benchmarks.lib.launch_cases import Case, OtherKernels, case_of
+from benchmarks.lib.random_problems import KINDS, text_of
+
+from tilewright import context as contexts
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import TilewrightError
+from tilewright.families.grouped_gemm.family import FAMILY
+from tilewright.tools.timing import Replays
+
+BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
+LAUNCHES = 8  # of a graph
+PAIRS = 5  # replays of a tactic, each beside a replay of the other kernels alone
+FINALISTS, ROUNDS = 8, 9
+FACTOR, EACH = 1.35, 2  # estimates near the first, and tactics of each kernel
+
+
+def measured(case: Case, noise: OtherKernels, tactics: Sequence[Tactic], until: float) -> dict[str, Any]:
+    """Microseconds of the tactics, the fastest of them in turn."""
+    count = min(LAUNCHES, len(case.sets))
+    alone = Replays([noise] * count)
+    between = in_turn.replayed(alone)
+
+    def graph_of(tactic: Tactic) -> Replays:
+        calls = case.calls(lambda operands: operands.call(tactic), count)
+        return Replays([noise.before(call) for call in calls], warm_up=1, pool=alone.pool, wait=False)
+
+    times: dict[Tactic, float] = {}
+    for tactic in tactics:
+        graph = graph_of(tactic)
+        graph.replay()
+        # Beside the other kernels' own time, which drifts with the clocks: by more than some launches take.
+        pairs = [(graph.seconds(), alone.seconds()) for _ in range(PAIRS)]
+        times[tactic] = statistics.median(cold - other for cold, other in pairs)
+        if time.monotonic() > until:
+            break
+    fastest = sorted(times, key=times.__getitem__)[:FINALISTS]
+    sides: dict[Hashable, Callable[[], float]] = {BETWEEN: between}
+    sides |= {tactic: in_turn.replayed(graph_of(tactic)) for tactic in dict.fromkeys([*fastest, tactics[0]])}
+    turns = in_turn.medians(sides, ROUNDS, rotate=True)
+    alone_now = turns.pop(BETWEEN)
+    return {
+        "turns": {str(tactic): _microseconds(seconds - alone_now) for tactic, seconds in turns.items()},
+        "us": {str(tactic): _microseconds(seconds) for tactic, seconds in times.items()},
+    }
+
+
+def _microseconds(seconds: float) -> float:
+    return round(seconds * 1e6, 2)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kinds", nargs="+", choices=KINDS, metavar="KIND", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--seed", type=int, default=21)
+    parser.add_argument("--skip", type=int, default=0, help="problems of the seed")
+    parser.add_argument("--seconds", type=float, default=200, help="start no problem after")
+    parser.add_argument("--each-seconds", type=float, default=2, help="of a problem's tactics")
+    parser.add_argument("--output", type=Path, default=Path("cold_times.jsonl"))
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("this benchmark needs a GPU", file=sys.stderr)
+        return 1
+    until, noise = time.monotonic() + options.seconds, OtherKernels()
+    current = contexts.current()
+    device = current.device(torch.cuda.current_device())
+    records = [
+        record for record in current.registry.kernels(FAMILY.name) if current.registry.is_built(record)
+    ]
+    print(f"{device}\n{len(records)} kernels are built", flush=True)
+    draws = {kind: KINDS[kind](options.seed) for kind in options.kinds}
+    for draw in draws.values():
+        for _ in range(options.skip):
+            next(draw)
+    with options.output.open("w", encoding="utf-8") as file:
+        while time.monotonic() < until:
+            for kind, draw in draws.items():
+                problem = next(draw)
+                try:
+                    case = case_of(problem, None, sets=4)
+                    ranked = FAMILY.rank(records, case.problem, device)
+                    tactics = worth_timing(ranked, FACTOR, EACH)
+                    deadline = time.monotonic() + options.each_seconds
+                    row = measured(case, noise, tactics, deadline)
+                except (TilewrightError, ValueError, RuntimeError, StopIteration) as error:
+                    print(f"{kind} {text_of(problem)}: {str(error).splitlines()[0][:200]}", flush=True)
+                    continue
+                finally:
+                    case = None  # type: ignore[assignment]
+                    torch.cuda.empty_cache()
+                row = {"kind": kind, "problem": asdict(problem), "first": str(ranked[0].tactic), **row}
+                if problem.expected_m:
+                    row["expected_m"] = int(problem.expected_m * MORE_ROWS)
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                turns = row["turns"]
+                best = min(turns, key=turns.__getitem__)
+                print(
+                    f"{kind} {text_of(problem)} best {turns[best]:.1f} {best} first "
+                    f"{turns[row['first']] / turns[best]:.3f} {row['first']} of {len(row['us'])}",
+                    flush=True,
+                )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
