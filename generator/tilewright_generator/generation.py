@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tilewright.base import writing
+from tilewright.declarations import catalog, headers
 from tilewright.tools.filters import Filter
 from tilewright_generator import load, module, names, spec
 from tilewright_generator.errors import Fault, Faults, Position, SpecError, UsageError
@@ -58,6 +59,13 @@ def _parse(path: Path, label: str, faults: Faults) -> spec.Spec | None:
     except UsageError as error:  # it cannot be read: the others' faults are told all the same
         faults.add(Position(label, 1, 1), error.message)
         return None
+
+
+def stale_headers(expansions: Iterable[Expansion]) -> list[Path]:
+    """The headers of argument structs that are not what their families declare: kernels that include them
+    would be compiled for other arguments than those that a launch passes."""
+    families = {expansion.spec.family.name for expansion in expansions}
+    return [*headers.stale(sorted(families.intersection(catalog.names())))]
 
 
 def parse_filter(terms: Sequence[str], expansions: Iterable[Expansion]) -> Filter:

@@ -42,7 +42,7 @@ def check_name(name: str) -> None:
         raise UsageError(f"there is a family {name!r} already: {catalog.packages()[name]}")
     if owner := catalog.of_op(name):
         raise UsageError(f"the op tilewright.{name} exists already{owner}")
-    if find_spec(f"tilewright.{name}") is not None or name in dir(tilewright):
+    if find_spec(f"tilewright.{name}") is not None or name in vars(tilewright) or name in dir(tilewright):
         raise UsageError(f"tilewright.{name} is something else already; choose another name for the op")
     if header := _namesake(name):
         raise UsageError(
@@ -75,10 +75,10 @@ def files(name: str) -> dict[str, str]:
     return new_files.rendered(TEMPLATES, {"name": name, "camel": camel(name)}, {"NAME": name})
 
 
-def write(name: str, project: Path) -> new_files.Outcome:
-    """Writes the family's files below a project's folder.
+def write(name: str, project: Path, *, dry_run: bool = False) -> new_files.Outcome:
+    """Writes the family's files below a project's folder, or only says which they are.
 
     Raises UsageError, and writes nothing, if one of them is there; a project's own pyproject.toml is kept.
     """
     instead = "--into names another folder"
-    return new_files.write(files(name), project, may_stay=[_PACKAGING], instead=instead)
+    return new_files.write(files(name), project, may_stay=[_PACKAGING], instead=instead, dry_run=dry_run)

@@ -69,6 +69,16 @@ def bash_completes(line: str, tmp_path: Path) -> list[str]:
         ("tilewright schema scale", ["scale_columns"]),
         ("tilewright init --spec sm90_gemm_t", ["sm90_gemm_tf32_s8"]),
         ("tilewright init --family hc", ["hc_prenorm"]),
+        ("tilewright wheel sm90_gemm_l", ["sm90_gemm_lean"]),
+        ("tilewright wheel sm90_gemm_lean --arch sm_103", ["sm_103a"]),
+        ("tilewright wheel sm90_gemm_lean --filter mainloop=st", ["stream"]),
+        ("tilewright config --library sm90_gemm_l", ["sm90_gemm_lean"]),
+        (f"tilewright config --nvccflags {TILE}", [TILE, f"{TILE}_swap"]),
+        ("tilewright choices hc", ["hc_prenorm"]),
+        ("tilewright choices gemm bf1", ["bf16"]),
+        ("tilewright choices gemm bf16 layout=t", ["tn", "tt"]),
+        ("tilewright explain --problem gemm bat", ["-o nospace", "batch="]),
+        ("tilewright explain --problem gemm bf16 layout=n", ["nn", "nt"]),
     ],
 )
 def test_bash_completes(line: str, expected: list[str], tmp_path: Path) -> None:

@@ -45,7 +45,19 @@ def test_its_header_follows_from_the_declaration(family: FamilyProject) -> None:
     passes(family.run("-m", "tilewright.declarations.headers", "--check"))
     header.write_text(header.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     assert family.run("-m", "tilewright.declarations.headers", "--check").code == 1
-    passes(family.run("-m", "tilewright.declarations.headers"))
+    command = "python -m tilewright.declarations.headers"
+    generated = family.tilewright("generate")
+    assert generated.code == 0
+    assert (
+        f"{header.relative_to(family.root)}: its family declares other arguments; run: {command}\n"
+        in generated.err
+    )
+    checked = family.tilewright("check")
+    assert checked.code == 1
+    assert f"{header.relative_to(family.root)}: the family declares other arguments" in checked.out
+    assert f"mend 1 header with: {command}\n" in checked.err
+    assert passes(family.run("-m", "tilewright.declarations.headers")) == f"wrote {header}\n"
+    passes(family.tilewright("check"))
     assert header.read_text(encoding="utf-8") == scaffold.files(NAME)[str(header.relative_to(family.root))]
 
 
@@ -55,6 +67,13 @@ def test_it_is_generated_checked_and_listed(family: FamilyProject) -> None:
     passes(family.tilewright("check"))
     listed = passes(family.tilewright("list"))
     assert all(name in listed for name in KERNELS)
+
+
+def test_a_dry_run_names_the_files_and_writes_none(family: FamilyProject, tmp_path: Path) -> None:
+    answer = family.tilewright("new-family", "soft_rows", "--into", str(tmp_path / "mine"), "--dry-run")
+    named = [line.removeprefix("would write ") for line in passes(answer).splitlines()]
+    assert sorted(named) == sorted(str(tmp_path / "mine" / path) for path in scaffold.files("soft_rows"))
+    assert not (tmp_path / "mine").exists()
 
 
 def test_its_rule_rejects_with_numbers(family: FamilyProject) -> None:

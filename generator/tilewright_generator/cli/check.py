@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tilewright.declarations.headers import COMMAND
 from tilewright_generator import __version__, generation
 from tilewright_generator.cli import answers, common, github, plan_text, tuned_defaults
 from tilewright_generator.cli.verbosity import comment, verbose
@@ -50,9 +51,13 @@ def command(
     with github.of_specs(project, output):
         inputs = common.read(project, specs, filters)
     plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything)
-    drift = [*_drift(plan)]
+    headers = generation.stale_headers(inputs.expansions)
+    drift = [
+        *_drift(plan),
+        *(("changed", str(path), "the family declares other arguments") for path in headers),
+    ]
     if github.asked(output):
-        mend = "`tilewright generate` mends it"
+        mend = "`tilewright generate` or `python -m tilewright.declarations.headers` mends it"
         github.drift([(plan.folder / path, f"{word}: {why}; {mend}") for word, path, why in drift])
     if as_json:
         listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
@@ -86,6 +91,8 @@ def command(
     repeat = _repeat(specs, root, out, filters)
     for line in _mend(plan, repeat):
         click.echo(line, err=True)
+    if headers:
+        click.echo(f"mend {counted(len(headers), 'header')} with: {COMMAND}", err=True)
     return 1
 
 

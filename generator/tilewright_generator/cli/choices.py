@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright_generator.cli import answers, common, running
+from tilewright_generator.cli import answers, common, completion, running
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
@@ -24,7 +24,13 @@ _MARK = re.compile(rb"\A// Written by `tilewright choices ")
 
 
 @click.command("choices")
-@click.argument("words", nargs=-1, required=True, metavar="FAMILY [TYPES] EXTENT=FIRST:LAST NAME=VALUE...")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="FAMILY [TYPES] EXTENT=FIRST:LAST NAME=VALUE...",
+    shell_complete=completion.complete_problem("words"),
+)
 @click.option("--device", type=common.DEVICE, help="The GPU. Default: this machine's, else h200.")
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write a C++ header.")
 @click.option("--batch-invariant", is_flag=True, help="The tactics of batch-invariant mode.")

@@ -6,7 +6,7 @@ print the error into the line that somebody types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -51,6 +51,21 @@ def complete_terms(*sources: Values, family: Callable[[click.Context], str | Non
     return completer
 
 
+def complete_problem(parameter_name: str) -> Completer:
+    """Completes a problem as `explain --problem` takes it: a family, its types, then NAME=VALUE.
+
+    `parameter_name`: the parameter that holds the words before.
+    """
+
+    def completer(
+        context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        words = context.params.get(parameter_name) or ()
+        return [*_items(_caught(lambda: _problem_words(words, incomplete)), incomplete)]
+
+    return completer
+
+
 def modules(context: click.Context) -> Iterable[str]:
     """The modules of the project, by their specs."""
     from tilewright_generator.project import Project  # noqa: PLC0415 (a shell completes options without)
@@ -70,6 +85,11 @@ def rules(context: click.Context) -> Iterable[str]:
     from tilewright_generator import families  # noqa: PLC0415
 
     return (rule.name for name in families.names() for rule in families.get(name).rules)
+
+
+def targets(context: click.Context) -> Iterable[str]:
+    """The targets of the kernels that the tables list."""
+    return sorted({table.arch(name) for table in _tables(context) for name in table})
 
 
 def kernels(context: click.Context) -> Iterable[str]:
@@ -101,6 +121,27 @@ def _tables(context: click.Context | None = None) -> list[Table]:
 
     root = None if context is None else context.params.get("root")
     return [Table.read(path) for path in find_tables(tables_folder(root))]
+
+
+def _problem_words(words: Sequence[str], incomplete: str) -> Iterator[str]:
+    from tilewright.declarations import catalog  # noqa: PLC0415
+    from tilewright.declarations.vocabulary import Choice  # noqa: PLC0415
+
+    if not words or words[0] not in catalog.names():
+        yield from catalog.names()
+        return
+    vocabulary = catalog.words_of(words[0])
+    name, equals, _ = incomplete.partition("=")
+    if not equals:
+        yield from (f"{part.name}=" for part in (*vocabulary.extents, *vocabulary.others))
+        yield from (types for types, fields in vocabulary.types.fields.items() if not isinstance(fields, str))
+        return
+    types = next((word for word in words[1:] if "=" not in word), None)
+    for word in vocabulary.others:
+        if word.name == name:
+            fields = vocabulary.types.read(types)
+            values = word.possible(fields) if isinstance(word, Choice) else ("true", "false")
+            yield from (f"{name}={value}" for value in values)
 
 
 def _fields(family: str | None) -> Iterable[str]:

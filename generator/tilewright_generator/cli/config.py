@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tilewright_generator.cli import answers, common, running
+from tilewright_generator.cli import answers, common, completion, running
 from tilewright_generator.errors import UsageError
 
 _WORDS = ("includes", "cflags", "ldflags", "cmake")
@@ -19,9 +19,17 @@ _WORDS = ("includes", "cflags", "ldflags", "cmake")
 @click.option("--ldflags", is_flag=True, help="For its linker.")
 @click.option("--cmake", is_flag=True, help="Definitions with which find_package(tilewright) works.")
 @click.option(
-    "--nvccflags", metavar="KERNEL", help="For nvcc, where you compile this kernel's source yourself."
+    "--nvccflags",
+    metavar="KERNEL",
+    shell_complete=completion.complete(completion.kernels),
+    help="For nvcc, where you compile this kernel's source yourself.",
 )
-@click.option("--library", metavar="MODULE", help="The path of the library of a module that was built last.")
+@click.option(
+    "--library",
+    metavar="MODULE",
+    shell_complete=completion.complete(completion.modules),
+    help="The path of the library of a module that was built last.",
+)
 @common.root_option
 @answers.json_option
 def command(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tilewright.base.spelling import text
 from tilewright.base.tables import table, wrapped
@@ -35,14 +36,25 @@ def _family_given(context: click.Context) -> str | None:
     return next((word for word in context.params.get("what") or () if word in families.names()), None)
 
 
+_complete_terms = completion.complete_terms(
+    completion.families, completion.rules, completion.kernels, family=_family_given
+)
+_complete_problem = completion.complete_problem("what")
+
+
+def _complete_what(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    complete = _complete_problem if context.params.get("problem") else _complete_terms
+    return complete(context, parameter, incomplete)
+
+
 @click.command("explain")
 @click.argument(
     "what",
     nargs=-1,
     metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...",
-    shell_complete=completion.complete_terms(
-        completion.families, completion.rules, completion.kernels, family=_family_given
-    ),
+    shell_complete=_complete_what,
 )
 @click.option("--problem", is_flag=True, help="The words are a problem: which tactic computes it, and why.")
 @click.option(
@@ -256,8 +268,25 @@ def _whole(candidate: Candidate) -> Iterator[str]:
     ]
     yield from table(rows)
     if not candidate.verdicts:
-        yield from wrapped(f"facts: {json.dumps(family.facts(config))}", "", "  ")
-        yield from wrapped(f"build: {json.dumps(family.build(config))}", "", "  ")
+        yield from _named_values("facts", family.facts(config))
+        yield from _named_values("build", family.build(config))
+
+
+def _named_values(title: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """The entries that are not empty, a line each, below their title."""
+    yield f"{title}:"
+    rows = {name: value for name, value in values.items() if value not in ([], {}, "")}
+    width = max(map(len, rows), default=0)
+    for name, value in rows.items():
+        yield from wrapped(f"{name:<{width}}  {_shown(value)}", "  ", " " * (width + 4))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    return text(value)
 
 
 def _weighed(candidate: Candidate) -> set[str]:

@@ -9,6 +9,7 @@ import click
 
 from tilewright.base import writing
 from tilewright.compile.compilers import SUFFIXES
+from tilewright.declarations.headers import COMMAND
 from tilewright_generator import generation
 from tilewright_generator.apply import apply
 from tilewright_generator.cli import answers, common, github, plan_text, tuned_defaults
@@ -73,6 +74,10 @@ def command(
             _print(plan, inputs, diff=diff, asked=dry_run or diff or not quiet())
         if not dry_run:
             apply(plan)
+            for path in generation.stale_headers(inputs.expansions):
+                click.echo(
+                    f"{plan_text.shown(path)}: its family declares other arguments; run: {COMMAND}", err=True
+                )
             if not as_json and not quiet():
                 _print_tuned(inputs.project, plan)
     return 1 if _in_the_way(plan) else 0

@@ -147,7 +147,7 @@ def _module(expansion: Expansion, rows: list[Row], long: bool) -> Iterator[str]:
         yield from (f"  {_marks(row.standing)} {row.kernel.name}" for row in rows)
         return
     family = expansion.spec.family
-    cells: list[tuple[str, ...]] = [("kernel", "built", "tuned", "compiled", "run", "hammered", "is")]
+    cells: list[tuple[str, ...]] = [("kernel", "built", "tuned", "compiled", "run", "hammered", "")]
     cells += [(row.kernel.name, *_columns(row.standing), family.summary(row.kernel.config)) for row in rows]
     yield from table(cells)
 

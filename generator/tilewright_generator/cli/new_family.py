@@ -30,8 +30,9 @@ Then change it into yours: docs/adding_a_family.md says what each file is for.""
     type=click.Path(path_type=Path, file_okay=False),
     help="The project's folder: a new one, or one that has families. Default: ./NAME.",
 )
+@click.option("--dry-run", is_flag=True, help="Name the files and write nothing.")
 @answers.json_option
-def command(*, name: str, into: Path | None, as_json: bool) -> None:
+def command(*, name: str, into: Path | None, dry_run: bool, as_json: bool) -> None:
     """Write a family of kernels that is complete, and small: to be changed into your own.
 
     It is a plugin with a public op tilewright.NAME, its declaration, rules, cost model, CUDA template and
@@ -39,12 +40,16 @@ def command(*, name: str, into: Path | None, as_json: bool) -> None:
     """
     scaffold.check_name(name)
     folder = Path(name) if into is None else into
-    written, kept = scaffold.write(name, folder.absolute())
+    written, kept = scaffold.write(name, folder.absolute(), dry_run=dry_run)
     if as_json:
         answers.print_json({"family": name, "written": written, "kept": kept})
         return
     for path in kept:
         note(f"kept {path}: it must package tilewright_families, too")
+    if dry_run:
+        for path in written:
+            click.echo(f"would write {folder / path.relative_to(folder.absolute())}")
+        return
     click.echo(f"wrote {counted(len(written), 'file')} to {folder}/")
     if not quiet():
         click.echo(NEXT.format(folder=shlex.quote(str(folder)), name=name))

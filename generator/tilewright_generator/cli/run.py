@@ -56,6 +56,24 @@ class _Families(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class _OfFamily(click.Command):
+    """The command of a family: it names all options that are missing, with an example."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter:
+            values, _, _ = self.make_parser(ctx).parse_args(words)
+            required = [param for param in self.params if param.required]
+            missing = ", ".join(param.opts[0] for param in required if values.get(param.name or "") is None)
+            example = catalog.words_of(self.name or "").example
+            options = " ".join(
+                f"{param.opts[0]} {value}" for param, value in zip(required, example.values(), strict=True)
+            )
+            ctx.fail(f"missing options {missing}; for example: {ctx.command_path} {options}")
+
+
 @click.group(cls=_Families)
 def command() -> None:
     """Run a kernel on this machine's GPU: pick it (or take one), build it if need be, check its result
@@ -71,7 +89,7 @@ def _command_of(family: str) -> click.Command:
             problem = words.make({}, values)
         return running.run(family, problem, **options)
 
-    return click.Command(
+    return _OfFamily(
         family,
         callback=run,
         params=[*problem_options.options_of(words), *_OPTIONS],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright_generator.cli import answers
+from tilewright_generator.cli import answers, completion
 from tilewright_generator.cli.build import folder_of, selection_of, tables_of
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
@@ -20,15 +20,27 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+@click.argument(
+    "modules",
+    nargs=-1,
+    required=True,
+    metavar="MODULE...",
+    shell_complete=completion.complete(completion.modules),
+)
 @click.option(
     "--filter",
     "terms",
     multiple=True,
     metavar="TERM",
+    shell_complete=completion.TERMS,
     help="Glob on names, or FIELD=GLOB[,GLOB]; ~TERM turns one round.",
 )
-@click.option("--arch", metavar="TARGET", help="Only kernels of a target, such as sm_90a.")
+@click.option(
+    "--arch",
+    metavar="TARGET",
+    shell_complete=completion.complete(completion.targets),
+    help="Only kernels of a target, such as sm_90a.",
+)
 @click.option(
     "--output",
     "-o",

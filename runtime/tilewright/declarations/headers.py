@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from textwrap import wrap
 
@@ -14,7 +14,7 @@ from tilewright.declarations.arguments import members
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Interface, Operand
 
-_COMMAND = "python -m tilewright.declarations.headers"
+COMMAND = "python -m tilewright.declarations.headers"
 
 _WIDTH = 120
 _POINTED = {"f32": "float", "s32": "int32_t"}  # C types of elements; void for other and for variable types
@@ -28,7 +28,7 @@ def arguments_header(interface: Interface) -> str:
 def _lines(interface: Interface) -> Iterator[str]:
     family = interface.family
     guard = f"TILEWRIGHT_{family.upper()}_ARGS_H_"
-    yield f"// Written by `{_COMMAND}` from the family's declaration. DO NOT EDIT."
+    yield f"// Written by `{COMMAND}` from the family's declaration. DO NOT EDIT."
     yield "//"
     for line in interface.text.strip().splitlines():
         yield f"// {line}".rstrip()
@@ -119,20 +119,28 @@ def path_of(family: str) -> Path:
     return include / "tilewright" / family / "args.h"
 
 
+def stale(families: Iterable[str]) -> dict[Path, str]:
+    """The headers of these families that are not what the declarations say, with the texts that they should
+    have."""
+    texts = {path_of(name): arguments_header(catalog.part(name, "interface").INTERFACE) for name in families}
+    return {
+        path: text
+        for path, text in texts.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+
+
 def main() -> None:
     """Writes the headers of all families; with --check, only exits with 1 if a header is stale."""
-    stale = []
-    for family in catalog.names():
-        interface: Interface = catalog.part(family, "interface").INTERFACE
-        path = path_of(family)
-        text = arguments_header(interface)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(str(path))
-            if "--check" not in sys.argv:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                writing.write(path, text)
-    if stale and "--check" in sys.argv:
-        raise SystemExit(f"not as declared: {', '.join(stale)}")
+    headers = stale(catalog.names())
+    if headers and "--check" in sys.argv:
+        raise SystemExit(f"not as declared: {', '.join(map(str, headers))}")
+    for path, text in headers.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writing.write(path, text)
+        print(f"wrote {path}")
+    if not headers:
+        print("nothing to do: all headers are as declared")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,12 @@ class Estimate(NamedTuple):
     waves: int  # tiles (or k ranges of tiles) that the busiest SM computes, one after another
     bound: str  # what limits the main loop most: math, fill, hbm or power
     main_loop: float  # seconds
-    overhead: float  # seconds
+    overhead: float  # seconds of launching, first loads and the epilogue, in which no main loop runs
+
+    @property
+    def limit(self) -> str:
+        """What limits the launch most: `bound`, or overhead if that takes longer than the main loop."""
+        return "overhead" if self.overhead > self.main_loop else self.bound
 
 
 # Bytes of shared memory of an SM of sm_90, and of the most that one thread block may have.

@@ -241,7 +241,7 @@ def _built(built: bool) -> str:
 def _estimated(row: Row) -> str:
     if row.estimate is None:
         return "no estimate"
-    return f"{row.estimate.seconds * 1e6:9.1f} us, bound by {row.estimate.bound:<5}"
+    return f"{row.estimate.seconds * 1e6:9.1f} us, bound by {row.estimate.limit:<5}"
 
 
 def _remarks(row: Row) -> str:

@@ -19,6 +19,7 @@ from tilewright.declarations import catalog
 def test_everything_is_listed() -> None:
     names = {"gemm", "mm_nvfp4", "quantize_mxfp8", "plan", "tune", "errors", "scale_factors", "Registry"}
     assert names <= set(dir(tilewright))
+    assert [name for name in dir(tilewright) if not name.startswith("__")] == sorted(tilewright.__all__)
     assert tilewright.errors.ArgumentError.__mro__[1] is tilewright.TilewrightError
     assert all(hasattr(tilewright, name) for name in names)
 

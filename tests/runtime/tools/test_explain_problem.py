@@ -52,6 +52,17 @@ def test_it_prints_candidates_and_why(capsys: pytest.CaptureFixture[str]) -> Non
     assert any("its a is e4m3, not bf16" in line for line in lines)
 
 
+@pytest.mark.parametrize(("k", "bound"), [(1, "overhead"), (1 << 17, "math")])
+def test_what_bounds_a_small_and_a_large_product(
+    capsys: pytest.CaptureFixture[str], k: int, bound: str
+) -> None:
+    size = 1 if k == 1 else 8192
+    words = [f"m={size}", f"n={size}", f"k={k}"]
+    assert run_cli(["explain", "--problem", "gemm", "bf16", *words, "--device", "h200"]) == 0
+    lines = [line.split(" us, bound by ") for line in capsys.readouterr().out.splitlines()]
+    assert {line[1].split()[0] for line in lines if len(line) == 2} == {bound}
+
+
 def test_json_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, *ODD, "--device", "h200")
     ranked = FAMILY.rank(Registry().route("gemm", H200), Problem(32, 5112, 25592), H200)

@@ -112,3 +112,15 @@ def test_quantising(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_no_family(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert run_cli(["run", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"), [((), "-m, -n, -k"), (("-n", "8"), "-m, -k"), (("-m8", "-n=8", "-k8"), None)]
+)
+def test_all_missing_options_are_named(
+    capsys: pytest.CaptureFixture[str], given: tuple[str, ...], missing: str | None
+) -> None:
+    assert run_cli(["run", "gemm", *given]) == 2
+    error = capsys.readouterr().err
+    example = "for example: tilewright run gemm -m 64 -n 4096 -k 4096"
+    assert (f"missing options {missing}; {example}" in error) is (missing is not None)
