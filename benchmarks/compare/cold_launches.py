@@ -17,7 +17,8 @@ first. Writes OUTPUT.md.
 
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
-timed, too: `choice` is the best tactic's time over the time of the runtime's own choice.
+timed, too: `choice` is the best tactic's time over the time of the runtime's own choice. With
+--every-algorithm, dense products of layout tn run beside each algorithm that cuBLASLt's heuristic lists.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib import cublaslt, in_turn, machine, ratios
 from benchmarks.lib.launch_cases import Call, Case, OtherKernels, case_of
 from benchmarks.lib.random_problems import KINDS, LISTED, Drawn, listed, text_of
 
@@ -123,7 +124,7 @@ def rows_of(
 
 
 def measure(
-    kind: str, problem: Drawn, case: Case, others: OtherKernels, tactics: int
+    kind: str, problem: Drawn, case: Case, others: OtherKernels, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """The rows of a problem. Raises ValueError if a result is wrong or a time is noise."""
     case.check()
@@ -131,31 +132,42 @@ def measure(
     graphs.add("ours", case.ours)
     for peer, call in case.peers.items():
         graphs.add(peer, call)
-    if tactics and case.family is not None:
-        add_best(graphs, case.tactics()[:tactics])
+    if options.every_algorithm and "cublas" in case.peers and case.problem.layout == "tn":
+        add_best(graphs, algorithms(case))
+    if options.tactics and case.family is not None:
+        add_best(graphs, {tactic: call_of(tactic) for tactic in case.tactics()[: options.tactics]})
     return rows_of(kind, text_of(problem), case.choice(), graphs.microseconds())
 
 
-def add_best(graphs: Graphs, tactics: list[Tactic]) -> None:
-    """Adds the fastest of the tactics in each measure, by a few replays of each."""
+def add_best(graphs: Graphs, calls: Mapping[Hashable, Call]) -> None:
+    """Adds the fastest of the calls in each measure, by a few replays of each."""
     screened = {}
-    for tactic in tactics:
-        graphs.add(tactic, call_of(tactic))
-        screened[tactic] = graphs.screened(tactic)
-        graphs.remove(tactic)
-    for tactic in finalists(screened):
-        graphs.add(tactic, call_of(tactic))
+    for side, call in calls.items():
+        graphs.add(side, call)
+        screened[side] = graphs.screened(side)
+        graphs.remove(side)
+    for side in finalists(screened):
+        graphs.add(side, calls[side])
+
+
+def algorithms(case: Case) -> dict[Hashable, Call]:
+    """The algorithms of cuBLASLt's heuristic that compute the case, and compute it right, by their place in
+    its list."""
+    first = case.sets[0]
+    product = cublaslt.Product(first.a, first.b, first.out)
+    calls = {f"cublaslt {place}": product.call(each) for place, each in enumerate(product.algorithms)}
+    return {name: call for name, call in calls.items() if case.is_right(call)}
 
 
 def call_of(tactic: Tactic) -> Call:
     return lambda operands: operands.call(tactic)
 
 
-def finalists(screened: Mapping[Tactic, Mapping[str, float]]) -> list[Tactic]:
-    """The fastest tactics of each measure, each once."""
-    fastest: dict[Tactic, None] = {}
+def finalists(screened: Mapping[Hashable, Mapping[str, float]]) -> list[Hashable]:
+    """The fastest sides of each measure, each once."""
+    fastest: dict[Hashable, None] = {}
     for measure in MEASURES:
-        order = sorted(screened, key=lambda tactic: screened[tactic][measure])
+        order = sorted(screened, key=lambda side: screened[side][measure])
         fastest |= dict.fromkeys(order[:FINALISTS])
     return list(fastest)
 
@@ -195,6 +207,9 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     parser.add_argument("--tactics", type=int, default=0, metavar="N", help="tactics of each problem to time")
+    parser.add_argument(
+        "--every-algorithm", action="store_true", help="of cuBLASLt's heuristic, beside dense products"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no problem after")
     parser.add_argument("--output", type=Path, help="without extension")
     return parser.parse_args(arguments)
@@ -231,7 +246,7 @@ def main() -> int:
             if options.check:
                 case_of(problem, theirs, sets=1).check()
                 continue
-            of_problem = measure(kind, problem, case_of(problem, theirs), between, options.tactics)
+            of_problem = measure(kind, problem, case_of(problem, theirs), between, options)
             rows += of_problem
             print(json.dumps(of_problem), flush=True)
         except (TilewrightError, ValueError, RuntimeError) as error:

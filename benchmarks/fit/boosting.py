@@ -14,13 +14,23 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
-LEAVES, TREES, RATE = 127, 180, 0.1
 MOST_VALUES = 64  # of a feature, that are told apart: fewer than a byte has
 LEAST_WEIGHT = 10.0  # of the examples of a leaf; a group's weigh this much together
 FEATURES_SHARE, GROUPS_SHARE = 0.5, 0.7  # that a tree sees
 SHRINKING = 1.0  # weight that each leaf has besides, of examples that are as they should
 WRITTEN = ".5g"  # limits between values
 MOST_ERROR = 0.2  # of an example, that counts
+
+
+class Size(NamedTuple):
+    """How much is learnt: trees, the leaves of a tree, and the share of an error that a tree takes away."""
+
+    trees: int = 180
+    leaves: int = 127
+    rate: float = 0.1
+
+
+LARGE = Size()
 
 
 class Examples(NamedTuple):
@@ -41,14 +51,14 @@ class Split(NamedTuple):
 Tree: TypeAlias = list[Split | float]  # the first node is where all begin
 
 
-def learn(examples: Examples, seed: int = 0) -> list[Tree]:
+def learn(examples: Examples, size: Size = LARGE, seed: int = 0) -> list[Tree]:
     chance = np.random.default_rng(seed)
     count = int(examples.groups.max()) + 1
     added = np.bincount(examples.groups, examples.weights, count)
     weights = examples.weights * (LEAST_WEIGHT / added)[examples.groups]
-    grower = _Grower(examples.features, weights)
+    grower = _Grower(examples.features, weights, size)
     learnt, trees = np.zeros(len(weights)), []
-    for _ in range(TREES):
+    for _ in range(size.trees):
         errors = examples.wanted - learnt
         errors -= (np.bincount(examples.groups, errors * weights, count) / LEAST_WEIGHT)[examples.groups]
         rows = np.flatnonzero((chance.random(count) < GROUPS_SHARE)[examples.groups])
@@ -98,8 +108,8 @@ class _Sums(NamedTuple):
     def without(self, other: _Sums) -> _Sums:
         return _Sums(self.errors - other.errors, self.weights - other.weights)
 
-    def answer(self) -> float:
-        return float(self.errors[0].sum() / (self.weights[0].sum() + SHRINKING) * RATE)
+    def answer(self, rate: float) -> float:
+        return float(self.errors[0].sum() / (self.weights[0].sum() + SHRINKING) * rate)
 
     def best(self) -> tuple[float, int, int]:
         """What a split explains at most, below 0, and its place."""
@@ -115,20 +125,20 @@ class _Sums(NamedTuple):
 class _Grower:
     """Makes trees of one set of examples."""
 
-    def __init__(self, features: Numbers, weights: Numbers) -> None:
+    def __init__(self, features: Numbers, weights: Numbers, size: Size) -> None:
         self._limits = [_limits(column) for column in features.T]
         # Between two limits all values are alike.
         pairs = zip(self._limits, features.T, strict=True)
         self._values = np.stack([np.searchsorted(*each) for each in pairs]).astype(np.uint8)
         self._count = 1 + max(map(len, self._limits))
-        self._weights = weights
+        self._weights, self._size = weights, size
 
     def tree(self, errors: Numbers, rows: Numbers, features: Sequence[int]) -> Tree:
         """`errors` are weighted. The leaf whose best split explains most is split first."""
         sums = self._sums(errors, rows, features)
-        tree: Tree = [sums.answer()]
+        tree: Tree = [sums.answer(self._size.rate)]
         leaves = [(*sums.best(), 0, rows, sums)]
-        while len(tree) < 2 * LEAVES - 1 and leaves[0][0] < 0:
+        while len(tree) < 2 * self._size.leaves - 1 and leaves[0][0] < 0:
             _, index, value, place, rows, sums = heapq.heappop(leaves)
             feature = features[index]
             low = self._values[feature, rows] <= value
@@ -139,7 +149,7 @@ class _Grower:
             places = len(tree), len(tree) + 1
             tree[place] = Split(int(feature), float(self._limits[feature][value]), places)
             for child, its_rows, its_sums in zip(places, parts, both, strict=True):
-                tree.append(its_sums.answer())
+                tree.append(its_sums.answer(self._size.rate))
                 heapq.heappush(leaves, (*its_sums.best(), child, its_rows, its_sums))
         return tree
 

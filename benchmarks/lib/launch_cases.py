@@ -77,6 +77,14 @@ class Case:
                     f"differs from {peer} by {difference:.2e}, {TOLERANCES[peer]:.0e} is allowed"
                 )
 
+    def is_right(self, call: Call) -> bool:
+        """Whether a call runs, and computes what ours does."""
+        try:
+            result = _result(self.sets[0], call)
+        except RuntimeError:
+            return False
+        return relative_difference(_result(self.sets[0], self.ours), result) <= TOLERANCES["cublas"]
+
 
 def relative_difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
     """The norm of the difference, relative to the expected norm."""

@@ -41,13 +41,9 @@ def test_what_decides_within_groups_is_learnt(boosting: Any) -> None:
     assert np.abs(errors).mean() < 0.01
 
 
-def test_a_tree_has_no_more_leaves_than_allowed_and_none_of_little_weight(
-    boosting: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(boosting, "TREES", 3)
-    monkeypatch.setattr(boosting, "LEAVES", 7)
+def test_a_tree_has_no_more_leaves_than_allowed_and_none_of_little_weight(boosting: Any) -> None:
     given = examples(boosting, 30, 0)
-    for tree in boosting.learn(given):
+    for tree in boosting.learn(given, boosting.Size(trees=3, leaves=7)):
         leaves = [place for place, node in enumerate(tree) if not isinstance(node, boosting.Split)]
         assert 2 <= len(leaves) <= 7
         assert len(tree) == 2 * len(leaves) - 1
@@ -62,10 +58,9 @@ def _named(tree: Any) -> Any:
     return [node if hasattr(node, "most") else float(place) for place, node in enumerate(tree)]
 
 
-def test_the_runtime_answers_alike(boosting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boosting, "TREES", 6)
+def test_the_runtime_answers_alike(boosting: Any) -> None:
     given = examples(boosting, 60, 2)
-    trees = boosting.learn(given)
+    trees = boosting.learn(given, boosting.Size(trees=6))
     read = Trees("\n".join(boosting.text(tree, 1e-6) for tree in trees))
     wanted = sum(boosting.answers(tree, given.features[:50]) for tree in trees)
     found = np.array(read.answers(given.features[:50].tolist())) * 1e-6

@@ -11,9 +11,10 @@ import pytest
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.gemm import cost_lean, learnt
+from tilewright.families.gemm import cost_lean
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
+from tilewright.selection import corrections
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,42 +70,36 @@ def test_clusters_that_the_gpu_holds_decide_the_waves() -> None:
     assert waves == [2, 1]
 
 
-def test_what_is_learnt_helps_problems_that_taught_nothing(
-    cases: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_learnt_helps_problems_that_taught_nothing(cases: list[Any]) -> None:
     """Of other shapes: the choice is nearer to the fastest than by the mechanisms."""
-    from benchmarks.fit import boosting  # noqa: PLC0415
+    from benchmarks.fit import boosting, lessons  # noqa: PLC0415
     from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
 
-    monkeypatch.setattr(boosting, "TREES", 50)
-    monkeypatch.setattr(boosting, "RATE", 0.2)
-    lessons = list(program.taught(cases))
-    folds = program.dealt(lessons)
-    shapes = {(one.shape, fold) for one, fold in zip(lessons, folds, strict=True)}
-    assert len({shape for shape, _ in shapes}) == len(shapes) < len(lessons)
-    trees = program.learn([one for one, fold in zip(lessons, folds, strict=True) if fold])
-    others = [one for one, fold in zip(lessons, folds, strict=True) if not fold]
+    taught = list(program.taught(cases))
+    folds = lessons.dealt(taught)
+    shapes = {(lesson.shape, fold) for lesson, fold in zip(taught, folds, strict=True)}
+    assert len({shape for shape, _ in shapes}) == len(shapes) < len(taught)
+    size = boosting.Size(trees=50, rate=0.2)
+    trees = lessons.learn([lesson for lesson, fold in zip(taught, folds, strict=True) if fold], size)
+    untaught = [lesson for lesson, fold in zip(taught, folds, strict=True) if not fold]
 
-    def geomean(given: Any) -> float:
-        return math.exp(statistics.fmean(map(math.log, program.regrets(others, given))))
+    def geomean(asked: Any) -> float:
+        return math.exp(statistics.fmean(map(math.log, lessons.regrets(untaught, asked))))
 
-    assert len(others) > 100
+    assert len(untaught) > 100
     assert geomean(trees) - 1 < 0.75 * (geomean(()) - 1)
 
 
-def test_trees_are_written_as_they_are_read(
-    cases: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_trees_are_written_as_they_are_read(cases: list[Any], tmp_path: Path) -> None:
     """And answer alike: the trees' answer is that of the runtime."""
-    from benchmarks.fit import boosting  # noqa: PLC0415
+    from benchmarks.fit import boosting, lessons  # noqa: PLC0415
     from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
 
-    monkeypatch.setattr(boosting, "TREES", 5)
-    monkeypatch.setattr(learnt, "WEIGHTS", tmp_path / "learnt_weights.txt")
-    lessons = list(program.taught(cases[:40]))
-    trees = program.learn(lessons)
-    program.write(trees, lessons[0].names)
-    found = learnt.trees.__wrapped__(lessons[0].names)
-    features = lessons[0].features
-    wanted = sum(boosting.answers(tree, features) for tree in trees) / learnt.UNIT
-    assert found.answers(features.tolist()) == pytest.approx(wanted, abs=5)
+    learnt = corrections.Corrections(tmp_path / "learnt_weights.txt", "")
+    taught = list(program.taught(cases[:40]))
+    trees = lessons.learn(taught, boosting.Size(trees=5))
+    lessons.write(learnt, trees, taught[0].names)
+    features = taught[0].features
+    wanted = sum(boosting.answers(tree, features) for tree in trees) / corrections.UNIT
+    answers = learnt.trees(taught[0].names).answers(features.tolist())
+    assert answers == pytest.approx(wanted, abs=5)

@@ -27,6 +27,7 @@ from tilewright.families.gemm.problem import (
 )
 from tilewright.libraries.registry import Registry
 from tilewright.selection import fitting
+from tilewright.selection.corrections import MOST
 from tilewright.selection.trees import Trees
 from tilewright.selection.weighing import MOST_REFINED
 
@@ -205,24 +206,26 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, record, tactic = Problem(800, 8192, 64), BY_NAME[WIDE], Tactic(WIDE, cluster="2x1")
     kernel = cost_lean.Kernel(record, problem, H200)
     plain = kernel.estimate(terms := kernel.terms(tactic))
-    (by,) = learnt.corrections([learnt.features(kernel, terms)])
+    (by,) = learnt.CORRECTIONS.factors([learnt.features(kernel, terms)])
     (refined,) = learnt.refine([(record, tactic)], problem, H200)
     assert refined
     assert 1 != by == pytest.approx(refined.seconds / plain.seconds)
     assert refined.seconds == pytest.approx(refined.main_loop + refined.overhead)
     assert refined.overhead == pytest.approx(by * plain.overhead)
     for sign in (-1, 1):
-        monkeypatch.setattr(learnt, "trees", lambda _, sign=sign: Trees(f"0<9999 {sign * 30000} 0"))
+        monkeypatch.setattr(
+            learnt.CORRECTIONS, "trees", lambda _, sign=sign: Trees(f"0<9999 {sign * 30000} 0")
+        )
         (bounded,) = learnt.refine([(record, tactic)], problem, H200)
         assert bounded
-        assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * learnt.MOST))
+        assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * MOST))
 
 
 def test_trees_ask_for_features_that_there_are() -> None:
     """Of all kernels and tactics alike; and for nearly every one."""
     kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
     features = learnt.features(kernel, kernel.terms(Tactic(WIDE)))
-    nodes = learnt.WEIGHTS.read_text(encoding="utf-8").split()
+    nodes = learnt.CORRECTIONS.weights.read_text(encoding="utf-8").split()
     asked = {int(node.partition("<")[0]) for node in nodes if "<" in node}
     assert asked <= set(range(len(features)))
     assert len(asked) > 0.9 * len(features)
@@ -232,10 +235,10 @@ def test_trees_learnt_from_other_features_are_refused() -> None:
     """A reorder of features would else show only as worse choices."""
     kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
     names = list(learnt.features(kernel, kernel.terms(Tactic(WIDE))))
-    learnt.trees(tuple(names))
+    learnt.CORRECTIONS.trees(tuple(names))
     for wrong in (names[::-1], names[1:], [*names, "more"], [*names[:-1], "renamed"]):
         with pytest.raises(UnreadableFileError, match="learnt from other features: expected 'features: "):
-            learnt.trees(tuple(wrong))
+            learnt.CORRECTIONS.trees(tuple(wrong))
 
 
 def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:

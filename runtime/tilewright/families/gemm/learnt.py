@@ -1,34 +1,28 @@
 """Corrects the estimates of `cost_lean` by what was learnt from the times that it is fitted to.
 
 The mechanisms of `cost_lean` put a tactic within 5 % of its time. Their error depends on several facts at
-once: the cluster, how full the last wave is, what the main loop waits for. Boosted trees
-(`benchmarks/fit/learn_lean_model.py`, which writes them to `learnt_weights.txt`) have learnt that error: the
-logarithm of the factor on an estimate, from features of a kernel and a tactic. The factor is bounded, so that
-a problem unlike all that were timed stays near its estimate.
+once: the cluster, how full the last wave is, what the main loop waits for. Trees have learnt that error
+(`selection/corrections.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from math import exp
+from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.architectures.device import DeviceProperties
-from tilewright.base import reading
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import UnreadableFileError
 from tilewright.families.gemm.cost_lean import Kernel, Terms
 from tilewright.families.gemm.problem import Problem
+from tilewright.selection.corrections import Corrections
 from tilewright.selection.estimates import Estimate
-from tilewright.selection.trees import Trees
 
-WEIGHTS = Path(__file__).with_name("learnt_weights.txt")
+CORRECTIONS = Corrections(
+    Path(__file__).with_name("learnt_weights.txt"), "python -m benchmarks.fit.learn_lean_model --write"
+)
 LEAST_N = 17  # the least n of the problems that were timed
 LEARNT_SMS = 132  # SMs of the GPU that was timed, an H200; an H100 SXM has as many
-UNIT = 1e-4  # the unit of the trees' answers
-MOST = 0.35  # the largest magnitude of the logarithm of a correction
 
 
 def refine(
@@ -40,7 +34,7 @@ def refine(
     records = {record.name: record for record, _ in nearest}
     kernels = {name: Kernel(record, problem, device) for name, record in records.items()}
     pairs = [(kernel := kernels[record.name], kernel.terms(tactic)) for record, tactic in nearest]
-    factors = corrections([features(kernel, terms) for kernel, terms in pairs])
+    factors = CORRECTIONS.factors([features(kernel, terms) for kernel, terms in pairs])
     return [kernel.estimate(terms, factor) for (kernel, terms), factor in zip(pairs, factors, strict=True)]
 
 
@@ -118,28 +112,3 @@ def features(kernel: Kernel, terms: Terms) -> dict[str, float]:
         "gpu_arriving_share": busy * (tile_m + tile_n) / math,
         "issued_math_share": issued_rows * kernel.wgmma / math**2,
     }
-
-
-def corrections(rows: Sequence[Mapping[str, float]]) -> list[float]:
-    """The factors on the estimates of tactics with these features."""
-    answers = trees(tuple(rows[0])).answers([tuple(row.values()) for row in rows])
-    return [exp(max(-MOST, min(MOST, answer * UNIT))) for answer in answers]
-
-
-@cache
-def trees(names: tuple[str, ...]) -> Trees:
-    """The trees, which ask about features by their places. Raises UnreadableFileError if they were learnt
-    from other features than `names`, or from these in another order."""
-    first, _, text = reading.text(WEIGHTS).partition("\n")
-    if first != head(names):
-        raise UnreadableFileError(
-            WEIGHTS,
-            f"its trees were learnt from other features: expected {head(names)!r}, got {first!r}",
-            hint="Run `python -m benchmarks.fit.learn_lean_model --write`.",
-        )
-    return Trees(text)
-
-
-def head(names: Iterable[str]) -> str:
-    """The first line of the weights' file."""
-    return f"features: {' '.join(names)}"

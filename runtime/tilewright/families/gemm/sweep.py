@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import exp
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm import learnt
 from tilewright.families.gemm.cost_lean import Kernel, Loads
 from tilewright.families.gemm.problem import Problem
+from tilewright.selection import corrections
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.weighing import FAR, MOST_REFINED, Candidate
 
@@ -197,9 +197,9 @@ class _Block:
             features.append(_columns([*named.values()], here))
             times.append((_at(terms.whole / kernel.hertz, here), _at(terms.added / kernel.hertz, here)))
         columns = [*np.concatenate(features, axis=1)]
-        answers = learnt.trees(tuple(named)).answers_of(columns, np.arange(len(columns[0]))).tolist()
-        most = learnt.MOST
-        factors = np.array([exp(max(-most, min(most, answer * learnt.UNIT))) for answer in answers])
+        trees = learnt.CORRECTIONS.trees(tuple(named))
+        answers = trees.answers_of(columns, np.arange(len(columns[0]))).tolist()
+        factors = np.array([corrections.factor(answer) for answer in answers])
         start = 0
         for (item, places), (whole, added) in zip(refined, times, strict=True):
             factor = factors[start : start + len(places)]

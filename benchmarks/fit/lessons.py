@@ -1,0 +1,97 @@
+"""What trees learn from: a problem's tactics with features, estimates and measured times (boosting.py).
+
+Trees learn the logarithm of a tactic's time over its estimate. The nearer a tactic is to its problem's
+fastest, the more it counts; an error that all tactics of a problem share does not count. Problems are dealt
+into folds by their extents: those of one shape never teach each other. Needs numpy.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from benchmarks.fit import boosting
+
+from tilewright.selection import corrections
+from tilewright.selection.corrections import Corrections
+from tilewright.selection.weighing import MOST_REFINED
+
+FAR = 2.0  # times the fastest: tactics that teach nothing
+NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
+FOLDS = 4
+
+
+class Lesson(NamedTuple):
+    """A problem's tactics."""
+
+    shape: tuple[int, int, int]
+    kind: str
+    names: tuple[str, ...]  # of the features
+    features: boosting.Numbers  # [tactics, features]
+    estimates: boosting.Numbers  # logarithms of seconds
+    times: boosting.Numbers
+    fastest: float
+    peer: float
+
+
+def learn(lessons: Sequence[Lesson], size: boosting.Size = boosting.LARGE) -> list[boosting.Tree]:
+    near = [lesson.times - lesson.fastest < math.log(FAR) for lesson in lessons]
+    pairs = list(zip(lessons, near, strict=True))
+    examples = boosting.Examples(
+        np.concatenate([lesson.features[kept] for lesson, kept in pairs]),
+        np.concatenate([(lesson.times - lesson.estimates)[kept] for lesson, kept in pairs]),
+        np.concatenate(
+            [np.exp(-np.maximum(lesson.times - lesson.fastest, 0)[kept] / NEAR) for lesson, kept in pairs]
+        ),
+        np.repeat(np.arange(len(pairs)), [int(kept.sum()) for kept in near]),
+    )
+    return boosting.learn(examples, size)
+
+
+def regrets(lessons: Sequence[Lesson], trees: Sequence[boosting.Tree]) -> list[float]:
+    """The time of the first, over that of the fastest."""
+    features = np.concatenate([lesson.features for lesson in lessons])
+    more: boosting.Numbers = sum(
+        (boosting.answers(tree, features) for tree in trees), np.zeros(len(features))
+    )
+    most = corrections.MOST
+    by_lesson = np.split(more.clip(-most, most), np.cumsum([len(lesson.times) for lesson in lessons])[:-1])
+    return list(map(_regret, lessons, by_lesson))
+
+
+def _regret(lesson: Lesson, more: boosting.Numbers) -> float:
+    estimates = lesson.estimates + more
+    estimates[lesson.estimates.argsort()[MOST_REFINED:]] = np.inf
+    return math.exp(lesson.times[estimates.argmin()] - lesson.fastest)
+
+
+def dealt(lessons: Iterable[Lesson]) -> list[int]:
+    """The fold of each lesson; of one shape the same."""
+    draw, folds = random.Random(0), dict[tuple[int, int, int], int]()
+    return [folds.setdefault(lesson.shape, draw.randrange(FOLDS)) for lesson in lessons]
+
+
+def held_out(
+    lessons: Sequence[Lesson], size: boosting.Size = boosting.LARGE
+) -> tuple[list[Lesson], list[float]]:
+    """All lessons, and the regrets of trees that learnt from the other folds."""
+    pairs = list(zip(lessons, dealt(lessons), strict=True))
+    tested: list[Lesson] = []
+    losses: list[float] = []
+    for fold in range(FOLDS):
+        mine = [lesson for lesson, its in pairs if its == fold]
+        if not mine:
+            continue
+        trees = learn([lesson for lesson, its in pairs if its != fold], size)
+        tested += mine
+        losses += regrets(mine, trees)
+    return tested, losses
+
+
+def write(learnt: Corrections, trees: Iterable[boosting.Tree], names: Iterable[str]) -> None:
+    """Writes trees for the runtime, after the names of the features that they ask about."""
+    lines = [corrections.head(names), *(boosting.text(tree, corrections.UNIT) for tree in trees)]
+    learnt.weights.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")

@@ -1,0 +1,61 @@
+"""Factors on a cost model's estimates, which trees have learnt from measured times.
+
+The mechanisms of a cost model put a tactic near its time. Their error depends on several facts at once, which
+boosted trees (`benchmarks/fit/`) have learnt: the logarithm of the factor on an estimate, from features of a
+kernel and a tactic. The factor is bounded, so that a problem unlike all that were timed stays near its
+estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from math import exp
+from pathlib import Path
+
+from tilewright.base import reading
+from tilewright.errors import UnreadableFileError
+from tilewright.selection.trees import Trees
+
+UNIT = 1e-4  # the unit of the trees' answers
+MOST = 0.35  # the largest magnitude of the logarithm of a factor
+
+
+class Corrections:
+    """What trees in a file have learnt. The file's first line names the features that they ask about, in the
+    order of their numbers; `command` writes it."""
+
+    def __init__(self, weights: Path, command: str) -> None:
+        self.weights, self.command = weights, command
+
+    def factors(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
+        """The factors on the estimates of tactics with these features. Raises what `trees` raises."""
+        answers = self.trees(tuple(rows[0])).answers([tuple(row.values()) for row in rows])
+        return [factor(answer) for answer in answers]
+
+    def trees(self, names: Sequence[str]) -> Trees:
+        """The trees, which ask about features by their places. Raises UnreadableFileError if they were learnt
+        from other features than `names`, or from these in another order."""
+        first, trees = self._read
+        if first != head(names):
+            raise UnreadableFileError(
+                self.weights,
+                f"its trees were learnt from other features: expected {head(names)!r}, got {first!r}",
+                hint=f"Run `{self.command}`.",
+            )
+        return trees
+
+    @cached_property
+    def _read(self) -> tuple[str, Trees]:
+        first, _, text = reading.text(self.weights).partition("\n")
+        return first, Trees(text)
+
+
+def factor(answer: float) -> float:
+    """The factor that the sum of the trees' answers stands for."""
+    return exp(max(-MOST, min(MOST, answer * UNIT)))
+
+
+def head(names: Iterable[str]) -> str:
+    """The first line of the file of trees that ask about these features."""
+    return f"features: {' '.join(names)}"
