@@ -68,6 +68,11 @@ class Registry:
         )
         self._unloadable: dict[str, dict[Path, str]] = {}  # the reasons, by module
 
+    def __repr__(self) -> str:
+        kernels = sum(map(len, self.tables.values()))
+        names = ", ".join(kernel_set.name for kernel_set in self.sets)
+        return f"<Registry: {kernels} kernels in {len(self.tables)} modules of {names}>"
+
     @property
     def tables(self) -> dict[str, Table]:
         """Tables by module, in the order of sets. A module whose name an earlier set has, too, is called

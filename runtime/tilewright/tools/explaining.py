@@ -87,13 +87,13 @@ class Explanation:
         yield str(self.problem)
         if self.copied:
             padded, arguments = self.copied
-            yield f"which no kernel takes as it lies: the op copies {', '.join(arguments)}, and computes"
+            yield f"No kernel takes these operands as they lie. The op copies {', '.join(arguments)}; a kernel computes"
             yield str(padded)
         if self.raises is None:
             origin = f", of the set {self.kernel_set}" if self.several_sets else ""
-            yield f"on an {self.device} would run {choice.tactic}, which is {_built(self.built)}{origin}."
+            yield f"An {self.device} would run {choice.tactic}, which is {_built(self.built)}{origin}."
         else:
-            yield f"on an {self.device} {choice.tactic} is chosen, and a call raises NotBuiltError:"
+            yield f"On an {self.device} the choice is {choice.tactic}, and a call raises NotBuiltError:"
             yield from (f"  {line}" for line in self.raises.splitlines())
         yield f"Why ({choice.source}): {choice.why}."
         if self.free:
@@ -122,8 +122,7 @@ def explain(
     device: DeviceProperties,
     tactic: Tactic | None = None,
 ) -> Explanation:
-    """Explains the selection in `context` for the problem; `tactic` overrules it. Raises what a selection
-    raises: ArgumentError, NoKernelError, UnsupportedDeviceError.
+    """Explains the selection in `context` for the problem; `tactic` overrules it.
 
     Raises what a selection raises: ArgumentError, NoKernelError, UnsupportedDeviceError.
     """
@@ -241,7 +240,9 @@ def _built(built: bool) -> str:
 def _estimated(row: Row) -> str:
     if row.estimate is None:
         return "no estimate"
-    return f"{row.estimate.seconds * 1e6:9.1f} us, bound by {row.estimate.limit:<5}"
+    seconds = row.estimate.seconds
+    time = f"{seconds * 1e6:9.1f} us" if seconds < 1 else f"{seconds:9.3g} s"
+    return f"{time}, bound by {row.estimate.limit:<5}"
 
 
 def _remarks(row: Row) -> str:

@@ -24,6 +24,12 @@ def test_everything_is_listed() -> None:
     assert all(hasattr(tilewright, name) for name in names)
 
 
+def test_a_registry_shows_what_it_holds() -> None:
+    registry = tilewright.Registry("shipped")
+    kernels = sum(len(table) for table in registry.tables.values())
+    assert repr(registry) == f"<Registry: {kernels} kernels in {len(registry.tables)} modules of shipped>"
+
+
 def test_a_name_that_there_is_not() -> None:
     with pytest.raises(AttributeError, match="module 'tilewright' has no attribute 'gem'") as caught:
         tilewright.gem  # noqa: B018 (the lookup is what is tested)

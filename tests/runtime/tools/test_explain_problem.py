@@ -44,7 +44,7 @@ def test_it_prints_candidates_and_why(capsys: pytest.CaptureFixture[str]) -> Non
     assert run_cli(["explain", "--problem", *ODD, "--device", "h200"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "gemm 32x5112x25592 bf16 x bf16 -> bf16, layout tn"
-    assert lines[1].startswith("on an NVIDIA H200 would run gemm_sm90_bf16")
+    assert lines[1].startswith("An NVIDIA H200 would run gemm_sm90_bf16")
     assert lines[2].startswith("Why (model): the model's first")
     shown = [line for line in lines if " us, bound by " in line]
     assert SHOWN <= len(shown) <= SHOWN + 1  # and the chosen one, where it stands further down
@@ -207,7 +207,7 @@ def test_without_a_driver_torch_is_not_asked_for_a_gpu() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     if devices.driver() is None:
-        assert "on an NVIDIA H200 would run" in run.stdout
+        assert "An NVIDIA H200 would run" in run.stdout
 
 
 def tune(folder: Path, context: Context, entries: list[Entry]) -> None:
@@ -267,7 +267,7 @@ def test_what_the_op_pads(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["copied"]["arguments"] == ["a", "b", "out"]
     assert answer["candidates"]
     assert run_cli(["explain", "--problem", *words]) == 0
-    assert "the op copies a, b, out, and computes\ngemm 32x5124x25604 tf32" in capsys.readouterr().out
+    assert "The op copies a, b, out; a kernel computes\ngemm 32x5124x25604 tf32" in capsys.readouterr().out
     words[1] = "bf16"  # whose kernels take any extents
     assert asked(capsys, *words)["copied"] is None
     assert asked(capsys, "gemm", *SHAPE, "--device", "h200")["copied"] is None

@@ -19,7 +19,7 @@ def test_without_a_gpu_it_says_what_would_run_and_fails(capsys: pytest.CaptureFi
     assert run_cli(["run", "gemm", *SHAPE]) == 1
     text = capsys.readouterr().out
     assert "Nothing was run: there is no CUDA GPU here." in text
-    assert "on an NVIDIA H200 would run gemm_sm90_bf16" in text
+    assert "An NVIDIA H200 would run gemm_sm90_bf16" in text
 
 
 def test_json_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
