@@ -87,7 +87,8 @@ class Explanation:
         yield str(self.problem)
         if self.copied:
             padded, arguments = self.copied
-            yield f"No kernel takes these operands as they lie. The op copies {', '.join(arguments)}; a kernel computes"
+            copies = f"The op copies {', '.join(arguments)}; a kernel computes"
+            yield f"No kernel takes these operands as they lie. {copies}"
             yield str(padded)
         if self.raises is None:
             origin = f", of the set {self.kernel_set}" if self.several_sets else ""
