@@ -1,8 +1,8 @@
 """Tilewright's runtime: routes, selects, builds and runs generated kernels.
 
 `tilewright.<op>` is the op of that name (`tilewright.gemm`); `kernels` lists what there is; `bundle`,
-`context`, `errors`, `scale_factors`, `blockwise_scales`, `row_shuffle` and `reference` are modules for its
-callers.
+`context`, `errors`, `scale_factors`, `blockwise_scales`, `row_shuffle`, `reference` and `weights` are modules
+for its callers.
 Importing this package compiles nothing and imports neither torch nor TVM-FFI.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright import reference as reference
     from tilewright import row_shuffle as row_shuffle
     from tilewright import scale_factors as scale_factors
+    from tilewright import weights as weights
     from tilewright.architectures.device import DeviceProperties as DeviceProperties
     from tilewright.calls.prepared import plan as plan
     from tilewright.context import Context as Context
@@ -56,16 +57,17 @@ if TYPE_CHECKING:
     from tilewright.libraries.registry import Registry as Registry
     from tilewright.tools.listing import kernels as kernels
     from tilewright.tools.tuning.session import tune as tune
+    from tilewright.weights import QuantizedWeight as QuantizedWeight
 
 __all__ = [
-    "Context", "DeviceProperties", "Registry", "TilewrightError", "batch_invariant", "blockwise_scales",
-    "bundle", "context", "dequantize_fp8_blockwise", "dequantize_mxfp4", "dequantize_mxfp8",
-    "dequantize_nvfp4", "einsum", "errors", "gemm", "grouped_gemm_contiguous", "grouped_gemm_k",
-    "grouped_gemm_masked", "hc_prenorm", "kernels", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4",
-    "mm_nvfp4", "mqa_logits", "paged_mqa_logits", "paged_mqa_schedule", "plan",
+    "Context", "DeviceProperties", "QuantizedWeight", "Registry", "TilewrightError", "batch_invariant",
+    "blockwise_scales", "bundle", "context", "dequantize_fp8_blockwise", "dequantize_mxfp4",
+    "dequantize_mxfp8", "dequantize_nvfp4", "einsum", "errors", "gemm", "grouped_gemm_contiguous",
+    "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm", "kernels", "mm_mxfp4", "mm_mxfp8",
+    "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "paged_mqa_logits", "paged_mqa_schedule", "plan",
     "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm",
     "reference", "row_shuffle", "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8",
-    "tune",
+    "tune", "weights",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
@@ -74,6 +76,7 @@ if _log := os.environ.get("TILEWRIGHT_LOG"):
 _HOMES = {
     "Context": "tilewright.context",
     "DeviceProperties": "tilewright.architectures.device",
+    "QuantizedWeight": "tilewright.weights",
     "Registry": "tilewright.libraries.registry",
     "TilewrightError": "tilewright.errors",
     "batch_invariant": "tilewright.context",
@@ -82,7 +85,16 @@ _HOMES = {
     "plan": "tilewright.calls.prepared",
     "tune": "tilewright.tools.tuning.session",
 }
-_MODULES = ("blockwise_scales", "bundle", "context", "errors", "reference", "row_shuffle", "scale_factors")
+_MODULES = (
+    "blockwise_scales",
+    "bundle",
+    "context",
+    "errors",
+    "reference",
+    "row_shuffle",
+    "scale_factors",
+    "weights",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -33,13 +33,16 @@ def needs_torch(name: str) -> ModuleNotFoundError:
 def stand_in(module: str, name: str) -> Callable[..., NoReturn]:
     """A function with the name, signature and docstring of `name` in a module that is not imported.
 
-    Calling it raises ModuleNotFoundError. Raises KeyError if the module defines no such function.
+    Calling it raises ModuleNotFoundError. If the module defines no such function, the name is
+    a class, and ModuleNotFoundError is raised at once.
     """
 
     def function(*arguments: Any, **options: Any) -> NoReturn:
         raise needs_torch(name)
 
     definitions = _definitions(module)
+    if name not in definitions:
+        raise needs_torch(name)
     written = definitions[name]
     signed = definitions[_like(written) or name]
     function.__name__ = function.__qualname__ = name

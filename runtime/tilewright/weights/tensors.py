@@ -1,0 +1,67 @@
+"""Checks of tensors, and codes out of the words and bytes that hold several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from tilewright.errors import ArgumentError, ArgumentTypeError
+
+
+def check_dtype(argument: str, tensor: torch.Tensor, dtypes: Sequence[torch.dtype]) -> None:
+    """Raises ArgumentTypeError unless it is a tensor of one of the dtypes."""
+    if not isinstance(tensor, torch.Tensor):
+        raise ArgumentTypeError(argument, f"expected a tensor, got {type(tensor).__name__}")
+    if tensor.dtype not in dtypes:
+        names = " or ".join(str(x).removeprefix("torch.") for x in dtypes)
+        raise ArgumentTypeError(argument, f"expected a tensor of {names}, got {tensor.dtype}")
+
+
+def check_shape(argument: str, tensor: torch.Tensor, expected: Sequence[int], meaning: str) -> None:
+    """Raises ArgumentError unless the tensor has the expected shape; `meaning` says where that comes from."""
+    if tuple(tensor.shape) != tuple(expected):
+        raise ArgumentError(
+            argument, f"expected shape {tuple(expected)} ({meaning}), got {tuple(tensor.shape)}"
+        )
+
+
+def check_matrix(argument: str, tensor: torch.Tensor, shape: str) -> None:
+    """Raises ArgumentError unless the tensor has two dimensions, none of them 0."""
+    if tensor.ndim != 2 or 0 in tensor.shape:
+        raise ArgumentError(argument, f"expected {shape}, none of them 0, got {tuple(tensor.shape)}")
+
+
+def fields(words: torch.Tensor, bits: int) -> torch.Tensor:
+    """The fields of 4 or 8 bits of int32 words or bytes [..., words] as uint8 [..., fields], lowest first.
+
+    The words are read as bytes, in the little-endian order of every machine that CUDA runs on.
+    """
+    octets = words.contiguous().view(torch.uint8)
+    return octets if bits == 8 else torch.stack((octets & 15, octets >> 4), dim=-1).flatten(-2)
+
+
+def fields_of_columns(words: torch.Tensor, bits: int) -> torch.Tensor:
+    """Fields of words [rows, n] that hold successive rows, as uint8 [n, rows * fields of a word]."""
+    return fields(words.t().contiguous(), bits)
+
+
+def group_size(argument: str, k: int, columns: int, group: int | None) -> int:
+    """The elements along k that share a scale, where `columns` scales serve k of them; -1 for one scale.
+
+    Raises:
+        ArgumentError: `group` does not fit, or is None where k is no multiple of `columns`.
+    """
+    if group is None:
+        if k % columns:
+            raise ArgumentError(
+                "group", f"not given, expected the checkpoint's group size: {k} of k have {columns} scales"
+            )
+        group = k // columns
+    if columns == 1 and (group == -1 or group >= k):
+        return -1
+    if group <= 0 or -(-k // group) != columns:
+        raise ArgumentError(
+            argument, f"{columns} scales for {k} of k in groups of {group}, expected {-(-k // max(group, 1))}"
+        )
+    return group

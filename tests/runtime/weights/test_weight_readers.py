@@ -1,0 +1,314 @@
+"""Readers of checkpoints, against their formats written out field by field, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+import torch
+
+from tilewright import weights
+from tilewright.errors import ArgumentError
+
+AWQ_ROWS = (0, 2, 4, 6, 1, 3, 5, 7)  # of a word's fields, from the lowest bits
+
+
+def codes_of(n: int, k: int, bits: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2**bits, (n, k), generator=generator, dtype=torch.uint8)
+
+
+def word(fields: list[int], bits: int) -> int:
+    """An int32 of fields, the lowest bits first."""
+    value = sum(field << bits * place for place, field in enumerate(fields))
+    return value - 2**32 if value >= 2**31 else value
+
+
+def words_along(values: torch.Tensor, bits: int) -> torch.Tensor:
+    """int32 [rows, ceil(columns/p)] whose words hold successive columns; fields behind the last are 0."""
+    per_word = 32 // bits
+    rows = [row + [0] * (-len(row) % per_word) for row in values.int().tolist()]
+    parts = [[word(row[i : i + per_word], bits) for i in range(0, len(row), per_word)] for row in rows]
+    return torch.tensor(parts, dtype=torch.int32)
+
+
+def scales_of(n: int, groups: int) -> torch.Tensor:
+    return (torch.arange(n * groups, dtype=torch.float32).reshape(n, groups) + 1).half() / 64
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("stored", ["gptq", "gptq_v2"])
+def test_gptq(bits: Any, stored: Any) -> None:
+    n, k, group = 16, 96, 32
+    codes = codes_of(n, k, bits)
+    zeros = codes_of(n, 3, bits, seed=1).clamp(min=1)
+    zeros[0] = torch.tensor([1, 2**bits - 1, 2 ** (bits - 1)])
+    fields = zeros - 1 if stored == "gptq" else zeros
+    weight = weights.from_gptq(
+        qweight=words_along(codes, bits).t().contiguous(),
+        qzeros=words_along(fields.t(), bits),
+        scales=scales_of(n, 3).t().contiguous(),
+        g_idx=torch.arange(k, dtype=torch.int32) // group,
+        bits=bits,
+        checkpoint_format=stored,
+    )
+    assert (weight.format, weight.group) == (f"int{bits}", group)
+    assert torch.equal(weight.codes, codes)
+    assert weight.zeros is not None
+    assert torch.equal(weight.zeros, zeros)
+    assert torch.equal(weight.scales, scales_of(n, 3))
+
+
+def gptq_layer(**changes: Any) -> dict[str, Any]:
+    """The tensors of a symmetric layer of 16 x 64 in groups of 32."""
+    tensors = {
+        "qweight": words_along(codes_of(16, 64, 4), 4).t().contiguous(),
+        "qzeros": torch.full((2, 2), 0x77777777, dtype=torch.int32),
+        "scales": torch.ones((2, 16), dtype=torch.float16),
+        "g_idx": torch.arange(64, dtype=torch.int32) // 32,
+    }
+    return tensors | changes
+
+
+def test_symmetric_gptq_has_no_zero_points() -> None:
+    assert weights.from_gptq(**gptq_layer()).zeros is None
+    # The same bytes mean other zero points in the second format.
+    zeros = weights.from_gptq(**gptq_layer(), checkpoint_format="gptq_v2").zeros
+    assert zeros is not None
+    assert set(zeros.flatten().tolist()) == {7}
+
+
+def test_one_group_is_a_whole_row() -> None:
+    layer = gptq_layer(
+        qzeros=torch.full((1, 2), 0x77777777, dtype=torch.int32),
+        scales=torch.ones((1, 16), dtype=torch.float16),
+        g_idx=torch.zeros(64, dtype=torch.int32),
+    )
+    assert weights.from_gptq(**layer).group == -1
+    assert weights.from_gptq(**layer, group=-1).group == -1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"g_idx": torch.arange(64, dtype=torch.int32) % 2}, "g_idx: columns of a group are not neighbours"),
+        ({"g_idx": torch.arange(32, dtype=torch.int32)}, r"g_idx: expected shape \(64,\)"),
+        ({"qzeros": torch.full((2, 2), -1, dtype=torch.int32)}, "qzeros: a field of 15, .*'gptq_v2'"),
+        ({"qzeros": torch.zeros((2, 3), dtype=torch.int32)}, r"qzeros: expected shape \(2, 2\)"),
+        ({"qzeros": torch.zeros((2, 2))}, "qzeros: expected a tensor of int32, got torch.float32"),
+        ({"scales": torch.ones((16, 2), dtype=torch.float16)}, r"scales: expected shape \(2, 16\)"),
+        ({"group": 64}, "scales: 2 scales for 64 of k in groups of 64, expected 1"),
+        ({"bits": 3}, "bits: 3, expected 4 or 8"),
+        ({"checkpoint_format": "marlin"}, "checkpoint_format: 'marlin', expected 'gptq' or 'gptq_v2'"),
+        (
+            {"qweight": torch.zeros((8,), dtype=torch.int32)},
+            "qweight: expected .k . 4 / 32, n., none of them 0",
+        ),
+    ],
+)
+def test_gptq_refuses(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=f"(?s)^{message}"):
+        weights.from_gptq(**gptq_layer(**changes))
+
+
+def test_groups_that_do_not_divide_k_are_asked_for() -> None:
+    layer = gptq_layer(
+        qzeros=torch.full((3, 2), 0x77777777, dtype=torch.int32),
+        scales=torch.ones((3, 16), dtype=torch.float16),
+        g_idx=None,
+    )
+    with pytest.raises(ArgumentError, match=r"group: not given, .*64 of k have 3 scales"):
+        weights.from_gptq(**layer)
+    assert weights.from_gptq(**layer, group=24).group == 24
+
+
+def awq_words(values: torch.Tensor) -> torch.Tensor:
+    """int32 [columns, n/8] of values [n, columns]."""
+    columns = values.int().t().tolist()
+    parts = [
+        [word([column[8 * c + row] for row in AWQ_ROWS], 4) for c in range(len(column) // 8)]
+        for column in columns
+    ]
+    return torch.tensor(parts, dtype=torch.int32)
+
+
+def test_awq() -> None:
+    n, k, group = 24, 64, 32
+    codes, zeros = codes_of(n, k, 4), codes_of(n, 2, 4, seed=1)
+    weight = weights.from_awq(awq_words(codes), awq_words(zeros), scales_of(n, 2).t().contiguous())
+    assert (weight.format, weight.group) == ("int4", group)
+    assert torch.equal(weight.codes, codes)
+    assert weight.zeros is not None
+    assert torch.equal(weight.zeros, zeros)
+    assert torch.equal(weight.scales, scales_of(n, 2))
+
+
+def test_awq_refuses_the_version_gemv() -> None:
+    """It has words along k, so n is the first extent."""
+    with pytest.raises(ArgumentError, match=r"^qzeros: expected shape \(24, 8\)"):
+        weights.from_awq(
+            torch.zeros((24, 8), dtype=torch.int32),
+            torch.zeros((24, 1), dtype=torch.int32),
+            torch.ones((24, 2), dtype=torch.float16),
+        )
+    with pytest.raises(ArgumentError, match=r"^scales: expected shape \(2, 24\)"):
+        weights.from_awq(
+            torch.zeros((64, 3), dtype=torch.int32),
+            torch.zeros((2, 3), dtype=torch.int32),
+            torch.ones((24, 2), dtype=torch.float16),
+        )
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("group", [32, -1])
+def test_pack_quantized(bits: Any, group: int) -> None:
+    """Also an n and a k that fill no whole words."""
+    n, k = 10, 70
+    columns = 3 if group == 32 else 1
+    codes, zeros = codes_of(n, k, bits), codes_of(n, columns, bits, seed=1)
+    tensors = {
+        "weight_packed": words_along(codes, bits),
+        "weight_scale": scales_of(n, columns),
+        "weight_shape": torch.tensor([n, k]),
+    }
+    packed_zeros = words_along(zeros.t(), bits).t().contiguous()
+    weight = weights.from_pack_quantized(**tensors, weight_zero_point=packed_zeros, bits=bits, group=group)
+    assert (weight.format, weight.group) == (f"int{bits}", group)
+    assert torch.equal(weight.codes, codes)
+    assert weight.zeros is not None
+    assert torch.equal(weight.zeros, zeros)
+    assert weights.from_pack_quantized(**tensors, bits=bits, group=group).zeros is None
+
+
+def test_pack_quantized_refuses_act_order() -> None:
+    tensors = {
+        "weight_packed": words_along(codes_of(8, 64, 4), 4),
+        "weight_scale": scales_of(8, 2),
+        "weight_shape": torch.tensor([8, 64]),
+    }
+    order = torch.arange(64) // 32
+    assert weights.from_pack_quantized(**tensors, weight_g_idx=order).group == 32
+    with pytest.raises(ArgumentError, match=r"^weight_g_idx: columns of a group are not neighbours"):
+        weights.from_pack_quantized(**tensors, weight_g_idx=order.flip(0))
+    with pytest.raises(
+        ArgumentError, match=r"^weight_packed: expected shape \(8, 9\) \(weight_shape is 8 x 72\)"
+    ):
+        weights.from_pack_quantized(**tensors | {"weight_shape": torch.tensor([8, 72])})
+
+
+@pytest.mark.parametrize("shape", [(8, 1), (8, 2), (1,)])
+def test_int_quantized(shape: tuple[int, ...]) -> None:
+    values = torch.arange(-128, 128, dtype=torch.int8).reshape(8, 32)
+    scales = scales_of(8, 2).flatten()[: torch.Size(shape).numel()].reshape(shape)
+    zeros = torch.full(shape, -5, dtype=torch.int8)
+    weight = weights.from_int_quantized(values, scales, zeros)
+    expected = scales if len(shape) == 2 else scales.expand(8, 1)
+    spread = expected.double().repeat_interleave(32 // expected.shape[1], dim=1)
+    assert torch.equal(weight.dequantize(), (values.double() + 5) * spread)
+    symmetric = weights.from_int_quantized(values, scales)
+    assert torch.equal(symmetric.dequantize(), values.double() * spread)
+
+
+def pairs(codes: torch.Tensor) -> torch.Tensor:
+    """Two E2M1 codes to a byte, the even column in the low four bits."""
+    return codes[..., 0::2] | codes[..., 1::2] << 4
+
+
+def exponents(*shape: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randint(0, 256, shape, generator=generator).to(torch.uint8)
+
+
+def test_mxfp4_by_all_names() -> None:
+    codes = codes_of(2 * 16, 96, 4).reshape(2, 16, 96)
+    scales = exponents(2, 16, 3)
+    gpt_oss = weights.from_mxfp4(pairs(codes).reshape(2, 16, 3, 16), scales)
+    assert torch.equal(gpt_oss.codes, codes)
+    assert torch.equal(gpt_oss.scales.view(torch.uint8), scales)
+    deepseek = weights.from_mxfp4(pairs(codes[1]).view(torch.int8), scales[1].view(torch.float8_e8m0fnu))
+    assert torch.equal(deepseek.codes, codes[1])
+    torch_pairs = weights.from_mxfp4(pairs(codes[1]).view(torch.float4_e2m1fn_x2), scales[1])
+    assert torch.equal(torch_pairs.codes, codes[1])
+
+
+def test_nvfp4_multiplies_or_divides_by_its_global_scale() -> None:
+    codes = codes_of(8, 32, 4)
+    scales = torch.arange(16, dtype=torch.uint8).reshape(8, 2).view(torch.float8_e4m3fn)
+    plain = weights.QuantizedWeight(codes, scales, 16, "nvfp4").dequantize()
+    factor = torch.tensor(3.0)
+    modelopt = weights.from_modelopt_nvfp4(pairs(codes), scales, factor)
+    assert torch.equal(modelopt.dequantize(), plain * 3)
+    divided = weights.from_nvfp4_pack_quantized(pairs(codes), scales, factor.reshape(1))
+    third = torch.tensor(1 / 3, dtype=torch.float32).item()
+    assert divided.global_scale == third
+    assert torch.equal(divided.dequantize(), plain * third)
+    experts = weights.from_modelopt_nvfp4(
+        pairs(codes).expand(2, 8, 16), scales.expand(2, 8, 2), torch.tensor([3.0, 0.5])
+    )
+    assert experts.global_scale == (3.0, 0.5)
+    assert torch.equal(experts.dequantize(), torch.stack((plain * 3, plain / 2)))
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (
+            lambda: weights.from_mxfp4(torch.zeros((8, 2, 15), dtype=torch.uint8), exponents(8, 2)),
+            r"blocks: expected shape \(8, 2, 16\) \(16 bytes for each scale\)",
+        ),
+        (
+            lambda: weights.from_mxfp4(torch.zeros((8, 32), dtype=torch.uint8), exponents(8, 4)),
+            r"scales: expected shape \(8, 2\) \(a scale for each 32 of 64 columns\), got \(8, 4\)",
+        ),
+        (
+            lambda: weights.from_mxfp4(torch.zeros((8, 24), dtype=torch.uint8), exponents(8, 1)),
+            "blocks: expected .n, k/2. or .experts, n, k/2., k % 32 = 0",
+        ),
+        (
+            lambda: weights.from_mxfp4(torch.zeros((8, 32), dtype=torch.uint8), torch.ones(8, 2)),
+            "scales: expected a tensor of uint8 or float8_e8m0fnu, got torch.float32",
+        ),
+        (
+            lambda: weights.from_modelopt_nvfp4(
+                torch.zeros((8, 16), dtype=torch.uint8),
+                torch.ones(8, 2).to(torch.float8_e4m3fn),
+                torch.ones(2),
+            ),
+            r"weight_scale_2: expected one element for one weight, got shape \(2,\)",
+        ),
+        (
+            lambda: weights.from_fp8(torch.zeros((130, 160)).to(torch.float8_e4m3fn), torch.ones(2, 1)),
+            r"scale: expected \(2, 2\) \(blocks of 128 x 128\), \(130, 1\) \(rows\) or one element, got ",
+        ),
+    ],
+)
+def test_floating_point_readers_refuse(read: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^{message}"):
+        read()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e8m0fnu])
+def test_fp8_in_blocks(dtype: torch.dtype) -> None:
+    """Of which the last ones along n and k are partial."""
+    weight = torch.randn((2, 136, 160), generator=torch.Generator().manual_seed(0)).to(torch.float8_e4m3fn)
+    scale = torch.tensor([[[1.0, 2.0], [4.0, 8.0]], [[0.5, 0.25], [16.0, 2.0**-127]]]).to(dtype)
+    decoded = weights.from_fp8(weight, scale)
+    assert (decoded.format, decoded.group) == ("e4m3", 128)
+    for expert in range(2):
+        for row, column in ((0, 0), (127, 127), (128, 127), (127, 128), (135, 159)):
+            expected = (
+                weight[expert, row, column].double() * scale[expert, row // 128, column // 128].double()
+            )
+            assert decoded.dequantize()[expert, row, column] == expected
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (16,), (16, 1)])
+def test_fp8_of_rows_and_of_a_tensor(shape: tuple[int, ...]) -> None:
+    weight = torch.randn((16, 32), generator=torch.Generator().manual_seed(0)).to(torch.float8_e4m3fn)
+    scale = torch.arange(1, 1 + torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
+    decoded = weights.from_fp8(weight, scale)
+    assert decoded.group == -1
+    expected = scale.reshape(-1, 1).expand(16, 1)
+    assert torch.equal(decoded.dequantize(), weight.double() * expected)
