@@ -119,7 +119,7 @@ REJECTED: list[Rejected] = [
         SM120,
         {"tile": shape("128x16x128"), "cutlass": "4.5"},
         "sm120_tile",
-        ("N 16 came with CUTLASS 4.6",),
+        ("N 16 needs CUTLASS 4.6",),
         {"tile": shape("128x32x128")},
     ),
     (

@@ -187,9 +187,9 @@ def test_what_fits_on_hopper(blockscaled_record: Record) -> None:
     assert "not a multiple of 32" in reason(16, 64, 48)
     assert kernel.facts["alignment"] == {"a": 32, "b": 32, "c": 1, "d": 1}
     assert reason(8 * 65535, 64, 64) == ""
-    assert "m takes 65536 thread blocks; 65535 are possible" in reason(8 * 65535 + 1, 64, 64)
-    assert "n takes 65536" in reason(8, 64 * 65535 + 8, 64)
-    assert "the batch takes 65536" in reason(8, 64, 64, batch=8192)
+    assert "m needs 65536 thread blocks; at most 65535 are possible" in reason(8 * 65535 + 1, 64, 64)
+    assert "n needs 65536" in reason(8, 64 * 65535 + 8, 64)
+    assert "the batch needs 65536" in reason(8, 64, 64, batch=8192)
 
 
 def test_a_kernel_that_adds_c_comes_after_one_that_does_not(blockscaled_record: Record) -> None:

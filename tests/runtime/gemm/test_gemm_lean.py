@@ -144,7 +144,7 @@ def test_what_a_kernel_that_stores_by_tma_alone_takes(n: int, alignment: int, fi
     """Whole 16 bytes; other kernels take any result. Operands may have any extents."""
     problem = Problem(200, n, 513, alignment=alignment)
     reason = FAMILY.misfit(BY_NAME[TURNS], problem)
-    assert (reason is None) if fits else ("stores D by TMA alone" in (reason or ""))
+    assert (reason is None) if fits else ("stores D by TMA only" in (reason or ""))
     assert FAMILY.misfit(BY_NAME[WIDE], problem) is None
 
 

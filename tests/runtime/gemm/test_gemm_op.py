@@ -496,7 +496,7 @@ def test_an_address_that_a_kernel_does_not_store_to_leads_to_another(host: Conte
         tilewright.gemm(a, b, out=out, tactic=tactic)
         torch.testing.assert_close(out, expected(a, b, torch.bfloat16))
         out.zero_()
-    with pytest.raises(ArgumentError, match="stores D by TMA alone"):
+    with pytest.raises(ArgumentError, match="stores D by TMA only"):
         tilewright.gemm(a, b, out=room[1 : 1 + 16 * 24].view(16, 24), tactic="host_e4m3_lean_turns")
 
 

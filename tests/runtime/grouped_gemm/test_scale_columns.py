@@ -61,7 +61,7 @@ def test_shape_and_type_of_the_result(
             "expected a number for each group",
         ),
         ({"groups": GROUPS.long(), "grouping": "row_ends"}, "groups", "expected int32"),
-        ({"groups": GROUPS, "grouping": "k_sizes"}, "grouping", "is supported for layout packed alone"),
+        ({"groups": GROUPS, "grouping": "k_sizes"}, "grouping", "is only supported for layout packed"),
         ({"groups": GROUPS, "grouping": "row_ends", "alignment": 0}, "alignment", "number, 1 or more"),
         ({"groups": GROUPS, "grouping": "row_ends", "block": 1.5}, "block", "expected a whole number"),
         (

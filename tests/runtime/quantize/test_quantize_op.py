@@ -482,7 +482,7 @@ def test_tactics(hopper: Context) -> None:
         assert used(hopper) == {tactic}
     for tactic, reason in (
         ("host_to_nvfp4_bf16@raster=along_m", "does not support raster"),
-        ("host_to_nvfp4_bf16_fast", "fast, which the call does not allow"),
+        ("host_to_nvfp4_bf16_fast", "approximate, which the call does not allow"),
         ("host_to_mxfp4_bf16", "format is mxfp4"),
         ("host_bf16_tn", "is a gemm kernel"),
     ):

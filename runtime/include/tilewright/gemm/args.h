@@ -16,15 +16,15 @@
 extern "C" {
 #endif
 
-// What C and the bias are of.
+// Types of C and the bias.
 typedef enum tilewright_addend {
   TILEWRIGHT_ADDEND_F32 = 0,
   TILEWRIGHT_ADDEND_F16 = 1,
   TILEWRIGHT_ADDEND_BF16 = 2,
-  TILEWRIGHT_ADDEND_S32 = 3,  // of CUTLASS's kernels alone, of which all are D's
+  TILEWRIGHT_ADDEND_S32 = 3,  // CUTLASS's kernels only, where all are D's type
 } tilewright_addend;
 
-// Of a kernel that is compiled for any; one that is compiled with its own does not look.
+// For kernels compiled with the activation `given`. Other kernels ignore it.
 typedef enum tilewright_activation {
   TILEWRIGHT_ACTIVATION_NONE = 0,
   TILEWRIGHT_ACTIVATION_RELU = 1,
@@ -49,9 +49,9 @@ typedef struct tilewright_gemm_args {
   const float* scale_a;
   // one device float, or null for 1
   const float* scale_b;
-  // one device float, or null for 1: of D of FP8
+  // one device float, or null for 1; for a D of FP8
   const float* scale_result;
-  // of D of FP8: one device float, raised to the largest magnitude before scale_result; or null
+  // for a D of FP8: one device float, raised to the largest magnitude before scale_result; or null
   float* amax;
 
   // Elements between neighbours along the dimension that is not contiguous.

@@ -4,7 +4,7 @@
 //
 //   out[i,j] = scale[j] * sum over h of weight[i,h] * relu(Q[i,h,:] . K[j,:]) where query i looks at key j
 //
-// Of FP4, elements count times 2^(e - 127), e the exponent of their 32 in the word of their row; scale is 1.
+// An element of FP4 is multiplied by 2^(e - 127), where e is the exponent of its block of 32; scale is then 1.
 // Ragged: start[i] <= j < end[i]. Paged: keys lie in pages of a cache, j < length[i]. A kernel of schedules
 // writes where thread blocks of a paged one begin: a sequence (with indices: a token), and a tile of its keys.
 #ifndef TILEWRIGHT_MQA_LOGITS_ARGS_H_
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-// Parts that ragged keys of a block of queries are cut into; multiprocessors to use, at most.
+// Parts of the ragged keys of a block of queries; the most multiprocessors to use.
 typedef struct tilewright_mqa_logits_tactic {
   int32_t splits, sm_count;
 } tilewright_mqa_logits_tactic;
@@ -26,13 +26,13 @@ typedef struct tilewright_mqa_logits_args {
 
   // [queries, heads, head_dim]; FP4 lies two to a byte, the even index in the low nibble
   const void* q;
-  // [queries, heads]: of FP4, a word of exponents; or null
+  // [queries, heads]: for FP4, a word of exponents each; else null
   const int32_t* q_scale;
   // [keys, head_dim]: of ragged
   const void* kv;
-  // [keys]: of ragged; f32, of FP4 a word of exponents
+  // [keys], ragged: f32, for FP4 a word of exponents
   const void* kv_scale;
-  // [pages, bytes]: of each page all data, then all scales
+  // [pages, bytes]: in each page all data, then all scales
   const void* kv_cache;
   // [queries, heads]
   const float* weights;
@@ -40,13 +40,13 @@ typedef struct tilewright_mqa_logits_args {
   const int32_t* starts;
   // [queries]: of ragged
   const int32_t* ends;
-  // of each context: [queries], or of the last query of each sequence
+  // of contexts: [queries], or one for the last query of each sequence
   const int32_t* lengths;
-  // [sequences, pages of one]: where each page lies in the cache
+  // [sequences, pages of a sequence]: where each page lies in the cache
   const int32_t* block_table;
-  // [blocks + 1, 2]: of pages
+  // [blocks + 1, 2]: the schedule of pages
   const int32_t* schedule;
-  // [queries]: of which sequence each is; or null
+  // [queries]: the sequence of each query; or null
   const int32_t* indices;
   // [queries, columns], or a schedule
   void* out;
@@ -60,7 +60,7 @@ typedef struct tilewright_mqa_logits_args {
   int32_t width;
   // whether a row begins with its query's first key
   int32_t compressed;
-  // whether what no query looks at is -infinity
+  // whether logits of keys that no query looks at are -infinity
   int32_t clean;
   // whether there is a length for each query
   int32_t per_token;

@@ -1,8 +1,8 @@
 // Written by `python -m tilewright.declarations.headers` from the family's declaration. DO NOT EDIT.
 //
 // Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes data and scale factors, one
-// for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and
-// scales, and writes x.
+// for each block of a row (or, for FP8 in blocks of 128x128, of a square). A kernel that dequantises reads data
+// and scales, and writes x.
 #ifndef TILEWRIGHT_QUANTIZE_ARGS_H_
 #define TILEWRIGHT_QUANTIZE_ARGS_H_
 
@@ -35,17 +35,17 @@ typedef struct tilewright_quantize_tactic {
 typedef struct tilewright_quantize_args {
   int32_t m, k, groups;
 
-  // [group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous
+  // [group, m, k], or [group, m, 2k] if two halves are multiplied; k contiguous
   void* x;
-  // [k], of x's type: of RMSNorm, else null
+  // [k], of x's type: the weights of RMSNorm, else null
   const void* weight;
   // NVFP4: one device float, or one for each row of every group; null is 1
   const float* global_scale;
-  // one for each group: rows from it on are not read and not written; null for all
+  // one for each group: the number of rows that are read and written; null for all rows
   const int32_t* rows_valid;
   // [group, m, k]; FP4 lies two to a byte, the even index in the low nibble
   void* data;
-  // those of the groups follow each other
+  // the scales of groups follow one another
   void* scales;
 
   // Elements (not bytes, for FP4 too) between rows, and between groups; of scales in the layouts M_MAJOR and PACKED,
@@ -55,7 +55,7 @@ typedef struct tilewright_quantize_args {
 
   // of RMSNorm
   float epsilon;
-  // rows of x are so many times k wide; 0 for what the kernel takes
+  // the width of x over k; 0 for the width that the kernel expects
   int32_t x_parts;
   // tilewright_scale_layout
   int32_t layout;

@@ -5,8 +5,8 @@
 //   out[line, m] = scales[m, line]
 //   out[line, m] = exponents of scales[m, 4*line], ..., scales[m, 4*line+3], the first one lowest (packed)
 //
-// for all rows, and 0 for those from m on to a multiple of 4. A float's exponent is UE8M0's byte of a power of
-// two; of others the mantissa is lost.
+// for all rows below m; rows from m to the next multiple of 4 are 0. The exponent of a float is the UE8M0 byte
+// of a power of two; the mantissa of other floats is lost.
 #ifndef TILEWRIGHT_SCALE_COLUMNS_ARGS_H_
 #define TILEWRIGHT_SCALE_COLUMNS_ARGS_H_
 
@@ -19,12 +19,12 @@ extern "C" {
 // What `groups` holds.
 typedef enum tilewright_scale_groups {
   TILEWRIGHT_SCALE_GROUPS_NONE = 0,
-  TILEWRIGHT_SCALE_GROUPS_ROW_ENDS = 1,  // rows behind groups' last ones: those between two count as 0
-  TILEWRIGHT_SCALE_GROUPS_K_SIZES = 2,   // elements of k of each group, whose words begin anew
-  TILEWRIGHT_SCALE_GROUPS_K_ENDS = 3,    // the element of k behind each group's last
+  TILEWRIGHT_SCALE_GROUPS_ROW_ENDS = 1,  // the row after each group's last; rows between groups become 0
+  TILEWRIGHT_SCALE_GROUPS_K_SIZES = 2,   // elements of k of each group; each group starts a new word
+  TILEWRIGHT_SCALE_GROUPS_K_ENDS = 3,    // the element of k after each group's last
 } tilewright_scale_groups;
 
-// Nothing is chosen: a thread block takes 64 rows and 32 columns.
+// Nothing is chosen: a thread block computes 64 rows and 32 columns.
 typedef struct tilewright_scale_columns_tactic {
   int32_t sm_count;
 } tilewright_scale_columns_tactic;
@@ -53,9 +53,9 @@ typedef struct tilewright_scale_columns_args {
   int32_t grouping;
   // of groups
   int32_t group_count;
-  // at whose multiples groups begin
+  // groups begin at multiples of it
   int32_t alignment;
-  // elements of k to a column
+  // elements of k of a column
   int32_t block;
 
   tilewright_scale_columns_tactic tactic;

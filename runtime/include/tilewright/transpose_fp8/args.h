@@ -1,7 +1,8 @@
 // Written by `python -m tilewright.declarations.headers` from the family's declaration. DO NOT EDIT.
 //
-// Arguments of a `transpose_fp8` kernel, in the caller's terms: out[column, row] = x[row, column], of bytes.
-// With groups, the rows of each become a matrix [columns, rows of the group] without gaps, one behind the other.
+// Arguments of a `transpose_fp8` kernel, in the caller's terms: out[column, row] = x[row, column], for bytes.
+// With groups, the rows of each group become a matrix [columns, rows of the group]. The matrices follow one
+// another without gaps.
 #ifndef TILEWRIGHT_TRANSPOSE_FP8_ARGS_H_
 #define TILEWRIGHT_TRANSPOSE_FP8_ARGS_H_
 
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-// Nothing is chosen: a thread block takes 128 rows and 128 columns.
+// Nothing is chosen: a thread block computes 128 rows and 128 columns.
 typedef struct tilewright_transpose_fp8_tactic {
   int32_t sm_count;
 } tilewright_transpose_fp8_tactic;
@@ -21,7 +22,7 @@ typedef struct tilewright_transpose_fp8_args {
 
   // [rows, columns], columns contiguous
   const void* x;
-  // how many rows each group has, or null
+  // the number of rows of each group, or null
   const int32_t* group_rows;
   // [columns, rows], rows contiguous
   void* out;

@@ -31,11 +31,11 @@ ULTRA_MMA_K = 96
 
 
 class Architecture(NamedTuple):
-    """What kernels for architectures with the same tensor-core instructions have in common."""
+    """The properties that kernels share if their architectures have the same tensor-core instructions."""
 
     name: str  # in messages
     schedules: tuple[Schedule, ...]
-    least_stages: int  # that its kernels are written for
+    least_stages: int  # fewest stages that its kernels support
 
 
 HOPPER = Architecture("sm_90", ("cooperative",), 2)  # which has no FP4 instructions
@@ -94,7 +94,7 @@ class BlockscaledGemmConfig:
 
     @property
     def architecture(self) -> Architecture:
-        """Whose instructions the kernel has."""
+        """The architecture whose instructions the kernel has."""
         return _BY_INSTRUCTION[self.hardware.tensor_core.instruction]
 
     @property
@@ -114,7 +114,7 @@ class BlockscaledGemmConfig:
 
     @property
     def mixes_bits(self) -> bool:
-        """Whether operands of 4 and of 8 bits meet."""
+        """Whether one operand has 4 bits and the other 8."""
         return bits(self.a) != bits(self.b)
 
 
@@ -133,5 +133,5 @@ CONFIG, FACTS = BlockscaledGemmConfig, BlockscaledGemmFacts
 
 
 def on(*those: Architecture) -> Callable[[BlockscaledGemmConfig], bool]:
-    """Whether a kernel is of one of those."""
+    """A condition for rules: the kernel is for one of these architectures."""
     return lambda config: config.architecture in those

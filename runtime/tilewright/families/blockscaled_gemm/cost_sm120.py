@@ -8,11 +8,11 @@ We had no such GPU. The numbers rest on NVIDIA's white paper and on times that o
 - FlashInfer pull request 2460: (32, 5120, 25600) in NVFP4 on an RTX PRO 6000 takes 124 us in tiles of
   128x128x128 and 69 us with stream-K.
 - FlashInfer pull request 3026: m of 64, n of 5120, k of 640 to 16384, the same kernels, tuned, on a GPU of
-  12.0 that the part of it that we read does not name; and on a second one, of 12.1 by its times.
+12.0 (its model is not named) and on a second GPU, of 12.1 by its times.
 - QuACK pull request 153: 8192x8192x8192 on an RTX 5090, 1343 TFLOP/s in NVFP4 and 650 in MXFP8.
 - DeepGEMM pull request 324: 81 percent of the peak for FP4 on an RTX PRO 6000, 91 percent of the bandwidth.
 
-Swapped operands, ping-pong, mixed types and quantised outputs have not been measured by anybody we know of.
+We know of no measurements of swapped operands, ping-pong, mixed types and quantised outputs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sm120(PersistentModel):
     # Clocks of a stage's barriers (2460, 3026: a tile of 128x128x128 takes 9.5 to 12.7 clocks for each k).
     TILE_CLOCKS = 130
     FRAGMENT_CLOCKS = 1.6  # clocks for each element of k of loading fragments, which no mma hides (the same)
-    PINGPONG_SHARE = 0.5  # share of these two that shows if two warpgroups take turns; a guess
+    PINGPONG_SHARE = 0.5  # share of these two that is not hidden in ping-pong kernels; a guess
     SM_FILL_BYTES_PER_CLOCK = 64  # a guess, between what mma.sync and TMA take elsewhere
     L2_SM_BYTES_PER_CLOCK = 24  # a guess that leaves QuACK 153's 8192 bound by math
     OUTSIDE_BYTES_PER_CLOCK = 64  # as tcgen05's

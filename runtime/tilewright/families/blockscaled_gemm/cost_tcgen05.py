@@ -1,8 +1,8 @@
 """A model of block-scaled kernels on tcgen05: sm_100 (B200), sm_103 (B300: ultra kernels), sm_110 (Thor).
 
 Thread blocks are persistent, one to an SM. A k tile passes through a chain (a stage arrives, MMAs read it
-from shared memory) and through L2 and memory, which disturb one another. What a launch multiplies cannot
-exceed the rate that power sustains, and traffic to memory takes its part of that.
+from shared memory) and through L2 and memory, which disturb one another. A launch cannot multiply faster than
+the GPU's power sustains, and traffic to memory uses some of that power.
 
 We had no such GPU. The numbers rest on NVIDIA's data sheets and on times that others published:
 
@@ -14,8 +14,8 @@ We had no such GPU. The numbers rest on NVIDIA's data sheets and on times that o
 - SemiAnalysis, "Dissecting Nvidia Blackwell" (2026): MMAs with N below 128 wait for shared memory, which
   gives 128 bytes a clock; 2SM halves what an SM reads of B.
 
-tests/runtime/blockscaled_gemm/test_blockscaled_cost.py holds the model to them. MXFP8, MXFP4, mixed types,
-quantised outputs and all of Thor have only the data sheets.
+tests/runtime/blockscaled_gemm/test_blockscaled_cost.py holds the model to them. For MXFP8, MXFP4, mixed
+types, quantised outputs and all of Thor there are only the data sheets.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tilewright.selection.persistent import Loop, PersistentModel, Share, norm
 
 
 def is_ultra(record: KernelRecord) -> bool:
-    """Whether the kernel multiplies with sm_103's own MMAs: its k tile is one that no other has."""
+    """Whether the kernel multiplies with the MMAs that only sm_103 has, which its k tile shows."""
     return of_target(record.arch).tensor_core.fp4_k == ULTRA_MMA_K and record.config["tile"][2] == ULTRA_K
 
 
@@ -51,8 +51,8 @@ class Tcgen05(PersistentModel):
         20  # clocks more if an ultra kernel does not prefetch to L2; a guess that breaks ties
     )
     CLUSTER_STAGE_CLOCKS = 4  # clocks more for each further thread block of a cluster; a guess
-    SM_FILL_BYTES_PER_CLOCK = 96  # an H200's
-    L2_SM_BYTES_PER_CLOCK = 60  # what makes 2303's 128x256 better than 128x128
+    SM_FILL_BYTES_PER_CLOCK = 96  # as on an H200
+    L2_SM_BYTES_PER_CLOCK = 60  # chosen so that 128x256 beats 128x128, as in 2303
     OUTSIDE_BYTES_PER_CLOCK = 64  # 2540: m of 1 takes no longer than m of 64
     MEMORY_SHARE = 0.9  # 2540: n of 9216; an H200 reaches 0.92
     DISTURBANCE = 1.5  # p of the p-norm of chain and memory (2540: near their sum; 2303, m of 512: less)
@@ -67,7 +67,8 @@ class Tcgen05(PersistentModel):
     FIRST_STAGE_CLOCKS = 1600  # and tensor memory (2540)
     EPILOGUE_CLOCKS = 600
     EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 32, "direct_256": 32, "direct": 16}  # guesses
-    # A tile of 256 columns leaves no tensor memory for the next one's sums: part of its epilogue shows.
+    # A tile of 256 columns leaves no tensor memory for the sums of the next tile, so that part of its
+    # epilogue is not hidden.
     WIDE_COLUMNS, WIDE_SHOWN = 256, 0.4
     CLUSTER_CLOCKS = 200  # an H200's
 
@@ -79,7 +80,7 @@ class Tcgen05(PersistentModel):
 
     @classmethod
     def peak(cls, kind: Any, device: DeviceProperties) -> float:
-        """The rate of FP4; on sm_103 that of its own MMAs, which multiply nothing else."""
+        """The rate of FP4; on sm_103 the rate of its own MMAs, which multiply only FP4."""
         architecture, wide = of_capability(device.capability), max(bits(kind.a), bits(kind.b))
         ultra = architecture is not None and architecture.tensor_core.fp4_k == ULTRA_MMA_K and wide == 4
         return super().peak(kind, device) * (cls.ULTRA_SPEEDUP if ultra else 1)
@@ -95,7 +96,7 @@ class Tcgen05(PersistentModel):
         return float(max(self.mma, smem) + stages * stage)
 
     def together(self, math: float, fill: float, memory: float) -> float:
-        """A stage is filled while others are multiplied: the slower of the two counts."""
+        """A stage is filled while others are multiplied: the slower of the two determines the time."""
         return norm(self.DISTURBANCE, max(math, fill), memory)
 
     def power(self, loop: Loop, part: Share) -> float:
@@ -109,6 +110,6 @@ class Tcgen05(PersistentModel):
         return 1 + (ceil(epilogues) - 1) * exposed
 
     def sms(self, cluster: tuple[int, int]) -> int:
-        """All SMs, because clusters of the fallback shape fill what others leave; pairs of SMs stay
+        """All SMs, because clusters of the fallback shape fill the SMs that others leave; pairs of SMs stay
         together."""
         return self.device.sm_count // 2 * 2 if self.pairs else self.device.sm_count

@@ -66,7 +66,7 @@ def summary(config: BlockscaledGemmConfig) -> str:
 
 
 def alignment(config: BlockscaledGemmConfig) -> MatrixAlignment:
-    """Elements of which the contiguous extent and the leading dimension of each matrix are multiples.
+    """For each matrix the number of elements that divides its contiguous extent and its leading dimension.
 
     TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time. Hopper's kernels
     take whole blocks of MX formats, and their epilogue stores single elements where it must.

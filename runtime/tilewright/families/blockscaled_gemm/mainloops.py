@@ -1,5 +1,5 @@
-"""Which problems the kernels of `blockscaled_gemm` compute, and their tactics for selection: CUTLASS's
-kernels of Blackwell, and ours of Hopper."""
+"""For CUTLASS's kernels on Blackwell and ours on Hopper: the problems that they compute, and their
+tactics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tilewright.selection import fitting
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels
 
-# Clusters that selection estimates, by the M of which a kernel's clusters are multiples (2: two SMs share an
+# Clusters that selection considers, by the number that divides a kernel's cluster M (2: two SMs share an
 # instruction). No side exceeds 4, because scale factors are multicast to 4 thread blocks at most.
 CLUSTERS = {1: ("1x1", "1x2", "1x4"), 2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4")}
 MOST_CLUSTER_SIDE = 4
@@ -38,7 +38,7 @@ def model_of(architecture: table.Architecture | None) -> type[HopperModel | Tcge
 
 
 class Mainloop(Kernels[Problem]):
-    """Kernels of either kind."""
+    """The part that both kinds of kernels share."""
 
     settings = MATRIX_SETTINGS
 
@@ -58,21 +58,21 @@ class Mainloop(Kernels[Problem]):
         return reason
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether the kernel can add a C, which the problem lacks."""
+        """Whether the kernel can add a C although the problem has none."""
         return record.config["c"] != "none" and not problem.c
 
     def estimator(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:
-        """A model that ranks tactics, for launches with a cold L2."""
+        """The model that ranks tactics; it assumes a cold L2."""
         architecture = table.find_target(record.arch)
         model = None if architecture is None else model_of(architecture)
         return None if model is None else model(record, problem, device).weigh
 
 
 class Hopper(Mainloop):
-    """Our kernels, which decode to 16 bits. Each thread block of a cluster sums a range of k, and the cluster
-    adds these sums through its shared memory."""
+    """Our kernels, which decode operands to 16 bits. Each thread block of a cluster sums a range of k, and
+    the cluster adds these sums through its shared memory."""
 
     SPLITS = (1, 2, 4, 8)
     # The limit of a grid along y and z; each tile has a thread block (can_implement of
@@ -86,7 +86,7 @@ class Hopper(Mainloop):
         in_batch = problem.batch * self.SPLITS[-1]
         for what, blocks in (("m", across), ("n", down), ("the batch", in_batch)):  # operands are swapped
             if blocks > self.MOST_BLOCKS:
-                return f"{what} takes {blocks} thread blocks; {self.MOST_BLOCKS} are possible"
+                return f"{what} needs {blocks} thread blocks; at most {self.MOST_BLOCKS} are possible"
         return None
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
@@ -101,13 +101,13 @@ class Hopper(Mainloop):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """Every split that leaves each range a tile of k."""
+        """All splits that give each range at least one tile of k."""
         k_tiles = -(-problem.k // record.config["tile"][2])
         return in_parts(record.name, self.SPLITS, min(k_tiles, self.SPLITS[-1]))
 
 
 class Blackwell(Mainloop):
-    """CUTLASS's kernels, with clusters that are compiled in, or chosen at run time."""
+    """CUTLASS's kernels. A cluster is fixed at compile time or chosen by a launch."""
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         reason = super().misfit_extents(record, problem)
@@ -115,8 +115,8 @@ class Blackwell(Mainloop):
             return reason
         if problem.n % BLOCK[problem.d]:
             return f"n is {problem.n}, not a multiple of the {BLOCK[problem.d]} that share a scale of D"
-        # CUTLASS's epilogue reads its one alpha before the previous kernel ends, unless there is an alpha for
-        # each matrix of a batch (tilewright/blockscaled_gemm/blackwell.hpp).
+        # CUTLASS's epilogue reads a single alpha before the previous kernel ends. It does not if there is an
+        # alpha for each matrix of a batch (tilewright/blockscaled_gemm/blackwell.hpp).
         if problem.batch > 1:
             return f"its epilogue quantises one matrix, not a batch of {problem.batch}"
         return None
@@ -125,7 +125,7 @@ class Blackwell(Mainloop):
         return fitting.misfit_splits(tactic, record) or super().misfit_arguments(tactic, record)
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        return "no GPU of its architecture has shown which of its kernels give equal bits"
+        return "its architecture was not tested: which of its kernels give equal bits is not known"
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties

@@ -17,8 +17,8 @@ from tilewright.formats.types import bits
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
-ALPHA = 0.75  # so that it shows where a kernel forgets it
-_CHECKED_ROWS = 256  # of D that are checked, spread over it
+ALPHA = 0.75  # not 1, so that a kernel that ignores it fails
+_CHECKED_ROWS = 256  # rows of D that are checked, spread evenly
 
 
 def op_of(a: str, b: str) -> Any:
@@ -88,14 +88,14 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
 
 
 def operands(problem: Problem, *quantized: torch.Tensor, **arguments: Any) -> Operands:
-    """A call on these tensors. a, b and their scales come first."""
+    """A call on these tensors. The first four are a, b and their scales."""
     call = dict(zip(("a", "b", "a_descale", "b_descale"), quantized, strict=True))
     options = {"out_dtype": dtype_of(problem.d), "beta": float(problem.c)}
     return Operands(problem, op_of(problem.a, problem.b), **call, **options, **arguments)
 
 
 def peer(problem: Problem) -> Peer | None:
-    """torch.mm on operands that are dequantised to BF16 beforehand: it reads two to four times the bytes."""
+    """torch.mm on operands that were dequantised to BF16 beforehand, and have two to four times the bytes."""
     if problem.c:
         return None
     if problem.batch > 1:

@@ -31,7 +31,7 @@ _SCALE_ROWS = 128  # rows whose scale factors lie together
 # Hopper's.
 _BARRIER = 8  # bytes of an mbarrier
 _MOST_STAGES = 6  # more stages brought no gain
-_AIM = {64: 3, 128: 2, 256: 1}  # thread blocks that an SM is to hold, by tile M
+_AIM = {64: 3, 128: 2, 256: 1}  # desired thread blocks of an SM, by tile M
 
 
 class _Epilogue(NamedTuple):
@@ -43,7 +43,7 @@ class _Epilogue(NamedTuple):
 
     @property
     def carveout(self) -> int:
-        """Bytes that the computation of the mainloop's stages leaves for the epilogue."""
+        """Bytes that CUTLASS's computation of stages reserves for the epilogue."""
         return round_up(self.tensors + self.stages_c * BARRIER, self.alignment)
 
     def total(self, barriers: int, mainloop: int, least: int = 128) -> int:
@@ -114,12 +114,12 @@ def _ultra(config: BlockscaledGemmConfig) -> Memory:
 
 
 def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
-    """`sm100_builder.inl`: 128 rows; columns by what C and D take; C's buffers serve D too."""
+    """`sm100_builder.inl`: 128 rows; the columns depend on the types of C and D; D reuses C's buffers."""
     if config.store != "tma":
         return _DIRECT
     n, with_c = config.tile.n, config.c == "same"
     widest = max(bits(config.d), bits(c_type(config.d)) if with_c else 0)
-    if n == 256:  # what our template says
+    if n == 256:  # our template sets it
         columns = 64
     elif with_c:
         columns = (16 if n <= 128 else 32) if widest == 32 else 32 if n <= 128 else 64
@@ -151,7 +151,7 @@ def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
 
 def _alignment(config: BlockscaledGemmConfig, rows: int, columns: int) -> int:
     """The alignment of the buffers of D and C: eight rows of their swizzle. On tcgen05, column-major 32-bit
-    buffers have a swizzle of their own."""
+    buffers have another swizzle."""
 
     def of(width: int) -> int:
         if config.swap_ab and width == 32 and config.architecture is TCGEN05:

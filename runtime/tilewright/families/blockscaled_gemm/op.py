@@ -1,6 +1,6 @@
 """The public ops: block-scaled products of NVFP4, MXFP4 and MXFP8 matrices.
 
-All have the arguments and the behaviour that `mm_nvfp4` describes; they differ in the formats they take.
+All ops have the arguments and the behaviour that `mm_nvfp4` describes; they differ in the formats of a and b.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class _Multiply(Op):
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """Copies the operands that no kernel takes, with padding of zeros that some kernel of the kind takes:
-        k in copies of A and B, n in a copy of B and a D of our own.
+        """Copies the operands that no kernel supports, padded with zeros to extents that a kernel of the kind
+        supports: k in copies of A and B, n in a copy of B and in a D of our own.
 
-        Scale factors keep their places, because they have more padding than any kernel needs. Those of a
-        matrix that serves every batch are repeated.
+        Scale factors are not moved, because they have more padding than any kernel needs. The scale factors
+        of a matrix that serves every batch are repeated.
         """
         views, matrices = arguments.matrices, INTERFACE.matrices
         lie = aligned(INTERFACE, arguments, MOST_ALIGNED, addresses)
@@ -207,8 +207,8 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
             batch serves every batch; its scale factors are then repeated, which is a copy.
         a_descale, b_descale: the scale factors of a and of b, contiguous, padding and all, of any shape
             ([padded rows, padded blocks], or flat). float8_e4m3fn or uint8.
-        alpha: one float32 on the device, read when the kernel runs; 1 if absent. a and b are read also
-            if it is 0: their NaN and infinities then make D NaN.
+        alpha: one float32 on the device, read when the kernel runs; 1 if absent. a and b are read even if it
+        is 0: NaN and infinities in them then make D NaN.
         out_dtype: bfloat16, float16, float32; or D quantised by the kernel: float4_e2m1fn_x2 (NVFP4) or
             float8_e4m3fn (MXFP8).
         out: D's tensor, of out_dtype (or uint8 for NVFP4), [m, n] (NVFP4: [m, n/2]) or with a batch first,
@@ -221,29 +221,30 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
         tactic: a kernel's name, or a tactic (`NAME@cluster=2x1,splits=4`), instead of the one selected.
 
     Returns:
-        D; of a quantised D the pair (D, scale factors), the latter in the 128x4 layout, padding zeroed. An
+        D; for a quantised D the pair (D, scale factors), the latter in the 128x4 layout with zeros as
+        padding. An
         empty tensor where m, n or the batch is 0; beta * c, or 0, where k is 0.
 
-    Operands that no kernel can read as they lie (extents, strides or addresses that TMA does not take) are
-    copied, with padding, which the log says.
+    Operands that no kernel can read where they lie (because TMA does not support their extents, strides or
+    addresses) are copied, with padding, and the log says so.
     """
     raise AssertionError("`calls.protocol` writes the body")
 
 
 @public(_Multiply({("mxfp4", "mxfp4"): OUTPUTS}), like=mm_nvfp4)
 def mm_mxfp4(*_: Any, **__: Any) -> Any:
-    """As `mm_nvfp4`, of MXFP4 matrices: blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127)
+    """As `mm_nvfp4`, for MXFP4 matrices: blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127)
     (float8_e8m0fnu or uint8)."""
 
 
 @public(_Multiply({(a, b): OUTPUTS for a in _FP8 for b in _FP8}), like=mm_nvfp4)
 def mm_mxfp8(*_: Any, **__: Any) -> Any:
-    """As `mm_nvfp4`, of MXFP8 matrices: a [m, k] and b [k, n] of float8_e4m3fn or float8_e5m2, blocks of 32
+    """As `mm_nvfp4`, for MXFP8 matrices: a [m, k] and b [k, n] of float8_e4m3fn or float8_e5m2, blocks of 32
     along k, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
 
 
 @public(_Multiply(dict.fromkeys(_MIXED, OUTPUTS)), like=mm_nvfp4)
 def mm_mxfp8_mxfp4(*_: Any, **__: Any) -> Any:
-    """As `mm_nvfp4`, of one MXFP8 and one MXFP4 matrix, in either order: the one of float8_e4m3fn or
-    float8_e5m2 is MXFP8, the one of float4_e2m1fn_x2 or uint8 is MXFP4, with k/2 bytes along k. Both have
+    """As `mm_nvfp4`, for one MXFP8 and one MXFP4 matrix, in either order. A matrix of float8_e4m3fn or
+    float8_e5m2 is MXFP8; a matrix of float4_e2m1fn_x2 or uint8 is MXFP4, with k/2 bytes along k. Both have
     blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""

@@ -13,9 +13,9 @@ Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
 BLOCK = {name: TYPES[name].block[1] for name in get_args(Format)}  # elements that share a scale factor
 Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
 OUTPUTS = get_args(Output)
-QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # of D: the epilogue makes its scale factors
+QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # types of D for which the epilogue makes scale factors
 SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
-MOST_ALIGNED = 128  # elements: more than this no kernel asks for
+MOST_ALIGNED = 128  # elements: the largest alignment that a kernel needs
 
 
 class Alignment(NamedTuple):

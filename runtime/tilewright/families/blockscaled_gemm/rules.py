@@ -1,7 +1,7 @@
-"""What is legal for a `blockscaled_gemm` kernel: the single statement, asked by all that need to know.
+"""The rules for `blockscaled_gemm` kernels. All code that asks whether a configuration is legal asks these.
 
-The comment above a rule names what it rests on: an assertion in CUTLASS, the PTX manual, a failed compile.
-What nvcc says of all this stands in `benchmarks/results/rules_against_compiler.md`.
+The comment above a rule names its source: an assertion in CUTLASS, the PTX manual, a failed compile. What
+nvcc accepts of all this is recorded in `benchmarks/results/rules_against_compiler.md`.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# CUTLASS's epilogues that make scale factors are sm_100's and sm_120's; ours of Hopper makes none.
+# CUTLASS has epilogues that make scale factors for sm_100 and sm_120; our epilogue for Hopper makes none.
 @hopper_rule(OURS, "d arch")
 def quantized_output(config: BlockscaledGemmConfig) -> str | None:
-    """D is quantised on Blackwell alone."""
+    """Only Blackwell's kernels quantise D."""
     if config.quantizes:
         return f"the kernels of sm_90 have no epilogue that quantises D to {config.d}"
     return None
@@ -66,25 +66,24 @@ def quantized_output(config: BlockscaledGemmConfig) -> str | None:
     of=on(TCGEN05, SM120),
 )
 def quantized_swap(config: BlockscaledGemmConfig) -> str | None:
-    """A quantised D has its blocks along n, so that its operands are not swapped."""
+    """The operands of a kernel that quantises D are not swapped, because the blocks of D lie along n."""
     if config.quantizes and config.swap_ab:
         return f"D of {config.d} has its blocks along n, which swap_ab makes the kernel's m"
     return None
 
 
-# It compiles; CUTLASS's examples pair TMA alone with it (72b).
-@rule(OURS, "store d", compiles="it compiles, but CUTLASS's examples pair TMA alone with it")
+# Other stores compile; CUTLASS's examples (72b) only have TMA.
+@rule(OURS, "store d", compiles="it compiles, but CUTLASS's examples only have TMA")
 def quantized_store(config: BlockscaledGemmConfig) -> str | None:
     """A quantised D is stored by TMA."""
     return among(f"store of D of {config.d}", config.store, ("tma",)) if config.quantizes else None
 
 
 # Our template takes an unknown schedule for the first of its architecture.
-@rule(
-    OURS, "schedule arch", compiles="the kernel would be another schedule's, under a name that says otherwise"
-)
+@rule(OURS, "schedule arch", compiles="the kernel would have another schedule than its name says")
 def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
-    """1sm and 2sm are schedules of sm_100, sm_103 and sm_110; cooperative and pingpong of the others."""
+    """sm_100, sm_103 and sm_110 have the schedules 1sm and 2sm, other architectures cooperative and
+    pingpong."""
     name, schedules, *_ = config.architecture
     return among(f"schedule of {name}", config.schedule, schedules)
 
@@ -128,7 +127,7 @@ def sm120_tile(config: BlockscaledGemmConfig) -> str | None:
     if n in (32, 64) and config.cutlass == "4.2":
         return f'tile N {n} does not compile with CUTLASS 4.2: say `cutlass: "4.5"`'
     if n in (8, 16):
-        return f"tile N {n} came with CUTLASS 4.6; kernels here are made for 4.2 and 4.5"
+        return f"tile N {n} needs CUTLASS 4.6; kernels here are made for 4.2 and 4.5"
     return among("tile N", n, (32, 64, 128, 256))
 
 
@@ -166,7 +165,7 @@ def cluster_size(config: BlockscaledGemmConfig) -> str | None:
 # sm100_builder.inl: "schedule + cluster mismatch".
 @static_rule(HARDWARE, "cluster schedule")
 def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
-    """Where two SMs share an MMA, a static cluster's M is even."""
+    """If two SMs share an MMA, a static cluster's M is even."""
     assert config.cluster != "dynamic"
     if config.schedule == "2sm" and config.cluster.m % 2:
         return f"2sm needs an even cluster M, {config.cluster.m} is not"
@@ -176,7 +175,7 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
 _ULTRA_TARGETS = tuple(target for target in targets() if of_target(target).tensor_core.fp4_k == ULTRA_MMA_K)
 
 
-# nvcc compiles it for sm_100f too; but PTX has tcgen05.mma of K 96 for sm_103 alone.
+# nvcc compiles it for sm_100f too, but by the PTX ISA only sm_103 has tcgen05.mma with K of 96.
 @ultra_rule(
     HARDWARE,
     "tile arch",
@@ -187,7 +186,7 @@ def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
     return among(f"arch of tile K {ULTRA_K}", config.arch, _ULTRA_TARGETS)
 
 
-# sm103_blockscaled_umma_builder.inl: FP4 alone ("Could not build a collective");
+# sm103_blockscaled_umma_builder.inl: only FP4 (else "Could not build a collective");
 # sm103_blockscaled_mma_warpspecialized.hpp: "Cta N should be one of 128/192/256".
 @ultra_rule(cutlass("4.2"), "tile a b")
 def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
@@ -197,8 +196,8 @@ def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
     return among(f"N of tiles of K {ULTRA_K}", config.tile.n, (128, 192, 256))
 
 
-# It compiles, with a stage less; CUTLASS's generator and example 89 pair ultra tiles with NoSmem
-# alone.
+# Other stores compile, with one stage less; CUTLASS's generator and example 89 pair ultra tiles only with
+# NoSmem.
 @ultra_rule(OURS, "store tile", compiles="D's buffers cost a stage; CUTLASS's generator has no such kernel")
 def ultra_store(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 store D directly."""
@@ -207,7 +206,7 @@ def ultra_store(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# sm103_blockscaled_umma_builder.inl: a StageCount gives one number where two are taken ("Index out of
+# sm103_blockscaled_umma_builder.inl: a StageCount gives one number, and two are needed ("Index out of
 # range").
 @ultra_rule(cutlass("4.2"), "stages tile")
 def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
@@ -230,9 +229,9 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
     return among("tile K", config.tile.k, (128, 256, 512))
 
 
-# Nothing else reads these fields. sm_90: thread blocks that split k make a cluster, at run time; the kernel
-# decodes its A operand (many rows: weights) in registers, its B operand once a thread block. CUTLASS's NoSmem
-# epilogues are sm_100's, and loads that are announced to L2 those of ultra tiles.
+# Only these kernels read these fields. sm_90: a launch makes a cluster of the thread blocks that split k; the
+# kernel decodes its A operand (weights, with many rows) in registers, and its B operand once for the thread
+# block. Only sm_100 has CUTLASS's NoSmem epilogues, and only ultra tiles prefetch to L2.
 @rule(
     OURS,
     "swap_ab scheduler cluster store prefetch arch tile",
@@ -247,7 +246,7 @@ def settled_fields(config: BlockscaledGemmConfig) -> str | None:
     )
 
 
-# If one of these rejects the tile, the model of its shared memory means nothing.
+# If one of these rules rejects the tile, its shared memory cannot be computed.
 TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
          quantized_output, quantized_store, schedule_of_family)  # fmt: skip
 
@@ -261,11 +260,11 @@ TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_t
     unless=(ultra_arch, *TILES, ultra_stages, settled_fields),
 )
 def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 are launched when the previous kernel has ended."""
+    """Kernels with tiles of K 768 are launched after the previous kernel has ended (pdl: false)."""
     if config.pdl:
         return (
             f"CUTLASS's warp that loads the scale factors of tiles of K {ULTRA_K} does not wait for the "
-            "previous kernel, which may still write them: pdl is false"
+            "previous kernel, which may still write them: expected pdl: false"
         )
     return None
 
@@ -276,7 +275,7 @@ def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
 @rule(
     HARDWARE,
     "stages tile d c",
-    compiles="sm_12x has not so much: with stages given the kernel compiles, and no GPU launches it",
+    compiles="with explicit stages a kernel for sm_12x compiles, but no GPU can launch it",
     unless=TILES,
 )
 def shared_memory(config: BlockscaledGemmConfig) -> str | None:
@@ -291,7 +290,7 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# CUTLASS's collectives of sm_100 compile with one stage, and load and multiply in turns then.
+# CUTLASS's collectives of sm_100 compile with one stage, but then load and multiply in turns.
 @tcgen05_rule(
     OURS,
     "stages tile d c",
@@ -299,7 +298,7 @@ def shared_memory(config: BlockscaledGemmConfig) -> str | None:
     unless=(*TILES, shared_memory),
 )
 def two_stages(config: BlockscaledGemmConfig) -> str | None:
-    """Loads overlap with the tensor cores' work: there are two stages at least."""
+    """There are at least two stages, so that loads overlap with the tensor cores' work."""
     stages = memory(config).stages
     if stages < 2:
         tile = f"tile {config.tile} and D {config.d}"

@@ -32,11 +32,11 @@ WORDS = Words(
         default="nvfp4",
         fields={f"{a}x{b}": _pair(a, b) for a in BLOCK for b in BLOCK} | {a: _pair(a, a) for a in BLOCK},
         expected=f"one or two of {', '.join(BLOCK)}, as mxfp8xmxfp4",
-        help=f"Of A and B: {', '.join(BLOCK)}; default nvfp4; or two, as mxfp8xmxfp4.",
+        help=f"Formats of A and B: {', '.join(BLOCK)}; default nvfp4; or two, as mxfp8xmxfp4.",
     ),
     others=(
-        Choice("out_dtype", f"Of D: {', '.join(OUTPUTS)}; default bf16.", OUTPUTS, field="d"),
-        Choice("layout", "Of A and B: tn, for both have k contiguous.", ("tn",), field=None),
+        Choice("out_dtype", f"Type of D: {', '.join(OUTPUTS)}; default bf16.", OUTPUTS, field="d"),
+        Choice("layout", "Layouts of A and B: tn (both have k contiguous).", ("tn",), field=None),
         Flag("c", "Add C."),
     ),
 )

@@ -35,19 +35,19 @@ class GemmConfig:
     b: Annotated[Operand, "type of B; tf32 reads f32 tensors"]
     d: Annotated[
         Output,
-        "type of D; with a CUTLASS mainloop of C and the bias too, which a lean one takes in "
-        "bf16, f16 or f32, as a call gives them",
+        "type of D. CUTLASS's kernels have C and the bias of this type; ours take either in bf16, f16 or f32",
     ]
     tile: OwnTile
     mainloop: Annotated[
         Literal["cutlass", "lean", "stream", "mma"],
-        "CUTLASS's collectives; or mainloops of ours, which compile in a second or two: lean "
-        "takes tiles N in steps of 8, and leaves clusters and the splitting of k to run time; stream is "
-        "for up to 8 rows, and reads B straight into registers; mma is lean by mma.sync, without clusters, "
-        "for sm_12x (and for sm_90a, to be tried there)",
+        "cutlass: CUTLASS's collectives. The others are ours and compile in a second or two. lean: tile N in "
+        "steps of 8; a launch chooses the cluster and the split of k. stream: up to 8 rows; reads B straight "
+        "into registers. mma: lean by mma.sync, without clusters, for sm_12x (and sm_90a, for tests)",
     ] = "cutlass"
     acc: Annotated[Accumulator, "type in which products are summed"] = "f32"
-    c: Annotated[Literal["same", "none"], "C, which beta = 0 leaves unread; or no C at all"] = "same"
+    c: Annotated[
+        Literal["same", "none"], "same: adds beta * C (a beta of 0 leaves C unread); none: there is no C"
+    ] = "same"
     layout: Annotated[
         Literal["tn", "tt", "nn", "nt"],
         "layouts of A and B as BLAS writes them: A is t where k is contiguous (row-major), "
@@ -56,18 +56,18 @@ class GemmConfig:
     cluster: Clusters = ONE_BLOCK
     schedule: Annotated[
         Literal["cooperative", "pingpong"],
-        "two consumer warpgroups share a tile, or take turns with a tile each",
+        "cooperative: two consumer warpgroups share a tile; pingpong: they compute a tile each, in turns",
     ] = "cooperative"
     scheduler: Annotated[
         Literal["data_parallel", "stream_k"],
-        "how tiles are given to persistent thread blocks; stream_k also splits k",
+        "how persistent thread blocks get their tiles; stream_k also splits k",
     ] = "data_parallel"
-    fast_accum: Annotated[bool, "FP8 sums stay in the tensor core, which keeps about 14 bits of them"] = False
+    fast_accum: Annotated[bool, "FP8 sums stay in the tensor core, with about 14 bits of precision"] = False
     swap_ab: SwapAB = False
     bias: Annotated[bool, "add bias[n]; a call may leave it out"] = False
     activation: Annotated[
         Literal["none", "relu", "gelu", "silu", "given"],
-        "applied last; gelu is the exact one (erf); given: of kernels of ours, whichever a call asks for",
+        "function that is applied last; gelu is the exact one (erf); given (our kernels): by the call",
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"
@@ -91,10 +91,10 @@ CONFIG, FACTS = GemmConfig, GemmFacts
 
 
 def with_mainloop(*names: str) -> Callable[[GemmConfig], bool]:
-    """Whether a kernel has one of these mainloops: what rules are asked `of`."""
+    """A condition for rules: the kernel has one of these mainloops."""
     return lambda config: config.mainloop in names
 
 
 CUTLASS, LEAN, STREAM, MMA = map(with_mainloop, ("cutlass", "lean", "stream", "mma"))
-TILED = with_mainloop("cutlass", "lean", "mma")  # by warpgroups
+TILED = with_mainloop("cutlass", "lean", "mma")  # tiles are divided among warpgroups
 BOXED = with_mainloop("lean", "mma")  # stages of boxes of 128 bytes of k, and the epilogue of sm90/

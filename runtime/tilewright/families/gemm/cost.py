@@ -19,9 +19,9 @@ from tilewright.families.gemm.problem import FP8, OWN_OPERANDS, Problem
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.persistent import Loop, PersistentModel, Share
 
-# Factor on CUTLASS's times beside those of lean kernels. The model is fitted to extents that are powers of
-# two, which suit CUTLASS's tiles, and is too low for others. Where CUTLASS's kernels are faster, they are
-# tuned.
+# Factor on the estimated times of CUTLASS's kernels when they compete with lean kernels. The model was fitted
+# to extents that are powers of two, which suit CUTLASS's tiles; for other extents it is too low. Problems for
+# which CUTLASS's kernels are faster have tuned entries.
 BEHIND_LEAN = 1.3
 
 

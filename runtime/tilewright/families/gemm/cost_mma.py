@@ -4,11 +4,11 @@
 Warps multiply with mma.sync, and one persistent thread block runs on each SM. There are no clusters. A split
 k is added up by a second kernel.
 
-Nobody has timed these kernels on such a GPU. The numbers rest on NVIDIA's white papers, and on times of
-DeepGEMM's kernels on an RTX PRO 6000, which have the same structure (DeepGEMM pull request 324):
+Nobody has timed these kernels on such a GPU. The numbers come from NVIDIA's white papers and from the times
+of DeepGEMM's kernels, which have the same structure, on an RTX PRO 6000 (DeepGEMM pull request 324):
 
-- BF16: 374 TFLOP/s, which it calls 98.5 % of what mma.sync reaches there. That is 74 % of the white paper's
-  503.8: 380 TFLOP/s is the rate at 1.97 GHz of the 2.617 GHz.
+- BF16: 374 TFLOP/s, by its author 98.5 % of what mma.sync reaches on that GPU (380 TFLOP/s, the rate at 1.97
+GHz). The white paper has 503.8 TFLOP/s at 2.617 GHz.
 - FP8 with scale factors, 4096 rows: 624 TFLOP/s for (2112, 7168), 699 for (5120, 8192), 731 for (5120,
   25600). Its peak of 814 is the rate at 2.11 GHz.
 """
@@ -40,8 +40,8 @@ class Mma(PersistentModel):
 
     # One k tile.
     MATH_SHARE: ClassVar = {16: 0.95, 8: 0.85}  # share of the rate in a loop that nothing holds up (324)
-    STAGE_CLOCKS: ClassVar = {"cooperative": 60, "pingpong": 30}  # of a stage's barriers; a guess
-    SM_FILL_BYTES_PER_CLOCK = 64  # as of block-scaled kernels of sm_12x, and so the next two
+    STAGE_CLOCKS: ClassVar = {"cooperative": 60, "pingpong": 30}  # clocks of a stage's barriers; a guess
+    SM_FILL_BYTES_PER_CLOCK = 64  # this and the next two: as for block-scaled kernels of sm_12x
     L2_SM_BYTES_PER_CLOCK = 24
     OUTSIDE_BYTES_PER_CLOCK = 64
     # Share of the rated bandwidth. GDDR7: 0.69 (324: 1242 GB/s in its prenorm) to 0.91 (its paged logits);
@@ -55,9 +55,9 @@ class Mma(PersistentModel):
     LAUNCH_SECONDS = 2.2e-6  # FlashInfer pull request 3026
     FIRST_STAGE_CLOCKS = 1600
     EPILOGUE_CLOCKS = 500
-    EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 24}  # a guess, as of block-scaled kernels
-    COMBINE_SECONDS = 2.2e-6  # the second kernel, as a launch
-    SUMS_L2_BYTES_PER_CLOCK = 1500  # of sums that both kernels move; as on an H200
+    EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 24}  # a guess, as for block-scaled kernels
+    COMBINE_SECONDS = 2.2e-6  # the second kernel: as long as a launch
+    SUMS_L2_BYTES_PER_CLOCK = 1500  # bytes of sums that both kernels move in a clock; as on an H200
 
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
         super().__init__(record, problem, device)
@@ -65,7 +65,7 @@ class Mma(PersistentModel):
         self.multiplied /= rate
         self.sustained = min(
             1.0, self.SUSTAINED_SHARE[self.width] / rate
-        )  # of the lower rate power takes less
+        )  # power limits GPUs with the lower rate less
         self.exchange = 0.0  # k ranges of a tile do not wait for one another
 
     def math(self, cluster: tuple[int, int]) -> float:

@@ -1,4 +1,4 @@
-"""What is legal for `gemm` kernels with CUTLASS's mainloop alone, beside what `rules` says of all."""
+"""The rules that hold for `gemm` kernels with CUTLASS's mainloop alone. `rules` has those of all kernels."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def cooperative_rows(config: GemmConfig) -> str | None:
     return None
 
 
-# CUDA programming guide: 8 thread blocks is the largest portable cluster; a launch must ask for up to 16, and
-# none here does. Powers of two divide every tile, and other sizes leave SMs of a GPC idle.
+# CUDA programming guide: 8 thread blocks are the largest portable cluster. A launch may ask for up to 16;
+# ours do not. Sides that are powers of two divide every tile; other sizes leave SMs of a GPC idle.
 @cutlass_rule(
     OURS,
     "cluster",
@@ -46,7 +46,7 @@ def cooperative_rows(config: GemmConfig) -> str | None:
 def cluster_size(config: GemmConfig) -> str | None:
     """A cluster is 1, 2, 4 or 8 thread blocks, with powers of two for sides."""
     if config.cluster == "dynamic":
-        return "the cluster of a CUTLASS kernel of sm_90 is compiled in, not dynamic"
+        return "the cluster of a CUTLASS kernel for sm_90 is fixed at compile time, not dynamic"
     m, n = config.cluster
     if m * n > 8:
         return f"cluster {config.cluster} has {m * n} thread blocks > 8, the largest portable size"
@@ -55,8 +55,8 @@ def cluster_size(config: GemmConfig) -> str | None:
     return None
 
 
-# Multicast gives each thread block of a cluster an equal slice of the shared tile to load; a slice
-# is whole 8-row swizzle atoms of shared memory. The 64 rows and more of A split into 8 at most.
+# With multicast each thread block of a cluster loads an equal slice of the shared tile. A slice consists of
+# whole 8-row swizzle atoms of shared memory. A has at least 64 rows, so only B's slices can be too small.
 @cutlass_rule(OURS, "cluster tile", compiles="no GPU has run slices that begin within a swizzle atom")
 def multicast_slices(config: GemmConfig) -> str | None:
     """The columns of B that a cluster shares split into slices of whole 8-row atoms."""
@@ -77,7 +77,7 @@ def multicast_slices(config: GemmConfig) -> str | None:
 def promoted_depth(config: GemmConfig) -> str | None:
     """Without fast accumulation an FP8 tile is at most 128 deep: the distance between promotions."""
     if config.a in ("e4m3", "e5m2") and not config.fast_accum and config.tile.k > 128:
-        return f"FP8 without fast_accum is promoted every 128 of k, tile K {config.tile.k} is deeper"
+        return f"FP8 sums without fast_accum are promoted every 128 of k; tile K {config.tile.k} is deeper"
     return None
 
 

@@ -9,12 +9,12 @@ from tilewright.families.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
 from tilewright.families.gemm.vocabulary import WORDS
 
 ADDEND = Codes(
-    "tilewright_addend", ADDENDS, text="What C and the bias are of.",
-    notes={"s32": "of CUTLASS's kernels alone, of which all are D's"},
+    "tilewright_addend", ADDENDS, text="Types of C and the bias.",
+    notes={"s32": "CUTLASS's kernels only, where all are D's type"},
 )  # fmt: skip
 ACTIVATION = Codes(
     "tilewright_activation", ACTIVATIONS,
-    text="Of a kernel that is compiled for any; one that is compiled with its own does not look.",
+    text="For kernels compiled with the activation `given`. Other kernels ignore it.",
 )  # fmt: skip
 
 INTERFACE = Interface(
@@ -50,10 +50,10 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
         Packed("bias", "n elements, or null", extents=("n",), type=lambda problem: problem.type_of_bias),
         Packed("scale_a", "one device float, or null for 1", type="f32"),
         Packed("scale_b", "one device float, or null for 1", type="f32"),
-        Packed("scale_result", "one device float, or null for 1: of D of FP8", type="f32"),
+        Packed("scale_result", "one device float, or null for 1; for a D of FP8", type="f32"),
         Packed(
             "amax",
-            "of D of FP8: one device float, raised to the largest magnitude before scale_result; or null",
+            "for a D of FP8: one device float, raised to the largest magnitude before scale_result; or null",
             type="f32", written=True,
         ),
     ),

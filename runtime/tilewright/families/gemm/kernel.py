@@ -36,7 +36,7 @@ def template(config: GemmConfig) -> str:
 
 
 def host(config: GemmConfig) -> str:
-    """A unit with the lean or mma mainloop leaves all host code but its facts to the table."""
+    """The C++ standard and flags: a unit with the lean or mma mainloop has no host code except its facts."""
     return flag("tilewright/gemm/lean_host.hpp", config.mainloop in ("lean", "mma"))
 
 
@@ -66,12 +66,12 @@ def formula(config: GemmConfig) -> str:
 
 
 def activation_text(config: GemmConfig) -> str:
-    """What is applied last; empty for nothing."""
+    """The activation's name in C++; empty if there is none."""
     return config.activation.replace("none", "").replace("given", "activation")
 
 
 def schedule_text(config: GemmConfig) -> str:
-    """Schedule and scheduler in words, and what else shapes the main loop."""
+    """Schedule, scheduler and other properties of the main loop, in words."""
     words = [_of(config).words(config)]
     if config.a in ("e4m3", "e5m2") and config.mainloop != "stream":
         words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
@@ -138,7 +138,7 @@ class _Mainloop(Protocol):
         """The mainloop, in words."""
 
     def threads(self, config: GemmConfig) -> int:
-        """The threads of a producer warpgroup, and of two consumers, as in both schedules of CUTLASS."""
+        """The threads of one producer warpgroup and two consumers, as both schedules of CUTLASS have them."""
         return 384
 
     def facts(self, config: GemmConfig) -> LeanFacts:
@@ -224,8 +224,8 @@ class _Cutlass(_Mainloop):
         # CUTLASS 4.2's stream-K scheduler does not compile under its own switch, which also adds an early
         # launch of the dependent kernel; defining what that switch leads to keeps the wait, all PDL needs.
         pdl = "CUTLASS_GDC_ENABLED=1" if config.scheduler == "stream_k" else "CUTLASS_ENABLE_GDC_FOR_SM90=1"
-        # CuTe multiplies other N in pieces, down to 8 columns at a time, unless it is told to include all of
-        # wgmma's shapes: on an H200 a tile of 128x160x64 at half the rate.
+        # CuTe multiplies other N in pieces of down to 8 columns, unless a define makes it include all shapes
+        # of wgmma: on an H200 a tile of 128x160x64 ran at half the rate.
         shapes = flag("CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED=1", config.tile.n not in _USUAL_COLUMNS)
         return [define for define in (flag(pdl, config.pdl), shapes) if define]
 

@@ -39,8 +39,8 @@ def refine(
 
 
 def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
-    """Whether problems like this one were timed on GPUs like this one. The trees saw a GPU of one size, and
-    ask about waves and busy SMs in absolute numbers."""
+    """Whether problems like this one were timed on GPUs like this one. The trees learnt from a GPU of one
+    size: their thresholds for waves and busy SMs are absolute numbers."""
     return problem.n >= LEAST_N and device.sm_count == LEARNT_SMS
 
 

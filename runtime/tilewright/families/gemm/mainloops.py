@@ -1,4 +1,4 @@
-"""Which problems the kernels of `gemm` compute, and their tactics for selection, by mainloop."""
+"""For each mainloop of `gemm`: the problems that its kernels compute, and their tactics."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tilewright.selection.kernels import Kernels
 
 MOST_ROWS = 8  # rows that a stream kernel computes at most
 MOST_MATRICES = 65535  # matrices of a stream kernel's batch: the grid's limit along y
-CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection estimates
-# For k ranges whose sums are added in memory: the most of them, and the fewest k tiles of a range, for which
-# a second kernel pays off.
+CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection considers
+# Limits of splits whose sums a second kernel adds in memory: the most k ranges, and the fewest k tiles in a
+# range. Beyond them the second kernel does not pay off.
 MOST_PARTS = 16
 LEAST_TILES_IN_MEMORY = 4
 
@@ -28,8 +28,9 @@ class Mainloop(Kernels[Problem]):
     """Kernels with one mainloop."""
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
-        """Which of C, D and the bias TMA moves: they lie at multiples of 16 bytes, and C and the bias have
-        the default type. If there is none, threads load C and the bias, of any type."""
+        """The operands among C, D and the bias that TMA moves: they start at multiples of 16 bytes, and C and
+        the bias have the default type. If TMA moves none, threads load C and the bias, which may have any
+        type."""
         return ()
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
@@ -43,14 +44,14 @@ class Mainloop(Kernels[Problem]):
         legal = addends(kind.a, kind.d)[:1] if self.by_tma(record) else ADDENDS
         for name, type in (("C", kind.added_c), ("bias", kind.added_bias)):
             if type and type not in legal:
-                return f"it adds no {name} of {type}, but of {legal[0]}"
+                return f"its {name} has type {legal[0]}, not {type}"
         if config["fast_accum"] and not kind.fast_accum:
             return "it sums with fast accumulation, which the call does not allow"
         return None
 
 
 class Cutlass(Mainloop):
-    """CUTLASS's kernels. Clusters are compiled in; a workspace may serve to split k."""
+    """CUTLASS's kernels. The cluster is fixed at compile time; stream-K uses a workspace."""
 
     settings = MATRIX_SETTINGS
     estimator = staticmethod(cost.estimator)
@@ -82,15 +83,16 @@ class Cutlass(Mainloop):
         return fitting.splittings(record, problem.k)
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether the kernel adds a bias that the problem lacks. Our kernels learn of a bias at run time."""
+        """Whether the kernel adds a bias although the problem has none. A launch tells our kernels whether
+        there is a bias."""
         return bool(record.config["bias"]) and not problem.bias
 
 
 class Lean(Mainloop):
     """Our kernels for all sizes (tilewright/gemm/lean.hpp), with clusters and splits of k at run time.
 
-    The k ranges of a tile belong to thread blocks of one cluster. With the decomposition split_k they do not,
-    and their sums are added in memory.
+    The k ranges of a tile belong to thread blocks of one cluster, unless the decomposition is split_k: then a
+    second kernel adds their sums from memory.
     """
 
     settings = ("cluster", "raster", "swizzle", "splits", "decomposition")
@@ -98,8 +100,8 @@ class Lean(Mainloop):
     refine = staticmethod(learnt.refine)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
-        """Nothing, if sums fit into the stages' memory: through it they go to threads, which store
-        anywhere."""
+        """Nothing, if the sums fit into the stages' memory: threads then read them from there and store them
+        at any address."""
         return () if record.facts["splits"] else ("c", "out")
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
@@ -108,8 +110,8 @@ class Lean(Mainloop):
         if not self.by_tma(record) or not (row % TMA_BYTES or problem.alignment % TMA_BYTES):
             return None
         return (
-            f"it stores D by TMA alone: rows of {row} bytes, aligned to {problem.alignment}, "
-            f"are no multiples of {TMA_BYTES}"
+            f"it stores D by TMA only: rows of {row} bytes, aligned to {problem.alignment}, "
+            f"are not multiples of {TMA_BYTES}"
         )
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
@@ -152,7 +154,7 @@ class Lean(Mainloop):
             at_once = device.clusters_at_once(m * n)
             parts = min(at_once // (-(-down // m) * -(-across // n)), MOST_PARTS)
             if (
-                (m * n > 1 or down * across == 1)  # all SMs load from L2 then: sharing pays off
+                (m * n > 1 or down * across == 1)  # all SMs load from L2 then, and multicast pays off
                 and m <= down
                 and n <= across
                 and 1 < parts <= problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
@@ -164,7 +166,8 @@ class Lean(Mainloop):
 class Mma(Mainloop):
     """Our kernels of mma.sync (tilewright/gemm/mma_kernel.hpp): without clusters, k ranges added in memory.
 
-    On sm_90a they serve to try their code, beside faster ones of wgmma (`only_if_named` of the family).
+    On sm_90a they only serve to test their code, because wgmma is faster there (`only_if_named` of the
+    family).
     """
 
     settings = ("raster", "swizzle", "splits", "decomposition")
@@ -174,7 +177,7 @@ class Mma(Mainloop):
         if tactic.decomposition not in ("heuristic", "split_k"):
             return f"it has no decomposition {tactic.decomposition}"
         if (tactic.splits > 1) != (tactic.decomposition == "split_k"):
-            return f"it splits k by split_k, in 2 parts at least, not {tactic.splits} {tactic.decomposition}"
+            return f"expected split_k with 2 parts at least, got {tactic.decomposition} with {tactic.splits}"
         return super().misfit_arguments(tactic, record)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
@@ -187,7 +190,8 @@ class Mma(Mainloop):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """k whole; and in parts of four k tiles at least, which together are one wave."""
+        """One tactic without a split; and splits into k ranges of at least four k tiles, as many as make one
+        wave."""
         down, across = fitting.own_tiles(record, problem.m, problem.n)
         deepest = problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
         most = min(MOST_PARTS, deepest, device.sm_count // (down * across * problem.batch))
@@ -213,7 +217,7 @@ class Stream(Mainloop):
         return None
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        return f"it divides k over warps, and takes {MOST_ROWS} rows at most: more rows are added otherwise"
+        return f"it divides k among warps, and more than {MOST_ROWS} rows are added in another order"
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         if tactic.splits not in self.SPLITS:
@@ -223,7 +227,7 @@ class Stream(Mainloop):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """Splits that leave every warp some of k."""
+        """Splits that leave every warp a part of k."""
         step = cost_stream.WARPS * record.config["tile"][2]
         return tuple(
             Tactic(record.name, splits=splits) for splits in self.SPLITS if problem.k > step * (splits - 1)
@@ -231,7 +235,8 @@ class Stream(Mainloop):
 
 
 def _misfit_order(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-    """Why a kernel adds products along k in another order than the other kernels of its mainloop."""
+    """The reason why a kernel adds products along k in another order than other kernels of its mainloop;
+    empty if it does not."""
     if bits(problem.a) == 8 and record.config["fast_accum"] != problem.fast_accum:
         return "it promotes its sums, and kernels with fast accumulation do not"
     return fitting.misfit_invariant_split(tactic)

@@ -1,4 +1,4 @@
-"""Operands, peers and checks with which `gemm` is measured: on random data, beside torch, correct first."""
+"""Random operands, checks of results, and torch's ops as peers, with which `gemm` is measured."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from tilewright.formats.dtypes import dtype_of
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
-# What an error norm may be: D's rounding, and what sums lose (fast FP8 sums most).
+# The largest error norms: D's rounding, and the precision that sums lose (most with fast FP8 sums).
 _TOLERANCES = {"bf16": 4e-3, "f16": 2e-3, "f32": 2e-3, "s32": 0.0, "e4m3": 4e-2, "e5m2": 8e-2}
-_FAST_TOLERANCE = 4e-5  # times the square root of k, of the error norm; half to two thirds is measured
-_RATIO_TOLERANCE = 0.01  # of the norms' ratio at most, so that a wrong alpha shows whatever sums lose
+_FAST_TOLERANCE = (
+    4e-5  # times the square root of k: the largest error norm; measured: half to two thirds of it
+)
+_RATIO_TOLERANCE = 0.01  # of the ratio of norms, at most: a wrong alpha shows although sums lose precision
 
 
 class Operands(measuring.Operands):
-    """A call of `gemm`. C counts once where there is one."""
+    """A call of `gemm`. With C, beta is 1."""
 
     def check(self) -> float:
         """The error norm over rows spread evenly, in every batch. Raises WrongResultError if it, or the ratio
@@ -51,7 +53,7 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
         arguments["bias"] = bias.to(dtype_of(problem.type_of_bias))
     if problem.a in FP8:
         arguments |= dict.fromkeys(("scale_a", "scale_b"), torch.ones((), device=device))
-    if problem.d in FP8:  # results are about 16, so that FP8 holds those of five deviations
+    if problem.d in FP8:  # results have a deviation of about 16, so that FP8 holds five deviations
         arguments["scale_result"] = torch.tensor(16 / math.sqrt(problem.k), device=device)
     return operands(problem, **arguments)
 

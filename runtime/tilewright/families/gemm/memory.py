@@ -1,4 +1,4 @@
-"""Shared memory of a `gemm` kernel, byte for byte as CUTLASS 4.2, or a mainloop of ours, lays it out.
+"""Shared memory of a `gemm` kernel, to the byte as CUTLASS 4.2 or our mainloops lay it out.
 
 Every generated file asserts the total against the compiler's, so a change in CUTLASS's layout stops
 the build instead of silently costing a pipeline stage. Sources: `sm90_builder.inl` (epilogue tile,
@@ -18,12 +18,17 @@ from tilewright.configurations.sources import k_contiguous, kernel_operands, swi
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.formats.types import bits
 
-STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = 8, 16, 8  # of D, and of a thread block, of a kernel of few rows
+STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = (
+    8,
+    16,
+    8,
+)  # rows and columns of D, and warps of a thread block, of a stream kernel
 
 
 @lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn
 def memory(config: GemmConfig) -> Memory:
-    """Stages that fit, and bytes of a thread block's dynamic shared memory: of two stages where fewer fit."""
+    """The stages that fit, and the bytes of dynamic shared memory of a thread block; for two stages, if fewer
+    fit."""
     return {"cutlass": _cutlass, "lean": _boxed, "mma": _boxed, "stream": _stream}[config.mainloop](config)
 
 
@@ -62,7 +67,7 @@ def _cutlass(config: GemmConfig) -> Memory:
 
     stage = stage_bytes(config)
     fitting = (HOPPER_SHARED_MEMORY - carveout) // (stage + BARRIER)
-    if config.tile.n == 8:  # CUTLASS compiles even numbers alone: `odd_columns` of the rules
+    if config.tile.n == 8:  # CUTLASS compiles only even numbers of stages for N of 8 (the rule `columns`)
         fitting -= fitting % 2
     stages = fitting if config.stages == "auto" else config.stages
     pipelines = (stages + stages_c) * BARRIER + (48 if config.schedule == "pingpong" else 16) + 16
@@ -72,8 +77,8 @@ def _cutlass(config: GemmConfig) -> Memory:
 
 def _boxed(config: GemmConfig) -> Memory:
     divided, barriers = warpgroups(config), 0
-    if bits(config.d) == 16:  # at which a C arrives, in the buffers of what TMA stores
-        warps = 1 if config.swap_ab else 4  # that store by themselves
+    if bits(config.d) == 16:  # barriers at which a C arrives, in the buffers from which TMA stores
+        warps = 1 if config.swap_ab else 4  # warps that store independently
         barriers = 8 * divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
     stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
     stage = lean_tiles.operand_bytes(config) + BARRIER
@@ -83,13 +88,13 @@ def _boxed(config: GemmConfig) -> Memory:
 
 
 def _stream(config: GemmConfig) -> Memory:
-    """Sums of the warps, and of all."""
+    """Bytes for the sums of each warp, and for their total."""
     return Memory(1, (STREAM_WARPS + 1) * STREAM_ROWS * STREAM_COLUMNS * 4)
 
 
 def warpgroups(config: GemmConfig) -> lean_tiles.Warpgroups:
-    """How those of a lean or mma kernel divide a tile, as gemm/lean_kernel.hpp and gemm/mma_kernel.hpp have
-    it: a tile each, or a part of one."""
+    """How warpgroups of a lean or mma kernel divide a tile, as in gemm/lean_kernel.hpp and
+    gemm/mma_kernel.hpp: each has a tile, or a part of one."""
     m, n, _ = config.tile
     if config.schedule == "pingpong":
         return lean_tiles.Warpgroups(2, m // 64, n)
@@ -99,5 +104,6 @@ def warpgroups(config: GemmConfig) -> lean_tiles.Warpgroups:
 
 
 def exchanges(config: GemmConfig) -> bool:
-    """Whether the sums of a lean kernel's warpgroups, which have one tile then, can meet in its stages."""
+    """Whether the sums of a lean kernel's warpgroups, which then share a tile, fit into the memory of its
+    stages."""
     return config.schedule == "cooperative" and lean_tiles.exchanges(config, memory(config).stages)

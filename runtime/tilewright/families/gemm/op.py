@@ -73,7 +73,8 @@ class _Gemm(Op):
         return dict.fromkeys(FAMILY.kernels(record).by_tma(record), TMA_BYTES)
 
     def without_kernel(self, problem: Problem, values: Values) -> None:
-        """scale_result * activation(beta * C + bias), in the kernels' compute type: k or alpha is 0."""
+        """scale_result * activation(beta * C + bias), in the kernels' compute type, for a k or an alpha of
+        0."""
         out, c, bias, beta, amax = (values[name] for name in ("out", "c", "bias", "beta", "amax"))
         compute = torch.int32 if problem.integer else torch.float32
         value = torch.zeros_like(out, dtype=compute)
@@ -130,16 +131,18 @@ def gemm(
         out: [m, n] or [batch, m, n], rows contiguous, in a wider tensor too; made if absent. It may be c,
             and overlaps nothing else.
         out_dtype: D's type where `out` is absent; the operands' own (FP8: bfloat16, int8: int32) by default.
-            float32 instead; of FP8 operands bfloat16, float16, float32 or either FP8 type, which saturates.
+            float32 is possible for any floating-point operands; FP8 operands also have bfloat16, float16 and
+            both FP8 types, which saturate.
         c: D's shape, or one [m, n] for every batch; not read if beta is 0. Of D's type, or (16-bit and FP8
             operands) bfloat16, float16 or float32; never of FP8.
         alpha: a factor, an integer for int8. If it is 0, a and b are not read: NaN and infinities in them
             do not reach D, as in BLAS.
         beta: a factor, an integer for int8; by default 1 with c and 0 without, as in torch.addmm.
         scale_a, scale_b: one float32 each on the device: read when the kernel runs.
-        scale_result: the same, of D of FP8: what the result is multiplied by before it is rounded.
-        amax: one float32 on the device, of D of FP8: raised to the largest magnitude of the result before
-            scale_result, if that is larger (a NaN is), so that zero it first to have that of one call.
+        scale_result: the same, for a D of FP8: the factor of the result before it is rounded.
+        amax: one float32 on the device, for a D of FP8. The call raises it to the largest magnitude of the
+        result before scale_result, if that is larger (a NaN counts as larger). Set it to zero first to get
+        the value of one call.
         bias: [n], contiguous, of the types that c may have.
         activation: none, relu, gelu (erf) or silu; applied last.
         fast_accum: lets FP8 sums stay in the tensor core, which keeps about 14 bits of them.
@@ -152,6 +155,6 @@ def gemm(
     Raises:
         AlignmentError: 8-bit operands that TMA cannot read: an address, a row or a matrix of a batch that
             does not begin at a multiple of 16 bytes; int8: also k, or c or out, or n of out. Others are
-            copied, which the log says.
+            copied, and the log says so.
     """
     raise AssertionError("`calls.protocol` writes the body")

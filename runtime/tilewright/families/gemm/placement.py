@@ -1,9 +1,9 @@
-"""In which layout a product is computed, and what has to be copied before a kernel can read or write it.
+"""The layout in which a product is computed, and the operands that are copied before a kernel can use them.
 
-TMA wants 16-byte multiples: addresses, leading dimensions, batch strides of a and b. That is all that lean
-kernels ask; CUTLASS's ask it of c, the bias and the result too, and of the contiguous extents. Operands of 16
-and 32 bits that are not so are copied, with padding; 8-bit ones are an error, because a copy would cost more
-than the product is worth to whoever chose 8 bits.
+TMA needs multiples of 16 bytes: addresses, leading dimensions and batch strides of a and b. Lean kernels need
+no more. CUTLASS's kernels need it for c, the bias and the result too, and for contiguous extents. Operands of
+16 and 32 bits that do not comply are copied, with padding. For operands of 8 bits it is an error, because a
+copy would cost more than 8 bits save.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _OUT = cast(Matrix, INTERFACE.operand("out"))
 def place(
     context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
 ) -> Placement:
-    """The problem in the layout in which its operands lie, if there is a kernel of that layout; else in tn,
-    with operands copied. As little is copied as any kernel wants. Raises AlignmentError where an 8-bit
-    problem would need a copy of more than a bias.
+    """The problem in the layout of its operands, if a kernel has that layout; else in layout tn, with copied
+    operands. Copies only what no kernel supports. Raises AlignmentError if operands of 8 bits would have to
+    be copied.
     """
     records = context.registry.route(FAMILY.name, device)
     ways: list[dict[str, bool]] = [{"lean": True}] if arguments.problem.a in OWN_OPERANDS else []
@@ -83,7 +83,7 @@ def _place(
 
 
 def _alignment(views: Mapping[str, MatrixView], addresses: Mapping[str, int]) -> int:
-    """`Problem.alignment`: that of C, D and the bias."""
+    """`Problem.alignment`: the alignment of C, D and the bias."""
     multiples = [addresses[name] for name in ("c", "out", "bias") if name in addresses]
     for view in (views[name] for name in ("c", "out") if name in views):
         size = bytes_of(view.type)

@@ -1,8 +1,8 @@
-"""What is legal for a `gemm` kernel: the single statement, asked by all that need to know.
+"""The rules for `gemm` kernels. All code that asks whether a configuration is legal asks these.
 
-`cutlass_rules` has those of CUTLASS's mainloop alone, `mma_rules` those of the one of mma.sync.
+`cutlass_rules` has the rules for CUTLASS's mainloop alone, `mma_rules` those for the mainloop of mma.sync.
 
-The comment above a rule names what it rests on. What nvcc says of all this stands in
+The comment above a rule names its source. What nvcc accepts of all this is recorded in
 `benchmarks/results/rules_against_compiler_gemm.md`.
 """
 
@@ -45,7 +45,8 @@ SETTLED: dict[str, dict[str, object]] = {
 # them. CUTLASS multiplies by e5m2 too.
 @rule(OURS, "a b acc mainloop", compiles="nobody asks for such kernels")
 def operand_types(config: GemmConfig) -> str | None:
-    """A and B are a pair that the kernels here multiply, summed in the type that they sum it in."""
+    """A and B are types that kernels multiply with each other, and are summed in the type that these kernels
+    have."""
     if (config.a, config.b) not in OUTPUTS:
         pairs = ", ".join(f"{a} x {b}" for a, b in OUTPUTS)
         return f"no kernel here multiplies {config.a} by {config.b}; the pairs are {pairs}"
@@ -53,7 +54,7 @@ def operand_types(config: GemmConfig) -> str | None:
     if config.acc != sums:
         return f"the kernels here sum {config.a} x {config.b} in {sums}, not in {config.acc}"
     if config.b == "e5m2" and config.mainloop == "cutlass":
-        return f"{config.a} x e5m2 is multiplied by kernels of ours alone"
+        return f"only our kernels (lean, stream, mma) multiply {config.a} x e5m2"
     if config.a not in OWN_OPERANDS and config.mainloop != "cutlass":
         return f"the {config.mainloop} mainloop has no {config.a} operands, but {', '.join(OWN_OPERANDS)}"
     return None
@@ -63,12 +64,12 @@ def operand_types(config: GemmConfig) -> str | None:
 # finds its amax.
 @rule(OURS, "d a", compiles="nobody asks for the conversion")
 def output_type(config: GemmConfig) -> str | None:
-    """D has the operands' type, or a wider one; of FP8 operands it may have either FP8 type."""
+    """D has the operands' type, or a wider one. For FP8 operands it may have either FP8 type."""
     outputs = OUTPUTS.get((config.a, config.b), ())
     if outputs and config.d not in outputs:
         return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
     if bits(config.d) == 8 and config.mainloop == "cutlass":
-        return f"D of {config.d} is made by kernels of ours alone, which scale it and find its amax"
+        return f"only our kernels (lean, mma) make a D of {config.d}: they scale it and find its amax"
     return None
 
 
@@ -80,7 +81,7 @@ def operand_layout(config: GemmConfig) -> str | None:
     """Operands that are not 16 bits wide have k contiguous: layout tn."""
     if config.layout != "tn" and bits(config.a) != 16:
         return (
-            f"the kernels here take {config.a}, of {bits(config.a)} bits, in layout tn alone, not "
+            f"kernels support {config.a}, of {bits(config.a)} bits, in layout tn only, not "
             f"{config.layout}; 16-bit operands have every layout"
         )
     return None
@@ -98,7 +99,7 @@ def instruction_shape(config: GemmConfig) -> str | None:
         return f"tile N {n} is not a multiple of 8"
     # The s8 instructions skip the odd multiples of 8 above 24.
     if config.a == "s8" and n > 24 and n % 16:
-        return f"tile N {n} is not a multiple of 16, as s8 instructions above 24 columns want"
+        return f"tile N {n} is not a multiple of 16, as s8 instructions above 24 columns require"
     return None
 
 
@@ -149,7 +150,7 @@ def accumulator_registers(config: GemmConfig) -> str | None:
 # dispatch_policy.hpp: the FastAccum schedules exist for FP8 alone; elsewhere sums are exact anyway.
 @rule(cutlass("4.2"), "fast_accum a")
 def fast_accumulation(config: GemmConfig) -> str | None:
-    """Fast accumulation is a choice of FP8 operands alone."""
+    """Only kernels of FP8 operands may have fast accumulation."""
     if config.fast_accum and config.a not in ("e4m3", "e5m2"):
         return f"fast_accum is for FP8 operands, not {config.a}"
     return None
@@ -196,7 +197,8 @@ def settled_fields(config: GemmConfig) -> str | None:
 # sm90/element_epilogue.hpp: a launch says which activation, each a loop of its own. CUTLASS's are types.
 @rule(OURS, "activation mainloop", compiles="three kernels would do what one does")
 def given_activation(config: GemmConfig) -> str | None:
-    """The activation of a kernel of ours is none or given; that of CUTLASS's is one."""
+    """The activation of our kernels is none or given; CUTLASS's kernels have the activation that they
+    apply."""
     own = config.mainloop != "cutlass"
     if config.activation != "none" and own != (config.activation == "given"):
         legal = "none or given (each call says which)" if own else ", ".join(ACTIVATIONS)
@@ -220,15 +222,16 @@ def lean_columns(config: GemmConfig) -> str | None:
     if not k_contiguous(config)[1] and columns % 64:
         return (
             f"{columns} columns of a warpgroup are not a multiple of 64: in layout {config.layout} the "
-            "operand whose rows they are comes in boxes of so many"
+            "operand with these rows comes in boxes of 64"
         )
     return None
 
 
-# sm90/subtile.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+# sm90/subtile.hpp: a row of a subtile is an odd number of 16-byte units, or 2, 4 or 8 of them.
 @rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=BOXED)
 def lean_pieces(config: GemmConfig) -> str | None:
-    """What a warpgroup of a lean or mma kernel stores divides into pieces of at least 16 columns."""
+    """The tile that a warpgroup of a lean or mma kernel stores divides into epilogue subtiles of at least 16
+    columns."""
     return misfit_pieces(warpgroups(config).columns, config.swap_ab)
 
 
@@ -239,10 +242,10 @@ def lean_pieces(config: GemmConfig) -> str | None:
     unless=(tile_depth, accumulator_registers, shared_memory),
 )  # fmt: skip
 def lean_epilogue(config: GemmConfig) -> str | None:
-    """A lean kernel takes a C: one that is pingpong, or whose sums do not fit into its stages, where D has 16
+    """A lean kernel has a C. A ping-pong kernel, or one whose sums do not fit into its stages, has a D of 16
     bits."""
     if exchanges(config) or bits(config.d) == 16:
-        return None if config.c == "same" else "the kernel adds C where a call gives one: c is same"
+        return None if config.c == "same" else "our kernels add C if a call has one: expected c: same"
     stages = memory(config).stages
     why = f"the sums of {config.schedule} tile {config.tile} do not go through its {stages} stages"
     if config.c != "none":

@@ -1,6 +1,6 @@
 """One `hc_prenorm` kernel: D[m,n] = sum over k of A[m,k] B[n,k] in TF32, and the sums of A[m,k]^2.
 
-Into how many splits k is cut, how thread blocks share the work, and whether D is normalised, a launch says.
+A launch says into how many splits k is cut, how thread blocks share the work, and whether D is normalised.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class PrenormConfig:
     tile: Annotated[Tile, "tile of one thread block, MxNx64 elements; N, a multiple of 8, holds all of n"]
     mma: Annotated[
         Literal["wgmma", "sync"],
-        "wgmma, which reads B from shared memory, sm_90a alone; or mma.sync, for any "
-        "architecture, whose warps read B each for themselves",
+        "wgmma: reads B from shared memory, on sm_90a only. sync: mma.sync, on any architecture; each warp "
+        "reads B into its registers",
     ] = "sync"
     warp_rows: Annotated[
-        Literal[16, 32, 64], "rows of a warp: more share what it reads of B; of wgmma it is 16"
+        Literal[16, 32, 64], "rows of a warp; with more rows a warp reads B less often. With wgmma: 16"
     ] = 16
     stages: Stages = "auto"
     pdl: OwnPdl = True
@@ -34,5 +34,5 @@ CONFIG, FACTS = PrenormConfig, PipelineFacts
 
 
 def warps(config: PrenormConfig) -> int:
-    """Warps that multiply; one more loads."""
+    """The warps that multiply. One more warp loads."""
     return config.tile.m // config.warp_rows

@@ -6,7 +6,8 @@ A k block takes as long as an SM needs to load and to multiply it. A launch cann
 
 Numbers that are not the hardware's own are fitted to the times of all kernels on one H200, L2 cold
 (`benchmarks/compare/prenorm.py --kernels`): the model's first is 0.8 % behind the fastest in geomean of 32
-problems, 12 % at worst. Other GPUs are taken to be like it, but for the bandwidth that RTX GPUs reach.
+problems, 12 % at worst. The model assumes that other GPUs are like it, except for the bandwidth that RTX GPUs
+reach.
 """
 
 from __future__ import annotations

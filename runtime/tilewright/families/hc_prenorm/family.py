@@ -7,7 +7,7 @@ from tilewright.families.hc_prenorm.cost import estimator
 from tilewright.families.hc_prenorm.problem import Problem
 from tilewright.selection.family import Family
 
-UNIT = 8  # elements of n, of an instruction; of k, 16 bytes of A
+UNIT = 8  # columns of an instruction; elements of k in 16 bytes of A
 
 
 class _Prenorm(Family[Problem]):
@@ -25,7 +25,7 @@ class _Prenorm(Family[Problem]):
         return None
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether its tile has columns that D has not."""
+        """Whether the kernel's tile has columns that D lacks."""
         return bool(record.config["tile"][1] != problem.n)
 
 

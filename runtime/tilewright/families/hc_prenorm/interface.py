@@ -16,9 +16,9 @@ INTERFACE = Interface(
     text="""
 Arguments of an `hc_prenorm` kernel, in the caller's terms:
 
-  D[s,m,n] = sum over the k of split s of A[m,k] B[n,k]; squares[s,m] = that of A[m,k]^2
+  D[s,m,n] = sum over the k of split s of A[m,k] B[n,k]; squares[s,m] = the same sum of A[m,k]^2
 
-k is cut into splits of whole blocks of 64; the first ones have one more where they do not come out even.
+Splits of k have whole blocks of 64. If the blocks do not divide evenly, the first splits have one more.
 """,
     operands=(
         Matrix("a", "[m, k], k contiguous", rows="m", columns="k", type="bf16"),

@@ -6,7 +6,7 @@ from tilewright.architectures.table import of_target
 from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.families.hc_prenorm.config import PrenormConfig
 
-_MOST_STAGES = 16  # more in flight than any load takes
+_MOST_STAGES = 16  # more stages in flight than any load needs
 
 
 def memory(config: PrenormConfig) -> Memory:

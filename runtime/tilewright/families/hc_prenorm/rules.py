@@ -1,6 +1,6 @@
-"""What is legal for an `hc_prenorm` kernel: the single statement, asked by all that need to know.
+"""The rules for `hc_prenorm` kernels. All code that asks whether a configuration is legal asks these.
 
-The comment above a rule names what it rests on.
+The comment above a rule names its source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def depth(config: PrenormConfig) -> str | None:
 # rows.
 @rule(OURS, "tile mma")
 def tile_extents(config: PrenormConfig) -> str | None:
-    """N is a multiple of 8, of wgmma one of those that are spelt out; M is at most 256."""
+    """N is a multiple of 8, with wgmma one of the listed ones; M is at most 256."""
     m, n, _ = config.tile
     if n % 8:
         return f"the tile's N is a multiple of 8, not {n}"
@@ -43,8 +43,8 @@ def rows_of_warps(config: PrenormConfig) -> str | None:
     if config.mma == "wgmma":
         if config.warp_rows != 16:
             return f"a warp has 16 rows of wgmma's 64, not {config.warp_rows}"
-        return f"wgmma multiplies 64 rows at a time, of which {m} is no multiple" if m % 64 else None
-    return f"{m} rows are no multiple of a warp's {config.warp_rows}" if m % config.warp_rows else None
+        return f"wgmma multiplies 64 rows at a time; {m} is not a multiple" if m % 64 else None
+    return f"{m} rows are not a multiple of a warp's {config.warp_rows}" if m % config.warp_rows else None
 
 
 # wgmma is an instruction of sm_90a alone (PTX ISA, "wgmma.mma_async": target ISA notes).
@@ -55,18 +55,18 @@ def wgmma_arch(config: PrenormConfig) -> str | None:
     return f"{config.arch} has no wgmma; mma: sync is for any architecture" if wrong else None
 
 
-# 255 registers a thread: sums, and the elements of A of two steps of k that are on their way.
+# A thread has 255 registers, for sums and for the elements of A of two steps of k.
 @rule(OURS, "warp_rows tile", compiles="the kernel would spill registers")
 def registers(config: PrenormConfig) -> str | None:
     """A warp's sums are at most 64 registers of a thread."""
     sums = config.warp_rows * config.tile.n // 32
-    return f"{sums} sums to a thread, of at most {_MOST_SUMS}" if sums > _MOST_SUMS else None
+    return f"a thread has {sums} sums; at most {_MOST_SUMS} are possible" if sums > _MOST_SUMS else None
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block, 99 on sm_12x.
 @rule(HARDWARE, "stages tile")
 def shared_memory(config: PrenormConfig) -> str | None:
-    """A thread block's shared memory is at most 227 KB, on sm_12x 99 KB."""
+    """A thread block has at most 227 KB of shared memory, on sm_12x 99 KB."""
     (stages, total), limit = memory(config), of_target(config.arch).shared_memory.block
     if total > limit or stages < 2:
         return f"two stages or more of {config.tile} do not fit into the {limit:,} bytes of {config.arch}"

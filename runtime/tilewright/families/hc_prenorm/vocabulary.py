@@ -19,13 +19,13 @@ WORDS = Words(
             "k", "Columns of A and B.", usual=7168, multiple=lambda _: 8,
             because="TMA reads rows that begin at multiples of 16 bytes",
         ),
-        Extent("splits", "Parts of k, each written by itself.", usual=1, default=1),
+        Extent("splits", "Parts of k; the sums of each are written separately.", usual=1, default=1),
     ),
     types=Types(
         option="--dtype",
         default="bf16",
         fields={"bf16": {}},
-        help="Of A: bf16; B is f32.",
+        help="Type of A: bf16; B is f32.",
     ),
     others=(Flag("normalize", "Divide D by the root of its rows' mean squares."),),
 )  # fmt: skip

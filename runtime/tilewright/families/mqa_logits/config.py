@@ -52,7 +52,8 @@ class MqaLogitsConfig:
     arch: Annotated[_Target, "architecture the kernel is compiled for"]
     form: Annotated[
         Literal["ragged", "paged", "schedule"],
-        "keys in one piece, a range for each query; pages of a cache; or what thread blocks do of pages",
+        "ragged: keys in one piece, a range for each query; paged: keys in pages of a cache; schedule: the "
+        "tiles of pages that each thread block computes",
     ]
     heads: Annotated[Literal[16, 32, 64], "of a query"] = 64
     head_dim: Annotated[Literal[32, 64, 128], "elements of a head, and of a key"] = 128
@@ -60,13 +61,19 @@ class MqaLogitsConfig:
     d: Annotated[Literal["f32", "bf16"], "type of the logits"] = "f32"
     mma: Annotated[
         Literal["wgmma", "tcgen05", "mma_sync", "block_scaled"],
-        "what multiplies: wgmma is sm_90a's (FP4 is decoded to BF16), tcgen05 sm_100f's, mma_sync sm_12x's, "
-        "block_scaled that of FP4 there; sm_90a emulates those of others, to test the kernels",
+        "the instruction that multiplies: sm_90a has wgmma (FP4 is decoded to BF16), sm_100f tcgen05, sm_12x "
+        "mma_sync and, for FP4, block_scaled; sm_90a emulates the others, for tests",
     ] = "wgmma"
-    queries: Annotated[_Few, "that share a tile of keys; with their heads they are its columns"] = 4
-    pieces: Annotated[Literal[1, 2, 4], "of a tile's columns, one reduced while the next is multiplied"] = 2
-    run: Annotated[_Few, "tiles of a warpgroup in a row, each begun while the one before is reduced"] = 1
-    warpgroups: Annotated[Literal[1, 2, 3, 4], "that multiply and reduce, a tile of keys each in turn"] = 2
+    queries: Annotated[_Few, "queries that share a tile of keys; their heads are its columns"] = 4
+    pieces: Annotated[
+        Literal[1, 2, 4], "parts of a tile's columns; one is reduced while the next is multiplied"
+    ] = 2
+    run: Annotated[
+        _Few, "tiles that a warpgroup computes in a row; it begins each while it reduces the previous one"
+    ] = 1
+    warpgroups: Annotated[
+        Literal[1, 2, 3, 4], "warpgroups that multiply and reduce; they take tiles of keys in turn"
+    ] = 2
     stages: Annotated[int, Bounds(2, 32), "tiles of keys that are loaded ahead"] = 8
     pdl: OwnPdl = True
 
@@ -97,8 +104,9 @@ class MqaLogitsConfig:
 
     @property
     def tensor(self) -> tuple[int, int]:
-        """The tiles of products in tensor memory, and the columns that they take; with FP4, also columns for
-        the exponents of each tile's 128 keys and of the queries. Each warpgroup has two tiles if they fit,
+        """The tiles of products in tensor memory, and the columns that they occupy; with FP4, also columns
+        for the exponents of each tile's 128 keys and of the queries. Each warpgroup has two tiles if they
+        fit,
         else one."""
         if self.mma != "tcgen05":
             return 0, 0

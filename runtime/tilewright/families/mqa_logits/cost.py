@@ -3,7 +3,8 @@
 Warpgroups take tiles of 64 keys in turn. A tile takes the tensor core `columns / 2` clocks for each 32 bytes
 of a head (FP4 is multiplied as BF16). It takes each of the SM's four schedulers two instructions for a
 product (relu; multiply and add), and some more for the tile. One warpgroup multiplies and then reduces;
-several overlap. Ragged queries are taken to look at all keys, because only the device knows their ranges.
+several overlap. The model assumes that ragged queries look at all keys, because only the device knows their
+ranges.
 Constants of sm_90a are fitted to times on an H200. Nobody has timed the kernels on sm_12x: constants for it
 rest on times of DeepGEMM's kernels on an RTX PRO 6000 (DeepGEMM pull request 324).
 """
@@ -27,7 +28,7 @@ LAUNCH_SECONDS = 3.5e-6
 
 
 class Rates(NamedTuple):
-    """What a type of keys takes on a kind of tensor core."""
+    """The rates of a type of keys on a kind of tensor core."""
 
     core: TensorCore
     bits: int  # of an element when it is multiplied
@@ -52,7 +53,8 @@ MMA_SYNC_RATES = {
 
 
 def rates(record: KernelRecord) -> Rates | None:
-    """The rates of a kernel that is for its architecture; None for others, which no model knows."""
+    """The rates of a kernel; None if it emulates another architecture's instruction, which no model
+    covers."""
     config = record.config
     if config["form"] == "schedule":
         return None
@@ -64,7 +66,7 @@ def rates(record: KernelRecord) -> Rates | None:
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of a kernel; None for a kernel that no model knows."""
+    """The cost model of a kernel; None if no model covers it."""
     config, sms, own = record.config, device.sm_count, rates(record)
     if own is None:
         return None

@@ -12,7 +12,7 @@ RULES = rules.RULES
 
 
 def kernel_name(config: MqaLogitsConfig) -> str:
-    """See `named`. The name says what multiplies only if the kernel emulates it."""
+    """See `named`. The name holds the instruction only if the kernel emulates it."""
     pieces, run = flag(f"{config.pieces}p", config.pieces > 1), flag(f"{config.run}r", config.run > 1)
     tiles = (
         flag("fp4", config.q == "mxfp4"), f"{config.heads}x{config.head_dim}", config.d,

@@ -16,7 +16,7 @@ from tilewright.tools import measuring
 from tilewright.tools.reference.codes import decode_mx_words
 from tilewright.tools.reference.comparison import difference
 
-TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}  # the largest difference: DeepGEMM's own tests allow as much
+TOLERANCES = {"f32": 5e-6, "bf16": 3e-5}  # the largest difference; DeepGEMM's own tests allow the same
 
 
 def reference(q: Tensor, kv: Tensor, kv_scale: Tensor, weights: Tensor, q_scale: Any = None) -> Tensor:

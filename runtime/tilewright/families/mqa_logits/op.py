@@ -21,7 +21,7 @@ class _Ragged(Op):
     passed: tuple[str, ...] = ("q", "kv", "out")
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
-        """There are no keys to look at, or no sequences to schedule."""
+        """The result if there are no keys to look at, or no sequences to schedule."""
         if problem.form == "schedule" or problem.clean:
             given["out"].fill_(0 if problem.form == "schedule" else -torch.inf)
 
@@ -84,25 +84,25 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """Logits of an indexer: out[i, j] = kv_scale[j] * sum over h of weights[i, h] * relu(q[i, h] . kv[j]) for
-    starts[i] <= j < ends[i], on the current stream. Sums are F32. What no query looks at is not read.
+    starts[i] <= j < ends[i], on the current stream. Sums are FP32. Keys that no query looks at are not read.
 
     Args:
         q: [queries, heads, head_dim], float8_e4m3fn; 16, 32 or 64 heads of 32, 64 or 128 elements. FP4 is
             [queries, heads, head_dim / 2], uint8 or float4_e2m1fn_x2, of heads of 64 or 128 elements.
         kv: [keys, head_dim], of q's dtype: one head, which all heads of a query share.
-        kv_scale: [keys], float32, contiguous. Of FP4 int32: the exponents (UE8M0) of each 32 elements of a
-            key, the first in the lowest byte; those of 64 elements have two, and other bytes are not read.
+        kv_scale: [keys], float32, contiguous. For FP4 int32: an exponent (UE8M0) for each 32 elements of a
+        key, the first in the lowest byte. Keys of 64 elements have two exponents; other bytes are not read.
         weights: [queries, heads], float32.
-        starts, ends: [queries], int32 on the device: the keys that each query looks at, as far as there are
-            such; none where the end is not beyond the start.
-        q_scale: [queries, heads], int32, contiguous: of FP4 alone, as kv_scale.
+        starts, ends: [queries], int32 on the device: the range of keys that each query looks at. It is cut to
+        the keys that exist, and is empty if the end is not beyond the start.
+        q_scale: [queries, heads], int32, contiguous: exponents as in kv_scale, for FP4 only.
         out: [queries, keys], rows contiguous; made if absent.
         out_dtype: float32 (the default) or bfloat16, where `out` is absent.
-        columns: not 0: rows are compressed. `out` is [queries, columns], and key j of query i stands in
-            column j - starts[i]; what does not fit is left out.
-        clean: whether all else in `out` becomes -infinity; left as it is otherwise.
-        tactic: a kernel's name, or a tactic (`NAME@splits=4`: parts that the keys of some queries are cut
-            into), instead of the one the model selects.
+        columns: if not 0, rows are compressed. `out` is [queries, columns], and key j of query i is in column
+        j - starts[i]; keys beyond the last column are left out.
+        clean: whether all other elements of `out` become -infinity; otherwise they keep their values.
+        tactic: a kernel's name, or a tactic (`NAME@splits=4`: parts into which the keys of a block of queries
+        are divided), instead of the one the model selects.
 
     Returns:
         The logits. Empty where there are no queries or no columns.
@@ -130,20 +130,20 @@ def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     clean: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `mqa_logits`, of keys that lie in pages of a cache: query i looks at the first keys of its sequence.
+    """As `mqa_logits`, for keys in pages of a cache: query i looks at the first keys of its sequence.
 
     Args:
-        q: [queries, heads, head_dim], as `mqa_logits` has them: equally many of each sequence (at most 32),
-            one sequence after the other; or, with `indices`, any.
+        q: [queries, heads, head_dim], as in `mqa_logits`. Every sequence has the same number of queries (at
+        most 32), and sequences follow one another; with `indices`, sequences may have any number.
         kv_cache: [pages, page * (head_dim + 4)], float8_e4m3fn or uint8: in each page the data of 32 or 64
-            keys, then their scales, float32. Of FP4 [pages, page * (head_dim / 2 + 4)].
-        lengths: int32 on the device: how many keys each query looks at; or, one for each sequence, how many
-            its last query does, of which those before it have one less each.
-        block_table: [sequences, pages of one], int32, rows contiguous: where the pages of each lie.
-        schedule: of `paged_mqa_schedule`, from the same lengths and indices.
-        keys: columns of the logits: lengths beyond that count as that.
-        indices: [queries], int32, of a batch of variable length: which sequence each query is of, those of
-            one together. `block_table` then has a row for each query.
+            keys, then their scales, float32. For FP4 [pages, page * (head_dim / 2 + 4)].
+        lengths: int32 on the device: the number of keys that each query looks at; or one number for each
+        sequence, for its last query. Each query before it then looks at one key less.
+        block_table: [sequences, pages of a sequence], int32, rows contiguous: the pages of each sequence.
+        schedule: the result of `paged_mqa_schedule` for the same lengths and indices.
+        keys: the columns of the logits; longer lengths are cut to it.
+        indices: [queries], int32, for batches of variable length: the sequence of each query. Queries of a
+        sequence follow one another. `block_table` then has a row for each query.
     """
     raise AssertionError("`calls.protocol` writes the body")
 
@@ -158,18 +158,19 @@ def paged_mqa_schedule(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """What each thread block of `paged_mqa_logits` is to do: equally many tiles of 64 keys each, but for one.
+    """Divides the work of `paged_mqa_logits` evenly: thread blocks get equal numbers of tiles of 64 keys, or
+    one tile more.
 
     Args:
-        lengths: int32 on the device, contiguous: of each sequence, or of each of its `next_n` queries.
+        lengths: int32 on the device, contiguous: one for each sequence, or for each of its `next_n` queries.
         blocks: thread blocks: the GPU's multiprocessors.
-        next_n: how many lengths a sequence has.
-        indices: as `paged_mqa_logits` has them; there is a length for each query then.
+        next_n: the number of lengths of a sequence.
+        indices: as in `paged_mqa_logits`; there is then a length for each query.
         out: [blocks + 1, 2], int32; made if absent.
         tactic: a kernel's name, instead of the one selected.
 
     Returns:
-        [blocks + 1, 2]: where each block begins, and the last one ends: a sequence (with indices, a
-        query), and how many tiles of its keys come before.
+        [blocks + 1, 2]: where each block begins, and where the last one ends: a sequence (with indices, a
+        query), and the number of tiles of its keys that come before.
     """
     raise AssertionError("`calls.protocol` writes the body")

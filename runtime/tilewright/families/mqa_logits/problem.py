@@ -37,7 +37,7 @@ class Problem(ProblemBase):
     d: str = "f32"
     clean: bool = False  # logits of keys that a query does not look at are -infinity
     columns: int = (
-        0  # columns of a compressed row, which begins with the query's first key; 0: as many as keys
+        0  # columns of a compressed row, which begins with the query's first key; 0: the number of keys
     )
     per_token: bool = True  # there is a length for each query; else one for a sequence's last query
     page: int = 64  # keys of a page

@@ -1,4 +1,4 @@
-"""What is legal for an `mqa_logits` kernel. The comment above a rule names what it rests on."""
+"""The rules for `mqa_logits` kernels. The comment above a rule names its source."""
 
 from dataclasses import fields
 from math import lcm
@@ -27,18 +27,18 @@ def schedule_alone(config: MqaLogitsConfig) -> str | None:
 # mma.sync emulates FP8; on sm_100f it would be a second way, slower than tcgen05.
 @rule(HARDWARE, "mma q arch", of=attrgetter("tiled"))
 def instruction_arch(config: MqaLogitsConfig) -> str | None:
-    """FP8 and FP4 have one instruction each on an architecture; sm_90a emulates those of others."""
+    """FP8 and FP4 have one instruction each on an architecture; sm_90a emulates the others' instructions."""
     multiplier = MULTIPLIERS.get((config.mma, config.q))
     if multiplier is not None and config.arch in (multiplier.arch, EMULATOR):
         return None
     owner = "no GPU" if multiplier is None else multiplier.arch
-    return f"{config.mma} of {config.q} is {owner}'s, not {config.arch}'s"
+    return f"{config.mma} of {config.q} is for {owner}, not for {config.arch}"
 
 
 # tensor_kernel.hpp divides its registers between two warpgroups; `tcgen05.cp` copies 128 words at once.
 @rule(OURS, "q queries heads warpgroups pieces", of=lambda config: config.mma == "tcgen05")
 def tensor_tiles(config: MqaLogitsConfig) -> str | None:
-    """By tcgen05 two warpgroups reduce tiles that are whole pieces; of FP4 they have 128 columns."""
+    """With tcgen05 two warpgroups reduce tiles in one piece; FP4's tiles have 128 columns."""
     if config.q == "mxfp4" and config.columns != TENSOR_TILE:
         return f"{config.queries} queries of {config.heads} heads are {config.columns} columns, not 128"
     return unsettled(config, "tcgen05", {"warpgroups": 2, "pieces": 1})
@@ -51,7 +51,8 @@ def fp4_heads(config: MqaLogitsConfig) -> str | None:
     return "heads of FP4 have 64 or 128 elements, not 32" if config.head_dim == 32 else None
 
 
-# reduction.hpp halves the sums of a quad; wgmma has at most 256 columns, and a box of TMA as many rows.
+# reduction.hpp halves the sums of four lanes; wgmma has at most 256 columns, and a box of TMA has at most 256
+# rows.
 @rule(OURS, "queries heads pieces")
 def query_block(config: MqaLogitsConfig) -> str | None:
     """A tile has a power of two of queries, at most 256 columns, and whole queries in each piece."""
@@ -76,19 +77,20 @@ def register_file(config: MqaLogitsConfig) -> str | None:
 # its tiles.
 @rule(OURS, "stages warpgroups run", of=attrgetter("tiled"))
 def stages_of_warpgroups(config: MqaLogitsConfig) -> str | None:
-    """There are more stages than warpgroups, of tiles in a row than twice as many, and as many for each."""
+    """There are more stages than warpgroups (with tiles in a row, than twice the warpgroups), and their
+    number is a multiple of the warpgroups."""
     stages, in_use = config.stages, config.warpgroups * min(config.run, 2)
     multiple = lcm(config.warpgroups, 2)  # of warpgroups, and of loading warps
     if stages % multiple:
-        return f"{stages} stages are no multiple of {multiple}: one warpgroup's, one loader's each"
+        return f"{stages} stages are not a multiple of {multiple}, the warpgroups and loading warps"
     return f"{stages} stages are not more than {in_use}" if stages <= in_use else None
 
 
-# kernel.hpp: the next tile's products begin in registers of a piece. With FP4 an H200 computed wrong logits
-# so.
+# kernel.hpp: the products of the next tile begin in the registers of a piece. With FP4 an H200 then computed
+# wrong logits.
 @rule(OURS, "run mma q pieces", of=lambda config: config.run > 1)
 def tiles_in_a_row(config: MqaLogitsConfig) -> str | None:
-    """Tiles in a row are FP8's, multiplied by wgmma in two pieces or more."""
+    """Only FP8 has tiles in a row, multiplied by wgmma in two pieces or more."""
     if config.mma == "wgmma" and config.q == "e4m3" and config.pieces > 1:
         return None
     return f"tiles in a row need wgmma of e4m3 in pieces, not {config.mma} of {config.q} in {config.pieces}"

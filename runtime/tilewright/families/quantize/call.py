@@ -41,9 +41,9 @@ _BLOCKWISE = {BLOCK[name]: name for name in BLOCKWISE}
 
 
 class Noted(NamedTuple):
-    """The facts of a call that its problem does not hold."""
+    """The properties of a call that its problem does not hold."""
 
-    one_for: str  # what has a global scale of its own: none, tensor, row, group
+    one_for: str  # what each global scale is for: none, tensor, row, group
     scale_lies: bool  # whether kernels can read the caller's global scale as it is
     shuffled: bool  # whether the call asks for another order of rows
 
@@ -77,7 +77,8 @@ class _Op(Op):
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """Copies operands without contiguous rows, and those that no kernel of the problem's kind takes."""
+        """Copies operands whose rows are not contiguous, and operands that no kernel of the problem's kind
+        supports."""
         lies = Alignment(**aligned(self.interface, arguments, MOST_ALIGNED, addresses))
         problem = replace(arguments.problem, alignment=lies)
         least = least_wanted(context, FAMILY, problem, device)
@@ -88,7 +89,7 @@ class _Op(Op):
         return Placement(problem, copies, rearranged=noted is not None and noted.shuffled)
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
-        """Copies results too, because rows that do not count keep their contents."""
+        """Copies results too, because rows beyond `rows_valid` keep their contents."""
         used = given | {
             name: copy_of(self.interface.operand(name), given[name], placement.problem)
             for name in placement.copies
@@ -108,7 +109,7 @@ class _Op(Op):
         return len(arguments.results) > 1 or (noted.one_for != "none" and not noted.scale_lies)
 
     def fill(self, arguments: Arguments, operands: Operands) -> Operands:
-        """Adds a global scale as kernels read it, and scales with memory for their padding."""
+        """Adds the global scale in the form that kernels read, and scales with memory for their padding."""
         filled = list(operands)
         noted, problem = arguments.noted, arguments.problem
         if filled[_GLOBAL_SCALE] is not None and not noted.scale_lies:

@@ -1,6 +1,6 @@
-"""One `quantize` kernel: x[m,k] becomes data and a scale for each block, or they become x.
+"""One `quantize` kernel: x[m,k] becomes data and a scale for each block; or data and scales become x.
 
-Scale layout, grid and whether the global scale is one for each row are arguments of a launch.
+A launch chooses the layout of scales, the grid, and whether each row has a global scale.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ class QuantizeConfig:
         "mxfp8_e5m2 have blocks of 32 with UE8M0 scales; fp8_1x128, fp8_128x1 and fp8_128x128 are E4M3 with "
         "FP32 scales, the first and the last or UE8M0 packed four to a word, as the launch says",
     ]
-    x: Annotated[XType, "type of x, which is quantised; dequantize: of the result"]
+    x: Annotated[XType, "type of x; if dequantising, of the result"]
     direction: Annotated[Direction, "from x to data and scales, or back"] = "quantize"
     variant: Annotated[
         Literal["vector", "tma"],
-        "threads load what they quantise, 16 bytes at once; or one warp keeps a ring of "
-        "stages full by bulk copies, and the others quantise from shared memory",
+        "vector: threads load what they quantise, 16 bytes at once; tma: one warp keeps a ring of stages "
+        "full by bulk copies, and the other warps quantise from shared memory",
     ] = "vector"
     arithmetic: Annotated[
-        Literal["exact", "fast"], "IEEE division, bit for bit the reference's; or approximate reciprocals"
+        Literal["exact", "fast"],
+        "exact: IEEE division, bits equal to the reference's; fast: approximate reciprocals",
     ] = "exact"
     fusion: Annotated[
         Fusion,
-        "what comes before: silu(x[:, :k]) * x[:, k:], or x * rsqrt(mean(x^2) + eps) * weight",
+        "computed before quantising: silu(x[:, :k]) * x[:, k:], or x * rsqrt(mean(x^2) + eps) * weight",
     ] = "none"
     threads: Annotated[
         int,
@@ -51,7 +52,7 @@ class QuantizeConfig:
 
 
 class QuantizeAlignment(TypedDict):
-    """Elements of which address, row stride and group stride of x and of the data are multiples."""
+    """The number of elements that divides the address, row stride and group stride of x and of the data."""
 
     x: Multiple
     data: Multiple
@@ -81,7 +82,7 @@ def converts_e2m1(config: QuantizeConfig) -> bool:
 
 
 def by_thresholds(config: QuantizeConfig) -> bool:
-    """Whether E4M3 becomes NVFP4 by comparisons of bytes: where nothing converts to E2M1."""
+    """Whether E4M3 becomes NVFP4 by comparisons of bytes, on GPUs without a conversion to E2M1."""
     return (
         config.format == "nvfp4"
         and config.x == "e4m3"

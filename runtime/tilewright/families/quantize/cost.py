@@ -1,15 +1,16 @@
 """A model of how long a tactic of a `quantize` kernel takes: bytes, instructions, and how the GPU fills and
 drains.
 
-A thread block's task is `warps` times four rows, by the elements of 32 threads. A grid with a thread block
-for each task refills SM by SM; a grid of `blocks` thread blocks on each SM goes through the tasks in rounds.
+A thread block's task is `warps` times four rows, by the elements of 32 threads. If each task has a thread
+block, an SM gets the next thread block as soon as one ends. A grid of `blocks` thread blocks on each SM works
+through the tasks in rounds.
 Data in flight are in registers in the vector variant, and in shared memory in the TMA variant, which takes
 longer to start and has more bytes in flight.
 
 Numbers that are not the hardware's own are fitted to the times of all tactics of NVFP4 (from BF16 and E4M3),
 MXFP4, MXFP8 and 1x128 kernels on one H200, L2 cold (benchmarks/compare/quantize_bandwidth.py): the model's
 first is 0.4 % behind the fastest in geomean (of E4M3 1.6 %), and 14 % at worst. Numbers of fusions, FP16 and
-FP32 are estimates. Other GPUs are taken to be like it.
+FP32 are estimates. The model assumes that other GPUs are like it.
 """
 
 from __future__ import annotations

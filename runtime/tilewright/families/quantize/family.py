@@ -30,7 +30,7 @@ class _Quantize(Family[Problem]):
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         if kind.exact and record.config["arithmetic"] != "exact":
-            return "its arithmetic is fast, which the call does not allow"
+            return "its arithmetic is approximate, which the call does not allow"
         return None
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
@@ -47,12 +47,12 @@ class _Quantize(Family[Problem]):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """A thread block for each task, or as many as the GPU holds at once. The TMA variant's ring is worth
-        filling only for several tasks."""
+        """Grids with a thread block for each task, or with the thread blocks that the GPU holds at once. The
+        TMA variant fills its ring only for several tasks."""
         return _tactics(record.name, record.config["variant"], resident(record))
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether the kernel is exact, which the problem does not ask."""
+        """Whether the kernel is exact although the problem does not require it."""
         return record.config["arithmetic"] == "exact" and not problem.exact
 
 

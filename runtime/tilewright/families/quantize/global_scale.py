@@ -1,4 +1,5 @@
-"""The global scale of NVFP4: a number, or a tensor of one, of one for each row or one for each group."""
+"""The global scale of NVFP4: a number, or a tensor with one scale, one for each row, or one for each
+group."""
 
 from __future__ import annotations
 
@@ -18,8 +19,7 @@ NO_MEMORY = "expected a tensor with memory, got one on meta"
 
 
 def what_of(scale: Any, m: int, batch: Sequence[int]) -> str:
-    """What has a global scale of its own: none, tensor, row or group. `batch`: the leading extents, the
-    groups.
+    """What each global scale is for: none, tensor, row or group. `batch`: the leading extents, the groups.
 
     Raises ArgumentError or ArgumentTypeError for a scale of none of these.
     """
@@ -49,7 +49,7 @@ def what_of(scale: Any, m: int, batch: Sequence[int]) -> str:
 
 
 def on_device(scale: Any, device: torch.device, rows_of_group: tuple[int, int] | None) -> torch.Tensor:
-    """The global scale as kernels read it: on the device, one for the tensor or one for each row.
+    """The global scale in the form that kernels read: on the device, one for the tensor or one for each row.
 
     A number, or a CPU tensor of one number, becomes a constant of the device, which is kept; other tensors
     are copied without waiting. Scales of groups are repeated for their rows (`rows_of_group`: groups, rows).

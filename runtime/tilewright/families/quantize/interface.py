@@ -1,4 +1,4 @@
-"""What the kernels of `quantize` take: those that quantise read x, and those that read back write it."""
+"""The arguments of `quantize` kernels. Kernels that quantise read x; kernels that dequantise write it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ written with zeros.
     },
 )  # fmt: skip
 _X = Matrix(
-    "x", "[group, m, k], or [group, m, 2k] where two halves are multiplied; k contiguous", pointer="void*",
+    "x", "[group, m, k], or [group, m, 2k] if two halves are multiplied; k contiguous", pointer="void*",
     rows="m", columns="k", batch="groups", single=True, type="x", copied=True,
     parts=lambda problem: 2 if problem.fusion == "silu_mul" else 1,
 )  # fmt: skip
 _WEIGHT = Packed(
-    "rms_weight", "[k], of x's type: of RMSNorm, else null", field="weight",
+    "rms_weight", "[k], of x's type: the weights of RMSNorm, else null", field="weight",
     extents=("k",), type="x", alignment=TMA_BYTES,
 )  # fmt: skip
 _GLOBAL_SCALE = Packed(
@@ -45,7 +45,7 @@ _GLOBAL_SCALE = Packed(
     pointer="const float*", alignment=4,
 )  # fmt: skip
 _ROWS_VALID = Packed(
-    "rows_valid", "one for each group: rows from it on are not read and not written; null for all",
+    "rows_valid", "one for each group: the number of rows that are read and written; null for all rows",
     type="s32", alignment=4, shape=lambda problem: (problem.groups,),
 )  # fmt: skip
 _DATA = Matrix(
@@ -61,19 +61,19 @@ def _interface(x: Matrix, data: Matrix, **scales: Any) -> Interface:
         words=WORDS,
         text="""
 Arguments of a `quantize` kernel, in the caller's terms: x[group, m, k] becomes data and scale factors, one
-for each block of a row (FP8 in blocks of 128x128: of a square). A kernel of dequantising reads data and
-scales, and writes x.
+for each block of a row (or, for FP8 in blocks of 128x128, of a square). A kernel that dequantises reads data
+and scales, and writes x.
 """,
         operands=(
             x, _WEIGHT, _GLOBAL_SCALE, _ROWS_VALID, data,
             ScaleFactors(
-                what="those of the groups follow each other", field="scales", pointer="void*",
+                what="the scales of groups follow one another", field="scales", pointer="void*",
                 matrix=data, layout="layout", copied=True, **scales,
             ),
         ),
         numbers=(Number("eps", "of RMSNorm", field="epsilon"),),
         codes=(
-            Code("x_parts", "rows of x are so many times k wide; 0 for what the kernel takes", _X.parts),
+            Code("x_parts", "the width of x over k; 0 for the width that the kernel expects", _X.parts),
             Code("layout", LAYOUT),
             Code(
                 "scale_per_row", "whether there is a global scale for each row",

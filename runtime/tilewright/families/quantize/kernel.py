@@ -75,8 +75,8 @@ def summary(config: QuantizeConfig) -> str:
 
 
 def alignment(config: QuantizeConfig) -> QuantizeAlignment:
-    """Elements of which address, row stride and group stride of x and of the data are multiples: those that
-    a thread moves at once, 16 bytes of x."""
+    """The number of elements that divides the address, row stride and group stride of x and of the data: a
+    thread moves this many at once, 16 bytes of x."""
     return {"x": 128 // bits(config.x), "data": 8 if config.x == "f32" else 16}
 
 

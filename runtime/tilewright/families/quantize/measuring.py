@@ -19,8 +19,8 @@ from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
 X_DTYPES = {name: dtype_of(name) for name in X_TYPES}
-# The share of elements, and of scales, that fast arithmetic or a fused kernel may round otherwise than the
-# reference.
+# The share of elements, and of scales, that approximate arithmetic or a fused kernel may round differently
+# from the reference.
 MOST_DIFFERING = 0.002
 # Largest relative error of a fused kernel's FP32 scales: its sums and exponentials differ from torch's.
 _SCALE_ERROR = 2.0**-18
@@ -32,7 +32,7 @@ _CHUNK = 128  # rows that are checked together: a block of 128x128 is whole
 class Operands(measuring.Operands):
     """A call of one of the ops that quantise or read back."""
 
-    error_text = "as the reference says; it differs from x by {:.2e} of the norm"
+    error_text = "equal to the reference; the quantisation error is {:.2e} of the norm"
 
     def check(self) -> float:
         """The norm of the quantisation error, relative to x, over rows spread evenly.
@@ -56,7 +56,7 @@ class Operands(measuring.Operands):
             share = _far_apart(tensor, expected) if rounded else _differing(tensor, expected)
             if not share <= allowed:
                 raise WrongResultError(
-                    f"{problem}: {share:.3g} of the {what} differ from the reference; {allowed:g} may"
+                    f"{problem}: {share:.3g} of the {what} differ from the reference; at most {allowed:g} may"
                 )
         back = _read_back(*actual, problem, scale)
         return float((back - value.double()).norm() / value.double().norm())
@@ -129,7 +129,7 @@ def _plain(scales: torch.Tensor, problem: Problem, rows: torch.Tensor) -> torch.
 
 
 def _differing(actual: torch.Tensor, expected: torch.Tensor) -> float:
-    """The share of elements, in FP4 of pairs of them, whose bits differ."""
+    """The share of elements (in FP4, of pairs of elements) whose bits differ."""
     first, second = as_bytes(actual), as_bytes(expected)
     if first.dtype == torch.float32:
         first, second = first.contiguous().view(torch.int32), second.contiguous().view(torch.int32)
@@ -186,11 +186,11 @@ def operands(problem: Problem, **tensors: Any) -> Operands:
 
 
 def peer(problem: Problem) -> Peer | None:
-    """A copy that moves as many bytes."""
+    """A copy that moves the same number of bytes."""
     return "a copy of as many bytes", copy_as_much
 
 
 def copy_as_much(operands: Operands) -> None:
-    """Copies so that memory moves as many bytes as for the problem."""
+    """Copies, so that memory moves the same number of bytes as for the problem."""
     source, target = operands.copied
     target.copy_(source)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from tilewright.families.quantize.config import QuantizeConfig, block, by_thresholds
 from tilewright.formats.types import bits
 
-ROWS = 4  # that a warp takes at a time
+ROWS = 4  # rows that a warp computes at a time
 _BARRIER = 8
-_COLUMNS = 128  # of a tile of column.hpp
-_FACTORS = 256 * 4  # of NVFP4's scales
-_THRESHOLDS = 128 * 32  # of E4M3's magnitudes
+_COLUMNS = 128  # columns of a tile of column.hpp
+_FACTORS = 256 * 4  # bytes of the factors of NVFP4's scales
+_THRESHOLDS = 128 * 32  # bytes of the thresholds of E4M3's magnitudes
 
 
 def elements(config: QuantizeConfig) -> int:
@@ -30,7 +30,7 @@ def shared_bytes(config: QuantizeConfig) -> int:
     warps = config.threads // 32
     if config.direction == "dequantize":
         return 0
-    if block(config.format)[0] > 1:  # an amax of each warp, or column, and of that a factor
+    if block(config.format)[0] > 1:  # an amax for each warp, or column, and the factor that follows
         return 2 * _COLUMNS * 4 if block(config.format)[1] == 1 else warps * 4
     table = 0
     if config.format == "nvfp4" and config.arithmetic == "exact":

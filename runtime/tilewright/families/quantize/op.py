@@ -1,7 +1,7 @@
 """The public ops: matrices into NVFP4, MXFP4, MXFP8 and FP8 in blocks of 128, and back.
 
-`quantize_nvfp4` describes the arguments and the behaviour of those that quantise, `dequantize_nvfp4` of those
-that read back; the others say what is different.
+`quantize_nvfp4` describes the arguments and the behaviour of ops that quantise, `dequantize_nvfp4` of ops
+that read back. The other docstrings say what differs.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ def quantize_nvfp4(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """x as NVFP4, on the current stream: E2M1 in blocks of 16 along k, each with an E4M3 scale factor.
 
-    Exactly `tilewright.reference.quantize`, bit for bit, NaN, infinities and subnormals included.
+    The result equals `tilewright.reference.quantize` bit for bit, also for NaN, infinities and subnormals.
 
     Args:
         x: [m, k], or [groups, m, k] (stacked experts), rows contiguous, in a wider tensor too; k a multiple
-            of 16. bfloat16, float16, float32, and (NVFP4 alone) float8_e4m3fn.
-        global_scale: 448 * 6 / amax(x), or what is near; 1 if absent. A number, or float32: one, one for each
-            row ([m], [groups, m]: per token), or one for each group. A number or a CPU tensor of one becomes
-            a constant of the device, which is kept; tensors elsewhere are copied, without waiting.
-        layout: of the scale factors: 128x4, 8x4 or linear, see `tilewright.scale_factors`.
-        shuffle: stores rows, and scale factors with them, in the order of `tilewright.row_shuffle`, which
-            TensorRT-LLM's generated GEMMs want of weights (FlashInfer's do_shuffle). x is copied for it.
+            of 16. bfloat16, float16, float32, and (NVFP4 only) float8_e4m3fn.
+        global_scale: 448 * 6 / amax(x), or a number near it; 1 if absent. A number, or a float32 tensor: one
+        element, one for each row ([m], [groups, m]: per token), or one for each group. A number or a CPU
+        tensor of one element becomes a constant on the device, which is kept; tensors on other devices are
+        copied, without waiting.
+        layout: the layout of the scale factors: 128x4, 8x4 or linear, see `tilewright.scale_factors`.
+        shuffle: stores rows and their scale factors in the order of `tilewright.row_shuffle`, which
+        TensorRT-LLM's generated GEMMs require for weights (FlashInfer's do_shuffle). x is copied for it.
         activation: silu_mul quantises silu(x[..., :k]) * x[..., k:] of an x that is 2k wide.
         rms_weight: [k], of x's dtype: quantises x / sqrt(mean(x^2) + eps) * rms_weight. These two take
             bfloat16 and float16, compute in FP32 and round nothing in between; they are not exact to the bit.
-        eps: of the root mean square.
-        rows_valid: int32 [groups] on the device (or one, of a matrix): only rows below it are read and
-            written; the scale factors of others are 0.
-        fast: allows approximate reciprocals: a few elements and scale factors come out one step away.
+        eps: added to the mean square.
+        rows_valid: int32 [groups] on the device (one element for a matrix): the rows of each group that are
+        read and written, from the first; the scale factors of other rows are 0.
+        fast: allows approximate reciprocals: a few elements and scale factors are then off by one step.
         out: the data's tensor, uint8 or float4_e2m1fn_x2, [..., m, k/2], rows contiguous; made if absent.
         out_scales: the scale factors' tensor, float8_e4m3fn or uint8, contiguous, padding and all; made if
             absent.
@@ -63,7 +64,7 @@ def quantize_nvfp4(
         data: uint8 [..., m, k/2], the even element in the low four bits.
         scales: float8_e4m3fn [..., padded rows, padded columns]; the padding is 0.
 
-    Tensors that no kernel reads or writes as they lie are copied, which the log says.
+    Tensors that no kernel can read or write where they lie are copied, and the log says so.
     """
     raise AssertionError("`calls.protocol` writes the body")
 
@@ -128,19 +129,20 @@ def quantize_fp8_blockwise(
 
     Args:
         block: (1, 128), (128, 1): per channel, or (128, 128).
-        scale_type: float32; or (not of (128, 1)) ue8m0: rounded up to powers of two, four packed into an
-            int32.
-        scale_layout: of float32 scales of (1, 128), m_major (columns at multiples of 4 rows, as TMA reads
-            them; the default) or row_major; the others are row_major; ue8m0 is packed, which is m_major too.
+        scale_type: float32; or (except for (128, 1)) ue8m0: rounded up to powers of two, four packed into an
+        int32.
+        scale_layout: for float32 scales of (1, 128), m_major (the default: columns at multiples of 4 rows, as
+        TMA reads them) or row_major. Other float32 scales are row_major; ue8m0 scales are packed, which is
+        m_major too.
             See `tilewright.blockwise_scales`.
         out_scales: the scales' tensor; an m_major one with memory for its padding
             (`blockwise_scales.allocate`).
 
     Returns:
         data: float8_e4m3fn [..., m, k].
-        scales: [..., m, ceil(k/128)], of strides (1, ld) where m_major; of (128, 128) [..., ceil(m/128),
-            ceil(k/128)], of (128, 1) [..., ceil(m/128), k]; packed int32 [..., m, ceil(k/512)], which repeat
-            a (128, 128) block's for its rows.
+        scales: [..., m, ceil(k/128)], with strides (1, ld) if m_major; for (128, 128) [..., ceil(m/128),
+        ceil(k/128)]; for (128, 1) [..., ceil(m/128), k]; packed: int32 [..., m, ceil(k/512)], in which each
+        row of a (128, 128) block has the block's scale.
     """
     raise AssertionError("`calls.protocol` writes the body")
 
@@ -164,10 +166,10 @@ def dequantize_nvfp4(
     Args:
         data: uint8 or float4_e2m1fn_x2 [m, k/2], or [groups, m, k/2], rows contiguous; k a multiple of 16.
         scales: float8_e4m3fn or uint8, contiguous, padding and all, of any shape.
-        global_scale: with which they were quantised, as `quantize_nvfp4` takes it.
-        layout: of the scale factors.
-        dtype: of the result: bfloat16 (the default), float16, float32.
-        rows_valid: int32 [groups] on the device: rows from it on are not written.
+        global_scale: the global scale of the data, as in `quantize_nvfp4`.
+        layout: the layout of the scale factors.
+        dtype: the type of the result: bfloat16 (the default), float16, float32.
+        rows_valid: int32 [groups] on the device: the rows of each group that are written, from the first.
         out: the result's tensor, of `dtype` if that is given; made if absent.
         tactic: a kernel's name, or a tactic, instead of the one selected.
 
@@ -188,14 +190,14 @@ def dequantize_mxfp4(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `dequantize_nvfp4`, of MXFP4: float8_e8m0fnu or uint8 scales, and no global scale."""
+    """As `dequantize_nvfp4`, for MXFP4: float8_e8m0fnu or uint8 scales, and no global scale."""
     raise AssertionError("`calls.protocol` writes the body")
 
 
 @public(_ReadBack("mxfp8"), like=dequantize_mxfp4)
 def dequantize_mxfp8(*_: Any, **__: Any) -> Any:
-    """As `dequantize_nvfp4`, of MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or uint8
-    scales, and no global scale."""
+    """As `dequantize_nvfp4`, for MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or
+    uint8 scales, and no global scale."""
 
 
 @public(_ReadBack(fp8_blockwise))
@@ -209,7 +211,7 @@ def dequantize_fp8_blockwise(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `dequantize_nvfp4`, of FP8 in blocks: float8_e4m3fn data [..., m, k], `block` as they were quantised
-    with, float32 scales, m_major or row_major as their strides say (others are copied), or packed ones
-    (int32). The product with a float32 scale is rounded to nearest."""
+    """As `dequantize_nvfp4`, for FP8 in blocks: float8_e4m3fn data [..., m, k], the `block` of the data, and
+    float32 scales that are m_major or row_major by their strides (others are copied), or packed (int32).
+    The product with a float32 scale is rounded to nearest."""
     raise AssertionError("`calls.protocol` writes the body")

@@ -1,6 +1,6 @@
-"""What is legal for a `quantize` kernel: the single statement, asked by all that need to know.
+"""The rules for `quantize` kernels. All code that asks whether a configuration is legal asks these.
 
-The comment above a rule names what it rests on.
+The comment above a rule names its source.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from tilewright.families.quantize.memory import shared_bytes
 from tilewright.families.quantize.problem import inputs
 
 
-# FP8 is quantised again where it comes from an all-to-all or a cache; the others have no such source.
+# FP8 data from an all-to-all or a cache are quantised again to NVFP4; nobody has asked for other formats.
 @rule(OURS, "x format direction", compiles="the other formats' kernels compile for it; nobody asks for them")
 def e4m3_input(config: QuantizeConfig) -> str | None:
-    """x of E4M3 is quantised to NVFP4, and nothing is dequantised to it."""
+    """An x of E4M3 is only quantised, to NVFP4."""
     if config.x == "e4m3" and config.direction == "dequantize":
-        return "dequantising makes bf16, f16 or f32, not e4m3"
+        return "dequantising writes bf16, f16 or f32, not e4m3"
     return None if config.x in inputs(config.format) else f"x of e4m3 is for nvfp4, not {config.format}"
 
 
 # tma.hpp copies rows of x; the other kernels have work of their own between loading and quantising.
 @rule(OURS, "variant direction fusion format", of=lambda config: config.variant == "tma")
 def tma_source(config: QuantizeConfig) -> str | None:
-    """The tma variant quantises x as it is, with a scale to a row's block."""
+    """The tma variant quantises x without a fusion, to formats whose blocks lie in one row."""
     if config.direction == "dequantize" or config.fusion != "none":
         what = config.direction if config.direction == "dequantize" else config.fusion
-        return f"{what} has the vector variant alone"
+        return f"{what} has only the vector variant"
     if (rows := block(config.format)[0]) > 1:
-        return f"{config.format} has the vector variant alone: its blocks are {rows} rows high"
+        return f"{config.format} has only the vector variant: its blocks are {rows} rows high"
     return None
 
 
@@ -47,7 +47,7 @@ def stages_of_variant(config: QuantizeConfig) -> str | None:
 # tma.hpp: each of the producer's 32 lanes copies a row, four to a warp.
 @rule(OURS, "threads", of=lambda config: config.variant == "tma")
 def tma_threads(config: QuantizeConfig) -> str | None:
-    """The tma variant has a multiple of 256 threads that quantise, at most 768."""
+    """In the tma variant 256, 512 or 768 threads quantise."""
     if config.threads % 256 or config.threads > 768:
         return f"threads of the tma variant are 256, 512 or 768, not {config.threads}"
     return None
@@ -69,20 +69,20 @@ def threads_of_block(config: QuantizeConfig) -> str | None:
 # A fused kernel holds two loads, or rows and weights; square.hpp reduces over the thread block.
 @rule(OURS, "fusion direction x format", of=lambda config: config.fusion != "none")
 def fused_formats(config: QuantizeConfig) -> str | None:
-    """A fusion goes with quantising BF16 or FP16 to scales of one row's block."""
+    """Only kernels that quantise BF16 or FP16 to formats whose blocks lie in one row have a fusion."""
     if config.direction == "dequantize":
-        return f"nothing comes before dequantising, {config.fusion} neither"
+        return f"dequantising has no fusion, got {config.fusion}"
     if config.x not in ("bf16", "f16"):
         return f"{config.fusion} takes bf16 or f16, not {config.x}"
     if block(config.format)[0] > 1:
-        return f"{config.fusion} makes scales of one row's block, not {config.format}"
+        return f"{config.fusion} needs blocks within one row, not {config.format}"
     return None
 
 
 # formats.hpp: only NVFP4's scales are divided. The other ops have no `fast` to ask for such a kernel.
 @rule(OURS, "arithmetic direction format", of=lambda config: config.arithmetic == "fast")
 def fast_arithmetic(config: QuantizeConfig) -> str | None:
-    """Fast arithmetic is for quantising to NVFP4: nothing else divides often enough."""
+    """Only kernels that quantise to NVFP4 have fast arithmetic: others seldom divide."""
     if config.direction == "dequantize" or config.format != "nvfp4":
         return f"{config.direction} of {config.format} has no fast arithmetic"
     return None

@@ -14,7 +14,7 @@ def _global_scales(fields: Fields) -> tuple[str, ...]:
 
 WORDS = Words(
     family="quantize",
-    summary="Data and scales of x[m,k].",
+    summary="Quantises x[m,k] into data and scales, or reads them back.",
     problem=Problem,
     extents=(
         Extent("m", "Rows of x.", usual=64),
@@ -25,7 +25,7 @@ WORDS = Words(
         option="--formats",
         default="nvfp4",
         fields={name: {"format": name} for name in FORMATS},
-        help=f"Of the data: {', '.join(FORMATS)}; default nvfp4.",
+        help=f"Format of the data: {', '.join(FORMATS)}; default nvfp4.",
     ),
     others=(
         Choice(
@@ -35,18 +35,22 @@ WORDS = Words(
         ),
         Choice(
             "layout",
-            "Of the scales: 128x4 (default), 8x4, linear; of FP8's m_major (default), row_major, packed.",
+            "Of the scales: 128x4 (default), 8x4, linear; for FP8: m_major (default), row_major, packed.",
             lambda fields: LAYOUTS[fields["format"]],
         ),
         Choice("fusion", f"{', '.join(FUSIONS)}.", FUSIONS),
         Choice(
             "direction",
-            "The way back, to a matrix of type x.",
+            "Read data and scales back into a matrix of type x.",
             DIRECTIONS,
             flag="--dequantize",
             stands_for="dequantize",
         ),
-        Choice("global_scale", "Of nvfp4: for the tensor (default), for each row, none.", _global_scales),
+        Choice(
+            "global_scale",
+            "Global scale of nvfp4: tensor (default), row (one for each), none.",
+            _global_scales,
+        ),
         Flag("exact", "Allow approximate divisions.", default=True, flag="--fast"),
     ),
     also_sizes=(("m", "n", "k"),),

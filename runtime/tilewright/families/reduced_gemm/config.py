@@ -1,4 +1,5 @@
-"""One `reduced_gemm` kernel: products that are added up over a batch. Parts are counted at a launch."""
+"""One `reduced_gemm` kernel: products that are added up over a batch. A launch says into how many parts the
+work is divided."""
 
 from __future__ import annotations
 
@@ -26,5 +27,5 @@ CONFIG, FACTS = ReducedConfig, PipelineFacts
 
 
 def by_mma(config: ReducedConfig) -> bool:
-    """Whether the kernel multiplies by mma.sync, and has no clusters (reduced_gemm/mma_kernel.hpp)."""
+    """Whether the kernel multiplies by mma.sync, without clusters (reduced_gemm/mma_kernel.hpp)."""
     return has_tensor_core(config.arch, MMA_SYNC)

@@ -1,9 +1,9 @@
 """A model of how long a kernel of `reduced_gemm` takes on sm_90a: to rank tiles, not to predict a clock.
 
 Each SM works on a range of k of one tile, counted over the batch; all SMs are at the same range. A launch
-takes about as long as the slower of two: memory, where HBM delivers each operand once, and L2 what several
-tiles read; and the busiest SM's tensor cores. A second kernel then adds the sums, which are written and read
-again.
+takes about as long as the slower of two: memory (HBM delivers each operand once; L2 delivers what several
+tiles read), and the busiest SM's tensor cores. Then the sums are written, and a second kernel reads and adds
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OVERLAP = 4  # p of the p-norm that combines the tensor cores and HBM, because t
 STAGE_CLOCKS = 35  # clocks of a stage's barriers, as for gemm's lean kernels
 
 # Fitted to 250 times on an H200: (128, 384, 128), (256, 256, 256), (384, 128, 384), batches of 129 and 4096.
-REREAD_SHARE = 0.38  # time of a byte from L2, which another thread block has read, over that of one from HBM
+REREAD_SHARE = 0.38  # time to read a byte from L2 over the time to read it from HBM
 SUMS_BYTES_PER_CLOCK = 2600  # bytes of sums written, and read again, in a clock
 START_CLOCKS = 9000  # clocks of two launches, of the first stage's loads, and between the kernels
 CLUSTER_CLOCKS = 1200  # clocks of a cluster's start and barriers

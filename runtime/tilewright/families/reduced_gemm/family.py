@@ -39,7 +39,7 @@ class _Reduced(Family[Problem]):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """Clusters no larger than the grid of tiles; of kernels of mma.sync, none."""
+        """Clusters no larger than the grid of tiles; kernels of mma.sync have none."""
         if not has_tensor_core(record.arch, WGMMA):
             return (plain(record.name),)
         return in_clusters(record, own_tiles(record, problem.m, problem.n))

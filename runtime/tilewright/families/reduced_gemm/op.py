@@ -24,11 +24,11 @@ class _Reduced(Op):
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """D and C are read and written element by element: any strides will do."""
+        """Nothing to do for D and C: they are read and written element by element, with any strides."""
         return place_without_copies(INTERFACE, arguments, addresses, judged=("c", "out"))
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
-        """beta * C: k, the batch or alpha is 0."""
+        """beta * C, for a k, a batch or an alpha of 0."""
         out, c, beta = given["out"], given["c"], given["beta"]
         out.copy_(c * beta) if c is not None and beta != 0 else out.zero_()
 
@@ -63,7 +63,6 @@ def reduced_gemm(
         D; beta * c where k, the batch or alpha is 0.
 
     Raises:
-        AlignmentError: a or b lies so that TMA cannot read it: addresses and strides are multiples of 16
-            bytes.
+        AlignmentError: TMA cannot read a or b: expected addresses and strides that are multiples of 16 bytes.
     """
     raise AssertionError("`calls.protocol` writes the body")

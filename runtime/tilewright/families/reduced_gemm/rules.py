@@ -1,6 +1,6 @@
-"""What is legal for a `reduced_gemm` kernel: the single statement, asked by all that need to know.
+"""The rules for `reduced_gemm` kernels. All code that asks whether a configuration is legal asks these.
 
-The comment above a rule names what it rests on.
+The comment above a rule names its source.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.families.reduced_gemm.config import K, ReducedConfig, by_mma
 from tilewright.families.reduced_gemm.memory import block_bytes, memory
 
-# The most sums of a thread, which has 232 registers; beyond, the compiler spills. Operands of mma.sync take
-# registers, too.
+# The most sums of a thread, which has 232 registers: with more, the compiler spills. Operands of mma.sync
+# need registers, too.
 _ACCUMULATORS, _MMA_ACCUMULATORS = 176, 128
 _BOX_ROWS = 256
 
@@ -22,7 +22,8 @@ def depth(config: ReducedConfig) -> str | None:
     return f"a stage holds {K} of k, not {config.tile.k}" if config.tile.k != K else None
 
 
-# reduced_gemm/kernel.hpp: two warpgroups halve the rows of a tile, where those are 64s, else its columns.
+# reduced_gemm/kernel.hpp: two warpgroups halve the rows of a tile if each half is a multiple of 64, else its
+# columns.
 # cuTensorMapEncodeTiled: a box has 256 rows at most.
 @rule(HARDWARE, "tile")
 def tile_extents(config: ReducedConfig) -> str | None:
@@ -41,7 +42,7 @@ def tile_extents(config: ReducedConfig) -> str | None:
 def registers(config: ReducedConfig) -> str | None:
     """The accumulators of 256 threads fit their registers."""
     count, most = config.tile.m * config.tile.n // 256, _MMA_ACCUMULATORS if by_mma(config) else _ACCUMULATORS
-    return f"{count} accumulators a thread, of at most {most}" if count > most else None
+    return f"{count} accumulators a thread > {most}" if count > most else None
 
 
 # sm90/pipeline.hpp: the ring needs two stages; and the hardware's limit.

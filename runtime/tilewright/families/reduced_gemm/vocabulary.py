@@ -14,12 +14,12 @@ WORDS = Words(
         option="--dtype",
         default="bf16",
         fields={a: {"a": a, "b": b} for a, b in OUTPUTS},
-        help="Of A and B: bf16 (default), f16.",
+        help="Type of A and B: bf16 (default), f16.",
     ),
     others=(
         Choice(
             "out_dtype",
-            "Of D. Default: the operands'.",
+            "Type of D. Default: the operands'.",
             lambda fields: OUTPUTS[fields["a"], fields["b"]],
             field="d",
         ),

@@ -1,4 +1,4 @@
-"""The `scale_columns` family as selection sees it: one kernel does all."""
+"""The `scale_columns` family as selection sees it: one kernel for all problems."""
 
 from __future__ import annotations
 

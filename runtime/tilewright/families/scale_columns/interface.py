@@ -10,9 +10,9 @@ from tilewright.families.scale_columns.vocabulary import WORDS
 GROUPING = Codes(
     "tilewright_scale_groups", GROUPINGS, text="What `groups` holds.",
     notes={
-        "row_ends": "rows behind groups' last ones: those between two count as 0",
-        "k_sizes": "elements of k of each group, whose words begin anew",
-        "k_ends": "the element of k behind each group's last",
+        "row_ends": "the row after each group's last; rows between groups become 0",
+        "k_sizes": "elements of k of each group; each group starts a new word",
+        "k_ends": "the element of k after each group's last",
     },
 )  # fmt: skip
 INTERFACE = Interface(
@@ -23,8 +23,8 @@ Arguments of a `scale_columns` kernel, in the caller's terms:
   out[line, m] = scales[m, line]
   out[line, m] = exponents of scales[m, 4*line], ..., scales[m, 4*line+3], the first one lowest (packed)
 
-for all rows, and 0 for those from m on to a multiple of 4. A float's exponent is UE8M0's byte of a power of
-two; of others the mantissa is lost.
+for all rows below m; rows from m to the next multiple of 4 are 0. The exponent of a float is the UE8M0 byte
+of a power of two; the mantissa of other floats is lost.
 """,
     operands=(
         Matrix(
@@ -48,12 +48,12 @@ two; of others the mantissa is lost.
         Code("row_major", "whether columns of scales are contiguous"),
         Code("grouping", GROUPING),
         Code("group_count", "of groups"),
-        Code("alignment", "at whose multiples groups begin"),
-        Code("block", "elements of k to a column"),
+        Code("alignment", "groups begin at multiples of it"),
+        Code("block", "elements of k of a column"),
     ),
     tactic=TacticStruct(
         "tilewright_scale_columns_tactic",
         members=("sm_count",),
-        text="Nothing is chosen: a thread block takes 64 rows and 32 columns.",
+        text="Nothing is chosen: a thread block computes 64 rows and 32 columns.",
     ),
 )  # fmt: skip

@@ -38,7 +38,7 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
 
 
 def peer(problem: Problem) -> Peer | None:
-    """A transposition by torch."""
+    """A transposition with torch."""
     if problem.packed:
         return None
     return "copy_", lambda x: x.out[..., : problem.m].copy_(x.scales.mT)

@@ -53,7 +53,7 @@ class _ScaleColumns(Op):
         if grouped and scales.dim() != 2:
             raise ArgumentError("scales", f"expected two dimensions with groups, got {dims(scales.shape)}")
         if problem.grouping in ALONG_K and not problem.packed:
-            raise ArgumentError("grouping", f"{problem.grouping} is supported for layout packed alone")
+            raise ArgumentError("grouping", f"{problem.grouping} is only supported for layout packed")
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
@@ -74,32 +74,32 @@ def scale_columns(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """FP32 scales as columns that TMA reads, on the current stream: what kernels of products want.
+    """Writes FP32 scales as the columns that kernels of products read by TMA, on the current stream.
 
-    With `made` the result, `made.mT[..., :m, :]` is the tensor of scales of `tilewright.blockwise_scales`'s
-    layout: a view.
+    If `out` is the result, the view `out.mT[..., :m, :]` is the tensor of scales in the layout of
+    `tilewright.blockwise_scales`.
 
     Args:
         scales: [m, columns] or [batch, m, columns], float32; one of m and columns contiguous.
         groups: int32 on the device, one number for each group; read when the kernel runs.
-        layout: m_major: a column of floats to a line; packed: four columns' exponents to a line of int32, the
-            first one lowest (UE8M0; of a float that is no power of two the mantissa is lost).
+        layout: m_major: a line is a column of floats; packed: a line of int32 holds the exponents (UE8M0) of
+        four columns, the first in the lowest byte. Floats that are not powers of two lose their mantissa.
         grouping: what `groups` says.
             none: there are no groups.
-            row_ends: the row behind each group's last. Groups begin at multiples of `alignment`; of rows
-                between two, nothing is read, and 0 is written.
-            k_sizes: elements of k of each group, whose columns follow one another; each group's words begin
-                anew. Packed alone.
-            k_ends: the element of k behind each group's last, of groups that begin at multiples of
-                `alignment`; their columns follow one another, too.
+            row_ends: the row after each group's last. Groups begin at multiples of `alignment`; rows between
+            two groups are not read, and become 0.
+            k_sizes: elements of k of each group. The columns of groups follow one another, and each group
+            starts a new word. Only for packed.
+            k_ends: the element of k after each group's last. Groups begin at multiples of `alignment`, and
+            their columns follow one another, too.
         alignment: see `grouping`.
-        block: elements of k that share a scale, of k_sizes and k_ends.
+        block: elements of k that share a scale, for k_sizes and k_ends.
         out: the result's tensor, contiguous rows; made if absent.
         tactic: a kernel's name, instead of the one selected.
 
     Returns:
         [lines, m rounded up to 4], float32 or int32, with the batch first where scales have one; beyond m,
-        zeros. Lines are `columns`, or ceil(columns / 4); with groups along k that and the number of groups,
-        of which those behind the last group's words are 0.
+        zeros. There are `columns` lines, or ceil(columns / 4) if packed; with groups along k also one more
+        for each group. Lines after the last group's words are 0.
     """
     raise AssertionError("`calls.protocol` writes the body")

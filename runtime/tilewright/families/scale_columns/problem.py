@@ -26,9 +26,9 @@ class Problem(ProblemBase):
     layout: str = "m_major"
     grouping: str = "none"
     group_count: int = 0
-    alignment: int = 128  # at whose multiples groups begin, of row_ends and k_ends
-    block: int = 128  # elements of k that share a scale, of k_sizes and k_ends
-    row_major: bool = True  # scales lie so; else m is contiguous
+    alignment: int = 128  # groups begin at multiples of it, for row_ends and k_ends
+    block: int = 128  # elements of k that share a scale, for k_sizes and k_ends
+    row_major: bool = True  # columns of scales are contiguous; else m is
 
     @property
     def packed(self) -> bool:
@@ -36,7 +36,8 @@ class Problem(ProblemBase):
 
     @property
     def lines(self) -> int:
-        """Rows of the result. Each group's words begin anew, and may leave up to three bytes open."""
+        """Rows of the result. Each group starts a new word, so that up to three bytes of its last word are
+        unused."""
         if not self.packed:
             return self.columns
         along_k = self.grouping in ALONG_K

@@ -1,4 +1,4 @@
-"""The `transpose_fp8` family as selection sees it: one kernel does all."""
+"""The `transpose_fp8` family as selection sees it: one kernel for all problems."""
 
 from __future__ import annotations
 

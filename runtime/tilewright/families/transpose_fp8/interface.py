@@ -9,8 +9,9 @@ from tilewright.families.transpose_fp8.vocabulary import WORDS
 INTERFACE = Interface(
     words=WORDS,
     text="""
-Arguments of a `transpose_fp8` kernel, in the caller's terms: out[column, row] = x[row, column], of bytes.
-With groups, the rows of each become a matrix [columns, rows of the group] without gaps, one behind the other.
+Arguments of a `transpose_fp8` kernel, in the caller's terms: out[column, row] = x[row, column], for bytes.
+With groups, the rows of each group become a matrix [columns, rows of the group]. The matrices follow one
+another without gaps.
 """,
     operands=(
         Matrix(
@@ -18,7 +19,7 @@ With groups, the rows of each become a matrix [columns, rows of the group] witho
             rows="rows", columns="columns", batch="batch", single=True, type="type", alignment=1,
         ),
         Packed(
-            "group_rows", "how many rows each group has, or null", type="s32", alignment=4,
+            "group_rows", "the number of rows of each group, or null", type="s32", alignment=4,
             shape=lambda problem: (problem.groups,),
         ),
         Matrix(
@@ -32,7 +33,7 @@ With groups, the rows of each become a matrix [columns, rows of the group] witho
         "tilewright_transpose_fp8_tactic",
         members=("sm_count",),
         values=lambda tactic, sm_count: {"sm_count": sm_count},
-        text="Nothing is chosen: a thread block takes 128 rows and 128 columns.",
+        text="Nothing is chosen: a thread block computes 128 rows and 128 columns.",
     ),
     types=Combinations(("type",), {(name,): () for name in TYPES}, result=""),
 )  # fmt: skip

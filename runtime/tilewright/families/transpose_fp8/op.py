@@ -41,8 +41,8 @@ class _Transpose(Op):
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """Any stride and address is supported, because the kernel moves single bytes where it must. With
-        groups, the result has no gaps."""
+        """Any stride and address is supported, because the kernel can move single bytes. With groups, the
+        result has no gaps."""
         problem, out = arguments.problem, arguments.matrices.get("out")
         gaps = out is not None and out.rows > 1 and out.row_stride != out.columns
         return Placement(problem, frozenset({"out"} if problem.groups and gaps else ()))
@@ -56,19 +56,19 @@ def transpose_fp8(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """x with columns for rows, on the current stream: FP8 operands that have m or n contiguous as the tensor
-    cores read them, with k contiguous.
+    """Transposes x, on the current stream: FP8 operands that have m or n contiguous get k contiguous, as the
+    tensor cores require.
 
     Args:
         x: [rows, columns] or [batch, rows, columns], columns contiguous. float8_e4m3fn or float8_e5m2.
-        group_rows: int32 on the device, how many rows each group has: multiples of 128, 0 too, which add up
-            to `rows`; read when the kernel runs.
+        group_rows: int32 on the device, the number of rows of each group: multiples of 128, or 0. They add up
+        to `rows`, and are read when the kernel runs.
         out: the result's tensor, rows contiguous; made if absent.
         tactic: a kernel's name, instead of the one selected.
 
     Returns:
         [columns, rows], with the batch first where x has one. With groups, memory of that shape in which the
-        matrices [columns, rows of a group] lie one behind the other, as `grouped_gemm_k` reads them; of rows
-        behind the last group, it stays as it is. A tensor with gaps is written by a copy then.
+        matrices [columns, rows of a group] follow one another, as `grouped_gemm_k` reads them; memory for
+        rows after the last group keeps its contents. If `out` has gaps, the result is copied to it.
     """
     raise AssertionError("`calls.protocol` writes the body")

@@ -11,7 +11,8 @@ TYPES = ("e4m3", "e5m2")
 
 @dataclass(frozen=True, slots=True)
 class Problem(ProblemBase):
-    """out[columns, rows] of x[rows, columns]; with groups, of the rows of each by themselves."""
+    """out[columns, rows] = x[rows, columns] transposed; with groups, the rows of each group are transposed
+    separately."""
 
     op_text = "transpose_fp8"
     kind_fields = ("type",)
@@ -21,7 +22,7 @@ class Problem(ProblemBase):
     columns: int
     batch: int = 1
     type: str = "e4m3"
-    groups: int = 0  # of rows
+    groups: int = 0  # groups of rows
 
     @property
     def bytes(self) -> int:

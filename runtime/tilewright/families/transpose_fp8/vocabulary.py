@@ -7,7 +7,7 @@ from tilewright.families.transpose_fp8.problem import TYPES, Problem
 
 WORDS = Words(
     family="transpose_fp8",
-    summary="FP8 matrices whose columns become rows.",
+    summary="Transposes FP8 matrices.",
     problem=Problem,
     extents=(
         Extent("rows", "Rows of x: k of an operand that has m or n contiguous.", usual=4096),
@@ -18,6 +18,6 @@ WORDS = Words(
         option="--dtype",
         default="e4m3",
         fields={name: {"type": name} for name in TYPES},
-        help="Of the elements: e4m3 (default), e5m2.",
+        help="Type of the elements: e4m3 (default), e5m2.",
     ),
 )
