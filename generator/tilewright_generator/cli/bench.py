@@ -42,17 +42,17 @@ def command() -> None:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random operands.")
 @click.option("--list-tactics", is_flag=True, help="List every tactic with its time, not only the best.")
-@click.option("--prune", is_flag=True, help="Leave out tactics that the cost model takes to be hopeless.")
+@click.option("--prune", is_flag=True, help="Leave out tactics that are far behind by the cost model.")
 @click.option("--rearrange", is_flag=True, help="Try the fastest with every raster order and swizzle, too.")
 @click.option("--labels", nargs=2, metavar="A B", help="The groups' names. Default: from their filters.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the table as CSV.")
-@click.option("--results", type=_FILE, help="Write what --json prints: all there is, with GPU and settings.")
+@click.option("--results", type=_FILE, help="Write what --json prints: all results, with GPU and settings.")
 @force_option
 @answers.json_option
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Compare without the kernels that are not built.")
 @click.option("--dry-run", is_flag=True, help="Only say which kernels and problems would be compared.")
-@click.option("--device", type=common.DEVICE, help="With --dry-run: on this GPU instead.")
+@click.option("--device", type=common.DEVICE, help="With --dry-run: the GPU, instead of this machine's.")
 @click.option("--root", metavar="DIRECTORY", help="Project whose kernels run (default: as `run`).")
 def compare(
     *, csv_file: Path | None, results: Path | None, force: bool, as_json: bool, **options: Any
@@ -60,16 +60,16 @@ def compare(
     """Measure the best tactic of group A beside that of group B, problem by problem.
 
     A and B are filters, as --filter takes them, with all terms in one argument: 'arch=sm103 k_tile=768'.
-    A term is a glob on names or FIELD=GLOB[,GLOB]; ~TERM turns one round ('~swap_ab=true'); m_tile, n_tile
+    A term is a glob on names or FIELD=GLOB[,GLOB]; ~TERM inverts a term ('~swap_ab=true'); m_tile, n_tile
     and k_tile are fields too, and arch=sm103 means sm_103a as well. B may be `rest`: all kernels of the
     family that A leaves out.
 
-    Every tactic that this GPU runs and that fits is checked against the reference, then timed: CUDA graphs,
-    operands that L2 does not hold, medians. The fastest of both groups are timed again by turns, and the
-    best of that is what counts. The speed-up is B's time over A's: more than 1 where A is faster.
+    Every tactic that this GPU can run for the problem is checked against the reference, then timed: CUDA
+    graphs, operands that L2 does not hold, medians. The fastest tactics of both groups are timed again in
+    turn, and the best of these times count. The speed-up is B's time over A's: more than 1 if A is faster.
 
-    Exits 1 where nothing can be compared (no GPU, kernels of another GPU, or not built), and where a tactic
-    computes something wrong.
+    Exits 1 if nothing can be compared (no GPU, kernels for another GPU, kernels that are not built), or if a
+    tactic's result is wrong.
     """
     from tilewright.tools.benchmarking.report import CSV_MARK, RECORD_MARK  # noqa: PLC0415
 

@@ -38,25 +38,50 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
     multiple=True,
     metavar="TERM",
     shell_complete=completion.TERMS,
-    help="Glob on names, or FIELD=GLOB[,GLOB]; ~TERM turns one round.",
+    help="Only these kernels: a glob on names, or FIELD=GLOB[,GLOB]; ~TERM inverts a term.",
 )
-@click.option("--nvcc", type=click.Path(path_type=Path), help="This nvcc, and no other.")
-@click.option("--cutlass", type=click.Path(path_type=Path), help="These CUTLASS headers, and no others.")
-@click.option("--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once (default: what fits).")
 @click.option(
-    "--launcher", metavar="CMD", help="Put before nvcc, e.g. ccache. Default: $TILEWRIGHT_LAUNCHER."
+    "--nvcc", type=click.Path(path_type=Path), help="The nvcc to use. Default: CUDA_HOME, PATH, the wheel."
 )
-@click.option("--strict", is_flag=True, help="Also fail on spills, stack frames, C7510, races.")
 @click.option(
-    "--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON."
+    "--cutlass",
+    type=click.Path(path_type=Path),
+    help="The CUTLASS headers to use. Default: CUTLASS_PATH, the wheel.",
+)
+@click.option(
+    "--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once. Default: as cores and memory allow."
+)
+@click.option(
+    "--launcher",
+    metavar="CMD",
+    help="A compiler cache to put before nvcc, such as ccache. Default: $TILEWRIGHT_LAUNCHER.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Also fail on register spills, stack frames, serialised wgmma (C7510) and races.",
+)
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report as JSON.",
 )
 @force_option
 @answers.json_option
 @click.option("--dry-run", is_flag=True, help="Say what would be compiled; write nothing but the report.")
 @ray_options("Compile as tasks of Ray, then link here.")
-@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
-@click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
-@click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The build cache. Default: $TILEWRIGHT_CACHE.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The project's folder. Default: the nearest.",
+)
+@click.option("--shipped", is_flag=True, help="Build the kernels that come with tilewright.")
 def command(
     *,
     modules: tuple[str, ...],
@@ -78,9 +103,9 @@ def command(
 ) -> None:
     """Compile kernels, check their machine code and link each MODULE's library (default: all modules).
 
-    What is built already is not built again; a build that was killed goes on where it was. Exits 1 where a
-    kernel fails to compile or runs on the wrong instructions. Kernels that need newer CUTLASS headers than
-    there are, are skipped and listed; exits 2 where nothing else was asked for.
+    Kernels that are built already are not built again; a build that was killed goes on where it stopped.
+    Exits 1 if a kernel fails to compile or runs on the wrong instructions. Kernels that need newer CUTLASS
+    headers are skipped and listed; exits 2 if all selected kernels are skipped.
     """
     from tilewright.compile.building import build  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.compile.compiler_cache import words_of  # noqa: PLC0415

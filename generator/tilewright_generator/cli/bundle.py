@@ -29,7 +29,12 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--model", type=_FILE, metavar="CONFIG.JSON", help="A model's config.json, as Hugging Face has it."
 )
-@click.option("--problems", type=_FILE, metavar="FILE.YAML", help="A list of products, instead or besides.")
+@click.option(
+    "--problems",
+    type=_FILE,
+    metavar="FILE.YAML",
+    help="A list of products, instead of --model or in addition.",
+)
 @click.option("--gpu", type=common.DEVICE, help="The GPU. Default: this machine's, else h200.")
 @click.option("--tp", type=_COUNT, default=1, show_default=True, help="GPUs of a tensor-parallel group.")
 @click.option("--ep", type=_COUNT, default=1, show_default=True, help="GPUs among which experts are divided.")
@@ -47,13 +52,17 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--dtype",
     type=click.Choice(("bf16", "f16", "fp8", "fp8_block")),
-    help="Of the linear layers, instead of the checkpoint's.",
+    help="The type of the linear layers. Default: the checkpoint's.",
 )
-@click.option("--batch-invariant", is_flag=True, help="The tactics of batch-invariant mode.")
+@click.option("--batch-invariant", is_flag=True, help="Choose the tactics of batch-invariant mode.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="The bundle's folder.")
 @click.option("--dry-run", is_flag=True, help="Only list the products, with their tactics for a few values.")
-@click.option("--no-build", is_flag=True, help="Choose and write the list and the report; compile nothing.")
-@click.option("--prove", is_flag=True, help="Then choose anew for every value, and compare with the bundle.")
+@click.option(
+    "--no-build", is_flag=True, help="Choose kernels, write the list and the report; compile nothing."
+)
+@click.option(
+    "--prove", is_flag=True, help="Afterwards choose again for every value, and compare with the bundle."
+)
 @click.option("--jobs", "-j", type=_COUNT, help="Processes that choose, and compilers at once.")
 @click.option("--nvcc", type=click.Path(path_type=Path), help="This nvcc, and no other.")
 @click.option("--cutlass", type=click.Path(path_type=Path), help="These CUTLASS headers, and no others.")
@@ -63,9 +72,10 @@ def command(**options: Any) -> None:
     """Build all kernels that a model's matrix products can choose on a GPU, and no others.
 
     The products are read from a config.json (Llama, Qwen, Gemma, Mixtral, DeepSeek-V3, gpt-oss) or a list.
-    Selection is asked about every value of m up to the limit; the kernels that it names are linked into the
-    folder, with a table of who computes what. `tilewright.bundle.load` and TILEWRIGHT_BUNDLE run from it,
-    without a compiler, and refuse everything else by name.
+    Selection is asked about every value of m up to the limit. The kernels that it chooses are linked into the
+    folder, with a table of the kernel for each problem. Programs run from it, without a compiler, by
+    `tilewright.bundle.load` or TILEWRIGHT_BUNDLE; for other problems they get an error that names the
+    problem.
     """
     from tilewright.architectures import device  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.tools.bundling import making  # noqa: PLC0415

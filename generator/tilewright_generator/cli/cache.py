@@ -20,24 +20,24 @@ _MIB = 1 << 20
 
 
 @click.command("cache")
-@click.option("--prune", is_flag=True, help="Remove what no library in force needs.")
+@click.option("--prune", is_flag=True, help="Remove files that no current library needs.")
 @click.option(
     "--older-than",
     type=click.FloatRange(min=0),
     default=30,
     show_default=True,
     metavar="DAYS",
-    help="Only what was made so many days ago.",
+    help="Only files that are at least this old.",
 )
 @click.option("--dry-run", is_flag=True, help="With --prune: say what would be removed.")
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
 @answers.json_option
 def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None, as_json: bool) -> None:
-    """Say how large the build cache is, and what of it no library in force needs any more: objects and
-    libraries of other sources, headers or compilers, what was set aside as damaged, and old logs.
+    """Say how large the build cache is, and which files no current library needs: objects and libraries of
+    other sources, headers or compilers, entries that were set aside as damaged, and old logs.
 
-    Only what tilewright has put there is removed, and only from a folder that its CACHEDIR.TAG marks as a
-    build cache; exits 2 where the folder is another.
+    Only files that tilewright wrote are removed, and only from a folder that its CACHEDIR.TAG marks as a
+    build cache; exits 2 if the folder is not one.
     """
     from tilewright.base import paths  # noqa: PLC0415 (`--help` needs no runtime)
     from tilewright.compile.store import Store  # noqa: PLC0415

@@ -41,11 +41,11 @@ def command(
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Compare the generated files with what the specs make (default: specs/*.yaml); write nothing.
+    """Compare the generated files with what the specs (default: specs/*.yaml) generate; write nothing.
 
-    Exits with 1 if a file is changed, missing or extra, and says which command mends it. Also says which
-    tuned defaults of the project lack their kernels and, with -v, which could gain by kernels that were added
-    since; neither is a fault.
+    Exits with 1 if a file is changed, missing or extra, and says which command mends it. Also names tuned
+    defaults whose kernels no longer exist and, with -v, those that were tuned before kernels were added;
+    neither is a fault.
     """
     project = Project.find(root, out)
     with github.of_specs(project, output):

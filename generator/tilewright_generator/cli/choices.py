@@ -33,7 +33,7 @@ _MARK = re.compile(rb"\A// Written by `tilewright choices ")
 )
 @click.option("--device", type=common.DEVICE, help="The GPU. Default: this machine's, else h200.")
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write a C++ header.")
-@click.option("--batch-invariant", is_flag=True, help="The tactics of batch-invariant mode.")
+@click.option("--batch-invariant", is_flag=True, help="Choose the tactics of batch-invariant mode.")
 @click.option("--names", is_flag=True, help="Print only the kernels' names, for `tilewright build --filter`.")
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), default=1, help="Processes that choose. Default: 1."

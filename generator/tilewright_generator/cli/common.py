@@ -30,7 +30,7 @@ specs_argument = click.argument(
 root_option = click.option(
     "--root",
     type=click.Path(path_type=Path),
-    help="The project's folder. Default: the nearest that holds specs/.",
+    help="The project's folder. Default: the nearest folder with specs/.",
 )
 out_option = click.option(
     "--out",
@@ -43,8 +43,8 @@ filter_option = click.option(
     multiple=True,
     metavar="TERM",
     shell_complete=completion.TERMS,
-    help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM turns one round. "
-    "m_tile, n_tile and k_tile are fields too. Several must all hold.",
+    help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM inverts a term. "
+    "m_tile, n_tile and k_tile are fields, too. With several terms, all must hold.",
 )
 # Of tilewright.architectures.device.DESCRIBED.
 DEVICES = ("h200", "h100", "b200", "b300", "rtx-pro-6000", "rtx-5090", "gb10", "thor")

@@ -15,20 +15,22 @@ _WORDS = ("includes", "cflags", "ldflags", "cmake")
 
 @click.command("config")
 @click.option("--includes", is_flag=True, help="The folder of headers, as -I.")
-@click.option("--cflags", is_flag=True, help="For the compiler of a program that loads or links libraries.")
-@click.option("--ldflags", is_flag=True, help="For its linker.")
+@click.option(
+    "--cflags", is_flag=True, help="Options for the compiler of a program that loads or links libraries."
+)
+@click.option("--ldflags", is_flag=True, help="Options for the linker of such a program.")
 @click.option("--cmake", is_flag=True, help="Definitions with which find_package(tilewright) works.")
 @click.option(
     "--nvccflags",
     metavar="KERNEL",
     shell_complete=completion.complete(completion.kernels),
-    help="For nvcc, where you compile this kernel's source yourself.",
+    help="Options for nvcc, to compile this kernel's source yourself.",
 )
 @click.option(
     "--library",
     metavar="MODULE",
     shell_complete=completion.complete(completion.modules),
-    help="The path of the library of a module that was built last.",
+    help="The path of a module's library (the one built last).",
 )
 @common.root_option
 @answers.json_option

@@ -20,7 +20,7 @@ _MARKS = {"ok": "    ok", "warning": "  warn", "problem": "PROBLEM"}
 
 @click.command("doctor")
 @common.root_option
-@click.option("--device", type=common.DEVICE, help="As if this GPU were here.")
+@click.option("--device", type=common.DEVICE, help="Answer as if this machine had this GPU.")
 @click.option(
     "--device-self-test",
     "self_test",
@@ -33,7 +33,7 @@ def command(*, root: Path | None, device: str | None, self_test: bool, as_json: 
     """Say whether kernels can be built and run on this machine, and which would run.
 
     Looks at variables, toolchain, packages, GPU and driver, cache, modules and tuned files; changes nothing.
-    Exits with 1 where there is a problem; what mends it stands under it.
+    Exits with 1 if there is a problem; each problem has its remedy below it.
     """
     if self_test and device:
         raise UsageError("--device-self-test runs on this machine's GPU; leave out --device")

@@ -56,7 +56,9 @@ def _complete_what(
     metavar="NAME | FAMILY | RULE | [FAMILY] FIELD=VALUE...",
     shell_complete=_complete_what,
 )
-@click.option("--problem", is_flag=True, help="The words are a problem: which tactic computes it, and why.")
+@click.option(
+    "--problem", is_flag=True, help="The words are a problem: say which tactic computes it, and why."
+)
 @click.option(
     "--device",
     type=common.DEVICE,

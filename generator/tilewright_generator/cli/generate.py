@@ -33,7 +33,7 @@ _SHOWN = 20  # files left alone that are printed
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace and remove files that were edited by hand or are not listed, too.",
+    help="Also replace and remove files that were edited by hand or are not listed.",
 )
 @github.option
 @answers.json_option
@@ -49,10 +49,11 @@ def command(
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Write the sources and dispatch tables that the specs name (default: specs/*.yaml).
+    """Write the sources and dispatch tables of the specs (default: specs/*.yaml).
 
-    Writes only what has changed, and removes what no spec makes any more. A file that was edited by hand is
-    kept, and the exit code is 1. With --filter, only the sources of those kernels are written, beside the
+    Writes only files that change, and removes files that no spec generates any more. A file that was edited
+    by hand is kept, and the exit code is 1. With --filter, only the sources of those kernels are written,
+    beside the
     tables, and nothing is removed.
     """
     project = Project.find(root, out)

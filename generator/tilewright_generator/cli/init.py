@@ -27,22 +27,22 @@ next:{folder}
     "--spec",
     metavar="NAME",
     shell_complete=complete(lambda _: project_start.shipped_specs()),
-    help="Begin with a copy of this spec of tilewright's, such as sm90_gemm_lean.",
+    help="Begin with a copy of this spec, which comes with tilewright, such as sm90_gemm_lean.",
 )
 @click.option(
     "--family",
     metavar="FAMILY",
     shell_complete=complete(lambda _: families.names()),
-    help=f"Begin with a spec of few kernels of this family. Default: {catalog.default_name()}.",
+    help=f"Begin with a spec of a few kernels of this family. Default: {catalog.default_name()}.",
 )
 @click.option("--dry-run", is_flag=True, help="Name the files and write nothing.")
 @answers.json_option
 def command(*, folder: Path, spec: str | None, family: str | None, dry_run: bool, as_json: bool) -> None:
-    """Start a repository of kernels in DIR (default: here): a spec, a check for GitHub's CI, a hook for
-    pre-commit, .gitattributes, README.md.
+    """Start a repository of kernels in DIR (default: the current folder): a spec, a check for GitHub's CI, a
+    hook for pre-commit, .gitattributes, README.md.
 
-    `tilewright generate`, `check` and `build` then work at once. In a repository that exists, files that it
-    has are kept, so that `init --spec NAME` adds a spec.
+    `tilewright generate`, `check` and `build` then work at once. Existing files are kept, so that `init
+    --spec NAME` adds a spec to an existing repository.
     """
     first = project_start.first_spec(spec, family)
     target = folder.absolute()

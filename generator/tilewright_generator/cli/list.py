@@ -39,16 +39,16 @@ class Row(NamedTuple):
 @other_sets.set_option
 @common.filter_option
 @click.option(
-    "--built/--not-built", default=None, help="Only kernels that a library here holds, or none does."
+    "--built/--not-built", default=None, help="Only kernels that are built on this machine, or that are not."
 )
 @click.option("--tuned", is_flag=True, help="Only kernels that are the fastest of a tuned problem.")
-@click.option("--verified", is_flag=True, help="Only kernels that were run on a GPU as they are now.")
+@click.option("--verified", is_flag=True, help="Only kernels whose current source was run on a GPU.")
 @click.option(
     "--device",
     type=common.DEVICE,
-    help="The GPU that tuned is meant for. Default: this machine's.",
+    help="The GPU whose tuned files count. Default: this machine's.",
 )
-@click.option("--long", "-l", is_flag=True, help="Say of each kernel what it is, in columns.")
+@click.option("--long", "-l", is_flag=True, help="Describe each kernel, in columns.")
 @answers.json_option
 def command(
     *,
@@ -63,10 +63,9 @@ def command(
     long: bool,
     as_json: bool,
 ) -> None:
-    """List the kernels that the specs name (default: specs/*.yaml), and what there is of each: built here,
-    tuned, and, by the committed records, compiled, run on a GPU, and hammered there (run thousands of
-    times beside another stream, and compared to the bit). Outside of a project, those that come
-    with tilewright."""
+    """List the kernels of the specs (default: specs/*.yaml), each with marks: built here, tuned, and, by the
+    committed records, compiled, run on a GPU, and hammered there (run thousands of times beside another
+    stream, and compared to the bit). Outside of a project, list the kernels that come with tilewright."""
     project = other_sets.project_of(set_name, root)
     gpu = _device(device)
     if tuned and gpu is None:

@@ -33,7 +33,7 @@ Then change it into yours: docs/adding_a_family.md says what each file is for.""
 @click.option("--dry-run", is_flag=True, help="Name the files and write nothing.")
 @answers.json_option
 def command(*, name: str, into: Path | None, dry_run: bool, as_json: bool) -> None:
-    """Write a family of kernels that is complete, and small: to be changed into your own.
+    """Write a complete, small family of kernels, which you change into your own.
 
     It is a plugin with a public op tilewright.NAME, its declaration, rules, cost model, CUDA template and
     header, reference and tests. It generates, builds and passes its tests as it is. No file is replaced.

@@ -18,7 +18,7 @@ def ray_options(what: str) -> Callable[[Command], Command]:
         address = click.option(
             "--ray-address",
             metavar="ADDRESS",
-            help="Of a cluster; implies --ray. Default: as Ray finds it.",
+            help="The address of a Ray cluster; implies --ray. Default: as Ray finds it.",
         )
         return click.option("--ray", is_flag=True, help=what)(address(command))
 

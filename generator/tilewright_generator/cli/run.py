@@ -15,7 +15,7 @@ _OPTIONS = (
         ["--kernel"],
         metavar="NAME",
         shell_complete=completion.complete(completion.kernels),
-        help="This kernel, or tactic (NAME@splits=4), not the best.",
+        help="The kernel, or tactic (NAME@splits=4), to run. Default: the selected one.",
     ),
     click.Option(
         ["--iters"], type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
@@ -23,7 +23,7 @@ _OPTIONS = (
     click.Option(
         ["--root"],
         metavar="DIRECTORY",
-        help="Project whose kernels run (default: the nearest, else tilewright's).",
+        help="The project whose kernels run. Default: the nearest, else tilewright's.",
     ),
     click.Option(["--json", "as_json"], is_flag=True, help=answers.JSON_HELP),
 )
@@ -76,8 +76,8 @@ class _OfFamily(click.Command):
 
 @click.group(cls=_Families)
 def command() -> None:
-    """Run a kernel on this machine's GPU: pick it (or take one), build it if need be, check its result
-    against float64 and time it beside torch's, L2 cold."""
+    """Run a kernel on this machine's GPU: the selected one or --kernel. Build it if needed, check its result
+    against float64, and time it beside torch's op with a cold L2."""
 
 
 def _command_of(family: str) -> click.Command:
@@ -93,7 +93,7 @@ def _command_of(family: str) -> click.Command:
         family,
         callback=run,
         params=[*problem_options.options_of(words), *_OPTIONS],
-        help=f"{words.summary} On random data.\n\nExits 1 where the result is wrong, and where there is no "
-        "GPU: then it says what would run on an H200.",
+        help=f"{words.summary} On random data.\n\nExits 1 if the result is wrong, or if there is no GPU: "
+        "then it says what would run on an H200.",
         short_help=words.summary,
     )

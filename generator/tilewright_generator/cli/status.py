@@ -46,11 +46,11 @@ def command(
     as_json: bool,
 ) -> int:
     """Count the kernels that were compiled, run and hammered on a GPU, by module and by target, and name
-    those whose rows are stale or failed. `tilewright list` says the same of each kernel. Outside of a
+    those whose rows are stale or failed. `tilewright list` shows the same for each kernel. Outside of a
     project, the kernels that come with tilewright are counted.
 
-    --check fails where a kernel's last run on a GPU failed, and where more rows are stale than
-    benchmarks/results/stale.json allows. A kernel that was never compiled or run is no fault.
+    --check fails if a kernel's last run on a GPU failed, or if more rows are stale than
+    benchmarks/results/stale.json allows. A kernel that was never compiled or run is not a fault.
     """
     if release and not check:
         raise UsageError("--release goes with --check")

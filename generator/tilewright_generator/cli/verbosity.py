@@ -63,7 +63,7 @@ def add_options(command: click.Command) -> click.Command:
         command.params += [
             click.Option(
                 ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet,
-                help="Print what was asked for and errors alone.",
+                help="Print only the answer and errors.",
             ),
             click.Option(
                 ["-v", "--verbose"], count=True, expose_value=False, callback=_set_verbose,

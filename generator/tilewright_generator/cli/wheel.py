@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="TERM",
     shell_complete=completion.TERMS,
-    help="Glob on names, or FIELD=GLOB[,GLOB]; ~TERM turns one round.",
+    help="Only these kernels: a glob on names, or FIELD=GLOB[,GLOB]; ~TERM inverts a term.",
 )
 @click.option(
     "--arch",
@@ -48,12 +48,24 @@ if TYPE_CHECKING:
     default=Path(),
     help="The wheel's folder, which is created if needed. Default: here.",
 )
-@click.option("--name", help="Of the distribution. Default: tilewright-kernels-TARGET, or PROJECT-kernels.")
-@click.option("--version", "release", help="Of the distribution. Default: tilewright's.")
-@click.option("--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once (default: what fits).")
-@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
-@click.option("--root", type=click.Path(path_type=Path, file_okay=False), help="Default: the nearest.")
-@click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
+@click.option(
+    "--name", help="The distribution's name. Default: tilewright-kernels-TARGET, or PROJECT-kernels."
+)
+@click.option("--version", "release", help="The distribution's version. Default: tilewright's.")
+@click.option(
+    "--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once. Default: as cores and memory allow."
+)
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The build cache. Default: $TILEWRIGHT_CACHE.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The project's folder. Default: the nearest.",
+)
+@click.option("--shipped", is_flag=True, help="Pack the kernels that come with tilewright.")
 @answers.json_option
 def command(
     *,
@@ -71,8 +83,9 @@ def command(
 ) -> None:
     """Build kernels of MODULEs and pack their libraries into a wheel.
 
-    Installed beside tilewright, its kernels run without nvcc, CUTLASS and g++, as long as tables, flags and
-    headers are what they were built from; `tilewright doctor` says where they are not. Modules that do not
+    If the wheel is installed beside tilewright, its kernels run without nvcc, CUTLASS and g++, as long as
+    tables, flags and headers are those that they were built from; `tilewright doctor` names the differences.
+    Modules that do not
     come with tilewright go into the wheel with their tables, sources and tuned files.
     """
     from tilewright import __version__  # noqa: PLC0415 (`--help` needs none of this)

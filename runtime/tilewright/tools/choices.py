@@ -22,7 +22,7 @@ class Range(NamedTuple):
 
 
 def ranges(closure: Closure, registry: Registry) -> list[Range]:
-    """The tactics of a closure; neighbours that differ in nothing but the reason of the choice are one."""
+    """The ranges of a closure; adjacent ranges that differ only in the reason of the choice are merged."""
     merged: list[Range] = []
     for choice in closure.choices:
         tactic = Tactic.parse(choice.tactic)

@@ -1,9 +1,10 @@
 """Captures CUDA graphs. A capture that fails leaves no state behind in torch.
 
-`torch.cuda.CUDAGraph.capture_end` raises before it cleans up where the captured work has broken the capture
-(with a synchronisation, say). From then on, torch's default generator counts as captured, so that random
-numbers cannot be drawn, and its allocator defers frees until the capture ends, which it never does. Here the
-driver captures, and torch is only told which memory to use, for as long as the capture lasts.
+If the captured work has broken the capture (with a synchronisation, for example),
+`torch.cuda.CUDAGraph.capture_end` raises before it cleans up. From then on, torch's default generator counts
+as captured, so that random
+numbers cannot be drawn, and its allocator defers frees until the capture ends, which it never does. In this
+module the driver captures, and torch only learns which memory to use during the capture.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class CudaGraph:
             try:
                 yield
             except BaseException:
-                # Its status adds nothing to the exception: the capture ends also where it is broken.
+                # Its status adds nothing to the exception: a broken capture ends, too.
                 self._cuda.cuStreamEndCapture(stream, ctypes.byref(graph))
                 if graph:
                     call(self._cuda.cuGraphDestroy, graph)

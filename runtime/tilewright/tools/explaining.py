@@ -32,13 +32,13 @@ class Row:
 
     tactic: Tactic
     built: bool
-    estimate: Estimate | None  # None where no cost model knows the kernel
+    estimate: Estimate | None  # None if no cost model covers the kernel
     tuned_seconds: float | None  # of the problem's tuned entry, if this is it
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A choice and what it was made from."""
+    """A choice and the facts that led to it."""
 
     problem: Any
     device: str
@@ -47,13 +47,15 @@ class Explanation:
     several_sets: bool  # whether kernels of several sets could have been chosen
     built: bool
     raises: str | None  # what a call would raise instead: the kernel is not built, and may not be
-    rows: list[Row]  # the model's order, then what no model knows; what was chosen is among them
+    rows: list[Row]  # in the model's order, then tactics without a model; the chosen one is among them
     left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
-    copied: tuple[Any, tuple[str, ...]] | None  # what the op computes instead, and the arguments it copies
+    copied: (
+        tuple[Any, tuple[str, ...]] | None
+    )  # the problem that the op computes instead, and the arguments that it copies
     free: tuple[Tactic, float] | None
     """In batch-invariant mode, the choice without it, and the share of this choice's estimated time that it
     would save; None if the mode costs nothing, or if no model knows it."""
-    messages: list[str]  # of tuned files: what was refused or dropped
+    messages: list[str]  # about tuned files: files that were refused, entries that were dropped
 
     def as_json(self) -> dict[str, Any]:
         """The whole explanation for JSON."""
@@ -99,7 +101,7 @@ class Explanation:
         yield f"Why ({choice.source}): {choice.why}."
         if self.free:
             tactic, saved = self.free
-            yield f"Batch-invariant: it costs {saved:.0%} of the time by the model; otherwise {tactic} runs."
+            yield f"Batch-invariant mode costs {saved:.0%} of the estimated time; without it {tactic} runs."
         yield f"Candidates ({len(self.rows)} tactics), by the cost model:"
         for place, row in enumerate(self.rows):
             if place < SHOWN or row.tactic == choice.tactic:
@@ -204,7 +206,7 @@ def _seconds(row: Row) -> float:
 
 
 def _raises(registry: Registry, record: KernelRecord) -> str | None:
-    """Why a call ends in an error, if it does, where it takes a kernel that is not built."""
+    """Why a call that needs a kernel that is not built raises an error; None if it does not."""
     if not jit_allowed():
         return str(registry.not_built(record))
     obstacle = registry.obstacle(record)

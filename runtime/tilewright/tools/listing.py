@@ -1,4 +1,4 @@
-"""`tilewright.kernels`: which kernels there are, for people and programs."""
+"""`tilewright.kernels`: lists kernels, for people and programs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _SHOWN = 20  # kernels that `repr` names
 
 
 class Kernels(Sequence["KernelRecord"]):
-    """Kernels in the order of modules and tables; `repr` says their names, and where they differ."""
+    """Kernels in the order of modules and tables; `repr` shows their names and the fields in which they
+    differ."""
 
     def __init__(self, family: str, records: Sequence[KernelRecord], why: str = "") -> None:
-        """`why`: of none, what there is instead."""
+        """`why`: for an empty list, a hint at what exists instead."""
         self.family = family
         self._records = tuple(records)
         self._why = why
@@ -54,7 +55,7 @@ class Kernels(Sequence["KernelRecord"]):
         return "\n".join([head + (":" if count else ""), *names, *more, *self._differences()])
 
     def _differences(self) -> Iterator[str]:
-        """Fields that not all have alike, each with its values."""
+        """The fields in which the kernels differ, each with its values."""
         width = shutil.get_terminal_size().columns - 1
         for field in self._records[0].config if self._records else ():
             values = list(dict.fromkeys(text(record.config.get(field, "")) for record in self._records))
@@ -63,20 +64,20 @@ class Kernels(Sequence["KernelRecord"]):
 
 
 def kernels(family: str, **filters: object) -> Kernels:
-    """The kernels of a family, of those the ones whose fields are as given.
+    """The kernels of a family whose fields have the values that are given.
 
     Args:
-        family: the name of one; `tilewright list` shows all.
+        family: its name; `tilewright list` shows all families.
         filters: a field of the family's configurations (`tilewright explain FAMILY` lists them), or `name`,
             `m_tile`, `n_tile`, `k_tile`: a value, or globs with commas between them, as `--filter` takes:
             `kernels(family, a="bf16", tile="128x*", bias=True, arch="sm90", name="*coop*,*pingpong*")`.
 
     Returns:
         A sequence of `tilewright.declarations.table.KernelRecord`, whose `name` is a tactic that ops take.
-        The `repr` of an empty one says which values there are.
+        The `repr` of an empty sequence names the values that exist.
 
     Raises:
-        ArgumentError: there is no such family or field; it says what there is.
+        ArgumentError: no such family or field exists; the message names those that do.
         TableError: there is no module at all.
     """
     registry = contexts.current().registry

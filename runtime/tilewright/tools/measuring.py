@@ -1,7 +1,8 @@
-"""How kernels are measured: on random operands that are not in L2, checked right before they are timed.
+"""Measures kernels on random operands that are not in L2. A result is checked before its kernel is timed.
 
 A family's `measuring.py` has `make(problem, generator)`, which makes one set of operands (a subclass of
-`Operands`, with the family's `check`), and `peer(problem)`: what else computes the problem, if anything.
+`Operands`, with the family's `check`), and `peer(problem)`: another library's function for the problem, if
+there is one.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from tilewright.formats.types import per_byte
 from tilewright.selection.kernels import Problem
 from tilewright.tools import timing
 
-_MOST_BYTES = 16 * 10**9  # of all sets of operands together
-_CHECKED_ROWS = 512  # of a result, spread over it
+_MOST_BYTES = 16 * 10**9  # bytes of all sets of operands together
+_CHECKED_ROWS = 512  # rows of a result that are checked, spread evenly
 
 
 class Operands(SimpleNamespace):
     """One set of operands of a problem: a call of its op.
 
-    Its attributes are the call's arguments, by the op's names, defaults included, and whatever else `check`
-    needs, by other names. Memory for what the call writes is made if it is not given.
+    Its attributes are the call's arguments by the op's names, including defaults, and others that `check`
+    needs. Memory for results is allocated if it is not given.
     """
 
     error_text = "error norm {:.2e} against float64"  # what `check` answers
-    more_bytes = 0  # of a set, beside what the problem moves: a peer's operands
+    more_bytes = 0  # bytes of a set beside those of the problem: a peer's operands
 
     def __init__(self, problem: Any, op: Callable[..., Any], **arguments: Any) -> None:
         self._declared = published[op]
@@ -66,14 +67,14 @@ class Operands(SimpleNamespace):
         return self.changed(**{name: elsewhere(tensor) for name, tensor in large.items()})
 
     def poison(self) -> None:
-        """Fills what the call writes with what no kernel writes."""
+        """Fills results with values that no kernel writes."""
         for name in self._written:
             tensor, operand = getattr(self, name), self._declared.interface.operand(name)
             padded = isinstance(operand, Packed) and operand.has_gaps(self.problem)
             poison(blockwise_scales.with_padding(tensor) if padded else tensor)
 
     def call(self, tactic: Tactic | None = None) -> Any:
-        """Runs the op: the tactic, or what is selected."""
+        """Runs the op with the tactic, or with the selected one."""
         taken = {parameter.name: getattr(self, parameter.name) for parameter in self._declared.parameters}
         return self.op(**taken | {"tactic": tactic})
 
@@ -88,7 +89,7 @@ Peer: TypeAlias = tuple[str, Callable[[Any], Any]]
 
 
 class Measured(Protocol):
-    """A family's `measuring.py`; `peer`, too, where another library has such an op."""
+    """A family's `measuring.py`; with `peer` if another library has such an op."""
 
     def make(self, problem: Any, generator: torch.Generator) -> Operands:
         """One set, of random values, on the generator's device."""
@@ -116,13 +117,13 @@ def copies(first: Operands, count: int) -> list[Any]:
 
 
 def spread(rows: int, most: int = _CHECKED_ROWS) -> slice:
-    """About so many of the rows, at equal distances."""
+    """The indices of about `_CHECKED_ROWS` rows, at equal distances."""
     return slice(None, None, max(1, rows // most))
 
 
 def random_matrix(operand: Matrix, problem: Any, generator: torch.Generator) -> torch.Tensor:
-    """A matrix as its family declares it, without gaps, on the generator's device: of a normal distribution;
-    of integers of 8 bits; of any FP4."""
+    """A matrix as its family declares it, without gaps, on the generator's device, with random elements:
+    normally distributed, or uniform for integers of 8 bits and FP4."""
     rows, columns = operand.tensor_shape(problem)
     name = operand.batch_of(problem)
     count = getattr(problem, name) if name else 1
@@ -155,7 +156,7 @@ def random_matrices(
 
 
 def elsewhere(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that lies as the tensor does, with what its memory holds besides (scales may have padding)."""
+    """A copy with the same strides, including the memory between elements (scales may have padding)."""
     raw = as_bytes(tensor)
     whole = raw.as_strided((raw.untyped_storage().nbytes() // raw.element_size(),), (1,), 0)
     lies = raw.shape, raw.stride(), raw.storage_offset()
@@ -165,8 +166,8 @@ def elsewhere(tensor: torch.Tensor) -> torch.Tensor:
 def check_norms(
     problem: Problem, found: torch.Tensor, wanted: torch.Tensor, tolerance: float, ratio_tolerance: float
 ) -> float:
-    """The norm of the error, of that of `wanted` (float64). Raises WrongResultError where it, or the norms'
-    ratio, is too far off: a ratio shows a factor that is missed, whatever single elements lose."""
+    """The norm of the error over the norm of `wanted` (float64). Raises WrongResultError if it, or the ratio
+    of the norms, is too far off: the ratio shows a missing factor even if elements lose precision."""
     norm = float(wanted.norm())
     error, ratio = float((found - wanted).norm()) / norm, float(found.norm()) / norm
     if not (error <= tolerance and abs(ratio - 1) <= ratio_tolerance):  # a NaN fails
@@ -185,13 +186,13 @@ def checked(operands: Operands, tactic: Tactic | None = None) -> float:
 
 
 def seconds(operands: Sequence[Operands], tactic: Tactic | None = None, replays: int = 15) -> float:
-    """Median seconds of a call of ours, L2 cold. D is checked first."""
+    """Median seconds of a call of our op with a cold L2. D is checked first."""
     checked(operands[0], tactic)
     return timing.graph_seconds([lambda x=operand: x.call(tactic) for operand in operands], replays=replays)  # type: ignore[misc]
 
 
 def peer_seconds(peer: Peer | None, operands: Sequence[Operands], replays: int = 15) -> float | None:
-    """Median seconds of the peer, measured the same way; None where there is none."""
+    """Median seconds of the peer, measured the same way; None if there is no peer."""
     if peer is None:
         return None
     _, call = peer
@@ -201,7 +202,7 @@ def peer_seconds(peer: Peer | None, operands: Sequence[Operands], replays: int =
 
 
 def poison(out: torch.Tensor) -> None:
-    """Fills a result with NaN, or a pattern where its type has none."""
+    """Fills a result with NaN, or with a pattern if its type has no NaN."""
     if out.is_floating_point() and out.element_size() > 1:
         out.fill_(float("nan"))
     else:

@@ -15,9 +15,9 @@ from tilewright.tools.cuda_graph import CudaGraph
 
 WARM_UP = 2
 HEAD_START_CYCLES = 200_000  # 0.1 ms
-# L2 sizes of data between two uses of the same operand. L2 does not replace the oldest line first: of
-# 150 MB that are read in turn an H200 still finds some in its 60 MB, so that products of 50 MB seemed to
-# be up to 12 % quicker by themselves than beside others.
+# L2 sizes of data between two uses of the same operand. L2 does not replace the oldest line first: if 150 MB
+# are read in turn, an H200 still finds some of them in its 60 MB, so that products of 50 MB seemed up to 12 %
+# faster alone than beside others.
 GROUPS = 6
 
 
@@ -47,8 +47,8 @@ def _no_collecting() -> Iterator[None]:
 class Replays:
     """Calls in one CUDA graph, to be replayed and timed again and again.
 
-    What is captured is what runs: give each call operands of its own (`rotations`), or the second call finds
-    them in L2. A kernel's first call loads it, which a capture must not: `warm_up` calls are made before.
+    Give each call its own operands (`rotations`): otherwise the second call finds them in L2. The first call
+    of a kernel loads it, which is not possible during a capture, so that `warm_up` calls run before.
     `pool` is the memory of another graph (`Replays.pool`) that is not replayed at the same time. With
     `wait=False` the GPU may still be busy with earlier work while calls are captured.
     """
@@ -83,8 +83,8 @@ class Replays:
         self._graph.replay()
 
     def seconds(self, replays: int = 1, *, ahead: bool = False) -> float:
-        """Seconds of one call, by events around so many replays in a row. `ahead`: the GPU waits before, so
-        that the host's launches, late where it is busy, do not count."""
+        """Seconds of one call, by events around `count` replays in a row. `ahead`: the GPU waits first, so
+        that late launches of a busy host do not count."""
         if ahead:
             torch.cuda._sleep(HEAD_START_CYCLES)
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -1,4 +1,4 @@
-"""Trying kernels on a GPU: what torch refuses becomes an error of ours, and nothing is compiled meanwhile."""
+"""Tries kernels on a GPU: torch's errors become errors of ours, and nothing is compiled meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.errors import GpuLostError, LaunchError, MeasureError, Tilewrigh
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """Turns torch's errors into MeasureError, or GpuLostError where nothing runs any more."""
+    """Turns torch's errors into MeasureError, or into GpuLostError if nothing runs any more."""
     try:
         yield
     except (RuntimeError, LaunchError) as error:  # torch's own, of memory too, are RuntimeErrors
@@ -24,13 +24,14 @@ def refusals(what: str) -> Iterator[None]:
 
 
 def _check_alive(what: str, error: Exception) -> None:
-    """After an error: it may have left the GPU's context unusable, and then nothing else can be measured."""
+    """Raises GpuLostError if an error has left the GPU's context unusable: then nothing else can be
+    measured."""
     try:
         torch.cuda.synchronize()
     except RuntimeError:
         raise GpuLostError(
             f"{what} broke the CUDA context: {_first_line(error)}",
-            hint="What was measured before it stands. `~NAME` in a filter leaves a kernel out.",
+            hint="Earlier measurements are valid. `~NAME` in a filter leaves a kernel out.",
         ) from error
 
 
@@ -40,7 +41,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def no_compiling() -> Iterator[None]:
-    """No call builds a kernel by itself: that would be timed, or take minutes that nobody asked for."""
+    """Keeps calls from building kernels: the build would be timed, or take minutes that nobody expects."""
     before = os.environ.get("TILEWRIGHT_JIT")
     os.environ["TILEWRIGHT_JIT"] = "0"
     try:

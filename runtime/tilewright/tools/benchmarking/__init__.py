@@ -1,4 +1,4 @@
-"""Groups of kernels side by side: which kernels, which problems, what each takes, and how that is told.
+"""Compares groups of kernels: selects kernels and problems, measures them, and reports the times.
 
-What needs no GPU needs no torch either: only `comparing` and `measuring` import it.
+Only `comparing` and `measuring` need a GPU and import torch.
 """

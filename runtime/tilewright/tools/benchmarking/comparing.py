@@ -17,12 +17,12 @@ from tilewright.tools.tuning.search import promising
 from tilewright.tools.tuning.trials import Timer, Timing, Trials
 
 Meter: TypeAlias = Callable[[Any], Timer]
-"""The timer of a problem: the one seam between a comparison and the GPU."""
+"""The timer of a problem: a comparison uses the GPU only through it."""
 
-# The fastest of each group are measured again, the groups by turns: the best of many times is the luckiest
-# one, and clocks fall while the GPU grows warm.
+# The fastest tactics of both groups are measured again, in turn: the best of many times is partly luck, and
+# clocks fall while the GPU grows warm.
 FINALISTS = 3
-HOPELESS = 3.0  # times the estimate of the group's best: what `prune` leaves out
+HOPELESS = 3.0  # `prune` leaves out tactics with more than this many times the group's best estimate
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ class Comparison:
 
     @property
     def speedup(self) -> float | None:
-        """B's time over A's: more than 1 where A is faster."""
+        """B's time over A's: more than 1 if A is faster."""
         times = [side.best.seconds for side in (self.a, self.b) if side.best and side.best.seconds]
         return times[1] / times[0] if len(times) == 2 else None
 
 
 @dataclass(frozen=True)
 class Options:
-    """How far the search goes."""
+    """The options of a search."""
 
-    prune: bool = False  # leaves out what the cost model takes to be `HOPELESS`
+    prune: bool = False  # leaves out tactics that are `HOPELESS` by the cost model
     rearrange: bool = False  # tries the finalists with every raster order and swizzle, too
 
 
@@ -115,7 +115,7 @@ class _Contest:
             return str(error)
 
     def _run(self, tactics: Sequence[list[Tactic]], timer: Timer) -> list[list[Tactic]]:
-        """Measures everything, and each group's fastest again; answers those."""
+        """Measures all tactics, and each group's fastest again; returns the latter."""
         self.trials.measure(itertools.chain(*tactics), timer)
         if self.options.rearrange:
             for side in tactics:

@@ -1,4 +1,4 @@
-"""Two groups of a family's kernels, and how they stand on a GPU: which of them run, fit, are built."""
+"""Two groups of a family's kernels, and which of these run on a GPU, compute a problem and are built."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Group:
     """Kernels under a name."""
 
     label: str
-    terms: tuple[str, ...]  # of the filter that takes them; (REST,) for what the other leaves
+    terms: tuple[
+        str, ...
+    ]  # of the filter that selects them; (REST,) for the kernels that the other group leaves
     records: tuple[KernelRecord, ...]
 
     def __str__(self) -> str:
@@ -37,7 +39,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Standing:
-    """A group on a GPU, before problems of one kind. Each list is part of the one before it."""
+    """A group on a GPU, for problems of one kind. Each list is a part of the previous one."""
 
     group: Group
     runnable: list[KernelRecord]
@@ -54,7 +56,7 @@ class Standing:
 def stand(
     group: Group, family: Family[Any], problem: Any, device: DeviceProperties | None, registry: Registry
 ) -> Standing:
-    """How a group stands before problems of `problem`'s kind; `device` None is any GPU."""
+    """The kernels of a group for problems of the kind of `problem`. `device` None stands for any GPU."""
     runnable = [
         record
         for record in group.records
@@ -65,7 +67,7 @@ def stand(
 
 
 def check(standing: Standing, family: Family[Any], problem: Any, device: DeviceProperties) -> None:
-    """Raises CannotCompareError where no kernel of the group can be measured, built or not."""
+    """Raises CannotCompareError if no kernel of the group can be measured, built or not."""
     group = standing.group
     if not standing.runnable:
         targets = ", ".join(sorted({record.arch for record in group.records}))
@@ -77,12 +79,13 @@ def check(standing: Standing, family: Family[Any], problem: Any, device: DeviceP
         raise CannotCompareError(
             f"none of the {len(standing.runnable)} kernels of {group} that run on {device.name} computes "
             f"{problem.types_text}:\n{family.explain(standing.runnable, problem)}",
-            hint=f"{', '.join(family.words.options)} say what is computed.",
+            hint=f"The options {', '.join(family.words.options)} choose the problem.",
         )
 
 
 def labels(first: Sequence[str], second: Sequence[str]) -> tuple[str, str]:
-    """Names of two groups, from their filters; `a` and `b` where those make no short and different ones."""
+    """Names of two groups, from their filters; `a` and `b` if the filters give no short and different
+    names."""
     names = ["_".join(map(_label, terms)) for terms in (first, second)]
     a, b = (
         label if label and len(label) <= _LONGEST_LABEL else letter
@@ -134,7 +137,7 @@ def not_built(standings: Iterable[Standing], registry: Registry) -> CannotCompar
 
 
 def build_command(records: Sequence[KernelRecord], registry: Registry) -> str:
-    """A command that builds these kernels: by name, or where they are many, by what they have in common."""
+    """A command that builds these kernels: by name or, if there are many, by their common fields."""
     modules = list(dict.fromkeys(registry.table_of(record.name).module for record in records))
     if len(records) <= _NAMED:
         terms = [",".join(record.name for record in records)]
@@ -148,7 +151,7 @@ def build_command(records: Sequence[KernelRecord], registry: Registry) -> str:
 
 
 def build(records: Iterable[KernelRecord], registry: Registry) -> None:
-    """Builds kernels, with what it tells on stderr. Raises BuildError, ToolchainError, NotBuiltError."""
+    """Builds kernels, with progress on stderr. Raises BuildError, ToolchainError, NotBuiltError."""
     from tilewright.compile import building, progress  # noqa: PLC0415 (only where something is built)
 
     names = {record.name for record in records}

@@ -1,4 +1,4 @@
-"""How a comparison measures on this machine's GPU, and what a record of it says of where that was."""
+"""Measures for a comparison on this machine's GPU, and records the conditions."""
 
 from __future__ import annotations
 

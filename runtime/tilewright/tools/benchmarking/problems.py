@@ -15,8 +15,8 @@ from tilewright.tools.benchmarking.sizes import Size
 def make(family: str, given: Mapping[str, Any], sizes: Sequence[Size]) -> list[Any]:
     """The family's problems, each once, in the order of sizes.
 
-    `given`: the words of the family that are given, by name, as `Words.make` takes them. Raises ArgumentError
-    for one that the family has not, or for a size: its `argument` is the word's option.
+    `given`: words of the family by name, as for `Words.make`. Raises ArgumentError for a word that the family
+    lacks or for a size; its `argument` is the word's option.
     """
     words = catalog.words_of(family)
     return list(dict.fromkeys(_of_size(words, given, size) for size in sizes))
@@ -33,10 +33,10 @@ def _of_size(words: Words[Any], given: Mapping[str, Any], size: Size) -> Any:
 
 
 def of_words(given: Sequence[str]) -> tuple[str, Any]:
-    """A family and a problem of it, as one writes them: its name, the word for types (or none: its default),
-    and NAME=VALUE of extents and other words, in any order.
+    """Reads a family and a problem from words: the family's name, the word for types (or none, for the
+    default), and NAME=VALUE for extents and other words, in any order.
 
-    Raises ArgumentError for what is none of these.
+    Raises ArgumentError for any other word.
     """
     family, *terms = given
     families = catalog.names()

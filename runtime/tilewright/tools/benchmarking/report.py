@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.tools.tuning.trials import Timing
 
 NOTHING = "-"
-# What times are told as: of products the rate of multiplying, of others that of moving bytes.
+# The rates that times are converted to: of multiplying for products, else of moving bytes.
 RATES = {"tflops": "TFLOP/s", "gbps": "GB/s"}
 Labels = tuple[str, str]
 
@@ -75,8 +75,8 @@ def geomean(values: Sequence[float]) -> float:
 
 
 def notes(comparisons: Sequence[Comparison], labels: Labels, tactics: bool) -> Iterator[str]:
-    """Lines about each problem: every tactic, the fastest first, where they are asked for; in any case those
-    that failed, and why a side has no result."""
+    """Lines about each problem: on request every tactic, the fastest first; always the tactics that failed,
+    and why a side has no result."""
     for comparison in comparisons:
         lines = []
         for label, side in zip(labels, (comparison.a, comparison.b), strict=True):
@@ -103,8 +103,8 @@ RECORD_MARK = re.compile(rb'"tilewright": "')
 
 
 def as_csv(comparisons: Sequence[Comparison], labels: Labels) -> str:
-    """m,n,k, then ms, tflops and tactic of each group, and speedup; cells without a result are empty. Of
-    what is no product: m,k and gbps."""
+    """m,n,k, then ms, tflops and tactic of each group, and speedup; for problems that are not products m,k
+    and gbps. Cells without a result are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     extents, rate = _extents(comparisons), _rate_name(comparisons)
@@ -122,7 +122,7 @@ def as_csv(comparisons: Sequence[Comparison], labels: Labels) -> str:
 def as_json(
     comparisons: Sequence[Comparison], labels: Labels, head: dict[str, Any], tactics: bool
 ) -> dict[str, Any]:
-    """The whole record: `head`, then the problems with both sides; their tactics where asked for."""
+    """The whole record: `head`, then the problems with both sides and, on request, their tactics."""
     speedups = [comparison.speedup for comparison in comparisons if comparison.speedup is not None]
     return head | {
         "speedup": f"{labels[1]}'s time over {labels[0]}'s",

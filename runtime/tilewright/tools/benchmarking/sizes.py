@@ -1,5 +1,5 @@
-"""Extents that kernels are compared on and tuned for: the lists of FlashInfer's pull request 2888, or one's
-own."""
+"""Extents for which kernels are compared and tuned: the lists of FlashInfer's pull request 2888, or a
+user's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Size(NamedTuple):
         return "x".join(map(str, self.numbers))
 
     def of(self, words: Words[Any]) -> dict[str, int]:
-        """The extents that a family takes of it. Raises ArgumentError where some are missing, or unknown."""
+        """The family's extents of the size. Raises ArgumentError if extents are missing or unknown."""
         spellings = (words.size, *words.also_sizes)
         names = self.names or next(
             (spelling for spelling in spellings if len(spelling) == len(self.numbers)), ()
@@ -64,7 +64,7 @@ LISTS["all"] = (*LISTS["small"], *LISTS["medium"], *LISTS["large"])
 
 _EXTENT = "[1-9][0-9]{0,9}"
 _SIZE = re.compile(f"{_EXTENT}(?:x{_EXTENT}){{1,7}}")
-MOST = 100_000  # sizes of a file: lists in it multiply out
+MOST = 100_000  # sizes of a file, whose lists multiply
 _EXPECTED = (
     "a list of MxNxK, MxK or {m: ..., n: ..., k: ...} (of the family's extents) with numbers or lists of "
     "them, or a mapping of extents to lists, or one with m (a list), layers (a list of {n: ..., k: ...}) and "
@@ -76,7 +76,7 @@ def chosen(named: str | None, given: Sequence[str]) -> list[Size]:
     """The sizes that are asked for, each once: of a list's name or a YAML file, and those given as MxNxK or
     MxK.
 
-    With neither, all lists. Raises ArgumentError for what is no size and no list.
+    With neither, all lists. Raises ArgumentError for a text that is neither a size nor a list.
     """
     sizes = [parse(text) for text in given]
     if named in LISTS:

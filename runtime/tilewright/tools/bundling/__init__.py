@@ -1,1 +1,2 @@
-"""Makes bundles: which kernels a model's products can choose, their libraries, and the report."""
+"""Makes bundles: finds the kernels that a model's products can choose, builds their libraries, and
+reports."""

@@ -2,7 +2,7 @@
 
 bundle.json                     the problems and their tactics (`bundle/manifest.py`)
 libraries/<module>/<key>/       the kernels of a module that are in the bundle, and no others
-report.md, report.json          what is in it, for people and for programs
+report.md, report.json          the bundle's contents, for people and for programs
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def build_kernels(
     progress: Progress | None = None,
 ) -> BuildReport:
     """Compiles the kernels that the build cache lacks, and links the bundle's libraries, which replace those
-    in the folder. Where a kernel fails, the folder stays as it is; see `BuildReport.ok`."""
+    in the folder. If a kernel fails (`BuildReport.ok`), the folder stays as it is."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".linking-") as place:
         draft = Path(place)

@@ -47,7 +47,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a bundle will hold, and what is left to the caller."""
+    """The contents of a bundle, and the products that are left to the caller."""
 
     title: str
     setting: Setting
@@ -82,7 +82,7 @@ def kernel_of(tactic: str) -> str:
 
 
 def distinct(products: Iterable[Product]) -> list[tuple[Product, ...]]:
-    """The products by problem: of those that differ in layer, op and count alone, all in one tuple."""
+    """The products by problem: a tuple holds products that differ only in layer, op and count."""
     groups: dict[tuple[object, ...], list[Product]] = {}
     for product in products:
         key = (product.family, product.problem(product.values[-1]), product.extent, product.values)
@@ -112,7 +112,7 @@ def plan(
 
 
 def sketch(listing: Listing, setting: Setting, points: Collection[int]) -> Plan:
-    """The plan, with choices for a few values of the extents alone, and for the largest."""
+    """The plan with choices for a few values of the extents only, including the largest."""
     groups = distinct(listing.products)
     context = Context(Registry(setting.folders), batch_invariant=setting.batch_invariant)
     left_out, problems = list(listing.left_out), []

@@ -1,4 +1,4 @@
-"""A list of products that somebody writes, in YAML (docs/bundles.md shows one).
+"""A list of products in YAML, written by hand (docs/bundles.md shows an example).
 
 `problem` is written as for `tilewright explain --problem`, without the extent that varies. That extent is the
 key beside it: a number, or the first and the last value, and after a slash the step.

@@ -1,4 +1,4 @@
-"""The report of a bundle: what is in it, and how long its products take by the model."""
+"""The report of a bundle: its contents, and the times of its products by the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def as_json(
     built: BuildReport | None = None,
     library_bytes: int = 0,
 ) -> dict[str, Any]:
-    """The report for programs. seconds: those of choosing; built: the build, if there was one."""
+    """The report for programs. seconds: the time of choosing; built: the build, if there was one."""
     code = {} if built is None else {unit.name: unit.data.get("code_bytes", 0) for unit in built.units}
     return {
         "title": plan.title,

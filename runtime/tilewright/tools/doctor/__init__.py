@@ -22,9 +22,9 @@ __all__ = ["LEVELS", "OK", "PROBLEM", "WARNING", "Finding", "device_self_test", 
 
 
 def diagnose(context: Context, device: DeviceProperties | None = None) -> list[Finding]:
-    """Everything that there is to say; `device` stands for this machine's GPU.
+    """All findings; `device` stands for this machine's GPU.
 
-    What a check itself raises is a finding too: that a machine is broken must not end its examination.
+    An error that a check raises is a finding, too: other checks follow also on a broken machine.
     """
     quiet = logging.NullHandler()  # what is passed over becomes a finding; it need not reach stderr as well
     logging.getLogger("tilewright").addHandler(quiet)

@@ -9,7 +9,7 @@ OK, WARNING, PROBLEM = LEVELS = ("ok", "warning", "problem")
 
 
 class Finding(NamedTuple):
-    """Something that was looked at. A problem keeps kernels from being built or run; a warning does not."""
+    """The result of one check. A problem keeps kernels from being built or run; a warning does not."""
 
     area: str
     level: str

@@ -1,4 +1,4 @@
-"""Checks of what there is: the cache, modules and their libraries, tuned files, and what would run."""
+"""Checks the cache, modules and their libraries, tuned files, and which kernels would run."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def modules(machine: Machine) -> Findings:
 
 
 def libraries(machine: Machine) -> Findings:
-    """Libraries that were built elsewhere: which can be used here, and why the others cannot."""
+    """Checks libraries that were built elsewhere: which can be used here, and why the others cannot."""
     headers = HeaderSet(paths.include_dir())
     for folder in sets.library_folders():
         modules = prebuilt.modules(folder)
@@ -138,7 +138,7 @@ def _prebuilt(library: prebuilt.Prebuilt, machine: Machine) -> Findings:
 
 
 def tuned(machine: Machine) -> Findings:
-    """Tuned files, and why one is not in force."""
+    """Checks tuned files, and says why a file is not in force."""
     registry, device = machine.context.registry, machine.device
     if device is None:
         yield OK, "no GPU that files could be of", ""

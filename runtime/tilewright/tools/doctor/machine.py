@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.compile.nvcc.toolchain import NvccToolchain
     from tilewright.context import Context
 
-# Every variable that is read anywhere, by whom it is not Tilewright's alone included.
+# All variables that Tilewright reads, including those of other programs.
 VARIABLES = (
     "TILEWRIGHT_BATCH_INVARIANT", "TILEWRIGHT_BUNDLE", "TILEWRIGHT_CACHE", "TILEWRIGHT_DEBUG",
     "TILEWRIGHT_GENERATED", "TILEWRIGHT_JIT", "TILEWRIGHT_LAUNCHER", "TILEWRIGHT_LIBRARIES",
@@ -42,7 +42,7 @@ class Machine:
     """The facts that several checks use."""
 
     context: Context
-    device: DeviceProperties | None  # None where there is no GPU, or no torch to ask for it
+    device: DeviceProperties | None  # None if there is no GPU, or no torch to ask
     described: bool
     toolchain: NvccToolchain | None
     lacking: ToolchainError | None  # why there is no toolchain
@@ -60,7 +60,7 @@ class Machine:
 
 
 def environment(machine: Machine) -> Findings:
-    """Variables that are set, and values that cannot be meant."""
+    """Checks variables that are set, for unknown names and impossible values."""
     for name in sorted(name for name in os.environ if name.startswith("TILEWRIGHT_") or name in VARIABLES):
         value = os.environ[name]
         wrong = _wrong_value(name, value)
@@ -146,8 +146,8 @@ def _cutlass(machine: Machine, found: NvccToolchain) -> Findings:
 
 
 def _unless_prebuilt(machine: Machine) -> str:
-    """How bad it is that nothing can be compiled: a problem where nothing is built, and where a call would
-    compile."""
+    """The level of a missing compiler: a problem if nothing is built and a call would compile, else a
+    warning."""
     registry, device = machine.context.registry, machine.device
     records = [record for table in registry.tables.values() for record in table.values()]
     if device is None or machine.described or not jit_allowed():
@@ -157,7 +157,7 @@ def _unless_prebuilt(machine: Machine) -> str:
 
 
 def packages(machine: Machine) -> Findings:
-    """torch, whose tensors the ops take, and TVM-FFI, which loads libraries; neither is imported for this."""
+    """Checks torch, whose tensors the ops take, and TVM-FFI, which loads libraries. Imports neither."""
     for name, level, mend in (
         ("apache-tvm-ffi", PROBLEM, "pip install 'apache-tvm-ffi>=0.1.6,<0.2'"),
         ("torch", WARNING, "The ops on torch's tensors need it: pip install torch"),
@@ -169,7 +169,7 @@ def packages(machine: Machine) -> Findings:
 
 
 def gpu(machine: Machine) -> Findings:
-    """The GPUs, and whether the driver runs what was compiled."""
+    """Checks the GPUs, and whether the driver runs what was compiled."""
     driver, device = devices.driver(), machine.device
     if machine.described:
         assert device is not None
@@ -211,7 +211,7 @@ def _driver(machine: Machine, driver: str) -> Findings:
 
 
 def driver_cuda() -> tuple[int, int] | None:
-    """The newest CUDA release that the driver knows, as (13, 0); None where there is no driver."""
+    """The newest CUDA release that the driver supports, as (13, 0); None if there is no driver."""
     version = ctypes.c_int()
     try:
         if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) != 0:
