@@ -156,7 +156,7 @@ TUNED = "tuned/nvidia_h200/quantize.json"
         "generate --dry-run", "check sm110_blockscaled_gemm", "list sm110_blockscaled_gemm", "explain gemm",
         "explain --problem quantize nvfp4 m=16 k=4096 --device h200", "schema --check", "schema gemm --print",
         "status", "status --check", "cache --cache CACHE", "doctor --device h200",
-        "build sm110_blockscaled_gemm --dry-run --cache CACHE",
+        "toolchain", "build sm110_blockscaled_gemm --dry-run --cache CACHE",
         "tune --dry-run --device h200 -s 16x4096x4096", f"tune --merge {TUNED} --out CACHE/tuned",
         "bench compare schedule=pingpong schedule=cooperative --family gemm --dry-run -s 1x64x64",
         "run gemm -m 16 -n 4096 -k 4096",

@@ -30,6 +30,7 @@ COMMANDS = {
     "config": "Print options for C++ programs that use kernels without Python.",
     "status": "Say what every kernel has been through.",
     "cache": "Say how large the build cache is; remove what nothing needs.",
+    "toolchain": "List the releases of nvcc and CUTLASS here, and what each would add.",
     "doctor": "Say whether kernels can be built and run on this machine.",
     "run": "Run a kernel on this machine's GPU.",
     "tune": "Find the fastest tactics on this machine's GPUs, and keep them.",

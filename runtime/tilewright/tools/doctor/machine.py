@@ -141,7 +141,10 @@ def _cutlass(machine: Machine, found: NvccToolchain) -> Findings:
             if not satisfies(found.cutlass_version, record.cutlass) and not registry.is_built(record):
                 needs[record.cutlass] = needs.get(record.cutlass, 0) + 1
     for release, count in sorted(needs.items()):
-        mend = f"CUTLASS_PATH, or `tilewright build --cutlass`, names headers of {release} or newer."
+        mend = (
+            f"CUTLASS_PATH, or `tilewright build --cutlass`, names headers of {release} or newer; "
+            "`tilewright toolchain` lists those of this machine."
+        )
         yield WARNING, f"{count} kernels need CUTLASS {release} and cannot be built here", mend
 
 
