@@ -59,6 +59,21 @@ B300_TFLOPS = [
     (8192, 24576, 6469.3, 6991.3),
     (8192, 32768, 6515.3, 7010.7),
 ]
+# Its other rows, of few rows of activations: memory, L2 or launches take all the time.
+B300_FEW_ROWS = [
+    (28672, 8, 110.6, 124.0),
+    (28672, 16, 219.6, 260.5),
+    (28672, 32, 445.8, 519.3),
+    (28672, 64, 978.5, 1011.6),
+    (28672, 128, 2072.8, 2076.0),
+    (28672, 256, 3817.7, 3868.9),
+    (8192, 8, 124.8, 124.8),
+    (8192, 16, 249.5, 249.1),
+    (8192, 32, 498.0, 497.3),
+    (8192, 64, 993.7, 989.4),
+    (8192, 128, 1959.3, 1970.4),
+    (8192, 256, 4037.6, 4159.5),
+]
 # Microseconds of CUTLASS's NVFP4 kernels, L2 cold (FlashInfer pull request 2540, which says
 # Blackwell; 1979 on a B200), and of MXFP4 kernels on a B200 (DeepGEMM pull request 348): (m, n, k, time).
 B200_MICROSECONDS = [
@@ -141,6 +156,26 @@ def test_b300_as_2303_measured_it(committed: Registry, k: int, m: int, before: f
     assert new == pytest.approx(after, rel=0.2)
     assert new >= old
     assert new / old == pytest.approx(after / before, abs=0.05)
+
+
+@pytest.mark.parametrize(("k", "m", "before", "after"), B300_TFLOPS + B300_FEW_ROWS)
+def test_each_row_of_2303_is_within_a_quarter(
+    committed: Registry, k: int, m: int, before: float, after: float
+) -> None:
+    """With a cold L2, rows that fit into it may take longer: 2303's loop reads the weights from L2."""
+    problem = Problem(m, 8192, k)
+
+    def tflops(device: DeviceProperties, keep: Callable[[KernelRecord], bool]) -> float:
+        return problem.flops / ranked(committed, device, problem, keep)[0].estimate.seconds / 1e12
+
+    def old(record: KernelRecord) -> bool:
+        return unswapped(record) and not is_ultra(record)
+
+    measured = as_measured(problem)
+    assert tflops(measured, old) == pytest.approx(before, rel=0.25)
+    assert tflops(measured, unswapped) == pytest.approx(after, rel=0.25)
+    cold = tflops(B300, unswapped) / after
+    assert cold == pytest.approx(1, rel=0.25) or (measured is not B300 and 0.6 < cold < 1)
 
 
 @pytest.mark.parametrize(("m", "n", "k", "microseconds"), B200_MICROSECONDS)
