@@ -32,25 +32,10 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 @click.argument(
     "modules", nargs=-1, metavar="[MODULE]...", shell_complete=completion.complete(completion.modules)
 )
-@click.option(
-    "--filter",
-    "terms",
-    multiple=True,
-    metavar="TERM",
-    shell_complete=completion.TERMS,
-    help="Only these kernels: a glob on names, or FIELD=GLOB[,GLOB]; ~TERM inverts a term.",
-)
-@click.option(
-    "--nvcc", type=click.Path(path_type=Path), help="The nvcc to use. Default: CUDA_HOME, PATH, the wheel."
-)
-@click.option(
-    "--cutlass",
-    type=click.Path(path_type=Path),
-    help="The CUTLASS headers to use. Default: CUTLASS_PATH, the wheel.",
-)
-@click.option(
-    "--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once. Default: as cores and memory allow."
-)
+@common.filter_option
+@common.nvcc_option
+@common.cutlass_option
+@common.jobs_option
 @click.option(
     "--launcher",
     metavar="CMD",
@@ -71,21 +56,13 @@ _TABLE_ROWS = 200  # a longer table is for the report's file
 @answers.json_option
 @click.option("--dry-run", is_flag=True, help="Say what would be compiled; write nothing but the report.")
 @ray_options("Compile as tasks of Ray, then link here.")
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The build cache. Default: $TILEWRIGHT_CACHE.",
-)
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The project's folder. Default: the nearest.",
-)
-@click.option("--shipped", is_flag=True, help="Build the kernels that come with tilewright.")
+@common.cache_option
+@common.root_option
+@common.shipped_option
 def command(
     *,
     modules: tuple[str, ...],
-    terms: tuple[str, ...],
+    filters: tuple[str, ...],
     nvcc: Path | None,
     cutlass: Path | None,
     jobs: int | None,
@@ -121,9 +98,9 @@ def command(
     note(f"kernels of {generated}")
     try:
         tables = tables_of(generated, modules)
-        select = selection_of(tables, modules, terms)
+        select = selection_of(tables, modules, filters)
     except UsageError as error:
-        raise UsageError(error.message + ("" if shipped else _made(root, modules, terms))) from None
+        raise UsageError(error.message + ("" if shipped else _made(root, modules, filters))) from None
     toolchain, store = toolchain_for(tables, nvcc=nvcc, cutlass=cutlass), Store(cache)
     words = None if launcher is None else words_of(launcher, "--launcher")
     if (ray or ray_address) and not dry_run:

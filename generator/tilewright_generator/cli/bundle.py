@@ -64,8 +64,8 @@ _COUNT = click.IntRange(min=1)
     "--prove", is_flag=True, help="Afterwards choose again for every value, and compare with the bundle."
 )
 @click.option("--jobs", "-j", type=_COUNT, help="Processes that choose, and compilers at once.")
-@click.option("--nvcc", type=click.Path(path_type=Path), help="This nvcc, and no other.")
-@click.option("--cutlass", type=click.Path(path_type=Path), help="These CUTLASS headers, and no others.")
+@common.nvcc_option
+@common.cutlass_option
 @common.root_option
 @answers.json_option
 def command(**options: Any) -> None:

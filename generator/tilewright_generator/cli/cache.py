@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright_generator.cli import answers
+from tilewright_generator.cli import answers, common
 from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _MIB = 1 << 20
     help="Only files that are at least this old.",
 )
 @click.option("--dry-run", is_flag=True, help="With --prune: say what would be removed.")
-@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), help="Default: $TILEWRIGHT_CACHE.")
+@common.cache_option
 @answers.json_option
 def command(*, prune: bool, older_than: float, dry_run: bool, cache: Path | None, as_json: bool) -> None:
     """Say how large the build cache is, and which files no current library needs: objects and libraries of

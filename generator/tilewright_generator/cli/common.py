@@ -46,7 +46,24 @@ filter_option = click.option(
     help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM inverts a term. "
     "m_tile, n_tile and k_tile are fields, too. With several terms, all must hold.",
 )
-# Of tilewright.architectures.device.DESCRIBED.
+nvcc_option = click.option(
+    "--nvcc", type=click.Path(path_type=Path), help="The nvcc to use. Default: CUDA_HOME, PATH, the wheel."
+)
+cutlass_option = click.option(
+    "--cutlass",
+    type=click.Path(path_type=Path),
+    help="The CUTLASS headers to use. Default: CUTLASS_PATH, the wheel.",
+)
+jobs_option = click.option(
+    "--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once. Default: as cores and memory allow."
+)
+cache_option = click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The build cache. Default: $TILEWRIGHT_CACHE.",
+)
+shipped_option = click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
+# The names of tilewright.architectures.device.DESCRIBED.
 DEVICES = ("h200", "h100", "b200", "b300", "rtx-pro-6000", "rtx-5090", "gb10", "thor")
 DEVICE = click.Choice(DEVICES, case_sensitive=False)
 

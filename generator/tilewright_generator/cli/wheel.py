@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright_generator.cli import answers, completion
+from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.build import folder_of, selection_of, tables_of
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
     metavar="MODULE...",
     shell_complete=completion.complete(completion.modules),
 )
-@click.option(
-    "--filter",
-    "terms",
-    multiple=True,
-    metavar="TERM",
-    shell_complete=completion.TERMS,
-    help="Only these kernels: a glob on names, or FIELD=GLOB[,GLOB]; ~TERM inverts a term.",
-)
+@common.filter_option
 @click.option(
     "--arch",
     metavar="TARGET",
@@ -52,25 +45,15 @@ if TYPE_CHECKING:
     "--name", help="The distribution's name. Default: tilewright-kernels-TARGET, or PROJECT-kernels."
 )
 @click.option("--version", "release", help="The distribution's version. Default: tilewright's.")
-@click.option(
-    "--jobs", "-j", type=click.IntRange(min=1), help="Compilers at once. Default: as cores and memory allow."
-)
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The build cache. Default: $TILEWRIGHT_CACHE.",
-)
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The project's folder. Default: the nearest.",
-)
-@click.option("--shipped", is_flag=True, help="Pack the kernels that come with tilewright.")
+@common.jobs_option
+@common.cache_option
+@common.root_option
+@common.shipped_option
 @answers.json_option
 def command(
     *,
     modules: tuple[str, ...],
-    terms: tuple[str, ...],
+    filters: tuple[str, ...],
     arch: str | None,
     output: Path,
     name: str | None,
@@ -98,7 +81,7 @@ def command(
 
     generated = folder_of(root, shipped)
     tables = tables_of(generated, modules)
-    select = selection_of(tables, modules, (*terms, *([f"arch={arch}"] if arch else [])))
+    select = selection_of(tables, modules, (*filters, *([f"arch={arch}"] if arch else [])))
     name = _named(name or _default_name(generated, tables, arch))
     toolchain = toolchain_for(tables)
     with tempfile.TemporaryDirectory(prefix="tilewright-wheel-") as place:

@@ -82,7 +82,7 @@ class ProductProbes:
         self.form = form
         self.rng = random.Random(form.name)
         self.operands: list[Operands] = []
-        self.readbacks = [self._elements_of_a(), self._elements_of_b()]
+        self.readbacks = [self._elements("A"), self._elements("B")]
         for selection, operand in itertools.product(range(len(form.selections)), ("A", "B")):
             self.readbacks.append(self._scales(operand, selection))
         self.products = {self._add(self._sums()): "sums"}
@@ -135,29 +135,25 @@ class ProductProbes:
             if len({tuple(of_round[place] for of_round in codes) for place in positions}) == len(positions):
                 return codes
 
-    def _elements_of_a(self) -> Readback:
-        form = self.form
-        readback = Readback("A", ("row", "k"), form.a, self._coded(form.a, form.m, form.k))
+    def _elements(self, operand: str) -> Readback:
+        """Reads all elements of A or B: the other operand is a diagonal, which moves along k."""
+        form, is_a = self.form, operand == "A"
+        name, lines, other, step = (
+            (form.a, form.m, form.b, form.n) if is_a else (form.b, form.n, form.a, form.m)
+        )
+        readback = Readback(
+            operand, ("row" if is_a else "column", "k"), name, self._coded(name, lines, form.k)
+        )
         for codes in readback.codes:
-            a = [[codes[row, k] for k in range(form.k)] for row in range(form.m)]
+            matrix = [[codes[line, k] for k in range(form.k)] for line in range(lines)]
             shown: dict[Position, Shown] = {}
-            for first in range(0, form.k, form.n):
-                probe = self._add(self._with(a=a, b=self._diagonal(form.b, form.n, first)))
-                for row, k in itertools.product(range(form.m), range(first, min(first + form.n, form.k))):
-                    shown[row, k] = probe, row, k - first
-            readback.shown.append(shown)
-        return readback
-
-    def _elements_of_b(self) -> Readback:
-        form = self.form
-        readback = Readback("B", ("column", "k"), form.b, self._coded(form.b, form.n, form.k))
-        for codes in readback.codes:
-            b = [[codes[column, k] for k in range(form.k)] for column in range(form.n)]
-            shown: dict[Position, Shown] = {}
-            for first in range(0, form.k, form.m):
-                probe = self._add(self._with(b=b, a=self._diagonal(form.a, form.m, first)))
-                for column, k in itertools.product(range(form.n), range(first, min(first + form.m, form.k))):
-                    shown[column, k] = probe, k - first, column
+            for first in range(0, form.k, step):
+                diagonal = self._diagonal(other, step, first)
+                probe = self._add(
+                    self._with(a=matrix, b=diagonal) if is_a else self._with(a=diagonal, b=matrix)
+                )
+                for line, k in itertools.product(range(lines), range(first, min(first + step, form.k))):
+                    shown[line, k] = (probe, line, k - first) if is_a else (probe, k - first, line)
             readback.shown.append(shown)
         return readback
 
