@@ -138,7 +138,7 @@ class ProductProbes:
     def _elements(self, operand: str) -> Readback:
         """Reads all elements of A or B: the other operand is a diagonal, which moves along k."""
         form, is_a = self.form, operand == "A"
-        name, lines, other, step = (
+        name, lines, opposite, step = (
             (form.a, form.m, form.b, form.n) if is_a else (form.b, form.n, form.a, form.m)
         )
         readback = Readback(
@@ -148,7 +148,7 @@ class ProductProbes:
             matrix = [[codes[line, k] for k in range(form.k)] for line in range(lines)]
             shown: dict[Position, Shown] = {}
             for first in range(0, form.k, step):
-                diagonal = self._diagonal(other, step, first)
+                diagonal = self._diagonal(opposite, step, first)
                 probe = self._add(
                     self._with(a=matrix, b=diagonal) if is_a else self._with(a=diagonal, b=matrix)
                 )
