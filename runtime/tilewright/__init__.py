@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tilewright.families.grouped_gemm.op import grouped_gemm_masked as grouped_gemm_masked
     from tilewright.families.grouped_gemm.op import scaled_gemm as scaled_gemm
     from tilewright.families.hc_prenorm.op import hc_prenorm as hc_prenorm
+    from tilewright.families.mixed_gemm.op import packed_gemm as packed_gemm
     from tilewright.families.mqa_logits.op import mqa_logits as mqa_logits
     from tilewright.families.mqa_logits.op import paged_mqa_logits as paged_mqa_logits
     from tilewright.families.mqa_logits.op import paged_mqa_schedule as paged_mqa_schedule
@@ -64,7 +65,8 @@ __all__ = [
     "blockwise_scales", "bundle", "context", "dequantize_fp8_blockwise", "dequantize_mxfp4",
     "dequantize_mxfp8", "dequantize_nvfp4", "einsum", "errors", "gemm", "grouped_gemm_contiguous",
     "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm", "kernels", "mm_mxfp4", "mm_mxfp8",
-    "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "paged_mqa_logits", "paged_mqa_schedule", "plan",
+    "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "packed_gemm", "paged_mqa_logits", "paged_mqa_schedule",
+    "plan",
     "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm",
     "reference", "row_shuffle", "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8",
     "tune", "weights",

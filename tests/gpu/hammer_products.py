@@ -18,6 +18,7 @@ from tilewright.families.gemm.problem import GIVEN
 from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.grouped_gemm.problem import part_multiple
+from tilewright.families.mixed_gemm.problem import Problem as Mixed
 from tilewright.families.reduced_gemm.problem import Problem as Reduced
 from tilewright.formats.types import bits
 
@@ -208,3 +209,17 @@ def blockscaled_cases(record: KernelRecord) -> Iterator[Case]:
     ):
         problem = Blockscaled(*extents, k, 1, config["a"], config["b"], config["d"], c)
         yield Case(problem, Tactic(record.name, splits=splits))
+
+
+def mixed_cases(record: KernelRecord) -> Iterator[Case]:
+    """Whole and partial tiles; D by TMA and by threads; clusters that share activations; splits of k."""
+    name, config = record.name, record.config
+    (tile_m, tile_n, stage), kind = config["tile"], (config["a"], config["a"], config["weight_format"])
+    high, wide = 3 * tile_n + tile_n // 2 + 1, 96 * tile_m
+    yield Case(Mixed(tile_n, 2 * wide, max(stage, 128), *kind), Tactic(name))
+    yield Case(
+        Mixed(high, wide + 8, 3 * stage, *kind, bias=True), Tactic(name, "2x1", raster="along_n", swizzle=2)
+    )
+    yield Case(Mixed(high, wide - 56, 2 * stage + 32, *kind, activation="silu"), Tactic(name, "4x1"))
+    yield Case(Mixed(tile_n, 24 * tile_m, 8 * stage, *kind), Tactic(name, splits=4))
+    yield Case(Mixed(high, 12 * tile_m, 9 * stage, *kind), Tactic(name, "2x1", splits=3))

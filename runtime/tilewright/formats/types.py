@@ -21,6 +21,7 @@ TYPES = {
     "e4m3": Type(8, "float8_e4m3fn"),
     "e5m2": Type(8, "float8_e5m2"),
     "s8": Type(8, "int8"),
+    "u8": Type(8, "uint8"),
     "s32": Type(32, "int32"),
     "ue8m0": Type(8, "float8_e8m0fnu"),
     "nvfp4": Type(4, "float4_e2m1fn_x2", (1, 16), "e4m3"),

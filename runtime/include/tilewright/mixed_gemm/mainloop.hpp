@@ -1,0 +1,157 @@
+// The main loop of a consumer warpgroup: D[64 Rows, N] += W X^T, where W is decoded to registers and X, the
+// activations, lies in shared memory. While the tensor cores multiply one batch of decoded weights, the threads decode
+// the next one.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mixed_gemm/layout.hpp"
+#include "tilewright/mixed_gemm/wgmma.hpp"
+#include "tilewright/sm90/mainloop.hpp"
+#include "tilewright/sm90/wgmma.hpp"
+
+namespace tilewright::mixed_gemm {
+
+// `Groups` groups of warpgroups take the stages of the ring in turn: each has stages of its own, `Groups` apart.
+template <class Type, class Format, class Layout, int Rows, int N, int Stages, int Groups>
+struct Mainloop {
+  static constexpr int kCount = N / 2, Pieces = Layout::Pieces;
+  // Steps of 16 of k that a batch has: a whole piece, or half of one where a stage would have an odd number of batches.
+  // The two sets of registers then alternate at the same places of every stage.
+  static constexpr int kSteps = Rows * Pieces % 2 == 0 ? 4 : 2, kBatchesOfPiece = 4 / kSteps;
+  static constexpr int kBatches = Rows * Pieces * kBatchesOfPiece;  // of a stage
+  static_assert(kBatches % 2 == 0 && Stages % Groups == 0);
+
+  uint32_t shared;
+  int first_slice;  // of this warpgroup in the tile
+  sm90::Release release;
+  sm90::Position<Stages> at{};
+
+  __device__ __forceinline__ Mainloop(uint32_t memory, int slice, int group, sm90::Release const& readers)
+      : shared(memory), first_slice(slice), release(readers) {
+    at.stage = group;
+  }
+
+  // Multiplies the group's next `stages` stages of the ring; at least one if there is one group.
+  __device__ __forceinline__ void run(int stages, float (&sums)[Rows][kCount]) {
+    if (Groups > 1 && stages == 0) {
+#pragma unroll
+      for (float (&row)[kCount] : sums) {
+#pragma unroll
+        for (float& sum : row) {
+          sum = 0.0f;
+        }
+      }
+      return;
+    }
+    sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+    load(at.stage, 0);
+    decode(0);
+    load(at.stage, 1);
+    for (int i = 0; i + 1 < stages; ++i) {
+      stage<true>(i > 0, sums);
+    }
+    stage<false>(stages > 1, sums);
+    sm90::wgmma_wait<0>();
+    sm90::hold(fragments[0]);
+    sm90::hold(fragments[1]);
+#pragma unroll
+    for (float (&row)[kCount] : sums) {
+      sm90::hold(row);
+    }
+    release(last);
+  }
+
+ private:
+  // The calling thread's packed elements and scales of a piece.
+  uint32_t words[4];
+  typename Format::Scales scales;
+  uint32_t fragments[2][kSteps * 4];
+  int last;  // the stage that is multiplied
+
+  // Multiplies a stage whose first batch is decoded and whose second batch's piece is loaded. While a batch is
+  // multiplied, the next one is decoded, and then the piece of the one after that is loaded. `kMore`: another stage
+  // follows. `sum`: add to the sums, otherwise overwrite them.
+  template <bool kMore>
+  __device__ __forceinline__ void stage(bool sum, float (&sums)[Rows][kCount]) {
+    int const before = last, current = at.stage;
+    last = current;
+    advance();
+#pragma unroll
+    for (int batch = 0; batch < kBatches; ++batch) {
+      sm90::wgmma_fence();
+      multiply(current, batch, sum, fragments[batch % 2], sums);
+      sm90::wgmma_commit();
+      // The batch before this one is done: its registers are free.
+      sm90::wgmma_wait<1>();
+      sm90::hold(fragments[(batch + 1) % 2]);
+      if (kMore || batch + 1 < kBatches) {
+        decode((batch + 1) % kBatches);
+      }
+      if (batch == 0 && sum) {
+        // The first register was decoded from all that was loaded: the arrival comes after those loads.
+        sm90::Release after = release;
+        after.empty += sm90::zero_after(fragments[1][0]);
+        after(before);
+      }
+      if (kMore && batch == kBatches - 2) {
+        sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+      }
+      if (kMore || batch + 2 < kBatches) {
+        load(batch + 2 < kBatches ? current : at.stage, (batch + 2) % kBatches);
+      }
+    }
+  }
+
+  static constexpr int piece(int batch) { return batch / kBatchesOfPiece / Rows; }
+  static constexpr int row(int batch) { return batch / kBatchesOfPiece % Rows; }
+
+  __device__ __forceinline__ void advance() {
+    at.stage += Groups;
+    if (at.stage >= Stages) {
+      at.stage -= Stages;
+      at.phase ^= 1;
+    }
+  }
+
+  // Loads the piece of a batch, unless the batch before has the same one.
+  __device__ __forceinline__ void load(int stage, int batch) {
+    if (batch % kBatchesOfPiece != 0) {
+      return;
+    }
+    int const thread = threadIdx.x % 128, slice = first_slice + row(batch);
+    sm90::load_words(Layout::weights(shared, stage, slice) + piece(batch) * kPieceBytes + thread * 16, words);
+    int const half = Layout::kSliceScales == Layout::kPieceScales ? 0 : piece(batch);
+    // The four threads of a quad have the same rows.
+    uint32_t const own = thread / 4 * static_cast<int>(sizeof(scales));
+    scales.load(Layout::scales(shared, stage, slice) + half * Layout::kPieceScales + own);
+  }
+
+  // Decodes a batch of the loaded piece to its set of registers.
+  __device__ __forceinline__ void decode(int batch) {
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      int const step = batch % kBatchesOfPiece * kSteps + i;
+      uint32_t out[4];
+      Format::decode(words[step], scales, step, out);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        fragments[batch % 2][i * 4 + j] = out[j];
+      }
+    }
+  }
+
+  // Issues the wgmmas of a batch. `sum`: add to the sums, otherwise overwrite them first.
+  __device__ __forceinline__ void multiply(int stage, int batch, bool sum, uint32_t const (&fragment)[kSteps * 4],
+                                           float (&sums)[Rows][kCount]) const {
+    uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, stage) + piece(batch) * Layout::kBoxB);
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      int const step = batch % kBatchesOfPiece * kSteps + i;
+      sm90::WideWgmma<Type, N>::run(sums[row(batch)], fragment + i * 4, sm90::behind(b, step * 2),
+                                    sum || piece(batch) > 0 || step > 0);
+    }
+  }
+};
+
+}  // namespace tilewright::mixed_gemm

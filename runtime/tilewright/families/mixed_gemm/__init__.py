@@ -1,0 +1,3 @@
+"""The `mixed_gemm` family at run time: 16-bit activations by packed 4-bit weights."""
+
+OPS = ("packed_gemm",)

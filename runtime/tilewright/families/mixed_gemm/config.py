@@ -1,0 +1,55 @@
+"""One `mixed_gemm` kernel: 16-bit activations by packed 4-bit weights.
+
+The kernel swaps its operands: the tile's M is along n, its N along m. Clusters and splits of k are arguments
+of a launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypedDict
+
+from tilewright.configurations.shapes import Tile
+from tilewright.configurations.shared import (
+    MatrixAlignment,
+    OwnPdl,
+    SharedBytes,
+    StageCount,
+    Stages,
+    Threads,
+    WgmmaTarget,
+)
+
+Format = Literal[
+    "int4_g32", "int4_g64", "int4_g128", "int4_zp_g32", "int4_zp_g64", "int4_zp_g128", "mxfp4", "nvfp4"
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MixedGemmConfig:
+    """Everything that is decided when a `mixed_gemm` kernel is compiled."""
+
+    arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
+    a: Annotated[Literal["bf16", "f16"], "type of A and of D"]
+    weight_format: Annotated[
+        Format, "format of the packed weight; g128: 128 of k share a scale; zp: with zero points"
+    ]
+    tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 64 or 128"]
+    k_groups: Annotated[
+        Literal[1, 2, 4], "groups of warpgroups that take stages of k in turn, so that more warps decode"
+    ] = 1
+    stages: Stages = "auto"
+    pdl: OwnPdl = True
+
+
+class MixedGemmFacts(TypedDict):
+    """Derived numbers of a kernel."""
+
+    stages: StageCount
+    smem_bytes: SharedBytes
+    threads: Threads
+    splits: bool
+    alignment: MatrixAlignment
+
+
+CONFIG, FACTS = MixedGemmConfig, MixedGemmFacts

@@ -1,0 +1,87 @@
+"""What is written of a `mixed_gemm` kernel: its name, summary, table row and template's variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.architectures.table import WGMMA
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import named, spelt, with_launch
+from tilewright.families.mixed_gemm import rules
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts
+from tilewright.families.mixed_gemm.memory import PIECE, consumers, memory
+from tilewright.families.mixed_gemm.problem import FORMATS
+
+RULES = rules.RULES
+
+
+def kernel_name(config: MixedGemmConfig) -> str:
+    """See `named`."""
+    return named(
+        "mixed_gemm", config.arch, config.a, config.weight_format, config.tile,
+        flag(f"{config.k_groups}kgroups", config.k_groups > 1),
+        flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
+    )  # fmt: skip
+
+
+def format_type(config: MixedGemmConfig) -> str:
+    """The format's policy in C++ (mixed_gemm/decode.hpp)."""
+    format, group = FORMATS[config.weight_format]
+    element = f"sm90::{config.a.capitalize()}"
+    if format == "mxfp4":
+        return "Mxfp4"
+    if format == "nvfp4":
+        return f"Nvfp4<{element}>"
+    return f"Int4<{element}, {group}, {str(format == 'int4_zp').lower()}>"
+
+
+def schedule_text(config: MixedGemmConfig) -> str:
+    """How the work is done, in words."""
+    words = "weights decoded to registers, operands swapped, clusters and splits of k at run time"
+    return with_launch(words, config)
+
+
+def summary(config: MixedGemmConfig) -> str:
+    """One line for lists."""
+    types = f"{config.a} x {config.weight_format} -> {config.a}"
+    return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
+
+
+def facts(config: MixedGemmConfig) -> MixedGemmFacts:
+    """Derived numbers that the runtime needs; alignments are in elements."""
+    stages, total = memory(config)
+    return {
+        "stages": stages,
+        "smem_bytes": total,
+        "threads": 128 * (consumers(config) + 1),
+        "splits": True,
+        "alignment": {"a": 8, "b": 1, "c": 1, "d": 1},
+    }
+
+
+def build(config: MixedGemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    return {"arch": config.arch, "defines": [], "instructions": [WGMMA.opcodes["half"].name]}
+
+
+def variables(config: MixedGemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    m, n, k = config.tile
+    stages, total = memory(config)
+    return spelt(
+        {
+            "operands": f"A and D {config.a}, W packed {config.weight_format}",
+            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            "schedule": schedule_text(config),
+            "element": config.a.capitalize(),
+            "format": format_type(config),
+            "tile_m": m,
+            "tile_n": n,
+            "pieces": k // PIECE,
+            "stages": stages,
+            "consumers": consumers(config),
+            "k_groups": config.k_groups,
+            "pdl": config.pdl,
+            "shared_memory": total,
+        }
+    )

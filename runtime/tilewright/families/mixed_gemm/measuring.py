@@ -1,0 +1,75 @@
+"""Operands, a peer and the check with which `mixed_gemm` is measured."""
+
+from __future__ import annotations
+
+import torch
+
+from tilewright import weight_layout
+from tilewright.families.mixed_gemm.op import ACTIVATED, packed_gemm
+from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.families.mixed_gemm.reference import decoded
+from tilewright.formats.dtypes import dtype_of
+from tilewright.tools import measuring
+from tilewright.tools.measuring import Peer
+
+_TOLERANCES = {"bf16": 4e-3, "f16": 1e-3}
+
+
+class Operands(measuring.Operands):
+    """A call of `mixed_gemm`."""
+
+    def check(self) -> float:
+        """The error norm over rows spread evenly."""
+        rows = measuring.spread(self.problem.m)
+        weight = decoded(weight_layout.Packed(self.weight, self.scale), self.problem)
+        expected = self.alpha * (self.a[rows].double() @ weight.double().T)
+        if self.bias is not None:
+            expected += self.bias.double()
+        expected = ACTIVATED[self.activation](expected)
+        tolerance = _TOLERANCES[self.problem.d]
+        actual = self.out[rows].double()
+        return measuring.check_norms(self.problem, actual, expected, tolerance, tolerance)
+
+
+def make(problem: Problem, generator: torch.Generator) -> Operands:
+    """One set, on the generator's device: random codes, and scales of about 2^-6."""
+    device = generator.device
+    packed = random_weight(problem, generator)
+    dtype = dtype_of(problem.a)
+    a = torch.randn((problem.m, problem.k), generator=generator, device=device).to(dtype)
+    bias = torch.randn(problem.n, generator=generator, device=device).to(dtype) if problem.bias else None
+    return Operands(
+        problem, packed_gemm, a=a, weight=packed.weight, scale=packed.scale, n=problem.n,
+        weight_format=problem.weight_format, bias=bias, activation=problem.activation,
+    )  # fmt: skip
+
+
+def random_weight(problem: Problem, generator: torch.Generator) -> weight_layout.Packed:
+    """A packed weight of random codes."""
+    format, group = FORMATS[problem.weight_format]
+    device, shape = generator.device, (problem.n, -(-problem.k // group))
+    codes = torch.randint(16, (problem.n, problem.k), generator=generator, device=device, dtype=torch.uint8)
+    zeros = None
+    if format == "mxfp4":
+        scales = torch.randint(119, 123, shape, generator=generator, device=device, dtype=torch.uint8)
+    elif format == "nvfp4":
+        scales = torch.randint(8, 40, shape, generator=generator, device=device, dtype=torch.uint8)
+    else:
+        random = torch.rand(shape, generator=generator, device=device)
+        scales = ((random + 0.5) / 64).to(dtype_of(problem.a))
+        if format == "int4_zp":
+            zeros = torch.randint(16, shape, generator=generator, device=device, dtype=torch.uint8)
+    return weight_layout.pack(codes, scales, zeros, format=format, group=group)
+
+
+def peer(problem: Problem) -> Peer | None:
+    """torch's product of the same activations and weights of 16 bits; None if there is an activation."""
+    if problem.activation != "none" or problem.bias:
+        return None
+
+    def call(x: Operands) -> None:
+        if not hasattr(x, "wide"):
+            x.wide = decoded(weight_layout.Packed(x.weight, x.scale), x.problem)
+        torch.mm(x.a, x.wide.T, out=x.out)
+
+    return "torch.mm", call

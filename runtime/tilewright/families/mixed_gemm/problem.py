@@ -1,0 +1,78 @@
+"""What a caller of `mixed_gemm` asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright import weight_layout
+from tilewright.declarations.problem import ProblemBase
+from tilewright.formats.types import TYPES
+
+# Formats of packed weights by the names of problems and kernels, with the group size if a format has several.
+FORMATS = {
+    name if len(kind.groups) == 1 else f"{name}_g{group}": (name, group)
+    for name, kind in weight_layout.FORMATS.items()
+    for group in kind.groups
+    if group != weight_layout.WHOLE_COLUMN
+}
+# A, and the types that D may have: the first is the default.
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16",), ("f16",): ("f16",)}
+ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
+TYPES_OF_A = {name: ("bf16",) if name == "mxfp4" else ("bf16", "f16") for name in FORMATS}
+"""The types of A that a format is multiplied by: FP16 has too little range for MXFP4."""
+
+
+def format_name(format: str, group: int) -> str:
+    """The name in FORMATS of a format of `weight_layout` and its group size."""
+    packed = weight_layout.packed_group(group)
+    return format if format in FORMATS else f"{format}_g{packed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(ProblemBase):
+    """D[m,n] = activation(alpha * sum over k of A[m,k] W[n,k] + bias[n]), of packed weights W."""
+
+    op_text = "mixed_gemm"
+    kind_fields = ("a", "d", "weight_format")
+
+    m: int
+    n: int
+    k: int
+    a: str = "bf16"
+    d: str = "bf16"
+    weight_format: str = "int4_g128"
+    bias: bool = False
+    activation: str = "none"
+
+    @property
+    def slices(self) -> int:
+        """Rows of the packed weight: each holds 64 rows of W."""
+        return self.packed_shapes[0][0]
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.packed_shapes[0][1]
+
+    @property
+    def scale_bytes(self) -> int:
+        return self.packed_shapes[1][1]
+
+    @property
+    def packed_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return weight_layout.packed_shapes(self.n, self.k, *FORMATS[self.weight_format])
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each matrix and each scale once."""
+        of_weight = self.slices * (self.weight_bytes + self.scale_bytes)
+        return of_weight + self.m * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
+
+    @property
+    def types_text(self) -> str:
+        extras = [*(["bias"] if self.bias else []), self.activation.replace("none", "")]
+        tail = ", ".join(filter(None, extras))
+        return f"{self.a} x {self.weight_format} -> {self.d}" + (f" with {tail}" if tail else "")

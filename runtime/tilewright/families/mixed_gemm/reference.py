@@ -1,0 +1,38 @@
+"""What kernels of `mixed_gemm` decode, in plain torch."""
+
+from __future__ import annotations
+
+import torch
+
+from tilewright import weight_layout
+from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.formats.dtypes import dtype_of
+
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def decoded(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
+    """W [n, k] in A's type, to the bit as kernels multiply it.
+
+    Products of integers and scales are rounded once. E2M1 times its scale is exact, except that BF16
+    overflows to infinity."""
+    format, group = FORMATS[problem.weight_format]
+    dtype = dtype_of(problem.a)
+    of_scales = {"mxfp4": torch.uint8, "nvfp4": torch.float8_e4m3fn}.get(format, dtype)
+    n, k = problem.n, problem.k
+    codes, scales, zeros = weight_layout.unpack(
+        packed, n, k, format=format, group=group, scale_dtype=of_scales
+    )
+    factors = _powers(scales) if format == "mxfp4" else scales.double()
+    factors = factors.repeat_interleave(group, -1)[:, :k]
+    if format in ("mxfp4", "nvfp4"):
+        table = torch.tensor([*_E2M1, *(-x for x in _E2M1)], dtype=torch.float64, device=codes.device)
+        return (table[codes.long()] * factors).to(dtype)
+    offsets = 8.0 if zeros is None else zeros.double().repeat_interleave(group, -1)[:, :k]
+    return ((codes.double() - offsets) * factors).to(dtype)
+
+
+def _powers(scales: torch.Tensor) -> torch.Tensor:
+    """2^(scale - 127) of UE8M0; NaN for 255."""
+    powers = torch.exp2(scales.double() - 127)
+    return torch.where(scales == 255, torch.nan, powers)

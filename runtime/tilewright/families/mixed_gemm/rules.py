@@ -1,0 +1,98 @@
+"""What is legal for a `mixed_gemm` kernel: the single statement, asked by all that need to know.
+
+The comment above a rule names what it rests on.
+"""
+
+from __future__ import annotations
+
+from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
+from tilewright.families.mixed_gemm.config import MixedGemmConfig
+from tilewright.families.mixed_gemm.memory import activation_bytes, consumers, memory, warpgroups
+from tilewright.families.mixed_gemm.problem import TYPES_OF_A
+
+_WIDTHS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)  # of mixed_gemm/wgmma.hpp
+# Registers for sums, by warpgroups that multiply, of a thread's 232 (three: 160, four: 112). Two sets of 16
+# hold decoded weights.
+_SUMS = {1: 128, 2: 128, 3: 64, 4: 16}
+
+
+# decode.hpp: UE8M0 has BF16's range; F16's is too small for it.
+@rule(HARDWARE, "a weight_format")
+def types(config: MixedGemmConfig) -> str | None:
+    """MXFP4 is multiplied by BF16 alone."""
+    legal = TYPES_OF_A[config.weight_format]
+    return (
+        f"{config.weight_format} is multiplied by {' or '.join(legal)}, not {config.a}"
+        if config.a not in legal
+        else None
+    )
+
+
+# wgmma.mma_async is 64 rows high. kernel.hpp: one warpgroup has 64 rows, two have 128 or 256, three have 192.
+@rule(OURS, "tile")
+def tile_sides(config: MixedGemmConfig) -> str | None:
+    """M is 64, 128, 192 or 256; N is one of the widths of wgmma that are spelt out."""
+    m, n, _ = config.tile
+    if m not in (64, 128, 192, 256):
+        return f"tile M {m} is not 64, 128, 192 or 256"
+    if n not in _WIDTHS:
+        return f"tile N {n} is not one of {', '.join(map(str, _WIDTHS))}"
+    return None
+
+
+# kernel.hpp: four warpgroups and the producer's have 65,536 registers. mainloop.hpp: each group has stages of
+# its own.
+@rule(OURS, "tile k_groups stages")
+def warpgroups_of_block(config: MixedGemmConfig) -> str | None:
+    """At most four warpgroups multiply, and k_groups divides the stages."""
+    if tile_sides(config):
+        return None
+    if (count := consumers(config)) > 4:
+        return f"{count} warpgroups would multiply, of at most 4"
+    if config.stages != "auto" and config.stages % config.k_groups:
+        return f"{config.stages} stages do not divide among {config.k_groups} groups"
+    return None
+
+
+# layout.hpp: a stage has one or two pieces of 64 of k. Packed weights have an even number of pieces.
+@rule(OURS, "tile")
+def tile_depth(config: MixedGemmConfig) -> str | None:
+    """K is 64 or 128."""
+    return f"tile K {config.tile.k} is not 64 or 128" if config.tile.k not in (64, 128) else None
+
+
+# 65,536 registers of an SM, divided among the warpgroups. Sums beyond these spill.
+@rule(OURS, "tile k_groups", compiles="the kernel would spill registers")
+def registers(config: MixedGemmConfig) -> str | None:
+    """A thread has at most 128 registers of sums, where three warpgroups multiply 64, where four do 16."""
+    if tile_sides(config) or warpgroups_of_block(config):
+        return None
+    _, rows, columns = warpgroups(config)
+    sums, most = rows * columns // 2, _SUMS[consumers(config)]
+    return f"{sums} sums to a thread, of at most {most}" if sums > most else None
+
+
+# CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
+@rule(HARDWARE, "stages tile weight_format")
+def shared_memory(config: MixedGemmConfig) -> str | None:
+    """Two stages or more fit into 227 KB."""
+    if tile_sides(config) or tile_depth(config) or warpgroups_of_block(config):
+        return None
+    stages, total = memory(config)
+    if total > HOPPER_SHARED_MEMORY or stages < 2:
+        return f"two stages or more of {config.tile} do not fit into {HOPPER_SHARED_MEMORY:,} bytes"
+    return None
+
+
+# kernel.hpp: sums of a split k, and those that are activated, go through the activations' stages.
+@rule(OURS, "stages tile")
+def room_for_sums(config: MixedGemmConfig) -> str | None:
+    """The activations' stages hold a tile's sums."""
+    if any(rule(config) for rule in (tile_sides, tile_depth, warpgroups_of_block, registers, shared_memory)):
+        return None
+    room, sums = memory(config).stages * activation_bytes(config), 4 * config.tile.m * config.tile.n
+    return f"a tile's sums take {sums:,} bytes, the stages of activations {room:,}" if sums > room else None
+
+
+RULES = of_module(__name__)

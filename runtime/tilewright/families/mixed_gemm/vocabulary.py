@@ -1,0 +1,34 @@
+"""The words of `mixed_gemm` problems."""
+
+from __future__ import annotations
+
+from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
+from tilewright.families.mixed_gemm.problem import ACTIVATIONS, FORMATS, OUTPUTS, Problem
+
+WORDS = Words(
+    family="mixed_gemm",
+    summary="D[m,n] = A[m,k] W[n,k] of 4-bit weights.",
+    problem=Problem,
+    extents=(
+        Extent("m", "Rows of A and D.", usual=64),
+        Extent(
+            "n", "Rows of W, columns of D.", usual=8192, multiple=lambda _: 8,
+            because="packed weights have rows in units of 8",
+        ),
+        Extent(
+            "k", "Columns of A and W.", usual=8192, multiple=lambda _: 32,
+            because="packed weights have columns in units of 32",
+        ),
+    ),
+    types=Types(
+        option="--dtype",
+        default="bf16",
+        fields={a: {"a": a, "d": outputs[0]} for (a,), outputs in OUTPUTS.items()},
+        help="Of A and D: bf16 or f16.",
+    ),
+    others=(
+        Choice("weight_format", f"Of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
+        Flag("bias", "Add a bias."),
+        Choice("activation", f"{', '.join(ACTIVATIONS)}.", ACTIVATIONS),
+    ),
+)  # fmt: skip

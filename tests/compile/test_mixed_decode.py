@@ -1,0 +1,97 @@
+"""Packed 4-bit weights as the threads of `mixed_gemm` decode them: layout and arithmetic, on the host."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+from host_programs import ROOT, compiled
+
+torch = pytest.importorskip("torch")
+
+from tilewright import weight_layout  # noqa: E402 (they need torch)
+from tilewright.families.mixed_gemm.problem import FORMATS, Problem  # noqa: E402
+from tilewright.families.mixed_gemm.reference import decoded  # noqa: E402
+from tilewright.formats.dtypes import dtype_of  # noqa: E402
+
+HERE = Path(__file__).parent
+INCLUDE = ROOT / "runtime/include"
+HEADER = "tilewright/mixed_gemm/decode.hpp"
+# Each statement of PTX, and what it computes.
+STATEMENTS = {
+    'asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(difference) : "r"(x), "r"(y));':
+        "difference = sm90::subtracted<Bf16>(x, y);",
+    'asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(x), "r"(y), "r"(z));':
+        "result = sm90::of_halves<Bf16>(sm90::multiplied<Bf16>(x, y), z, [](double a, double b) "
+        "{ return a + b; });",
+    'asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));':
+        "product = sm90::multiplied<F16>(x, y);",
+    'asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(x), "r"(y));':
+        "difference = sm90::subtracted<F16>(x, y);",
+    'asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(result) : "r"(x), "n"(kMask), "r"(bits));':
+        "result = (x & kMask) | bits;",
+    'asm("" : "+r"(magic));': "",
+    'asm("max.u16x2 %0, %1, %2;" : "=r"(factors[row]) : "r"(scale << 7), "r"(0x00400040));':
+        "factors[row] = sm90::larger_halves(scale << 7, 0x00400040);",
+}  # fmt: skip
+CONVERSION = re.compile(r'asm\("\{\\n\.reg \.b16 low.*?"r"\((step.*?)\)\);', re.DOTALL)
+
+
+@cache
+def program() -> Path:
+    text = (INCLUDE / HEADER).read_text()
+    for statement, meaning in STATEMENTS.items():
+        assert text.count(statement) == 1, statement
+        text = text.replace(statement, meaning)
+    text, count = CONVERSION.subn(r"halves = sm90::f16_of_e4m3(\1);", text)
+    assert count == 1
+    assert "asm" not in text
+    nothing = dict.fromkeys(
+        (f"tilewright/sm90/{name}.hpp" for name in ("e2m1", "elements", "ptx")), "#pragma once\n"
+    )
+    options = ["-std=c++17", "-O1", f"-I{HERE}", f"-I{INCLUDE}"]
+    return compiled("mixed_decode", [HERE / "mixed_decode.cc"], options, files={HEADER: text, **nothing})
+
+
+def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
+    """64 rows by 128 of k: all codes, with scales of any bits."""
+    format, group = FORMATS[name]
+    random = torch.Generator().manual_seed(len(name))
+    columns = 128 // group
+    codes = torch.randint(16, (64, 128), generator=random, dtype=torch.uint8)
+    zeros = torch.randint(16, (64, columns), generator=random, dtype=torch.uint8) if "zp" in name else None
+    if format in ("mxfp4", "nvfp4"):
+        scales = torch.randint(256, (64, columns), generator=random, dtype=torch.uint8)
+        scales[:4, 0] = torch.tensor([0, 255, 254, 127], dtype=torch.uint8)
+    else:
+        bits = torch.randint(-(2**15), 2**15, (64, columns), generator=random).to(torch.int16)
+        scales = bits.view(dtype_of(a))
+        scales[:2, 0] = torch.tensor([0.0, float("nan")])
+    packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
+    return packed, Problem(1, 64, 128, a=a, d=a, weight_format=name)
+
+
+@pytest.mark.parametrize(
+    ("a", "name"),
+    [
+        ("bf16", "int4_g128"), ("bf16", "int4_g64"), ("bf16", "int4_g32"), ("bf16", "int4_zp_g128"),
+        ("bf16", "int4_zp_g64"), ("bf16", "int4_zp_g32"), ("f16", "int4_g128"), ("f16", "int4_zp_g32"),
+        ("bf16", "mxfp4"), ("bf16", "nvfp4"), ("f16", "nvfp4"),
+    ],
+)  # fmt: skip
+def test_each_thread_decodes_what_the_reference_says(a: str, name: str) -> None:
+    packed, problem = random_weight(name, a)
+    given = bytes(packed.weight.flatten().tolist()) + bytes(packed.scale.flatten().tolist())
+    done = subprocess.run(
+        [program(), f"{a} {name}"], input=given, capture_output=True, timeout=60, check=True
+    )
+    actual = torch.frombuffer(bytearray(done.stdout), dtype=dtype_of(a)).view(64, 128).double()
+    factor = {"bf16": 256.0, "f16": 128.0}[a] if name == "nvfp4" else 1.0
+    expected = decoded(packed, problem).double()
+    same = (actual * factor == expected) | (actual.isnan() & expected.isnan())
+    assert same.all(), [
+        (int(i), int(j), float(actual[i, j]), float(expected[i, j])) for i, j in (~same).nonzero()[:5]
+    ]

@@ -1,0 +1,99 @@
+"""What the rules of `mixed_gemm` reject, with which numbers, and what its spec makes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from command_line import ROOT
+from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
+
+from tilewright.configurations.shapes import Tile
+from tilewright.families.mixed_gemm.config import MixedGemmConfig
+from tilewright.families.mixed_gemm.memory import memory, scale_bytes, warpgroups
+from tilewright.families.mixed_gemm.rules import RULES
+from tilewright_generator import families
+from tilewright_generator.rules import verdicts
+
+FAMILY = families.get("mixed_gemm")
+ROWS = json.loads((ROOT / "generated/sm90_mixed_gemm/table.json").read_text(encoding="utf-8"))["kernels"]
+FEW = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(128, 16, 128))
+MANY = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 256, 64))
+
+# A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
+REJECTED: list[Rejected] = [
+    (MANY, {"a": "f16"}, "types", "not f16", {"weight_format": "nvfp4"}),
+    (FEW, {"tile": Tile(320, 16, 128)}, "tile_sides", "320", {"tile": Tile(256, 16, 128)}),
+    (FEW, {"tile": Tile(128, 40, 128)}, "tile_sides", "40", {"tile": Tile(128, 32, 128)}),
+    (FEW, {"tile": Tile(128, 16, 256)}, "tile_depth", "256", {"tile": Tile(128, 16, 128)}),
+    (MANY, {"tile": Tile(256, 192, 64)}, "registers", "192 sums", {"tile": Tile(256, 128, 64)}),
+    (MANY, {"tile": Tile(192, 192, 64)}, "registers", "96 sums", {"tile": Tile(192, 128, 64)}),
+    (MANY, {"tile": Tile(128, 256, 128), "stages": 4}, "shared_memory", "two stages", {"stages": 2}),
+    (FEW, {"k_groups": 4}, "warpgroups_of_block", "8 warpgroups", {"k_groups": 2}),
+    (FEW, {"k_groups": 2, "stages": 5}, "warpgroups_of_block", "5 stages", {"stages": 6}),
+    (FEW, {"stages": 2, "tile": Tile(256, 16, 64)}, "room_for_sums", "16,384", {"stages": 8}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("one", [FEW, MANY], ids=FAMILY.kernel_name)
+def test_the_usual_ones_are_accepted(one: MixedGemmConfig) -> None:
+    assert verdicts(FAMILY, one) == []
+
+
+@pytest.mark.parametrize("one", REJECTED, ids=lambda one: one[2])
+def test_what_is_rejected(one: Rejected) -> None:
+    check_rejected(FAMILY, one)
+
+
+def test_every_rule_is_shown() -> None:
+    check_every_rule_is_shown(REJECTED, RULES)
+
+
+def test_shared_memory_is_as_layout_hpp_lays_it_out() -> None:
+    weights, scales, activations, barriers = 2 * 4096, 2 * 128, 16 * 256, 16
+    stores = 2 * 16 * 64 * 2  # a buffer of 16 rows for each of two warpgroups
+    assert memory(replace(FEW, stages=5)) == (5, 5 * (weights + scales + activations + barriers) + stores)
+
+
+def test_a_stage_of_64_of_k_has_half_of_the_scales_unless_all_128_share_them() -> None:
+    for name, of_128 in (("int4_g128", 128), ("int4_g32", 512), ("int4_zp_g64", 512), ("nvfp4", 512)):
+        config = replace(FEW, weight_format=name)
+        half = of_128 if name == "int4_g128" else of_128 // 2
+        assert scale_bytes(config) == of_128
+        assert scale_bytes(replace(config, tile=Tile(128, 16, 64))) == half
+
+
+def test_auto_takes_what_fits() -> None:
+    for config in (MANY, replace(FEW, tile=Tile(256, 64, 128))):
+        stages, total = memory(config)
+        assert total <= 232_448 < memory(replace(config, stages=stages + 1))[1]
+
+
+def test_warpgroups_divide_a_tile_by_rows() -> None:
+    rows = {64: (1, 1), 128: (2, 1), 192: (3, 1), 256: (2, 2)}
+    for m, expected in rows.items():
+        assert warpgroups(replace(FEW, tile=Tile(m, 64, 128)))[:2] == expected
+    assert warpgroups(replace(FEW, tile=Tile(256, 32, 128)))[:2] == (4, 1)
+
+
+def test_names_tell_kernels_apart() -> None:
+    changes = [
+        {},
+        {"a": "f16"},
+        {"weight_format": "int4_g64"},
+        {"k_groups": 2},
+        {"stages": 3},
+        {"pdl": False},
+    ]
+    assert len({FAMILY.kernel_name(replace(FEW, **change)) for change in changes}) == len(changes)
+
+
+def test_every_format_of_the_spec_has_tiles_for_few_and_for_many_rows() -> None:
+    kinds = {(row["config"]["a"], row["config"]["weight_format"]) for row in ROWS}
+    assert len(kinds) > 8
+    for kind in kinds:
+        rows = [row["config"] for row in ROWS if (row["config"]["a"], row["config"]["weight_format"]) == kind]
+        columns = {config["tile"][1] for config in rows}
+        assert min(columns) <= 16
+        assert max(columns) == 256

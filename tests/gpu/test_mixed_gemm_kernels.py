@@ -1,0 +1,176 @@
+"""Every generated `mixed_gemm` kernel that this GPU runs, against float64 of the decoded weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from generated_kernels import fixture, names, registry
+from late_writes import check_waits
+
+import tilewright
+from tilewright import weight_layout
+from tilewright.declarations.table import KernelRecord
+from tilewright.families.mixed_gemm.measuring import random_weight
+from tilewright.families.mixed_gemm.op import ACTIVATED
+from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.families.mixed_gemm.reference import decoded
+from tilewright.formats.dtypes import dtype_of
+
+# n, k, and rows as (tiles, more): whole and partial tiles, an odd number of pieces, one piece, many.
+SHAPES = [(8, 32, 0, 1), (72, 160, 1, -3), (320, 480, 2, 1), (1000, 2208, 0, 1), (1288, 4096, 1, 0)]
+TACTICS = ["", "@splits=2", "@splits=3", "@splits=8", "@cluster=2x1", "@cluster=4x1", "@cluster=2x1,splits=4"]
+_ERRORS = {"bf16": 4e-3, "f16": 6e-4}  # of the norm: D is rounded
+
+kernel = fixture("mixed_gemm", "tilewright build sm90_mixed_gemm")
+
+
+def test_every_kernel_is_built() -> None:
+    missing = [name for name in names("mixed_gemm") if not registry().is_built(registry().record(name))]
+    assert not missing, f"{len(missing)} kernels are not built: run `tilewright build sm90_mixed_gemm`"
+
+
+def problem_of(record: KernelRecord, m: int, n: int, k: int, **options: Any) -> Problem:
+    a = record.config["a"]
+    return Problem(m, n, k, a, a, record.config["weight_format"], **options)
+
+
+def operands(problem: Problem, seed: int = 0) -> dict[str, Any]:
+    """Rows of a wider tensor, among NaN, and a random weight."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    dtype = dtype_of(problem.a)
+    wide = torch.full((problem.m + 2, problem.k + 16), float("nan"), device="cuda", dtype=dtype)
+    a = wide[1:-1, 8:-8]
+    a.copy_(torch.randn(a.shape, generator=generator, device="cuda"))
+    packed = random_weight(problem, generator)
+    call = {"a": a, "weight": packed.weight, "scale": packed.scale, "n": problem.n}
+    call["weight_format"] = problem.weight_format
+    if problem.bias:
+        call["bias"] = torch.randn(problem.n, generator=generator, device="cuda").to(dtype)
+    return call
+
+
+def expected(call: dict[str, Any], problem: Problem, alpha: float = 1.0) -> torch.Tensor:
+    weight = decoded(weight_layout.Packed(call["weight"], call["scale"]), problem).double()
+    product = alpha * (call["a"].double() @ weight.T)
+    return ACTIVATED[problem.activation](product + call["bias"].double() if problem.bias else product)
+
+
+def compare(actual: torch.Tensor, right: torch.Tensor, what: str) -> None:
+    """The norm of the error, and each element."""
+    difference = actual.double() - right
+    error = float(difference.norm() / right.norm())
+    assert error < _ERRORS["bf16" if actual.dtype == torch.bfloat16 else "f16"], f"{what}: {error}"
+    rms = float(right.square().mean().sqrt())
+    excess = difference.abs() - torch.finfo(actual.dtype).eps * right.abs() - 2e-3 * rms
+    assert bool((excess <= 0).all()), (
+        f"{what}: an element is off by {float(difference.abs().max())}, of {rms}"
+    )
+
+
+def legal(record: KernelRecord, tactic: str, k: int) -> bool:
+    """Whether each range of k has a tile."""
+    splits = int(tactic.partition("splits=")[2] or 1)
+    return splits <= -(-k // 128) * (128 // record.config["tile"][2]) and splits <= -(
+        -k // record.config["tile"][2]
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_tactic(kernel: KernelRecord, shape: tuple[int, int, int, int]) -> None:
+    n, k, tiles, more = shape
+    m = max(1, tiles * kernel.config["tile"][1] + more)
+    problem = problem_of(kernel, m, n, k)
+    call = operands(problem)
+    right = expected(call, problem)
+    for index, tactic in enumerate(tactic for tactic in TACTICS if legal(kernel, tactic, k)):
+        room = 8 if index % 2 == 0 else 3  # TMA stores D, or threads do
+        wide = torch.full((m + 2, n + room), float("nan"), device="cuda", dtype=call["a"].dtype)
+        tilewright.packed_gemm(**call, out=wide[1:-1, :n], tactic=kernel.name + tactic)
+        compare(wide[1:-1, :n], right, f"{kernel.name}{tactic} {problem}")
+        wide[1:-1, :n] = float("nan")
+        assert bool(wide.isnan().all()), f"{kernel.name}{tactic} {problem}: wrote beyond D"
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
+def test_bias_alpha_and_activation(kernel: KernelRecord, activation: str) -> None:
+    problem = problem_of(kernel, kernel.config["tile"][1] + 3, 328, 416, bias=True, activation=activation)
+    call = operands(problem, 1)
+    for tactic in ("", "@splits=3"):
+        out = torch.full((problem.m, problem.n), float("nan"), device="cuda", dtype=call["a"].dtype)
+        tilewright.packed_gemm(
+            **call, alpha=0.37, activation=activation, out=out, tactic=kernel.name + tactic
+        )
+        compare(out, expected(call, problem, 0.37), f"{kernel.name}{tactic} {activation}")
+
+
+def test_every_code_and_scale(kernel: KernelRecord) -> None:
+    """An identity reads the weights: to the bit, also subnormal scales; NaN where a scale is NaN."""
+    format, group = FORMATS[kernel.config["weight_format"]]
+    dtype = dtype_of(kernel.config["a"])
+    n, k = 256, max(group, 32)
+    codes = (torch.arange(n * k, device="cuda") % 16).view(n, k).to(torch.uint8)
+    zeros = None
+    if format in {"mxfp4", "nvfp4"}:
+        scales = torch.arange(256, device="cuda", dtype=torch.uint8)[:, None].repeat(1, k // group)
+    else:
+        bits = torch.arange(0, 2**16, 2**16 // n, device="cuda") - 2**15
+        scales = bits.to(torch.int16).view(dtype)[:, None].contiguous()
+        if format == "int4_zp":
+            zeros = (torch.arange(n, device="cuda") % 16).to(torch.uint8)[:, None].contiguous()
+    packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
+    problem = problem_of(kernel, k, n, k)
+    right = decoded(packed, problem)
+    eye = torch.eye(k, device="cuda", dtype=dtype)
+    actual = tilewright.packed_gemm(
+        eye,
+        packed.weight,
+        packed.scale,
+        n=n,
+        weight_format=kernel.config["weight_format"],
+        tactic=kernel.name,
+    ).T
+    finite, missing = torch.isfinite(right).all(1), right.isnan().any(1)
+    assert int(finite.sum()) > n // 2
+    assert torch.equal(actual[finite], right[finite])
+    assert bool(actual[missing].isnan().all())
+
+
+def test_equal_runs(kernel: KernelRecord) -> None:
+    """The order of sums is fixed."""
+    problem = problem_of(kernel, 2 * kernel.config["tile"][1] + 1, 1032, 2080)
+    call = operands(problem)
+    for tactic in ("", "@splits=4"):
+        first = tilewright.packed_gemm(**call, tactic=kernel.name + tactic)
+        out, differ = torch.empty_like(first), torch.zeros((), dtype=torch.int64, device="cuda")
+        for _ in range(300):
+            tilewright.packed_gemm(**call, out=out, tactic=kernel.name + tactic)
+            differ += (out != first).sum()
+        assert int(differ) == 0, tactic
+
+
+def test_rows_do_not_depend_on_other_rows(kernel: KernelRecord) -> None:
+    """Bits of unsplit tactics: what batch-invariant mode rests on."""
+    problem = problem_of(kernel, 130, 264, 1056)
+    call = operands(problem)
+    whole = tilewright.packed_gemm(**call, tactic=kernel.name)
+    for rows in (slice(0, 1), slice(3, 20), slice(64, 130)):
+        part = tilewright.packed_gemm(**call | {"a": call["a"][rows]}, tactic=kernel.name)
+        assert torch.equal(part, whole[rows])
+
+
+def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
+    problem = problem_of(kernel, 17, 200, 544, bias=True)
+    call = operands(problem)
+    right = expected(call, problem)
+    for tactic in ("", "@splits=2"):
+        out = torch.full((17, 208), float("nan"), device="cuda", dtype=call["a"].dtype)[:, :200]
+        tensors = {name: call[name] for name in ("a", "weight", "scale", "bias")}
+
+        def run(out: torch.Tensor = out, tactic: str = tactic) -> None:
+            tilewright.packed_gemm(**call, out=out, tactic=kernel.name + tactic)
+
+        check_waits(
+            tensors, {"out": out}, run, lambda late, out=out: compare(out, right, f"{kernel.name} {late}")
+        )

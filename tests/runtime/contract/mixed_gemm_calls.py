@@ -1,0 +1,45 @@
+"""Complete calls of `packed_gemm`, on kernels of the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tilewright.contract.cases import FamilyCalls
+from tilewright.families.mixed_gemm.measuring import random_weight
+from tilewright.families.mixed_gemm.problem import Problem
+
+
+def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def call(a: torch.dtype, problem: Problem) -> dict[str, Any]:
+    packed = random_weight(problem, torch.Generator().manual_seed(3))
+    return {
+        "a": matrix(problem.m, problem.k).to(a), "weight": packed.weight, "scale": packed.scale,
+        "n": problem.n, "weight_format": problem.weight_format, "alpha": 0.5,
+        "bias": matrix(problem.n, seed=1).to(a), "activation": "gelu",
+        "out": torch.zeros(problem.m, problem.n, dtype=a),
+    }  # fmt: skip
+
+
+def int4() -> dict[str, Any]:
+    return call(torch.bfloat16, Problem(6, 72, 160))
+
+
+def int4_with_zeros() -> dict[str, Any]:
+    return call(torch.float16, Problem(5, 16, 96, a="f16", d="f16", weight_format="int4_zp_g32"))
+
+
+def nvfp4() -> dict[str, Any]:
+    return call(torch.bfloat16, Problem(3, 8, 32, weight_format="nvfp4")) | {"activation": "none"}
+
+
+CONTRACT = FamilyCalls(
+    "mixed_gemm",
+    {"packed_gemm": (int4, int4_with_zeros, nvfp4)},
+    kernels="mixed_host",
+    measured=(Problem(4, 72, 160, bias=True), Problem(4, 8, 64, weight_format="mxfp4")),
+)

@@ -1,0 +1,27 @@
+"""Rows of a table of `mixed_gemm` kernels as the generator writes them, and those that run on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from table_rows import table_row
+
+
+def make_mixed_row(name: str, **fields: Any) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "arch": "sm_90a", "a": "bf16", "weight_format": "int4_g128", "tile": [128, 16, 128], "k_groups": 1,
+        "stages": "auto", "pdl": True,
+    } | fields  # fmt: skip
+    facts = {
+        "stages": 8, "smem_bytes": 200000, "threads": 384, "splits": True,
+        "alignment": {"a": 8, "b": 1, "c": 1, "d": 1},
+    }  # fmt: skip
+    return table_row(name, config, facts)
+
+
+HOST_MIXED_ROWS = [
+    make_mixed_row("host_mixed_int4"),
+    make_mixed_row("host_mixed_int4_f16", a="f16", weight_format="int4_zp_g32"),
+    make_mixed_row("host_mixed_mxfp4", weight_format="mxfp4"),
+    make_mixed_row("host_mixed_nvfp4", weight_format="nvfp4"),
+]
