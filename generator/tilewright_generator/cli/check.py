@@ -57,8 +57,16 @@ def command(
         *(("changed", str(path), "the family declares other arguments") for path in headers),
     ]
     if github.asked(output):
-        mend = "`tilewright generate` or `python -m tilewright.declarations.headers` mends it"
-        github.drift([(plan.folder / path, f"{word}: {why}; {mend}") for word, path, why in drift])
+        stale = set(map(str, headers))
+        github.drift(
+            [
+                (
+                    plan.folder / path,
+                    f"{word}: {why}; `{COMMAND if path in stale else 'tilewright generate'}` mends it",
+                )
+                for word, path, why in drift
+            ]
+        )
     if as_json:
         listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
         other_templates = {
