@@ -7,6 +7,7 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(scale_columns_sm100f) \
+  X(scale_columns_sm110f) \
   X(scale_columns_sm120f) \
   X(scale_columns_sm90)
 

@@ -7,6 +7,7 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(transpose_fp8_sm100f) \
+  X(transpose_fp8_sm110f) \
   X(transpose_fp8_sm120f) \
   X(transpose_fp8_sm90)
 

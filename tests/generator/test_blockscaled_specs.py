@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import ROOT, Command
@@ -96,14 +97,46 @@ def _rows(folder: Path) -> dict[str, object]:
     return {row["name"]: row for row in json.loads((folder / "table.json").read_text())["kernels"]}
 
 
+def _committed() -> list[Any]:
+    """The rows of all `blockscaled_gemm` kernels."""
+    tables = [json.loads(path.read_text()) for path in (ROOT / "generated").glob("*/table.json")]
+    return [row for table in tables if table["family"] == "blockscaled_gemm" for row in table["kernels"]]
+
+
 @pytest.mark.parametrize("arch", ["sm_120f", "sm_103a"])
 def test_f16_has_every_kernel_that_bf16_has(arch: str) -> None:
     """What is BF16 in one model is FP16 in the next: neither may get the poorer choice."""
     names: dict[str, set[str]] = {"bf16": set(), "f16": set()}
-    for table in (ROOT / "generated").glob("*/table.json"):
-        for row in json.loads(table.read_text())["kernels"]:
-            kept = row["config"].get("d") in names and row["arch"] == arch
-            if kept and row["name"].startswith("blockscaled_gemm"):
-                names[row["config"]["d"]].add(row["name"].replace(f"_{row['config']['d']}_", "_D_", 1))
+    for row in _committed():
+        if row["config"]["d"] in names and row["arch"] == arch:
+            names[row["config"]["d"]].add(row["name"].replace(f"_{row['config']['d']}_", "_D_", 1))
     assert names["bf16"]
     assert names["f16"] == names["bf16"]
+
+
+# Types (A, B and D) that kernels of another architecture compute. A B300 runs sm_100f's kernels, too.
+LACKING = {
+    "sm_90a": {
+        ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"), ("mxfp8", "mxfp4", "f16"),
+        ("mxfp8", "mxfp4", "f32"), ("mxfp4", "mxfp8", "f16"),
+    },
+    "sm_100f": {("mxfp4", "mxfp8", "f16")},
+    "sm_110a": {
+        ("nvfp4", "nvfp4", "f32"), ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "f32"),
+        ("mxfp8", "mxfp8", "mxfp8"), ("mxfp4", "mxfp4", "f16"), ("mxfp4", "mxfp4", "f32"),
+        ("mxfp8", "mxfp4", "bf16"), ("mxfp8", "mxfp4", "f16"), ("mxfp8", "mxfp4", "f32"),
+        ("mxfp4", "mxfp8", "bf16"), ("mxfp4", "mxfp8", "f16"),
+    },
+    "sm_120f": {("mxfp4", "mxfp4", "f32"), ("mxfp8", "mxfp4", "f32")},
+}  # fmt: skip
+
+
+def test_an_architecture_has_the_types_of_the_others() -> None:
+    """A type that one architecture gains, the others gain as well, or the list above says they lack it."""
+    types: dict[str, set[tuple[str, str, str]]] = {arch: set() for arch in LACKING}
+    for row in _committed():
+        config = row["config"]
+        if config["arch"] in types:
+            types[config["arch"]].add((config["a"], config["b"], config["d"]))
+    everything = set().union(*types.values())
+    assert {arch: everything - own for arch, own in types.items()} == LACKING
