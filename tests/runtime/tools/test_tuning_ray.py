@@ -48,7 +48,7 @@ def book(host: Context, tmp_path: Path) -> tuning.Book:
     [
         ("lost", "an illegal memory access", PROBLEMS[:6]),
         ("killed", "", PROBLEMS[:2]),
-        ("hangs", "nothing was heard for 3 s", PROBLEMS[:1]),
+        ("hangs", "its process was silent for 3 s", PROBLEMS[:1]),
     ],
 )
 def test_shards_of_problems_on_two_nodes(

@@ -84,7 +84,7 @@ def test_results_of_two_processes_are_in_the_file(run: Run, host: Context, book:
     [
         ("killed", "exit code -9"),
         ("lost", "an illegal memory access"),
-        ("hangs", "nothing was heard for 3 s"),
+        ("hangs", "its process was silent for 3 s"),
     ],
 )
 def test_a_tactic_that_ends_its_process_is_a_failure_of_its_problem(

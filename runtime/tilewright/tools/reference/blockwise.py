@@ -10,7 +10,7 @@ largest magnitude in a block, and 1e-4 the float32 nearest to that:
 `codes` says how the types round. (DeepGEMM's own casts in torch do the same on a CPU; on a GPU torch divides
 by 448 through a rounded reciprocal.) Hence:
 
-- A block at the matrix's edge has the elements that there are. Zeros keep their sign in the data.
+- A block at the matrix's edge has fewer elements. Zeros keep their sign in the data.
 - A NaN makes its block's scale NaN (0xFF), its data NaN.
 - An infinity makes a float32 scale infinite: the block's data are 0, its own NaN. It saturates a UE8M0 scale
   (2^127) and its own element.
@@ -51,8 +51,8 @@ def quantize_fp8_blockwise(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Quantises a matrix [..., m, k] of BF16, FP16, FP32 or FP8 as the head of this module defines.
 
-    Rows from `rows_valid` on (int32 [...], one number for each matrix) belong to no block: their data and
-    scales are 0.
+    `rows_valid` (int32 [...], one number for each matrix) counts the valid rows; the data and scales of other
+    rows are 0.
 
     Returns:
         data: float8_e4m3fn [..., m, k].

@@ -109,9 +109,9 @@ def compare(
 ) -> Comparison:
     """Cosine, norm ratio and worst element of D against the exact product; `dtype` is D's own if None.
 
-    A quantised D comes dequantised, with its format as `dtype` (see `error_bounds`). Where `exact` is NaN, D
-    must be; an exact infinity must be met, and an infinite D is right where the exact value, give or take
-    its bound, rounds to that. Cosine and norms are over what is finite in both.
+    A quantised D is passed dequantised, with its format as `dtype` (see `error_bounds`). D must be NaN where
+    `exact` is NaN, and infinite where `exact` is infinite; an infinite D is also right if the exact value,
+    within its bound, rounds to infinity. Cosine and norms are over elements that are finite in both.
 
     Raises:
         ArgumentError: shapes differ, or `dtype` is no type of D.

@@ -37,11 +37,11 @@ def product(
             dimensions it serves all of A's.
         a_scales, b_scales: in `layout`, padded, with the batch of their operand; B's rows are n.
         format_b: A's format if None.
-        alpha: one number; of NVFP4 it holds 1 / (global scale of A * that of B).
+        alpha: one number; for NVFP4 it holds 1 / (global scale of A * global scale of B).
         beta: one number; by default 1 with c and 0 without.
-        c: broadcasts to [..., m, n]; not read where `beta` is 0.
-        k: elements; only needed where it is odd in FP4.
-        magnitudes: whether every factor counts without its sign: see `magnitude`.
+        c: broadcasts to [..., m, n]; not read if `beta` is 0.
+        k: elements; only needed for FP4 with an odd k.
+        magnitudes: whether factors are multiplied without their signs: see `magnitude`.
 
     Element products are exact, and a sum is off by at most k * 2^-53 * `magnitude`; NaN scales and elements
     make their rows and columns of D NaN.

@@ -9,7 +9,7 @@ With amax the largest magnitude in a block of a row, and gs the global scale (of
 
 `max` is the element's largest value (6, 448, 57344); `codes` says how each type rounds. Hence:
 
-- The last block of a row whose k is no multiple of the block has the elements that there are.
+- If k is not a multiple of the block, the last block of a row has fewer elements.
 - Zeros keep their sign in the data.
 - A NaN makes its block's scale NaN (0x7F, 0xFF), and the block NaN when it is read back; data are +6 or NaN.
 - An infinity saturates its block's scale (448, 2^127) and its own element; others of the block are
@@ -37,7 +37,8 @@ _DECODE = {"e4m3": codes.decode_e4m3, "e5m2": codes.decode_e5m2, "ue8m0": codes.
 def nvfp4_global_scale(x: torch.Tensor, dim: int | tuple[int, ...] | None = None) -> torch.Tensor:
     """NVFP4's global scale 448 * 6 / amax, in float32: it makes the largest block scale 448.
 
-    Of the whole tensor (a scalar), or over `dim`: with dim=-1 one for each row, as `quantize` takes them.
+    The scale of the whole tensor (a scalar), or scales over `dim`: with dim=-1 one for each row, as
+    `quantize` takes them.
     1 where amax is 0, and the largest float32 where the quotient overflows. An infinity in `x` makes it 0, a
     NaN makes it NaN: either way nothing but NaN is read back.
     """
@@ -61,7 +62,7 @@ def quantize(
     """Quantises a matrix [..., m, k] of BF16, FP16, FP32 or FP8 as the head of this module defines.
 
     `global_scale` (NVFP4) is one number, or one for each row ([..., m]); None is 1. The matrix that is read
-    back is that of `x` whatever it is, the better the nearer it is to `nvfp4_global_scale(x)`. Rows from
+    back approximates `x` with any global scale, best with `nvfp4_global_scale(x)`. Rows from
     `rows_valid` on (int32 [...], one number for each matrix) are taken as zeros: their scales are 0.
 
     Returns:
@@ -103,8 +104,8 @@ def dequantize(
     """The matrix [..., m, k] that `data` and `scales` stand for: element * scale / global scale.
 
     Takes what `quantize` returns, or the same bytes as another 1-byte dtype (uint8, float4_e2m1fn_x2), the
-    scales also flat. Exact in float64 but for the division by the global scale; the result is then rounded
-    to `dtype`. `k` (default: all of the data) tells whether the last half byte of an FP4 row counts.
+    scales also flat. Exact in float64 except for the division by the global scale; the result is then rounded
+    to `dtype`. `k` (default: all of the data) says whether the last half byte of an FP4 row is an element.
 
     Raises:
         ArgumentError, ArgumentTypeError: of shapes (scales without their padding, say), dtypes, k, format.

@@ -17,7 +17,7 @@ _CXX = {"bf16": "Bf16", "f16": "F16", "e4m3": "E4m3", "e5m2": "E5m2", "e2m1_in_b
 class Instruction:
     """An instruction form on a target."""
 
-    name: str  # for people, as PTX writes it
+    name: str  # as PTX writes it, for messages
     arch: str
     header: str
     probe: str  # the C++ type that runs it
@@ -42,7 +42,7 @@ class Form(Instruction):
     places: str  # where operands lie: a key of layouts.PRODUCTS
     blocks: int = 0  # scale factors along k
     scales: str = ""  # their type
-    selections: tuple[Selection, ...] = ()  # of scale factors, each tried
+    selections: tuple[Selection, ...] = ()  # of scale factors; the test tries each
 
     @property
     def operand_words(self) -> int:

@@ -1,7 +1,7 @@
 """Compiling in shards: as tasks of an engine, which may have other machines (`tools.sharding.ray_engine`).
 
-Tasks compile into the cache that all share, as any build does; a build after them finds what they have
-compiled, links it, and compiles what they have not.
+Tasks compile into the shared cache, as any build does. The build that follows links their kernels, and
+compiles kernels that they lack.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.compile.toolchain import HostToolchain
 from tilewright.declarations.table import Table
 from tilewright.tools.sharding.engine import Answer, Ended, Engine, Say
 
-KERNELS = 2  # to a task: one takes a minute to compile, and a task seconds to begin
+KERNELS = 2  # kernels of a task: a kernel takes a minute to compile, and a task seconds to start
 
 
 @dataclass(frozen=True)

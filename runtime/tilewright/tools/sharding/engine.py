@@ -1,7 +1,7 @@
 """Engines that run shards of work: in processes of this machine (`Local`), or as tasks of Ray (`ray_engine`).
 
-A function of a shard is a generator at the top of a module, so that another process finds it by its name: it
-yields each answer as soon as it has it. If a process ends before it has answered all of a shard, the caller
+The function of a shard is a generator at the top level of a module, so that another process finds it by its
+name. It yields each answer at once. If a process ends before it has answered a whole shard, the caller
 decides about the rest.
 """
 
@@ -27,7 +27,7 @@ function to call when a piece of work begins."""
 
 PATIENCE_SECONDS = 120.0  # a working process that is silent for longer has a kernel that hangs
 _POLL_SECONDS = 0.5
-_END_SECONDS = 5.0  # the time for a process to end when it is asked to
+_END_SECONDS = 5.0  # seconds that a process has to end after a request
 
 
 class Answer(NamedTuple):
@@ -41,8 +41,8 @@ class Ended(NamedTuple):
     """No more answers of a shard will come."""
 
     shard: Any
-    failure: str | None = None  # why its process is no more; None: the function has returned
-    under_way: str | None = None  # what that process had begun last, if it said so
+    failure: str | None = None  # why its process has ended; None: the function has returned
+    under_way: str | None = None  # the work that the process began last, if it reported one
 
 
 class Engine(Protocol):
@@ -94,7 +94,7 @@ class Local:
                 yield from self._hear(talking[ready])  # type: ignore[index]
             for place in list(self._busy):
                 if self._now() - self._workers[place].heard > self._patience:
-                    yield self._lose(place, f"nothing was heard for {self._patience:.0f} s")
+                    yield self._lose(place, f"its process was silent for {self._patience:.0f} s")
             yield None
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
 
 _POLL_SECONDS = 0.5
-_GPU_SECONDS = 300.0  # that a first task waits for a GPU, its process's start included
+_GPU_SECONDS = 300.0  # that the first task waits for a GPU, including the start of its process
 
 
 class RayMissingError(TilewrightError):
@@ -41,7 +41,7 @@ class RayEngine:
     is given; one that waits for a GPU may wait.
     """
 
-    shard = 16  # problems: what a process costs (torch, a CUDA context) is seconds
+    shard = 16  # problems: starting a process (torch, a CUDA context) takes seconds
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class RayEngine:
     def _lose(self, generator: Any) -> Ended:
         self._ray.cancel(generator, force=True)
         task = self._under_way.pop(generator)
-        return Ended(task.shard, f"nothing was heard for {self._patience:.0f} s", task.under_way)
+        return Ended(task.shard, f"its process was silent for {self._patience:.0f} s", task.under_way)
 
 
 @dataclass(slots=True)

@@ -16,11 +16,11 @@ from tilewright.tools.timing import Replays
 from tilewright.tools.trying import refusals
 
 QUICK_REPLAYS = 3
-SAMPLE_SECONDS = 3e-4  # of GPU work that one sample takes at least: events err by a microsecond
+SAMPLE_SECONDS = 3e-4  # the least GPU work of one sample: events are off by up to a microsecond
 MOST_REPLAYS = 8  # of a sample
-# A replay of this length is timed at once: what the first one does beside (the graph's upload) is little.
+# A replay of this length is timed at once: the extra work of the first replay (the graph's upload) is small.
 LONG_SECONDS = 5e-3
-# A call of this length is repeated no more often than a cold L2 asks for.
+# A call of this length is repeated only as often as a cold L2 requires.
 LONG_CALL_SECONDS = 5e-4
 
 
@@ -31,14 +31,14 @@ class GpuClock:
     """
 
     def __init__(self, family: str, problem: Any, device: DeviceProperties, seed: int) -> None:
-        torch.cuda.empty_cache()  # what the problem before has left: its operands were of other sizes
+        torch.cuda.empty_cache()  # memory of the previous problem, whose operands had other sizes
         with refusals(f"operands of {problem}"):
             of_family = catalog.part(family, "measuring")
             self._operands = measuring.make_operands(of_family, problem, device, seed)
             torch.cuda.synchronize()
         self._least = timing.rotations(problem.bytes, device.l2_bytes, least=2)
         self._peer = measuring.peer_of(of_family, problem)
-        self._graphs: dict[Tactic | None, Replays] = {}  # of the peer, by None
+        self._graphs: dict[Tactic | None, Replays] = {}  # None stands for the peer
         self._taken: dict[Tactic | None, float] = {}  # seconds of a replay
         self._anchor: Replays | None = None  # whose memory the others use, too
 

@@ -13,8 +13,15 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.tools.tuning.points import Point, ReportError
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by everyone
-_MARKERS = "osD^vPXp"  # every kind has one of its own, so that points in one place are still told apart
+_COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+)  # distinct for colour-blind readers
+_MARKERS = "osD^vPXp"  # one for each kind, so that points in one place are distinct
 SOURCE = "tilewright tune --report"  # what a report says it was drawn by
 
 

@@ -32,10 +32,10 @@ class Point:
     kind: str  # for a legend
     tactic: str
     seconds: float
-    flops: float | None  # of the whole problem; None where the family does not multiply
+    flops: float | None  # of the whole problem; None if the family does not multiply
     bytes: int
-    bandwidth: float  # that the memory is rated at
-    peak: float | None  # that the multipliers are rated at
+    bandwidth: float  # the memory's rated bytes per second
+    peak: float | None  # the tensor cores' rated operations per second
 
     @property
     def intensity(self) -> float | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.selection.family import Family
 
 FORMATS = (".html", ".png", ".svg")
-# What the beginning of each file of a report holds: of a page, an image, a table.
+# The text at the beginning of a report's files: a page, an image, a table.
 MARK = re.compile(rb"tilewright tune --report|" + re.escape(" | ".join(COLUMNS).encode()))
 
 
@@ -62,7 +62,7 @@ def draw(
 
     An image holds one family, and its table is a file of its own, as Markdown (`table_of`).
 
-    `device` says what roofs are, where it is the GPU of the files; else a description of that GPU does.
+    The roofs are those of `device` if it is the GPU of the files, else those of the GPU's description.
 
     Raises ArgumentError for another kind of file, ReportError, FileNotFoundError, TunedFileError.
     """

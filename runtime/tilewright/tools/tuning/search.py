@@ -40,10 +40,10 @@ class Result:
     """The result for a problem."""
 
     problem: Any
-    tactic: Tactic | None  # the fastest that is right; None where there is none
+    tactic: Tactic | None  # the fastest with a right result; None if there is none
     seconds: float | None
     legal: int = 0  # tactics of built kernels that compute the problem
-    tried: int = 0  # of those, and of their variants
+    tried: int = 0  # tactics of these, and of their variants, that were timed
     rank: int | None = None  # of the tactic (but for its variant) in the model's order, from 0
     model: Tactic | None = None  # the model's first
     model_seconds: float | None = None  # measured
@@ -133,9 +133,9 @@ def search(
 ) -> Result:
     """The fastest tactic of the kernels that are built. What fails is passed over, and is in the result.
 
-    `excluded` are failures that are known, as of what broke another process. Beside an incumbent (what is
-    tuned for the problem) only kernels that it has not seen are tried: the others have lost to it. `near` are
-    tactics that fit, and won for problems like this one: they are tried whatever the model says.
+    `excluded` are known failures, for example of a kernel that broke another process. If the problem has a
+    tuned tactic (the incumbent), only kernels that it has not seen are tried, because the others have lost to
+    it. `near` are tactics that fit and won for similar problems: they are always tried.
 
     Raises GpuLostError, and UnsupportedDeviceError where no kernel of the family runs on the GPU.
     """

@@ -137,16 +137,17 @@ def tune(
 ) -> Iterator[Session]:
     """Within this block, an op tunes each problem that it meets before it chooses a tactic for it.
 
-    What is found counts from then on in this process, and is written to the tuned file (see docs/tuning.md)
-    for others. Tuning a problem takes about a second. Kernels that are not built are not tried, and a problem
+    A result is used from then on in this process, and is written to the tuned file (see docs/tuning.md) for
+    other processes. Tuning a problem takes about a second. Kernels that are not built are not tried, and a
+    problem
     that has an entry is left as it is.
 
     Args:
-        file: a tuned file to write to, instead of the user's own of this GPU; of one family alone.
-        write: False keeps what is found in this process.
+        file: a tuned file to write to, for one family; default: the user's file for this GPU.
+        write: False keeps results in this process only.
         again: also tunes problems that have an entry.
-        options: how far the search goes.
-        clocks: makes what times a family's problems on a GPU; by default CUDA graphs on the current one.
+        options: the options of the search.
+        clocks: makes the clock for a family's problems on a GPU; by default CUDA graphs on the current GPU.
 
     Raises (from the op): ForeignTunedFileError where the file is of another machine, StoreError where it
     cannot be written, GpuLostError where a kernel broke the process's CUDA context.

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from tilewright.declarations.table import KernelRecord
     from tilewright.selection.family import Family
 
-# What the model leaves to be timed. It errs by some 15 %, both ways, so that what it puts at more than 1.6
-# times its first is not the fastest; and the fastest is among its first ten nearly always
-# (benchmarks/results/tuning_quality.md), of which this is a generous number.
+# Limits of the model's candidates. Its error is some 15 % in both directions, so that a tactic at more than
+# 1.6 times its first is not the fastest. The fastest is nearly always among its first ten
+# (benchmarks/results/tuning_quality.md); the limit is generous.
 HOPELESS_ESTIMATE = 1.6
 KEEP = 40
 KEEP_LEAST = 10
-# A quick time errs by a few per cent: what is further behind than this is not the fastest.
+# A quick time is off by a few per cent: a tactic that is further behind is not the fastest.
 HOPELESS_TIME = 1.3
-SEMIFINALISTS = 8  # by quick times; they are timed again by turns, because clocks drift
-VARIED = 3  # of which every raster order and swizzle is tried
+SEMIFINALISTS = 8  # by quick times; they are timed again in turn, because clocks drift
+VARIED = 3  # tactics that are tried with every raster order and swizzle
 FINALISTS = 6
 SEMIFINAL_ROUNDS = 3
 FINAL_ROUNDS = 9
-ROUNDS_SECONDS = 1.0  # that all rounds of a stage may take, but for the first three
+ROUNDS_SECONDS = 1.0  # that all rounds of a stage after the first three may take
 MOST_SECONDS = 15.0  # that a problem's quick times may take together
 
 
@@ -111,7 +111,7 @@ class StagedTiming:
         varied = self._legal(self._family.variants, [tactic for tactic in best if tactic not in one_wave])
         self._screen(varied)
         ranked = self._play(trials.fastest([*best, *varied], FINALISTS), FINAL_ROUNDS, self._time_peer)
-        # Where all finalists are wrong, the next of those that were timed take their place.
+        # If all finalists are wrong, the next of the timed tactics take their place.
         for tactic in [*ranked, *trials.fastest([*tactics, *varied], len(trials.timed))]:
             if trials.seconds(tactic) is not None and self._is_right(tactic):
                 return tactic

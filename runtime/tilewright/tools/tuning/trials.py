@@ -21,7 +21,7 @@ class Timing:
     tactic: Tactic
     seconds: float | None
     failure: str | None = None
-    wrong: bool = False  # it ran, and D was not what the reference says
+    wrong: bool = False  # it ran, and D differed from the reference
 
 
 class Trials:

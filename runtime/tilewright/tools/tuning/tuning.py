@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.libraries.registry import Registry
     from tilewright.selection.family import Family
 
-MOST_LOSSES = 4  # processes that one problem may cost; then it has no result
+MOST_LOSSES = 4  # processes that one problem may break; then it has no result
 
 
 class Book:
