@@ -87,7 +87,7 @@ def test_each_place_has_a_process(made: Made) -> None:
 
 @pytest.mark.parametrize(
     ("what", "why"),
-    [("dies", "exit code 7"), ("lost", "an illegal memory access"), ("hangs", "its process was silent for 3 s")],
+    [("dies", "exit code 7"), ("lost", "an illegal memory access"), ("hangs", "process was silent for 3 s")],
 )
 def test_what_ends_a_process_ends_its_shard_alone(made: Made, what: str, why: str) -> None:
     engine = made(patience=3.0)
