@@ -58,18 +58,20 @@ if TYPE_CHECKING:
     from tilewright.libraries.registry import Registry as Registry
     from tilewright.tools.listing import kernels as kernels
     from tilewright.tools.tuning.session import tune as tune
+    from tilewright.weights import PackedWeight as PackedWeight
     from tilewright.weights import QuantizedWeight as QuantizedWeight
+    from tilewright.weights import pack_weight as pack_weight
+    from tilewright.weights import unpack_weight as unpack_weight
 
 __all__ = [
-    "Context", "DeviceProperties", "QuantizedWeight", "Registry", "TilewrightError", "batch_invariant",
-    "blockwise_scales", "bundle", "context", "dequantize_fp8_blockwise", "dequantize_mxfp4",
-    "dequantize_mxfp8", "dequantize_nvfp4", "einsum", "errors", "gemm", "grouped_gemm_contiguous",
-    "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm", "kernels", "mm_mxfp4", "mm_mxfp8",
-    "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "packed_gemm", "paged_mqa_logits", "paged_mqa_schedule",
-    "plan",
-    "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm",
-    "reference", "row_shuffle", "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8",
-    "tune", "weights",
+    "Context", "DeviceProperties", "PackedWeight", "QuantizedWeight", "Registry", "TilewrightError",
+    "batch_invariant", "blockwise_scales", "bundle", "context", "dequantize_fp8_blockwise",
+    "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum", "errors", "gemm",
+    "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm", "kernels",
+    "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "pack_weight", "packed_gemm",
+    "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise", "quantize_mxfp4",
+    "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle", "scale_columns",
+    "scale_factors", "scaled_gemm", "transpose_fp8", "tune", "unpack_weight", "weights",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
@@ -78,14 +80,17 @@ if _log := os.environ.get("TILEWRIGHT_LOG"):
 _HOMES = {
     "Context": "tilewright.context",
     "DeviceProperties": "tilewright.architectures.device",
+    "PackedWeight": "tilewright.weights",
     "QuantizedWeight": "tilewright.weights",
     "Registry": "tilewright.libraries.registry",
     "TilewrightError": "tilewright.errors",
     "batch_invariant": "tilewright.context",
     "einsum": "tilewright.contractions.einsum",
     "kernels": "tilewright.tools.listing",
+    "pack_weight": "tilewright.weights",
     "plan": "tilewright.calls.prepared",
     "tune": "tilewright.tools.tuning.session",
+    "unpack_weight": "tilewright.weights",
 }
 _MODULES = (
     "blockwise_scales",

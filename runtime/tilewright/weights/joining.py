@@ -31,7 +31,7 @@ def stack(experts: Sequence[QuantizedWeight]) -> QuantizedWeight:
         group=experts[0].group,
         format=experts[0].format,
         zeros=None if zeros is None else torch.stack(zeros),
-        global_scale=1.0 if set(factors) == {1.0} else factors,
+        global_scale=factors[0] if len(set(factors)) == 1 else factors,
     )
 
 

@@ -94,6 +94,15 @@ class QuantizedWeight:
         """The experts of a stack; None for one weight."""
         return int(self.codes.shape[0]) if self.codes.ndim == 3 else None
 
+    def expert(self, index: int) -> QuantizedWeight:
+        """One weight of a stack; its tensors are views."""
+        if self.experts is None or not 0 <= index < self.experts:
+            raise ArgumentError("index", f"{index}, expected one of {self.experts} experts")
+        factor = self.global_scale[index] if isinstance(self.global_scale, tuple) else self.global_scale
+        zeros = None if self.zeros is None else self.zeros[index]
+        codes, scales = self.codes[index], self.scales[index]
+        return replace(self, codes=codes, scales=scales, zeros=zeros, global_scale=factor)
+
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """The elements [..., n, k] in float64 (the default) or float32.
 

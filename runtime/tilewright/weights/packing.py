@@ -1,0 +1,88 @@
+"""Packs weights into the layout that kernels read (`tilewright.weight_layout`), and unpacks them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from tilewright import weight_layout
+from tilewright.errors import ArgumentError
+from tilewright.weights.joining import stack
+from tilewright.weights.packed import SCALE_DTYPES, PackedFormat, PackedWeight
+from tilewright.weights.quantized import QuantizedWeight
+
+_PACKED: dict[str, PackedFormat] = {"int4": "int4", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
+"""What a format without zero points is called when it is packed."""
+
+
+def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> PackedWeight:
+    """Packs a weight, or each expert of a stack, into the layout that kernels read, on the weight's device.
+
+    Args:
+        weight: of format `int4` (groups of 32, 64 or 128, or -1), `mxfp4` or `nvfp4`; n a multiple of 8, k of
+            32.
+        dtype: for `int4`, the type of the activations, bfloat16 or float16. Scales of another type are
+            rounded to it (float16 to bfloat16: a relative error of at most 2^-9). None: the type of the
+            scales, which must be one of the two. `mxfp4` and `nvfp4` have scales of their own types, and
+            ignore it.
+
+    Raises:
+        ArgumentError: a format, group, extent or scale that the layout does not have.
+    """
+    if weight.format not in _PACKED:
+        raise ArgumentError("weight", f"{weight.format} has no packed layout, expected int4, mxfp4 or nvfp4")
+    weight_layout.check_extents(weight.n, weight.k)
+    if weight.format == "int4":
+        weight = replace(weight, scales=_typed(weight.scales, dtype))
+    format = _PACKED[weight.format] if weight.zeros is None else "int4_zp"
+    count = weight.experts
+    experts = [weight] if count is None else [weight.expert(index) for index in range(count)]
+    parts = [weight_layout.pack(x.codes, x.scales, x.zeros, format=format, group=x.group) for x in experts]
+    return PackedWeight(
+        weight=parts[0].weight if count is None else torch.stack([x.weight for x in parts]),
+        scale=parts[0].scale if count is None else torch.stack([x.scale for x in parts]),
+        n=weight.n,
+        k=weight.k,
+        format=format,
+        group=weight.group,
+        dtype=weight.scales.dtype if weight.format == "int4" else None,
+        global_scale=weight.global_scale,
+    )
+
+
+def unpack_weight(packed: PackedWeight) -> QuantizedWeight:
+    """The weight that was packed: the same codes and zero points, and the scales as they were packed."""
+    if packed.experts is None:
+        return _unpacked(packed)
+    return stack([_unpacked(packed.expert(index)) for index in range(packed.experts)])
+
+
+def _unpacked(packed: PackedWeight) -> QuantizedWeight:
+    codes, scales, zeros = weight_layout.unpack(
+        weight_layout.Packed(packed.weight, packed.scale),
+        packed.n,
+        packed.k,
+        format=packed.format,
+        group=packed.group,
+        scale_dtype=packed.dtype or SCALE_DTYPES[packed.format],
+    )
+    format = "int4" if packed.format == "int4_zp" else packed.format
+    return QuantizedWeight(codes, scales, packed.group, format, zeros, packed.global_scale)
+
+
+def _typed(scales: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """Scales of integers in the type of the activations."""
+    target = scales.dtype if dtype is None else dtype
+    if target not in {torch.bfloat16, torch.float16}:
+        raise ArgumentError(
+            "dtype",
+            f"expected bfloat16 or float16, got {target}",
+            hint="pass dtype=, the type of the activations; the scales are rounded to it",
+        )
+    typed = scales.to(target)
+    lost = (typed.isinf() & scales.isfinite()) | ((typed == 0) & (scales != 0))
+    if bool(lost.any()):
+        before, after = scales[lost][0].item(), typed[lost][0].item()
+        raise ArgumentError("dtype", f"a scale of {before:g} would be {after:g} in {target}")
+    return typed

@@ -1,0 +1,57 @@
+"""docs/packed_weights.md: its code runs as it stands, up to the calls, which need a GPU."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed")
+import torch
+from packed_weights_page import BLOCKS, GPU, PAGE, names
+
+from tilewright import weight_layout, weights
+
+
+def test_comments_say_what_is_read() -> None:
+    namespace = names()
+    said = re.findall(r"# (QuantizedWeight\(.*\))$", "".join(code for _, code in BLOCKS), re.MULTILINE)
+    assert said == [repr(namespace[name]) for name in ("awq", "gate_up", "experts")]
+
+
+def test_weights_are_packed_and_come_back() -> None:
+    namespace = names()
+    awq, weight = namespace["awq"], namespace["weight"]
+    assert torch.equal(weight.codes, awq.codes)
+    assert torch.equal(weight.zeros, awq.zeros)
+    assert torch.equal(weight.scales, awq.scales.bfloat16())
+    assert [(part.n, part.k) for part in namespace["ranks"]] == [(256, 256)] * 2
+    assert namespace["gate_up_packed"].global_scale == 2.0**-9
+    assert namespace["experts_packed"].experts == 4
+
+
+def test_every_reader_is_in_the_table() -> None:
+    readers = re.findall(r"^\| [^|]+ \| `(from_\w+)` \|", PAGE, re.MULTILINE)
+    assert sorted(readers) == [name for name in weights.__all__ if name.startswith("from_")]
+
+
+def test_bytes_of_units_are_those_of_the_layout() -> None:
+    rows = re.findall(r"^\| `(\w+)`(?:, (\d+))? \| (\d+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 6
+    for format, group, octets, bits in rows:
+        kind = weight_layout.FORMATS[format]
+        size = kind.record_bytes(int(group) if group else kind.groups[0])
+        assert (int(octets), float(bits)) == (size, (4096 + size) * 8 / (64 * 128))
+
+
+@pytest.mark.parametrize("code", GPU)
+def test_a_call_has_the_shape_that_its_comment_says(code: str) -> None:
+    """On fake tensors, through the op's fake kernel."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415 (slow)
+
+    namespace = names(upto=code)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        exec(code, namespace)
+    (shape,) = re.findall(r"# (\[\d+, \d+\])", code)
+    assert str(list(namespace["d"].shape)) == shape
+    assert namespace["d"].dtype == torch.bfloat16
