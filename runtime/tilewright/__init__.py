@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tilewright.families.grouped_gemm.op import grouped_gemm_masked as grouped_gemm_masked
     from tilewright.families.grouped_gemm.op import scaled_gemm as scaled_gemm
     from tilewright.families.hc_prenorm.op import hc_prenorm as hc_prenorm
+    from tilewright.families.mixed_gemm.call import mixed_gemm as mixed_gemm
     from tilewright.families.mixed_gemm.op import packed_gemm as packed_gemm
     from tilewright.families.mqa_logits.op import mqa_logits as mqa_logits
     from tilewright.families.mqa_logits.op import paged_mqa_logits as paged_mqa_logits
@@ -68,10 +69,11 @@ __all__ = [
     "batch_invariant", "blockwise_scales", "bundle", "context", "dequantize_fp8_blockwise",
     "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum", "errors", "gemm",
     "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm", "kernels",
-    "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "pack_weight", "packed_gemm",
-    "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise", "quantize_mxfp4",
-    "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle", "scale_columns",
-    "scale_factors", "scaled_gemm", "transpose_fp8", "tune", "unpack_weight", "weights",
+    "mixed_gemm", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "pack_weight",
+    "packed_gemm", "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise",
+    "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle",
+    "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8", "tune", "unpack_weight",
+    "weights",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
@@ -87,6 +89,7 @@ _HOMES = {
     "batch_invariant": "tilewright.context",
     "einsum": "tilewright.contractions.einsum",
     "kernels": "tilewright.tools.listing",
+    "mixed_gemm": "tilewright.families.mixed_gemm.call",
     "pack_weight": "tilewright.weights",
     "plan": "tilewright.calls.prepared",
     "tune": "tilewright.tools.tuning.session",

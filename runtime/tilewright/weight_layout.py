@@ -105,17 +105,7 @@ def pack(
     zero_code = 0 if kind.floating or kind.zeros else 8
     padded = codes.new_full((down * UNIT_N, across * UNIT_K), zero_code)
     padded[:n, :k] = codes
-    # n = (unit, warp, h, g), k = (unit of 64, step, high, c, e)
-    parts = padded.view(down, 4, 2, 8, across * 2, 4, 2, 4, 2)
-    # [unit, unit of 64, warp, g, c, step, e, pair]; pair = 2 high + h
-    pairs = parts.permute(0, 4, 1, 3, 7, 5, 8, 6, 2).reshape(down, across * 2, 4, 8, 4, 4, 2, 4).int()
-    halves = pairs.new_zeros(pairs.shape[:-1])
-    for pair in range(4):
-        for bit, at in enumerate(_bits_of(kind, pair)):
-            halves |= (pairs[..., pair] >> bit & 1) << at
-    both = codes.new_empty((*halves.shape, 2))
-    both[..., 0], both[..., 1] = halves & 0xFF, halves >> 8
-    weight = both.reshape(down, across * UNIT_BYTES)
+    weight = _words(kind, padded).reshape(down, across * UNIT_BYTES)
     return Packed(weight, _pack_scales(kind, scales, zeros, codes, group))
 
 
@@ -125,17 +115,64 @@ def unpack(
     """The codes, scales and zero points that `pack` was called with; the scales are of `scale_dtype`."""
     kind = FORMATS[format]
     down, across = ceil(n / UNIT_N), ceil(k / UNIT_K)
-    both = packed.weight.view(down, across * 2, 4, 8, 4, 4, 2, 2).int()
-    halves = both[..., 0] | both[..., 1] << 8
-    pairs = halves.new_zeros((*halves.shape, 4))
-    for pair in range(4):
-        for bit, at in enumerate(_bits_of(kind, pair)):
-            pairs[..., pair] |= (halves >> at & 1) << bit
-    # [unit, unit of 64, warp, g, c, step, e, high, h] back to n and k
-    parts = pairs.byte().view(down, across * 2, 4, 8, 4, 4, 2, 2, 2)
-    codes = parts.permute(0, 2, 8, 3, 1, 5, 7, 4, 6).reshape(down * UNIT_N, across * UNIT_K)[:n, :k]
+    codes = _codes(kind, packed.weight, down, across)[:n, :k]
     scales, zeros = _unpack_scales(kind, packed.scale, (n, k), group, scale_dtype)
     return codes.contiguous(), scales, zeros
+
+
+def _words(kind: WeightFormat, codes: torch.Tensor) -> torch.Tensor:
+    """The bytes of padded codes [n, k]. On the way, the codes of eight neighbours along k are an int64."""
+    import torch  # noqa: PLC0415 (importing tilewright must not import torch)
+
+    down, blocks = codes.shape[0] // UNIT_N, codes.shape[1] // 64
+    # unit, warp, h, g, 64 of k, step, high
+    eights = codes.view(torch.int64).view(down, 4, 2, 8, blocks, 4, 2)
+    halves = [torch.zeros_like(eights[:, :, 0, ..., 0]) for _ in range(2)]  # the bytes of each half of a word
+    for move in _moves(kind):
+        source = eights[:, :, move.pair % 2, ..., move.pair // 2] & _OF_EIGHT * move.mask
+        halves[move.byte] |= source << move.left if move.left >= 0 else source >> -move.left
+    # [unit, warp, g, 64 of k, step, c, element, byte], of which the last two are a word
+    octets = torch.stack([x.unsqueeze(-1).view(torch.uint8) for x in halves], -1)
+    words = octets.flatten(-2).view(torch.int32)
+    return words.permute(0, 3, 1, 2, 5, 4).contiguous().view(torch.uint8)
+
+
+def _codes(kind: WeightFormat, packed: torch.Tensor, down: int, across: int) -> torch.Tensor:
+    """Undoes `_words`: codes with their padding."""
+    import torch  # noqa: PLC0415 (importing tilewright must not import torch)
+
+    octets = packed.clone(memory_format=torch.contiguous_format)  # at an address that words may have
+    words = octets.view(torch.int32).view(down, 2 * across, 4, 8, 4, 4).permute(0, 2, 3, 1, 5, 4)
+    octets = words.contiguous().view(torch.uint8).unflatten(-1, (8, 2))
+    halves = [octets[..., byte].contiguous().view(torch.int64).squeeze(-1) for byte in range(2)]
+    eights = torch.zeros((down, 4, 2, 8, 2 * across, 4, 2), dtype=torch.int64, device=packed.device)
+    for move in _moves(kind):
+        source = halves[move.byte] >> move.left if move.left >= 0 else halves[move.byte] << -move.left
+        eights[:, :, move.pair % 2, ..., move.pair // 2] |= source & _OF_EIGHT * move.mask
+    return eights.view(torch.uint8).view(down * UNIT_N, across * UNIT_K)
+
+
+_OF_EIGHT = 0x0101010101010101
+"""Times a byte: that byte for each of the eight codes in an int64."""
+
+
+class _Move(NamedTuple):
+    """Bits of a code that go to one byte of a half by one shift."""
+
+    pair: int
+    byte: int
+    left: int
+    mask: int
+
+
+def _moves(kind: WeightFormat) -> list[_Move]:
+    """How the codes of the four pairs become the two bytes of a half."""
+    masks: dict[tuple[int, int, int], int] = {}
+    for pair in range(4):
+        for bit, at in enumerate(_bits_of(kind, pair)):
+            move = (pair, at // 8, at % 8 - bit)
+            masks[move] = masks.get(move, 0) | 1 << bit
+    return [_Move(*move, mask) for move, mask in masks.items()]
 
 
 def _bits_of(kind: WeightFormat, pair: int) -> tuple[int, int, int, int]:

@@ -1,4 +1,7 @@
-"""docs/packed_weights.md: its code runs as it stands, up to the calls, which need a GPU."""
+"""docs/packed_weights.md: its code runs as it stands, up to the calls, which need a GPU.
+
+tests/runtime/mixed_gemm/test_mixed_call.py makes the calls on the host, tests/gpu on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 import torch
-from packed_weights_page import BLOCKS, GPU, PAGE, names
+from packed_weights_page import BLOCKS, PAGE, names
 
 from tilewright import weight_layout, weights
 
@@ -42,16 +45,3 @@ def test_bytes_of_units_are_those_of_the_layout() -> None:
         kind = weight_layout.FORMATS[format]
         size = kind.record_bytes(int(group) if group else kind.groups[0])
         assert (int(octets), float(bits)) == (size, (4096 + size) * 8 / (64 * 128))
-
-
-@pytest.mark.parametrize("code", GPU)
-def test_a_call_has_the_shape_that_its_comment_says(code: str) -> None:
-    """On fake tensors, through the op's fake kernel."""
-    from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: PLC0415 (slow)
-
-    namespace = names(upto=code)
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        exec(code, namespace)
-    (shape,) = re.findall(r"# (\[\d+, \d+\])", code)
-    assert str(list(namespace["d"].shape)) == shape
-    assert namespace["d"].dtype == torch.bfloat16

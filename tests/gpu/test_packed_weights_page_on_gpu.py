@@ -1,26 +1,67 @@
-"""The calls of docs/packed_weights.md, on a GPU, against float64 of the decoded weights."""
+"""The calls of docs/packed_weights.md, and layers that libraries packed, on a GPU."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from golden_vectors import golden
 from packed_weights_page import GPU, names
 
 import tilewright
+from tilewright import weights
+from tilewright.weights import unpack_weight
 
 
-@pytest.mark.parametrize(
-    ("code", "packed", "expert"), list(zip(GPU, ("awq", "gate_up", "experts"), (None, None, 2), strict=True))
-)
-def test_a_call_multiplies_by_the_decoded_weight(code: str, packed: str, expert: int | None) -> None:
+@pytest.fixture(autouse=True)
+def hopper() -> None:
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("kernels of sm_90a")
+
+
+@pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts"), strict=True)))
+def test_a_call_of_the_page_multiplies_by_the_decoded_weight(code: str, name: str) -> None:
     namespace = names(upto=code)
     exec(code, namespace)
-    weight = tilewright.unpack_weight(namespace[f"{packed}_packed"])
-    decoded = (weight if expert is None else weight.expert(expert)).dequantize().cuda()
-    expected = namespace["x"].double() @ decoded.T
-    norm = namespace["x"].double().abs() @ decoded.abs().T
-    error = (namespace["d"].double() - expected).abs()
-    # Weights of integers are rounded to BF16 (2^-9), and so is D; sums in FP32 add less.
-    assert bool((error <= 2.0**-8 * norm + 2.0**-8 * expected.abs()).all())
+    packed, x, d = namespace[f"{name}_packed"], namespace["x"].double(), namespace["d"].double()
+    weight = unpack_weight(packed if packed.experts is None else packed.expert(2))
+    decoded = weight.dequantize().cuda().t()
+    expected = x @ decoded
+    # Weights of integers are rounded to BF16, D too; FP32 adds up.
+    assert bool(((d - expected).abs() <= 2.0**-8 * (x.abs() @ decoded.abs() + expected.abs())).all())
+
+
+# Layers of groups that can be packed, and the activations' type in which their library decodes them.
+LAYERS = {
+    "pack_sym": torch.float16,
+    "pack_asym": torch.float16,
+    "mxfp4_deepseek": torch.bfloat16,
+    "mxfp4_compressed_tensors": torch.bfloat16,
+    "nvfp4_modelopt": torch.bfloat16,
+    "nvfp4_compressed_tensors": torch.bfloat16,
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_of_a_library_multiplies_as_it_decodes(name: str) -> None:
+    """The product with the unit matrix is the weight, rounded to the type of the activations."""
+    case = golden()[name]
+    weight = getattr(weights, case.reader)(**case.tensors, **case.options)
+    packed = tilewright.pack_weight(weight).to("cuda")
+    d = tilewright.mixed_gemm(torch.eye(packed.k, dtype=LAYERS[name], device="cuda"), packed)
+    assert torch.equal(d.cpu(), case.decoded.t().to(d.dtype))
+
+
+def test_a_packed_weight_is_the_same_on_the_gpu() -> None:
+    """Packing and unpacking run where the weight lies."""
+    namespace = names()
+    weight = namespace["awq"]
+    there = replace(weight, codes=weight.codes.cuda(), scales=weight.scales.cuda(), zeros=weight.zeros.cuda())
+    packed = tilewright.pack_weight(there, torch.bfloat16)
+    assert packed.weight.is_cuda
+    assert torch.equal(packed.weight.cpu(), namespace["awq_packed"].weight)
+    assert torch.equal(packed.scale.cpu(), namespace["awq_packed"].scale)
+    back = unpack_weight(packed)
+    assert torch.equal(back.codes, there.codes)
+    assert torch.equal(there.dequantize().cpu(), weight.dequantize())

@@ -133,6 +133,7 @@ struct Kernel {
       &Kernel<__VA_ARGS__>::launch};
 
 HOST_KERNEL(host_mixed_int4, Bf16, kInt4, 128)
+HOST_KERNEL(host_mixed_int4_zp, Bf16, kInt4Zeros, 128)
 HOST_KERNEL(host_mixed_int4_f16, F16, kInt4Zeros, 32)
 HOST_KERNEL(host_mixed_mxfp4, Bf16, kMxfp4, 32)
 HOST_KERNEL(host_mixed_nvfp4, Bf16, kNvfp4, 16)

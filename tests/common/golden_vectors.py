@@ -1,4 +1,4 @@
-"""The layers that real libraries packed (data/golden_weights.json, written by golden_by_libraries.py)."""
+"""The layers that real libraries packed (tests/runtime/weights/data/golden_weights.json)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-PATH = Path(__file__).parent / "data/golden_weights.json"
+PATH = Path(__file__).resolve().parents[1] / "runtime/weights/data/golden_weights.json"
 
 
 class Golden(NamedTuple):
