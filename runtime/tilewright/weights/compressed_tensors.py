@@ -46,7 +46,8 @@ def from_pack_quantized(
         weight_shape: integers [2]: n and k.
         weight_zero_point: int32 [ceil(n/p), columns of the scales]: field i of word [r, g] is the signed
             zero point of group g of row p r + i, plus 2^(bits-1). None for symmetric weights.
-        weight_g_idx: int32 [k], as in `from_gptq`, or None.
+        weight_g_idx: int32 [k], as in `from_gptq`, or None. A -1 in it means that the columns are in order
+            (compressed-tensors 0.9.4 writes it so).
         bits, group: `num_bits` and `group_size` of the scheme; a group of None follows from the shapes.
 
     Raises:
@@ -64,7 +65,7 @@ def from_pack_quantized(
     check_shape("weight_packed", weight_packed, (n, -(-k // per_word)), f"weight_shape is {n} x {k}")
     check_shape("weight_scale", weight_scale, (n, groups), f"weight_shape has {n} rows")
     size = group_size("weight_scale", k, groups, group)
-    if weight_g_idx is not None:
+    if weight_g_idx is not None and not bool((weight_g_idx == -1).any()):
         check_in_order("weight_g_idx", weight_g_idx, k, size)
     zeros = None
     if weight_zero_point is not None:

@@ -190,6 +190,7 @@ def test_pack_quantized_refuses_act_order() -> None:
     }
     order = torch.arange(64) // 32
     assert weights.from_pack_quantized(**tensors, weight_g_idx=order).group == 32
+    assert weights.from_pack_quantized(**tensors, weight_g_idx=torch.full_like(order, -1)).group == 32
     with pytest.raises(ArgumentError, match=r"^weight_g_idx: columns of a group are not neighbours"):
         weights.from_pack_quantized(**tensors, weight_g_idx=order.flip(0))
     with pytest.raises(
