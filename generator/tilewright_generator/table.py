@@ -11,13 +11,13 @@ from typing import Any
 from tilewright.base import plugins, reading
 from tilewright.base.schema import Schema
 from tilewright.compile.compilers import COMPILERS
+from tilewright.configurations import rows
 from tilewright.configurations.family import Family
 from tilewright.declarations import catalog
 from tilewright.declarations.table import DEFAULT_COMPILER, row_schema
 from tilewright.errors import UnreadableFileError
 from tilewright_generator.errors import InternalError, UsageError, mistake
 from tilewright_generator.expand import Kernel
-from tilewright_generator.fields import fields_of
 from tilewright_generator.spec import Spec
 
 TABLE_FORMAT = 1
@@ -41,7 +41,7 @@ def record(family: Family, kernel: Kernel, build: Mapping[str, Any], source: str
     if "cutlass" in row and not _RELEASE.fullmatch(row["cutlass"]):
         message = f"{kernel.name}: {row['cutlass']!r} is not a CUTLASS release such as '4.5'"
         raise mistake(family.name, message)
-    config = ", ".join([_member(name, getattr(kernel.config, name)) for name in _field_names(family)])
+    config = ", ".join([_member(name, value) for name, value in rows.written(kernel.config).items()])
     line = f'{_encode(row)[:-1]}, "config": {{{config}}}, "facts": {_encode(family.facts(kernel.config))}}}'
     _check(family, kernel, line)
     return line
@@ -74,11 +74,6 @@ def _row_schema(family: str) -> Schema:
 def _member(name: str, value: Any) -> str:
     """A field with its value as JSON; the same few make up all rows."""
     return f"{_encode(name)}: {_encode(value)}"
-
-
-@cache
-def _field_names(family: Family) -> tuple[str, ...]:
-    return tuple(fields_of(family))
 
 
 def table_json(spec: Spec, records: Iterable[str]) -> str:

@@ -32,6 +32,15 @@ inline uint32_t __float_as_uint(float value) {
 inline uint32_t __shfl_xor_sync(unsigned, uint32_t value, int mask) {
   return uint32_t(gather(value)[(threadIdx.x % 32) ^ mask]);
 }
+template <class T>
+T __ldg(T const* address) {
+  return *address;
+}
+inline bool __any_sync(unsigned, bool value) { return __ballot_sync(~0u, value) != 0; }
+inline uint32_t __reduce_min_sync(unsigned, uint32_t value) {
+  auto const all = gather(value);
+  return uint32_t(*std::min_element(all.begin(), all.end()));
+}
 inline uint32_t __reduce_max_sync(unsigned, uint32_t value) {
   auto const all = gather(value);
   return uint32_t(*std::max_element(all.begin(), all.end()));
@@ -46,6 +55,7 @@ inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
   return result;
 }
 inline void atomicMax(uint32_t* at, uint32_t value) { *at = std::max(*at, value); }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 using cudaStream_t = void*;
 using CUfunction = void*;
 constexpr cudaError_t cudaErrorInvalidClusterSize = cudaErrorNotSupported;
@@ -112,10 +122,11 @@ struct Store {
   uint32_t from;
   CUtensorMap const* map;
   int64_t to[3];
+  bool adds = false;  // floats to what lies there
 
   void run() const {
     int64_t const total = map->box[0] * map->box[1] * map->box[2] * map->bytes;
-    for (int64_t byte = 0; byte < total; ++byte) {
+    for (int64_t byte = 0; byte < total; byte += adds ? 4 : 1) {
       int64_t left = byte / map->bytes, where = byte % map->bytes;
       bool inside = true;
       for (int i = 0; i < map->rank; ++i) {
@@ -124,8 +135,12 @@ struct Store {
         where += place * map->strides[i], left /= map->box[i];
       }
       uint32_t const address = from + uint32_t(byte);
-      if (inside) {
-        const_cast<uint8_t*>(map->address)[where] = *at(address ^ (address >> 3 & uint32_t(map->swizzle - 16)), 1);
+      uint8_t* const memory = const_cast<uint8_t*>(map->address) + where;
+      uint32_t const place = address ^ (address >> 3 & uint32_t(map->swizzle - 16));
+      if (inside && adds) {
+        *reinterpret_cast<float*>(memory) += *reinterpret_cast<float*>(at(place, 4));
+      } else if (inside) {
+        *memory = *at(place, 1);
       }
     }
   }
@@ -190,6 +205,7 @@ inline void named_barrier_sync(int id, int threads) {
 inline uint32_t cluster_rank() { return 0; }
 inline void cluster_arrive() { host::fault("a cluster of one waits for a cluster"); }
 inline void cluster_wait() { host::fault("a cluster of one waits for a cluster"); }
+inline void cluster_barrier() { cluster_wait(); }
 inline void barrier_arrive_cluster(uint32_t barrier) { barrier_arrive(barrier); }
 inline uint32_t cluster_address(uint32_t address, uint32_t) { return address; }
 inline uint32_t cluster_size() { return 1; }
@@ -199,6 +215,20 @@ void copy_box_to(Any...) {
 }
 inline void store_box(uint32_t from, CUtensorMap const* map, int byte, int row, int matrix) {
   host::stores[threadIdx.x].open.push_back({from, map, {byte, row, matrix}});
+}
+template <bool kAdd>
+void store_float_box(uint32_t from, CUtensorMap const* map, int column, int row, int matrix) {
+  host::stores[threadIdx.x].open.push_back({from, map, {column, row, matrix}, kAdd});
+}
+inline void replace_map(CUtensorMap* map, void const* address, uint32_t row_bytes) {
+  map->address = static_cast<uint8_t const*>(address);
+  map->extents[0] = map->strides[1] = row_bytes;
+}
+inline void acquire_map(CUtensorMap const*) {}
+inline void store_floats(uint32_t, float, float, float, float) { host::fault("sums in shared memory"); }
+inline float4 load_cluster(uint32_t) { return host::fault("sums of another thread block"), float4{}; }
+inline void store_pair_shared(uint32_t address, float x, float y) {
+  store_float(address, x), store_float(address + 4, y);
 }
 inline void commit_stores() {
   host::Stores& thread = host::stores[threadIdx.x];
@@ -348,6 +378,36 @@ struct HostMma {
     std::copy(b, b + 2, registers[warp][lane].b);
     meet(warps[warp]);
     multiply_in_software<Derived>(d, lane, Lanes{registers[warp]});
+    meet(warps[warp]);
+  }
+};
+// With scale factors of 32 of k.
+template <class A, class B>
+struct MmaMxf8 {
+  using CodeA = ByteCode<A>;
+  using CodeB = ByteCode<B>;
+  using CodeScale = Code<Ue8m0>;
+  using Sum = float;
+  using Exact = double;
+  static constexpr int kM = 16, kN = 8, kK = 32, kBlocks = 1;
+
+  struct Lanes : HostMma<MmaMxf8, A, B>::Lanes {
+    uint32_t const (&words)[32][2];
+
+    uint32_t a_scales(int lane) const { return words[lane][0]; }
+    uint32_t b_scales(int lane) const { return words[lane][1]; }
+  };
+
+  template <int kByteA, int kByteB, int kThreadA, int kThreadB>
+  static void mma(float (&d)[4], uint32_t const (&a)[4], uint32_t const (&b)[2], uint32_t a_scales, uint32_t b_scales) {
+    static_assert(kByteA < 4 && kByteB < 4 && kThreadA < 2 && kThreadB < 4);
+    static uint32_t words[32][32][2];
+    int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    std::copy(a, a + 4, registers[warp][lane].a);
+    std::copy(b, b + 2, registers[warp][lane].b);
+    words[warp][lane][0] = a_scales, words[warp][lane][1] = b_scales;
+    meet(warps[warp]);
+    multiply_in_software<MmaMxf8>(d, lane, Lanes{{registers[warp]}, words[warp]}, {kByteA, kByteB, kThreadA, kThreadB});
     meet(warps[warp]);
   }
 };

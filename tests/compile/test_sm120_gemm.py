@@ -1,5 +1,5 @@
-"""The kernels of `gemm` and `reduced_gemm` that multiply by mma.sync, on the host: every thread of every
-thread block, and their host code.
+"""The kernels of `gemm`, `reduced_gemm` and `grouped_gemm` that multiply by mma.sync, on the host: every
+thread of every thread block, and their host code.
 
 No GPU has run them. TMA, mbarriers, named barriers, ldmatrix, stmatrix and mma.sync are what the PTX ISA
 says of them (`host_gpu.hpp`, `host_products.hpp`, `sm120/mma_definition.hpp`). Products of small whole
@@ -9,6 +9,7 @@ numbers are exact, so every element of D is compared to the bit, and so is what 
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,24 @@ REPLACED = (
     "tilewright/sm120/mma.hpp",
 )
 SUBTILE = "tilewright/sm90/subtile.hpp"
+ADAPTER = "tilewright/grouped_gemm/adapter.hpp"
+CLUSTER = "tilewright/sm90/cluster.hpp"
+# What headers of Hopper's kernels name, which no kernel here calls.
+WGMMA = """#pragma once
+namespace tilewright::sm90 {
+template <class A, class B, int N, bool kMnA = false, bool kMnB = false>
+void wgmma(float (&)[N / 2], uint64_t, uint64_t, bool);
+uint64_t swizzled_descriptor(uint32_t);
+uint64_t swizzled_descriptor_mn(uint32_t);
+uint64_t behind(uint64_t, int);
+void wgmma_fence();
+void wgmma_commit();
+template <int Pending>
+void wgmma_wait();
+template <class Registers>
+void hold(Registers&);
+}  // namespace tilewright::sm90
+"""
 # In which subtile.hpp has the assembly of ldmatrix.
 LOADS = ("// Loads four (or two) 8x8 matrices", "// Columns of accumulators in a subtile")
 
@@ -39,7 +58,19 @@ GEMM = (
     "splits_pingpong", "broadcast_b",
 )  # fmt: skip
 REDUCED = ("reduced", "reduced_f32", "reduced_f16", "reduced_one_a")
-CASES = [("sm120_gemm", case) for case in GEMM] + [("sm120_reduced", case) for case in REDUCED]
+GROUPED = (
+    "scaled", "scaled_k_major", "scaled_two_boxes", "scaled_rows_halved", "scaled_swapped",
+    "scaled_swapped_wide", "scaled_swapped_8", "scaled_c", "scaled_f32_c", "scaled_f32_in_place",
+    "scaled_f32_swapped", "scaled_columns", "scaled_columns_swapped", "scaled_heads",
+    "scaled_broadcast", "index", "index_across_tiles", "index_zeroes", "index_swapped", "ends",
+    "ends_zeroes", "ends_swapped", "valid", "valid_swapped", "of_k", "of_k_in_place", "bf16_index",
+    "bf16_ends_c", "bf16_valid_swapped", "bf16_tt", "bf16_tt_swapped", "bf16_of_k",
+    "bf16_of_k_in_place", "packed_32", "packed_128", "packed_128_two_boxes", "packed_32_two_boxes",
+    "packed_32_of_192_rows", "packed_128_swapped_8", "packed_32_swapped_24", "packed_128_index",
+    "packed_32_ends_swapped", "packed_128_valid",
+)  # fmt: skip
+PROGRAMS = {"sm120_gemm": GEMM, "sm120_reduced": REDUCED, "sm120_grouped": GROUPED}
+CASES = [(name, case) for name, cases in PROGRAMS.items() for case in cases]
 
 
 @functools.cache
@@ -48,7 +79,10 @@ def program(name: str) -> Path:
         name,
         [HERE / f"{name}.cc"],
         ["-std=c++20", "-O2", f"-I{HERE}", f"-I{INCLUDE}"],
-        files=empty_headers(REPLACED) | {SUBTILE: without_loads((INCLUDE / SUBTILE).read_text())},
+        files=empty_headers(REPLACED)
+        | {SUBTILE: without_loads((INCLUDE / SUBTILE).read_text())}
+        | {ADAPTER: without_launches((INCLUDE / ADAPTER).read_text()), "tilewright/sm90/wgmma.hpp": WGMMA}
+        | {CLUSTER: of_lone_blocks((INCLUDE / CLUSTER).read_text())},
     )
 
 
@@ -62,7 +96,7 @@ def test_the_kernel_computes_the_product(name: str, case: str, when: str) -> Non
     assert (done.returncode, done.stdout) == (0, "")
 
 
-@pytest.mark.parametrize(("name", "cases"), [("sm120_gemm", GEMM), ("sm120_reduced", REDUCED)])
+@pytest.mark.parametrize(("name", "cases"), PROGRAMS.items())
 def test_every_case_is_run(name: str, cases: tuple[str, ...]) -> None:
     assert run(program(name)).stdout.split() == list(cases)
 
@@ -74,3 +108,19 @@ def without_loads(text: str) -> str:
     assert loads.count("ldmatrix") == 4
     assert "ldmatrix" not in before + rest
     return before + mark + rest
+
+
+def of_lone_blocks(text: str) -> str:
+    """cluster.hpp, whose clusters have one thread block each."""
+    for register, value in (("clusterid", "blockIdx.x"), ("nclusterid", "gridDim.x")):
+        assembly = re.compile(rf'asm volatile\("mov.u32 %0, %%{register}.x;" : "=r"\((\w+)\)\);')
+        text, count = assembly.subn(rf"\1 = {value};", text)
+        assert count == 1
+    return text
+
+
+def without_launches(text: str) -> str:
+    """adapter.hpp, whose launch of a small kernel calls `host::over_grid`."""
+    launch = re.compile(r"(\w+<Traits>)<<<(.*?)>>>", re.DOTALL)
+    assert len(launch.findall(text)) == 1
+    return launch.sub(r"host::over_grid(\1, \2)", text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from tilewright.configurations import rows
 from tilewright.configurations.shapes import Tile
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
@@ -16,6 +17,7 @@ FAMILY = families.get("grouped_gemm")
 FP8 = GroupedGemmConfig(
     arch="sm_90a", a="e4m3", b="e4m3", d="bf16", scales="128x128", tile=Tile(128, 128, 128)
 )
+MMA = replace(FP8, arch="sm_120f", mainloop="mma", tile=Tile(128, 96, 128))
 BF16 = replace(FP8, a="bf16", b="bf16", scales="none", tile=Tile(128, 128, 64))
 
 
@@ -35,6 +37,10 @@ def reasons(config: GroupedGemmConfig) -> dict[str, str]:
         replace(BF16, tile=Tile(128, 256, 64)),
         replace(BF16, layout="tt", swap_ab=True, tile=Tile(64, 24, 128)),
         replace(BF16, layout="nt", d="f32"),
+        MMA,
+        replace(MMA, arch="sm_90a"),
+        replace(MMA, swap_ab=True, tile=Tile(64, 8, 256)),
+        replace(BF16, arch="sm_120f", mainloop="mma", layout="tt", tile=Tile(128, 64, 64)),
     ],
     ids=FAMILY.kernel_name,
 )
@@ -65,9 +71,19 @@ def test_legal(config: GroupedGemmConfig) -> None:
         ),
         (replace(FP8, tile=Tile(256, 192, 128)), "registers", "288 registers a thread for sums > 192"),
         (replace(FP8, promotion="overlapped", tile=Tile(128, 160, 128)), "registers", "240 registers"),
-        (replace(FP8, layout="tt"), "layouts", "wgmma does not transpose e4m3"),
+        (replace(FP8, layout="tt"), "layouts", "no instruction here transposes e4m3"),
         (replace(BF16, layout="tt", tile=Tile(128, 96, 64)), "layouts", "96 columns of a warpgroup"),
         (replace(FP8, stages=16), "shared_memory", "> 232448 B of sm_90, with 16 stages"),
+        (replace(FP8, arch="sm_120f"), "mainloop_arch", "the mainloop lean is for sm_90a"),
+        (replace(MMA, tile=Tile(128, 128, 128)), "registers", "128 registers a thread for sums > 112"),
+        (replace(MMA, promotion="overlapped"), "promotion_of_tile", "one way to promote sums"),
+        (replace(MMA, tile=Tile(192, 40, 128)), "tile_sides", "N is a multiple of 16, not 40"),
+        (replace(MMA, arch="sm_90a", stages=4), "shared_memory", "> 101376 B of sm_12x, with 4 stages"),
+        (
+            replace(BF16, arch="sm_120f", mainloop="mma", layout="tt", tile=Tile(128, 96, 64)),
+            "layouts",
+            "96 columns of a warpgroup are not 32, or a multiple of 64",
+        ),
     ],
 )
 def test_refused(config: GroupedGemmConfig, rule: str, message: str) -> None:
@@ -123,3 +139,14 @@ def test_names() -> None:
     )
     turns = replace(FP8, promotion="in_turn")
     assert FAMILY.kernel_name(turns).endswith("_128x128x128_inturn")
+    assert FAMILY.kernel_name(replace(MMA, swap_ab=True)).endswith(
+        "_sm120f_e4m3_e4m3_bf16_1x128_128x128_128x96x128_mma_swap"
+    )
+
+
+def test_a_row_leaves_out_a_mainloop_that_older_rows_lack() -> None:
+    assert "mainloop" not in rows.written(FP8)
+    assert rows.written(FP8) == {name: value for name, value in asdict(FP8).items() if name != "mainloop"} | {
+        "tile": FP8.tile
+    }
+    assert rows.written(MMA)["mainloop"] == "mma"

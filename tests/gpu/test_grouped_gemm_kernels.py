@@ -55,6 +55,11 @@ def tactics(kernel: KernelRecord, problem: Problem) -> Iterator[Tactic]:
     yield from FAMILY.candidates(kernel, problem, H200)
 
 
+def clusters(kernel: KernelRecord, *several: str) -> tuple[str, ...]:
+    """These clusters, or none for a kernel of mma.sync."""
+    return several if kernel.config["mainloop"] == "lean" else ("",)
+
+
 def spoil(operands: measuring.Operands) -> None:
     """Fills what A and its scale factors hold in rows of padding with NaN."""
     problem = operands.problem
@@ -330,7 +335,7 @@ def test_a_tile_of_padding_alone_is_left_by_clusters_too(kernel: KernelRecord, g
         layout[:3] = 0
     else:
         layout.fill_(3)
-    for cluster in ("", "1x2" if swapped else "2x1"):
+    for cluster in clusters(kernel, "", "1x2" if swapped else "2x1"):
         operands.out.fill_(MARK)
         operands.call(Tactic(kernel.name, cluster=cluster))
         rows = operands.out.reshape(2 * height, -1)
@@ -391,7 +396,7 @@ def test_warpgroups_without_rows_keep_up(kernel: KernelRecord) -> None:
     operands = made(of(kernel, m=8192, n=4096, k=4096, groups=8, grouping="ends"))
     starts = torch.arange(8, device="cuda", dtype=torch.int32) * 1024
     operands.group_ends.copy_(starts + 1024 - 64)
-    for tactic in (Tactic(kernel.name), Tactic(kernel.name, cluster="1x2")):
+    for tactic in (Tactic(kernel.name, cluster=cluster) for cluster in clusters(kernel, "", "1x2")):
         for _ in range(20):
             operands.call(tactic)
         check(operands, tactic)
@@ -411,7 +416,7 @@ def test_clusters_that_start_late(kernel: KernelRecord, grouping: str) -> None:
     if reason := FAMILY.misfit(kernel, problem):
         pytest.skip(reason)
     operands = made(problem)
-    for cluster in ("1x1", "1x2", "2x1"):
+    for cluster in clusters(kernel, "1x1", "1x2", "2x1"):
         operands.out.fill_(MARK)
         check(operands, Tactic(kernel.name, cluster=cluster))
 

@@ -14,7 +14,7 @@ def make_grouped_row(name: str, **fields: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
         "arch": "sm_90a", "a": "e4m3", "b": "e4m3", "d": "bf16", "scales": "128x128", "tile": [128, 128, 128],
         "swap_ab": False, "layout": "tn", "promotion": "after", "store_buffers": 2, "pdl": True,
-        "stages": "auto",
+        "stages": "auto", "mainloop": "lean",
     } | fields  # fmt: skip
     alignment = {x: 128 // BITS[made[of]] for x, of in (("a", "a"), ("b", "b"), ("c", "d"), ("d", "d"))}
     facts = {"stages": 4, "smem_bytes": 100000, "threads": 384, "splits": True, "alignment": alignment}

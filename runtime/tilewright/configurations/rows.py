@@ -8,10 +8,25 @@ dataclass of a kernel, and a TypedDict of the numbers that `facts` derives from 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 from tilewright.base.schema import Anything, Array, Object, Schema, String
 from tilewright.configurations import value_kinds
+
+LEFT_OUT: Mapping[str, bool] = MappingProxyType({"left_out": True})
+"""Metadata of a field that rows leave out while it has its default: a field that is younger than the family's
+tables, whose rows stay as they are."""
+
+
+def written(config: Any) -> dict[str, Any]:
+    """The fields of a configuration that its row holds."""
+    return {
+        field.name: value
+        for field in dataclasses.fields(config)
+        if (value := getattr(config, field.name)) != field.default or not field.metadata.get("left_out")
+    }
 
 
 def config_schema(config: type) -> Object:

@@ -62,6 +62,49 @@ def test_fp8(m: int, n: int, k: int, measured: float, fast: bool) -> None:
     assert abs(reached / measured - 1) < TOLERANCE, reached
 
 
+@pytest.mark.parametrize(
+    ("words", "measured"),
+    [
+        *((f"m={m} n={n} k={k}", measured) for m, n, k, measured in FP8),
+        ("m=8192 n=1024 k=4096 groups=8", 682),  # einsum
+        ("m=32768 n=6144 k=7168 groups=4 grouping=row_index", 728),
+        ("m=32768 n=7168 k=3072 groups=4 grouping=ends", 728),
+        ("m=4096 n=6144 k=7168 groups=6 grouping=rows_valid expected_m=1024", 633),
+        ("m=4096 n=4096 k=4096 groups=6 grouping=rows_valid expected_m=1024", 633),
+        ("m=4096 n=7168 k=32768 groups=4 grouping=k_sizes scales=1x128 out_dtype=f32 c=true", 551),
+        ("m=7168 n=2048 k=32768 groups=4 grouping=k_sizes scales=1x128 out_dtype=f32 c=true", 551),
+    ],
+)
+def test_fp8_with_scales_and_groups(words: str, measured: float) -> None:
+    """Of the kernel that is chosen. 324's scales are powers of two, which the instruction multiplies by."""
+    _, problem = problems.of_words(f"grouped_gemm fp8 {words}".split())
+    estimated = best(f"grouped_gemm fp8 {words}", RTX_PRO_6000).estimate
+    assert estimated is not None
+    reached = problem.flops / estimated.seconds / 1e12
+    assert abs(reached / measured - 1) < TOLERANCE, reached
+
+
+def test_bf16_in_groups() -> None:
+    words = "grouped_gemm bf16 m=32768 n=6144 k=7168 groups=4 grouping=row_index"
+    _, problem = problems.of_words(words.split())
+    estimated = best(words, RTX_PRO_6000).estimate
+    assert estimated is not None
+    assert abs(problem.flops / estimated.seconds / 1e12 / BF16 - 1) < TOLERANCE
+
+
+@pytest.mark.parametrize("device", [RTX_PRO_6000, GB10], ids=lambda device: device.name)
+@pytest.mark.parametrize("grouping", ["row_index", "rows_valid", "none"])
+def test_few_rows_of_each_group_are_swapped(grouping: str, device: DeviceProperties) -> None:
+    rows = {"row_index": "m=64 row_alignment=16", "rows_valid": "m=4096 expected_m=10", "none": "m=10"}[
+        grouping
+    ]
+    words = f"grouped_gemm fp8 {rows} n=4096 k=7168 groups=4 grouping={grouping}"
+    chosen = best(words, device)
+    assert chosen.tactic.kernel.endswith("_swap")
+    assert chosen.estimate is not None
+    assert chosen.estimate.bound == "hbm"
+
+
 @pytest.mark.parametrize("batch", [1, 8])
 def test_batches_of_the_einsum(batch: int) -> None:
     """bhr,hdr->bhd in BF16, batch of 8 and b of 8192: 384 TFLOP/s."""

@@ -5,17 +5,18 @@ D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shared import (
     MatrixAlignment,
+    MatrixTarget,
     OwnPdl,
     OwnTile,
     PipelineFacts,
     Stages,
     SwapAB,
-    WgmmaTarget,
 )
 
 
@@ -24,7 +25,7 @@ class GroupedGemmConfig:
     """Everything that is decided when a `grouped_gemm` kernel is compiled. How rows are grouped, clusters
     and splits of k are run-time arguments."""
 
-    arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
+    arch: Annotated[MatrixTarget, "architecture the kernel is compiled for"]
     a: Annotated[Literal["e4m3", "bf16"], "type of A"]
     b: Annotated[Literal["e4m3", "bf16"], "type of B"]
     d: Annotated[Literal["bf16", "f32"], "type of D, and of C where there is one"]
@@ -52,16 +53,28 @@ class GroupedGemmConfig:
     ] = "auto"
     pdl: OwnPdl = True
     stages: Stages = "auto"
+    mainloop: Annotated[
+        Literal["lean", "mma"],
+        "lean multiplies by wgmma; mma by mma.sync, without clusters and splits of k, for sm_12x (and for "
+        "sm_90a, to be tried there)",
+    ] = field(default="lean", metadata=LEFT_OUT)
 
 
 class GroupedGemmFacts(PipelineFacts):
     """Derived numbers that the runtime needs."""
 
-    splits: bool  # whether sums fit into the stages: to be added up along k, or to a 16-bit C
+    # Whether sums fit into the stages: to be added up along k, or to a 16-bit C. A kernel of mma.sync adds a
+    # 16-bit C to registers, and does not split k.
+    splits: bool
     alignment: MatrixAlignment
 
 
 CONFIG, FACTS = GroupedGemmConfig, GroupedGemmFacts
+
+
+def by_mma(config: GroupedGemmConfig) -> bool:
+    """Whether the kernel multiplies by mma.sync (grouped_gemm/mma_kernel.hpp)."""
+    return config.mainloop == "mma"
 
 
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
 
-from tilewright.architectures.device import DeviceProperties
-from tilewright.declarations.products import contiguous_extents, hopper_peak
-from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.products import hopper_peak
 from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic
-from tilewright.families.grouped_gemm import cost
-from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
-from tilewright.formats.types import bits
-from tilewright.selection.family import Family
-from tilewright.selection.fitting import (
-    blocks_of,
-    in_clusters,
-    misfit_blocks,
-    misfit_contiguous,
-    misfit_invariant_split,
-    misfit_powers,
-    misfit_room,
-    misfit_tiles_of_k,
-    own_tiles,
-)
-
-SPLITS = (1, 2, 4, 8)
+from tilewright.families.grouped_gemm.mainloops import kernels_of
+from tilewright.families.grouped_gemm.problem import Problem
+from tilewright.selection.composite_family import CompositeFamily
 
 
 def rearranged(tactic: Tactic) -> Iterator[Tactic]:
@@ -36,59 +20,16 @@ def rearranged(tactic: Tactic) -> Iterator[Tactic]:
             yield replace(tactic, raster=raster, swizzle=swizzle)
 
 
-class _Grouped(Family[Problem]):
+class _Grouped(CompositeFamily[Problem]):
     name = "grouped_gemm"
     problem = Problem
-    settings = ("cluster", "raster", "swizzle", "splits")
     decisive = ("a", "b", "d", "scales", "layout")
     layouts = ("layout",)
     placement = ("scales_k_major", "zero_padding", "head_left", "head_gap", "head_right")
-    estimator = staticmethod(cost.estimator)
+    only_if_named = MappingProxyType({"mainloop": "mma", "arch": "sm_90a"})
+    kernels = staticmethod(kernels_of)
     peak = staticmethod(hopper_peak)
     variants = staticmethod(rearranged)
-
-    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        if kind.grouping == "k_sizes":
-            if (kind.scales, kind.layout, kind.d) not in PARTS:
-                return "parts of k are multiplied with scales 1x128, or without in layout nt, into f32"
-            if (tile_k := record.config["tile"][2]) != part_multiple(kind.a):
-                return (
-                    f"parts of k begin at multiples of {part_multiple(kind.a)}, and its stages hold {tile_k}"
-                )
-        elif kind.layout == "nt":
-            return "A has m contiguous only where parts of k are multiplied"
-        if kind.c and bits(kind.d) == 16 and not record.facts["splits"]:
-            return "its sums do not fit into its stages' memory, through which it adds a C of 16 bits"
-        return None
-
-    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        return misfit_contiguous(record, contiguous_extents(problem, problem.layout))
-
-    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        reason = super().misfit_arguments(tactic, record) or misfit_powers(tactic)
-        return reason or misfit_blocks(tactic, record)
-
-    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
-        return misfit_room(blocks_of(tactic), device)
-
-    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        """Without splits, all kernels add products along k in one order. FP8 sums are promoted every
-        128 of k."""
-        return misfit_invariant_split(tactic)
-
-    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        if problem.grouping == "k_sizes" and tactic.splits > 1:
-            return "groups divide k, at places that only the device knows: k is not split again"
-        return misfit_tiles_of_k(tactic, record, problem.k)
-
-    def candidates(
-        self, record: KernelRecord, problem: Problem, device: DeviceProperties
-    ) -> tuple[Tactic, ...]:
-        """Clusters no larger than the grid of tiles, and k ranges of two stages at least."""
-        rows = problem.m if problem.grouping not in GROUPED_ROWS else cost.group_rows(problem)
-        grid = own_tiles(record, rows, problem.n)
-        splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
-        return in_clusters(record, grid, problem.k, splits)
 
 
 FAMILY = _Grouped()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.architectures.table import WGMMA
+from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import alignment, camel, named, spelt, with_launch
 from tilewright.families.grouped_gemm import rules
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, GroupedGemmFacts, own_scales
+from tilewright.families.grouped_gemm.config import (
+    GroupedGemmConfig,
+    GroupedGemmFacts,
+    by_mma,
+    own_scales,
+)
 from tilewright.families.grouped_gemm.memory import buffers, memory, warpgroups
 from tilewright.formats.types import bits
 
@@ -23,13 +28,19 @@ _WHEN = {
 }
 
 
+def template(config: GroupedGemmConfig) -> str:
+    """The template that a kernel is rendered from."""
+    return f"grouped_gemm/{'mma' if by_mma(config) else 'kernel'}.cu.j2"
+
+
 def kernel_name(config: GroupedGemmConfig) -> str:
     """See `named`."""
     scaled = config.scales != "none"
     return named(
         "grouped_gemm", config.arch, config.a, config.b, config.d,
         flag("1x128", scaled), flag(config.scales, scaled),
-        flag(config.layout, config.layout != "tn"), config.tile, flag("swap", config.swap_ab),
+        flag(config.layout, config.layout != "tn"), config.tile, flag("mma", by_mma(config)),
+        flag("swap", config.swap_ab),
         flag(config.promotion.replace("_", ""), config.promotion != "after"),
         flag(f"{config.store_buffers}buffer", config.store_buffers != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
@@ -51,8 +62,13 @@ def major(config: GroupedGemmConfig, operand: int) -> str:
 
 def schedule_text(config: GroupedGemmConfig) -> str:
     """The main loop, in words."""
-    words = ["lean mainloop", "groups, clusters and splits of k at run time"]
-    if config.scales != "none":
+    if by_mma(config):
+        words = ["lean mainloop of mma.sync", "groups at run time"]
+    else:
+        words = ["lean mainloop", "groups, clusters and splits of k at run time"]
+    if config.scales != "none" and by_mma(config):
+        words.append("sums of 128 of k scaled a few columns at a time")
+    elif config.scales != "none":
         words.append(f"sums of 128 of k scaled {_WHEN[config.promotion]}")
     if config.swap_ab:
         words.append("operands swapped")
@@ -75,15 +91,21 @@ def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
         "stages": stages,
         "smem_bytes": total,
         "threads": 128 * (warpgroups(config).consumers + 1),
-        "splits": lean_tiles.exchanges(config, stages),
+        "splits": by_mma(config) or lean_tiles.exchanges(config, stages),
         "alignment": alignment(config),
     }
 
 
 def build(config: GroupedGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    instruction = WGMMA.opcodes["fp8" if bits(config.a) == 8 else "half"].name
-    return {"arch": config.arch, "defines": [], "instructions": [instruction]}
+    fp8, core = bits(config.a) == 8, MMA_SYNC if by_mma(config) else WGMMA
+    if by_mma(config) and not has_tensor_core(config.arch, MMA_SYNC):
+        fp8 = False  # multiplied as FP16 on sm_90a, whose mma.sync has no instruction for it
+    return {
+        "arch": config.arch,
+        "defines": [],
+        "instructions": [core.opcodes["fp8" if fp8 else "half"].name],
+    }
 
 
 def variables(config: GroupedGemmConfig) -> dict[str, str]:

@@ -1,14 +1,15 @@
-"""Shared memory of a kernel, as `sm90/scaled_layout.hpp` and `grouped_gemm/kernel.hpp` lay it out."""
+"""Shared memory of a kernel, as `sm90/scaled_layout.hpp`, `grouped_gemm/kernel.hpp` and
+`grouped_gemm/mma_kernel.hpp` lay it out."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd
 
+from tilewright.configurations import lean_tiles
 from tilewright.configurations.lean_tiles import (
     BARRIER_BYTES,
     MOST_STAGES,
-    SHARED_MEMORY,
     Warpgroups,
     boxes,
     cooperative,
@@ -16,7 +17,9 @@ from tilewright.configurations.lean_tiles import (
     store_bytes,
 )
 from tilewright.configurations.shapes import round_up
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY
+from tilewright.configurations.sources import k_contiguous
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, own_scales
 from tilewright.formats.types import bits
 
 _QUEUE_BYTES = 384  # eight tiles of 32 bytes on their way to the consumers, each with two barriers
@@ -25,8 +28,16 @@ _BLOCK = 128  # rows that share a scale factor
 _TMA_SHARED = 128  # bytes at whose multiples TMA writes to shared memory
 
 
+def most_bytes(config: GroupedGemmConfig) -> int:
+    """The most shared memory of a thread block. Kernels of mma.sync have no more on sm_90a than on sm_12x, so
+    that both run the same code."""
+    return SM120_SHARED_MEMORY if by_mma(config) else HOPPER_SHARED_MEMORY
+
+
 def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
     """How the consumers divide the tile."""
+    if by_mma(config):
+        return lean_tiles.by_mma(config.tile.m, config.tile.n, boxed=not k_contiguous(config)[1])
     if config.tile.m == 192:
         return Warpgroups(3, 1, config.tile.n)
     return cooperative(config.tile.m, config.tile.n)
@@ -67,7 +78,7 @@ def _stored(config: GroupedGemmConfig, buffers: int) -> int:
 
 def _stages(config: GroupedGemmConfig, buffers: int) -> int:
     stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
-    return min(MOST_STAGES, (SHARED_MEMORY - _stored(config, buffers) - _QUEUE_BYTES) // stage)
+    return min(MOST_STAGES, (most_bytes(config) - _stored(config, buffers) - _QUEUE_BYTES) // stage)
 
 
 @lru_cache(maxsize=1 << 12)

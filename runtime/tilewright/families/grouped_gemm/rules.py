@@ -1,20 +1,31 @@
-"""What is legal for a `grouped_gemm` kernel on sm_90a: the single statement, asked by all that need to know.
+"""What is legal for a `grouped_gemm` kernel: the single statement, asked by all that need to know.
 
 The comment above a rule names what it rests on.
 """
 
 from __future__ import annotations
 
-from tilewright.configurations.lean_tiles import BOX_BYTES, SHARED_MEMORY, misfit_pieces
+from tilewright.architectures.table import WGMMA, has_tensor_core
+from tilewright.configurations.lean_tiles import BOX_BYTES, misfit_pieces
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig
-from tilewright.families.grouped_gemm.memory import memory, warpgroups
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma
+from tilewright.families.grouped_gemm.memory import memory, most_bytes, warpgroups
 from tilewright.formats.types import bits
 
 # Registers for sums, by warpgroups that multiply, of a thread's 224 (of three warpgroups: 152). With more,
 # the compiler spills within the loop over k.
 _REGISTERS = {1: 192, 2: 192, 3: 128}
+_MMA_REGISTERS = 112  # of mma.sync, whose operands take registers, too; 128x128 with scales spills 236 bytes
+
+
+# PTX ISA: "wgmma.mma_async requires sm_90a".
+@rule(HARDWARE, "mainloop arch")
+def mainloop_arch(config: GroupedGemmConfig) -> str | None:
+    """The mainloop lean is for sm_90a; mma is for sm_12x, and is tried on sm_90a."""
+    if not by_mma(config) and not has_tensor_core(config.arch, WGMMA):
+        return f"the mainloop lean is for sm_90a, not {config.arch}; mma is for {config.arch}"
+    return None
 
 
 # wgmma.mma_async multiplies more pairs; what is scaled in blocks of 128 (DeepSeek-V3's recipe) is e4m3.
@@ -29,8 +40,9 @@ def operand_types(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-# wgmma.mma_async transposes 16-bit operands alone. sm90/producer.hpp: boxes of an MN-major operand have 64
-# rows, of which each warpgroup reads whole ones.
+# wgmma.mma_async and ldmatrix transpose 16-bit operands alone. sm90/producer.hpp: boxes of an MN-major
+# operand have 64 rows, of which each warpgroup reads whole ones; of mma.sync also one half
+# (sm120/fragments.hpp).
 @rule(OURS, "layout a tile swap_ab")
 def layouts(config: GroupedGemmConfig) -> str | None:
     """Operands that are not contiguous along k are of 16 bits, and a warpgroup's columns multiples of 64."""
@@ -38,15 +50,17 @@ def layouts(config: GroupedGemmConfig) -> str | None:
     if (k_a and k_b) or tile_sides(config):
         return None
     if config.a != "bf16":
-        return f"wgmma does not transpose {config.a}"
-    if not k_b and warpgroups(config).columns % 64:
-        return f"{warpgroups(config).columns} columns of a warpgroup are not a multiple of 64"
+        return f"no instruction here transposes {config.a}"
+    columns, half = warpgroups(config).columns, by_mma(config)
+    if not k_b and (config.tile.n % 64 or (columns % 64 and not (half and columns == 32))):
+        return f"{columns} columns of a warpgroup are not {'32, or ' if half else ''}a multiple of 64"
     return None
 
 
 # wgmma.mma_async is 64 rows high and a multiple of 8 columns wide. grouped_gemm/kernel.hpp: one warpgroup
-# has 64 rows, two have 128 or 256, three have 192.
-@rule(OURS, "tile")
+# has 64 rows, two have 128 or 256, three have 192. sm120/warpgroups.hpp: an odd number of 64-row slices is
+# not halved, so the columns are.
+@rule(OURS, "tile mainloop")
 def tile_sides(config: GroupedGemmConfig) -> str | None:
     """The tile has 64, 128, 192 or 256 rows, and a multiple of 8 columns, at most 256."""
     m, n, _ = config.tile
@@ -54,6 +68,8 @@ def tile_sides(config: GroupedGemmConfig) -> str | None:
         return f"tile M {m} is not 64, 128, 192 or 256"
     if n % 8 or n > 256:
         return f"tile N {n} is not a multiple of 8 up to 256"
+    if by_mma(config) and m > 64 and warpgroups(config).consumers == 1:
+        return f"two warpgroups divide the columns of a tile of {m} rows: N is a multiple of 16, not {n}"
     return None
 
 
@@ -71,14 +87,17 @@ def tile_depth(config: GroupedGemmConfig) -> str | None:
 @rule(OURS, "tile", compiles="rows of 16 bytes would be stored slowly")
 def pieces(config: GroupedGemmConfig) -> str | None:
     """What a warpgroup stores divides into pieces of at least 16 columns."""
-    return None if tile_sides(config) else misfit_pieces(config.tile.n, config.swap_ab)
+    return None if tile_sides(config) else misfit_pieces(warpgroups(config).columns, config.swap_ab)
 
 
 # sm90/scaled_mainloop.hpp: each half of the columns is an instruction's N; turns are those of two warpgroups.
-@rule(OURS, "promotion tile scales")
+# sm120/scaled_mainloop.hpp has one way.
+@rule(OURS, "promotion tile scales mainloop")
 def promotion_of_tile(config: GroupedGemmConfig) -> str | None:
     """Promotion is that of sums with scale factors: in turn by two warpgroups, in halves of a multiple of 8
-    columns."""
+    columns; an mma kernel's is `after`."""
+    if config.promotion != "after" and by_mma(config):
+        return f"an mma kernel has one way to promote sums, which is after, not {config.promotion}"
     if config.promotion != "after" and config.scales == "none":
         return "sums without scale factors are not promoted"
     if config.promotion == "in_turn" and config.tile.m in (64, 192):
@@ -92,14 +111,20 @@ def promotion_of_tile(config: GroupedGemmConfig) -> str | None:
 # grouped_gemm/kernel.hpp: setmaxnreg gives a consumer thread 224 registers, or 152 of three warpgroups, of
 # which addresses, scales and the epilogue take 32, or 24. BF16's sums are the tensor core's own, and go
 # through a second set on their way out. Factors of columns stay in registers; 192x128 into F32 spills 400
-# bytes.
-@rule(OURS, "tile promotion scales", compiles="the compiler would spill")
+# bytes. grouped_gemm/mma_kernel.hpp: 224, too.
+@rule(OURS, "tile promotion scales mainloop", compiles="the compiler would spill")
 def registers(config: GroupedGemmConfig) -> str | None:
     """The sums, and those of 128 of k beside them, fit the registers of a thread."""
     if tile_sides(config):
         return None
     consumers, rows, columns = warpgroups(config)
     sums = rows * columns // 2
+    if by_mma(config):
+        sums *= 1 if config.scales == "none" else 2
+        most = _MMA_REGISTERS
+        return (
+            f"tile {config.tile} takes {sums} registers a thread for sums > {most}" if sums > most else None
+        )
     if config.scales != "none":
         sums += columns // 2 * (2 if config.promotion == "overlapped" else 1)
     if consumers == 3 and (config.scales == "1x128" or config.swap_ab or config.d == "f32"):
@@ -111,14 +136,15 @@ def registers(config: GroupedGemmConfig) -> str | None:
 
 
 # sm90/pipeline.hpp: the ring needs two stages; and the hardware's limit.
-@rule(HARDWARE, "stages tile")
+@rule(HARDWARE, "stages tile mainloop")
 def shared_memory(config: GroupedGemmConfig) -> str | None:
     """At least two stages, and what is stored from, fit into shared memory."""
     if tile_sides(config) or tile_depth(config) or pieces(config):
         return None
-    stages, total = memory(config)
-    if total > SHARED_MEMORY or stages < 2:
-        return f"shared memory {total} B > {SHARED_MEMORY} B of sm_90, with {max(stages, 2)} stages"
+    (stages, total), most = memory(config), most_bytes(config)
+    if total > most or stages < 2:
+        gpu = "sm_12x" if by_mma(config) else "sm_90"
+        return f"shared memory {total} B > {most} B of {gpu}, with {max(stages, 2)} stages"
     return None
 
 

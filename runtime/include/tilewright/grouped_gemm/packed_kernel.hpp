@@ -1,0 +1,116 @@
+// The `grouped_gemm` kernel of mma.sync (mma_kernel.hpp) with UE8M0 scale factors, four to a word, which the
+// instruction multiplies by. Both operands have a factor for 32 or 128 of k of each row. Words lie as DeepGEMM lays
+// them: columns of words of one block of k, whose rows follow one another.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tilewright/grouped_gemm/mma_kernel.hpp"
+#include "tilewright/sm120/block_scaled_mainloop.hpp"
+
+namespace tilewright::grouped_gemm {
+
+// Loads one line of words for each stage, where a word holds the factors of four stages' boxes or more.
+template <class Kernel>
+struct LineProducers {
+  using Params = typename Kernel::Params;
+  using Layout = typename Kernel::Layout;
+  static constexpr int kBytes = (Kernel::TileM + Kernel::TileN) * 4;
+  static_assert(4 % Kernel::Boxes == 0);
+
+  static __device__ __forceinline__ void run(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                             bool loading_warp, bool epilogue_through_smem) {
+    if (threadIdx.x / 32 - Kernel::kConsumers * 4 == 2) {
+      load_lines(params, shared, place);
+    } else {
+      Producers<Kernel>::run(params, shared, place, loading_warp, epilogue_through_smem);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ void load_lines(Params const& params, uint32_t shared,
+                                                    sm90::ClusterPlace const& place) {
+    bool const leader = sm90::elect_one();
+    sm90::Position<Kernel::Stages> at{};
+    TileQueue queue(shared + Kernel::kQueueAt);
+    Tile tile;
+    for (; queue.wait(tile); queue.pop(tile)) {
+      CtaTile<Kernel> const cta_tile(params, place, tile);
+#pragma unroll 1
+      for (int i = 0; i < cta_tile.k_tiles; ++i) {
+        uint32_t const full = Layout::full(shared, at.stage);
+        sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
+        if (leader) {
+          int const line = i * Kernel::Boxes / 4;
+          sm90::barrier_expect(full, kBytes);
+          sm90::copy_box(Layout::scales_a(shared, at.stage), &params.scales_a, full, cta_tile.a_row, line,
+                         cta_tile.a_matrix, params.policy_a);
+          sm90::copy_box(Layout::scales_b(shared, at.stage), &params.scales_b, full, cta_tile.b_row, line,
+                         cta_tile.b_matrix, params.policy_b);
+        }
+        at.next();
+      }
+      __syncwarp();
+    }
+  }
+};
+
+// `kBlock`: elements of k that share a factor, 32 or 128.
+template <int kBlock>
+struct PackedFactors {
+  template <class A, class B, class Layout, Scales, Scales, int TileM, int TileN, int Rows, int N, int Boxes,
+            int Stages, bool, bool>
+  using Mainloop = sm120::BlockScaledMainloop<A, B, Layout, TileM, TileN, Rows, N, Boxes, Stages, kBlock>;
+  // A word of blocks of 32 belongs to a box, as a factor of F32 does.
+  template <class Kernel>
+  using Producers = std::conditional_t<kBlock == 32, grouped_gemm::Producers<Kernel>, LineProducers<Kernel>>;
+};
+
+template <class A, class B, class ElementD, int TileM, int TileN, int Boxes, int Stages, bool kSwapped, int kBlock_,
+          int kStoreBuffers, bool kPdl>
+struct PackedKernel : MmaKernel<A, B, ElementD, TileM, TileN, Boxes, Stages, kSwapped, false, false, Scales::kRows,
+                                Scales::kRows, kStoreBuffers, kPdl, PackedFactors<kBlock_>> {
+  static constexpr int kBlock = kBlock_;
+};
+
+// As MmaMaker; groups of k are refused, because words would begin anew with each.
+template <class Traits>
+struct PackedMaker : MmaMaker<Traits> {
+  using Args = typename MmaMaker<Traits>::Args;
+  using Kernel = typename Traits::Kernel;
+
+  static bool can_implement(Args const& args) {
+    return args.grouping != TILEWRIGHT_GROUPING_K_SIZES && MmaMaker<Traits>::can_implement(args);
+  }
+
+  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
+    cudaError_t error = MmaMaker<Traits>::make_params(args, launching, params);
+    if (Kernel::kBlock == 128) {
+      bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
+      int const lines = ceil_div(args.k, 4 * Kernel::kBlock);
+      auto const encode = [&](CUtensorMap& map, sm90::Matrices const& matrices, int rows) {
+        if (error == cudaSuccess) {
+          error = sm90::encode_matrices(map, matrices, rows * 4, 1, CU_TENSOR_MAP_SWIZZLE_NONE, 4);
+        }
+      };
+      encode(Kernel::kSwapped ? params.scales_b : params.scales_a,
+             {args.scale_a, int64_t(args.m) * 4, lines, own ? args.groups : 1, args.ld_scale_a * 4,
+              args.batch_stride_scale_a * 4},
+             Kernel::kTileRows);
+      encode(
+          Kernel::kSwapped ? params.scales_a : params.scales_b,
+          {args.scale_b, int64_t(args.n) * 4, lines, args.groups, args.ld_scale_b * 4, args.batch_stride_scale_b * 4},
+          Kernel::kTileColumns);
+    }
+    return error;
+  }
+};
+
+template <class Traits>
+using PackedHost = sm90::ClusteredHost<Traits, PackedMaker<Traits>>;
+
+}  // namespace tilewright::grouped_gemm
+
+#define TILEWRIGHT_GROUPED_PACKED_KERNEL(NAME) \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::PackedHost, 1, 1024)

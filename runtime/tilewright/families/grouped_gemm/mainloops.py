@@ -1,0 +1,100 @@
+"""Which problems the kernels of `grouped_gemm` compute, and their tactics for selection, by mainloop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.products import contiguous_extents
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic, plain
+from tilewright.families.grouped_gemm import cost, cost_mma
+from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
+from tilewright.formats.types import bits
+from tilewright.selection.fitting import (
+    blocks_of,
+    in_clusters,
+    misfit_blocks,
+    misfit_contiguous,
+    misfit_invariant_split,
+    misfit_powers,
+    misfit_room,
+    misfit_tiles_of_k,
+    own_tiles,
+)
+from tilewright.selection.kernels import Kernels
+
+SPLITS = (1, 2, 4, 8)
+
+
+class Lean(Kernels[Problem]):
+    """The kernels of wgmma, with clusters and splits of k at run time."""
+
+    settings: tuple[str, ...] = ("cluster", "raster", "swizzle", "splits")
+    estimator = staticmethod(cost.estimator)
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        if kind.grouping == "k_sizes":
+            if (kind.scales, kind.layout, kind.d) not in PARTS:
+                return "parts of k are multiplied with scales 1x128, or without in layout nt, into f32"
+            if (tile_k := record.config["tile"][2]) != part_multiple(kind.a):
+                return (
+                    f"parts of k begin at multiples of {part_multiple(kind.a)}, and its stages hold {tile_k}"
+                )
+        elif kind.layout == "nt":
+            return "A has m contiguous only where parts of k are multiplied"
+        if kind.c and bits(kind.d) == 16 and not record.facts["splits"]:
+            return "its sums do not fit into its stages' memory, through which it adds a C of 16 bits"
+        return None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        return misfit_contiguous(record, contiguous_extents(problem, problem.layout))
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record) or misfit_powers(tactic)
+        return reason or misfit_blocks(tactic, record)
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return misfit_room(blocks_of(tactic), device)
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        """Without splits, all kernels add products along k in one order. FP8 sums are promoted every
+        128 of k."""
+        return misfit_invariant_split(tactic)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.grouping == "k_sizes" and tactic.splits > 1:
+            return "groups divide k, at places that only the device knows: k is not split again"
+        return misfit_tiles_of_k(tactic, record, problem.k)
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        """Clusters no larger than the grid of tiles, and k ranges of two stages at least."""
+        rows = problem.m if problem.grouping not in GROUPED_ROWS else cost.group_rows(problem)
+        grid = own_tiles(record, rows, problem.n)
+        splits = SPLITS if record.facts["splits"] and problem.grouping != "k_sizes" else (1,)
+        return in_clusters(record, grid, problem.k, splits)
+
+
+class Mma(Lean):
+    """The kernels of mma.sync (tilewright/grouped_gemm/mma_kernel.hpp): without clusters and splits of k.
+
+    On sm_90a they serve to try their code, beside faster ones of wgmma (`only_if_named` of the family).
+    """
+
+    settings = ("raster", "swizzle")
+    estimator = staticmethod(cost_mma.estimator)
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        return (plain(record.name),)
+
+
+MAINLOOPS = {"lean": Lean(), "mma": Mma()}
+
+
+def kernels_of(record: KernelRecord) -> Kernels[Problem]:
+    """A kernel's mainloop."""
+    return MAINLOOPS[record.config["mainloop"]]
