@@ -92,9 +92,8 @@ def _estimate(record: KernelRecord, problem: Problem, device: DeviceProperties) 
     overhead = LAUNCH_SECONDS + added / device.clock_hz
     if problem.grouping == "k_sizes" and problem.scales != "none":
         overhead += MAPS_SECONDS
-    if (
-        problem.c
-    ):  # nothing hides that C comes from memory: 324's groups of k are 0.8 times as quick as the rest
+    if problem.c:
+        # Nothing hides that C comes from memory: 324's groups of k are 0.8 times as quick as the rest.
         matrices = problem.groups if problem.grouping == "k_sizes" else 1
         overhead += matrices * problem.rows * problem.n * bits(problem.d) / 8 / bandwidth
     main_loop = clocks / device.clock_hz
