@@ -23,7 +23,7 @@ VERSION = 1
 UNIT_N, UNIT_K = 64, 128
 """Rows and columns of a unit."""
 UNIT_BYTES = UNIT_N * UNIT_K // 2
-WHOLE_COLUMN = -1
+WHOLE_ROW = -1
 """The group size of a weight that has one scale for each row of n."""
 
 
@@ -43,7 +43,7 @@ class WeightFormat:
         return UNIT_N * (UNIT_K // packed_group(group)) * of_group
 
 
-_GROUPS = (128, 64, 32, WHOLE_COLUMN)
+_GROUPS = (128, 64, 32, WHOLE_ROW)
 _HALVES = ("bfloat16", "float16")  # the type of the activations
 FORMATS = {
     "int4": WeightFormat(False, False, _GROUPS, _HALVES, 2),
@@ -54,8 +54,8 @@ FORMATS = {
 
 
 def packed_group(group: int) -> int:
-    """The group size of the packed scales: scales of a whole column are repeated for every 128 of k."""
-    return UNIT_K if group == WHOLE_COLUMN else group
+    """The group size of the packed scales: scales of a whole row are repeated for every 128 of k."""
+    return UNIT_K if group == WHOLE_ROW else group
 
 
 class Packed(NamedTuple):
@@ -90,11 +90,11 @@ def pack(
     Args:
         codes: uint8 [n, k], one code to a byte, 0 to 15; n a multiple of 8, k of 32. Integers: the value plus
             8 (int4), or plus its group's zero point (int4_zp). E2M1: the sign in bit 3.
-        scales: [n, ceil(k/group)], or [n, 1] for a group of WHOLE_COLUMN: bfloat16 or float16 (int4,
+        scales: [n, ceil(k/group)], or [n, 1] for a group of WHOLE_ROW: bfloat16 or float16 (int4,
             int4_zp), float8_e4m3fn or uint8 (nvfp4), float8_e8m0fnu or uint8 (mxfp4).
         zeros: uint8 of the scales' shape, 0 to 15, for int4_zp; else None.
         format: a name of FORMATS.
-        group: elements along k that share a scale; WHOLE_COLUMN for one scale a row.
+        group: elements along k that share a scale; WHOLE_ROW for one scale a row.
 
     Raises:
         ArgumentError: extents, types or groups that do not go together.
@@ -197,7 +197,7 @@ def _pack_scales(
     (n, k), size = codes.shape, kind.scale_bytes
     down, across = ceil(n / UNIT_N), ceil(k / UNIT_K)
     of_unit = UNIT_K // packed_group(group)
-    columns = across if group == WHOLE_COLUMN else scales.shape[1]
+    columns = across if group == WHOLE_ROW else scales.shape[1]
     planes = [scales] if zeros is None else [scales, zero_bits(zeros, scales.dtype)]
     padded = codes.new_zeros((down * UNIT_N, across * of_unit, size * len(planes)))
     for i, plane in enumerate(planes):
@@ -218,7 +218,7 @@ def _unpack_scales(
     halves = min(2, of_unit)
     parts = packed.view(down, across, halves, 4, 8, of_unit // halves, 2, -1)
     elements = parts.permute(0, 3, 6, 4, 1, 2, 5, 7).reshape(down * UNIT_N, across * of_unit, -1)
-    columns = 1 if group == WHOLE_COLUMN else ceil(k / group)
+    columns = 1 if group == WHOLE_ROW else ceil(k / group)
     elements = elements[:n, :columns]
     scales = elements[..., :size].contiguous().view(dtype).view(n, columns)
     if not kind.zeros:
@@ -249,7 +249,7 @@ def _checked(
     check_extents(n, k)
     if group not in kind.groups:
         raise ArgumentError("group", f"expected one of {kind.groups} for {format}, got {group}")
-    shape = (n, 1 if group == WHOLE_COLUMN else ceil(k / group))
+    shape = (n, 1 if group == WHOLE_ROW else ceil(k / group))
     if tuple(scales.shape) != shape:
         raise ArgumentError("scales", f"expected shape {shape}, got {tuple(scales.shape)}")
     if _name(scales) not in kind.scale_types:

@@ -5,7 +5,9 @@ tests/runtime/mixed_gemm/test_mixed_call.py makes the calls on the host, tests/g
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ import torch
 from packed_weights_page import BLOCKS, PAGE, names
 
 from tilewright import weight_layout, weights
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_comments_say_what_is_read() -> None:
@@ -45,3 +49,14 @@ def test_bytes_of_units_are_those_of_the_layout() -> None:
         kind = weight_layout.FORMATS[format]
         size = kind.record_bytes(int(group) if group else kind.groups[0])
         assert (int(octets), float(bits)) == (size, (4096 + size) * 8 / (64 * 128))
+
+
+def test_seconds_are_those_of_the_record() -> None:
+    record = json.loads((ROOT / "benchmarks/results/weight_packing.json").read_text(encoding="utf-8"))
+    rows = re.findall(
+        r"^\| (AWQ|GPTQ|NVFP4|MXFP4) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE
+    )
+    assert len(rows) == 4
+    for name, *cells in rows:
+        seconds = [record[name.lower()][f"{what}_cpu_s"] for what in ("read", "pack", "unpack")]
+        assert [float(cell) for cell in cells] == pytest.approx(seconds, abs=0.051)

@@ -9,9 +9,6 @@ import torch
 
 FormatName = Literal["int4", "int8", "mxfp4", "nvfp4", "e4m3"]
 
-WHOLE_ROW = -1
-"""The group size of a weight that has one scale for each row of n."""
-
 E2M1_MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """The values of E2M1's codes 0 to 7; bit 3 of a code is the sign (OCP Microscaling 1.0, table 5)."""
 

@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.weights.code_formats import CODE_FORMATS, E2M1_MAGNITUDES, WHOLE_ROW, CodeFormat, FormatName
+from tilewright.weight_layout import WHOLE_ROW
+from tilewright.weights.code_formats import CODE_FORMATS, E2M1_MAGNITUDES, CodeFormat, FormatName
 from tilewright.weights.tensors import check_dtype, check_shape
 
 N_MULTIPLE, K_MULTIPLE = 8, 32

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from tilewright import weight_layout  # noqa: E402 (it is used with torch)
 from tilewright.errors import ArgumentError  # noqa: E402
-from tilewright.weight_layout import FORMATS, WHOLE_COLUMN  # noqa: E402
+from tilewright.weight_layout import FORMATS, WHOLE_ROW  # noqa: E402
 
 DTYPES = {
     "int4": ("bfloat16", "float16"), "int4_zp": ("bfloat16", "float16"), "mxfp4": ("float8_e8m0fnu",),
@@ -25,7 +25,7 @@ def weight(name: str, group: int, dtype: str, n: int, k: int) -> dict[str, Any]:
     """Codes and scales of any bits."""
     random = torch.Generator().manual_seed(n + k)
     kind = FORMATS[name]
-    columns = 1 if group == WHOLE_COLUMN else -(-k // group)
+    columns = 1 if group == WHOLE_ROW else -(-k // group)
     scales = torch.randint(256, (n, columns * kind.scale_bytes), generator=random, dtype=torch.uint8)
     zeros = torch.randint(16, (n, columns), generator=random, dtype=torch.uint8) if kind.zeros else None
     return {

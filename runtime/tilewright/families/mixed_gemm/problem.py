@@ -13,7 +13,7 @@ FORMATS = {
     name if len(kind.groups) == 1 else f"{name}_g{group}": (name, group)
     for name, kind in weight_layout.FORMATS.items()
     for group in kind.groups
-    if group != weight_layout.WHOLE_COLUMN
+    if group != weight_layout.WHOLE_ROW
 }
 # A, and the types that D may have: the first is the default.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16",), ("f16",): ("f16",)}
