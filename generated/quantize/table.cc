@@ -27,6 +27,27 @@
   X(dequantize_sm100f_nvfp4_bf16) \
   X(dequantize_sm100f_nvfp4_f16) \
   X(dequantize_sm100f_nvfp4_f32) \
+  X(dequantize_sm110f_fp8_128x128_bf16) \
+  X(dequantize_sm110f_fp8_128x128_f16) \
+  X(dequantize_sm110f_fp8_128x128_f32) \
+  X(dequantize_sm110f_fp8_128x1_bf16) \
+  X(dequantize_sm110f_fp8_128x1_f16) \
+  X(dequantize_sm110f_fp8_128x1_f32) \
+  X(dequantize_sm110f_fp8_1x128_bf16) \
+  X(dequantize_sm110f_fp8_1x128_f16) \
+  X(dequantize_sm110f_fp8_1x128_f32) \
+  X(dequantize_sm110f_mxfp4_bf16) \
+  X(dequantize_sm110f_mxfp4_f16) \
+  X(dequantize_sm110f_mxfp4_f32) \
+  X(dequantize_sm110f_mxfp8_bf16) \
+  X(dequantize_sm110f_mxfp8_e5m2_bf16) \
+  X(dequantize_sm110f_mxfp8_e5m2_f16) \
+  X(dequantize_sm110f_mxfp8_e5m2_f32) \
+  X(dequantize_sm110f_mxfp8_f16) \
+  X(dequantize_sm110f_mxfp8_f32) \
+  X(dequantize_sm110f_nvfp4_bf16) \
+  X(dequantize_sm110f_nvfp4_f16) \
+  X(dequantize_sm110f_nvfp4_f32) \
   X(dequantize_sm120f_fp8_128x128_bf16) \
   X(dequantize_sm120f_fp8_128x128_f16) \
   X(dequantize_sm120f_fp8_128x128_f32) \
@@ -118,6 +139,55 @@
   X(quantize_sm100f_nvfp4_f16_vector) \
   X(quantize_sm100f_nvfp4_f16_vector_fast) \
   X(quantize_sm100f_nvfp4_f32_vector) \
+  X(quantize_sm110f_fp8_128x128_bf16_vector) \
+  X(quantize_sm110f_fp8_128x128_f16_vector) \
+  X(quantize_sm110f_fp8_128x128_f32_vector) \
+  X(quantize_sm110f_fp8_128x1_bf16_vector) \
+  X(quantize_sm110f_fp8_128x1_f16_vector) \
+  X(quantize_sm110f_fp8_128x1_f32_vector) \
+  X(quantize_sm110f_fp8_1x128_bf16_rmsnorm_vector) \
+  X(quantize_sm110f_fp8_1x128_bf16_silumul_vector) \
+  X(quantize_sm110f_fp8_1x128_bf16_tma_2stages) \
+  X(quantize_sm110f_fp8_1x128_bf16_vector) \
+  X(quantize_sm110f_fp8_1x128_f16_rmsnorm_vector) \
+  X(quantize_sm110f_fp8_1x128_f16_silumul_vector) \
+  X(quantize_sm110f_fp8_1x128_f16_tma_2stages) \
+  X(quantize_sm110f_fp8_1x128_f16_vector) \
+  X(quantize_sm110f_fp8_1x128_f32_vector) \
+  X(quantize_sm110f_mxfp4_bf16_rmsnorm_vector) \
+  X(quantize_sm110f_mxfp4_bf16_silumul_vector) \
+  X(quantize_sm110f_mxfp4_bf16_tma_2stages) \
+  X(quantize_sm110f_mxfp4_bf16_vector) \
+  X(quantize_sm110f_mxfp4_f16_rmsnorm_vector) \
+  X(quantize_sm110f_mxfp4_f16_silumul_vector) \
+  X(quantize_sm110f_mxfp4_f16_tma_2stages) \
+  X(quantize_sm110f_mxfp4_f16_vector) \
+  X(quantize_sm110f_mxfp4_f32_vector) \
+  X(quantize_sm110f_mxfp8_bf16_rmsnorm_vector) \
+  X(quantize_sm110f_mxfp8_bf16_silumul_vector) \
+  X(quantize_sm110f_mxfp8_bf16_tma_2stages) \
+  X(quantize_sm110f_mxfp8_bf16_vector) \
+  X(quantize_sm110f_mxfp8_e5m2_bf16_vector) \
+  X(quantize_sm110f_mxfp8_e5m2_f16_vector) \
+  X(quantize_sm110f_mxfp8_e5m2_f32_vector) \
+  X(quantize_sm110f_mxfp8_f16_rmsnorm_vector) \
+  X(quantize_sm110f_mxfp8_f16_silumul_vector) \
+  X(quantize_sm110f_mxfp8_f16_tma_2stages) \
+  X(quantize_sm110f_mxfp8_f16_vector) \
+  X(quantize_sm110f_mxfp8_f32_vector) \
+  X(quantize_sm110f_nvfp4_bf16_rmsnorm_vector) \
+  X(quantize_sm110f_nvfp4_bf16_silumul_vector) \
+  X(quantize_sm110f_nvfp4_bf16_tma_2stages) \
+  X(quantize_sm110f_nvfp4_bf16_vector) \
+  X(quantize_sm110f_nvfp4_bf16_vector_fast) \
+  X(quantize_sm110f_nvfp4_e4m3_tma_2stages) \
+  X(quantize_sm110f_nvfp4_e4m3_vector) \
+  X(quantize_sm110f_nvfp4_f16_rmsnorm_vector) \
+  X(quantize_sm110f_nvfp4_f16_silumul_vector) \
+  X(quantize_sm110f_nvfp4_f16_tma_2stages) \
+  X(quantize_sm110f_nvfp4_f16_vector) \
+  X(quantize_sm110f_nvfp4_f16_vector_fast) \
+  X(quantize_sm110f_nvfp4_f32_vector) \
   X(quantize_sm120f_fp8_128x128_bf16_vector) \
   X(quantize_sm120f_fp8_128x128_f16_vector) \
   X(quantize_sm120f_fp8_128x128_f32_vector) \

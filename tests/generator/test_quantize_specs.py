@@ -75,7 +75,7 @@ def test_one_spec_is_for_every_architecture() -> None:
     kernels = defaultdict(set)
     for row in ROWS:
         kernels[row["arch"]].add(replace(of_row(row), arch="sm_90a"))
-    assert set(kernels) == {"sm_90a", "sm_100f", "sm_120f"}
+    assert set(kernels) == {"sm_90a", "sm_100f", "sm_110f", "sm_120f"}
     assert len({frozenset(one) for one in kernels.values()}) == 1
     assert len(ROWS) == sum(map(len, kernels.values()))
 

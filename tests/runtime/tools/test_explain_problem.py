@@ -311,7 +311,7 @@ def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -
     assert "The rules of gemm know no target of this GPU (they know sm_90a, sm_120a, " in message
     others = "blockscaled_gemm, hc_prenorm, mqa_logits, quantize, scale_columns, transpose_fp8"
     assert f"There are kernels of {others} for this GPU." in message
-    assert run_cli(["explain", "--problem", "quantize", "m=1", "k=64", "--device", "thor"]) == 2
+    assert run_cli(["explain", "--problem", "hc_prenorm", "m=1", "n=24", "k=64", "--device", "thor"]) == 2
     assert "`arch: sm_110a`" in capsys.readouterr().err
 
 
