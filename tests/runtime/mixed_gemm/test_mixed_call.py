@@ -63,6 +63,15 @@ def test_factors_bias_and_activation(mixed_host: Context) -> None:
     torch.testing.assert_close(d.double(), expected, rtol=2.0**-8, atol=1e-3)
 
 
+def test_it_is_compiled_as_one_graph(mixed_host: Context) -> None:
+    """By torch.compile, with the packed weight as a constant of the function."""
+    packed = pack_weight(layer("nvfp4_modelopt"))
+    a = torch.randn((5, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
+    compiled = torch.compile(lambda x: tilewright.mixed_gemm(x, packed) + 1, backend="eager", fullgraph=True)
+    with use(mixed_host):
+        assert torch.equal(compiled(a), tilewright.mixed_gemm(a, packed) + 1)
+
+
 def test_one_scale_a_row(mixed_host: Context) -> None:
     codes = torch.randint(0, 16, (8, 160), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     weight = QuantizedWeight(codes, torch.full((8, 1), 0.5, dtype=torch.bfloat16), -1, "int4")
