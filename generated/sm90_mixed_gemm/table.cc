@@ -9,10 +9,8 @@
   X(mixed_gemm_sm90_bf16_int4_g128_128x128x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x192x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x32x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x32x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x64x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64) \
@@ -35,10 +33,8 @@
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x192x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x32x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64) \
@@ -52,10 +48,8 @@
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x192x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x32x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x32x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x64x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x128x64) \
