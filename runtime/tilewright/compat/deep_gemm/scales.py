@@ -17,7 +17,8 @@ from tilewright.compat.deep_gemm.utils.layout import (
 from tilewright.compat.deep_gemm.utils.math import ceil_div
 from tilewright.errors import ArgumentError
 
-HOPPER = 9  # major number of the compute capability, whose kernels read FP32 scales
+# Major numbers of the compute capabilities whose products read FP32 scales of 128 of k.
+HOPPER, RTX = 9, 12
 Recipe: TypeAlias = tuple[int, ...]
 
 
@@ -66,7 +67,8 @@ def transform_sf_into_required_layout(
     disable_ue8m0_cast: bool = False,
     psum_layout: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Scales as kernels of this GPU read them: FP32 on Hopper or with `disable_ue8m0_cast`, else packed.
+    """Scales as kernels of this GPU read them: FP32 on Hopper, for 128 of k on GPUs of 12.x, and with
+    `disable_ue8m0_cast`; else packed.
 
     Args:
         sf: float32 [ceil(mn / gran_mn), ceil(k / gran_k)], or int32 words of four; groups first, if any.
@@ -90,7 +92,8 @@ def transform_sf_into_required_layout(
         raise ArgumentError("sf", f"its shape is {tuple(sf.shape)}; expected {expected}")
     if packed and gran_mn == 1 and blockwise_scales.lies_m_major(sf):
         return sf
-    floats = disable_ue8m0_cast or torch.cuda.get_device_capability(sf.device)[0] == HOPPER
+    major = torch.cuda.get_device_capability(sf.device)[0]
+    floats = disable_ue8m0_cast or major == HOPPER or (major == RTX and gran_k == 128)
     if sf.dtype == torch.float32 and floats and gran_k == 128 and gran_mn in (1, 128):
         return of_rows(sf) if gran_mn == 1 else sf
     if sf.dtype == torch.float32 and not floats and gran_k in (32, 128):
