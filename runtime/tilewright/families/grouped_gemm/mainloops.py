@@ -8,7 +8,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, plain
-from tilewright.families.grouped_gemm import cost, cost_mma
+from tilewright.families.grouped_gemm import cost, cost_mma, learnt
 from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
 from tilewright.formats.types import bits
 from tilewright.selection.fitting import (
@@ -32,6 +32,7 @@ class Lean(Kernels[Problem]):
 
     settings: tuple[str, ...] = ("cluster", "raster", "swizzle", "splits")
     estimator = staticmethod(cost.estimator)
+    refine = staticmethod(learnt.refine)
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         if kind.grouping == "k_sizes":
@@ -85,6 +86,7 @@ class Mma(Lean):
 
     settings = ("raster", "swizzle")
     estimator = staticmethod(cost_mma.estimator)
+    refine = Kernels.refine  # nothing was learnt of these
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
