@@ -6,6 +6,7 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
+  X(blockscaled_gemm_sm103_mxfp4_mxfp4_bf16_128x256x768_dyn_2sm_direct256_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_direct256_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_swap_direct_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_2sm_direct256_nopdl) \

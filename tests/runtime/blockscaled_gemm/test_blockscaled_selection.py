@@ -214,7 +214,11 @@ def test_ultra_kernels_give_way_where_d_is_not_aligned(committed: Registry) -> N
 
 def test_a_demanded_kernel_of_another_gpu(committed: Registry) -> None:
     records = committed.route("blockscaled_gemm", B200)
-    ultra = next(record.name for record in committed.kernels("blockscaled_gemm") if record.arch == "sm_103a")
+    ultra = next(
+        record.name
+        for record in committed.kernels("blockscaled_gemm")
+        if record.arch == "sm_103a" and record.config["a"] == "nvfp4"
+    )
     with pytest.raises(ArgumentError, match="compiled for sm_103a, which does not run on NVIDIA B200"):
         choose(FAMILY, committed, records, Problem(512, 512, 768), B200, tactic=Tactic(ultra))
 
