@@ -70,6 +70,12 @@ def test_auto_takes_what_fits() -> None:
         assert total <= 232_448 < memory(replace(config, stages=stages + 1))[1]
 
 
+def test_groups_of_warpgroups_have_equally_many_stages() -> None:
+    wide = replace(FEW, tile=Tile(128, 32, 128))
+    assert memory(wide).stages == 13
+    assert memory(replace(wide, k_groups=2)).stages == 12
+
+
 def test_warpgroups_divide_a_tile_by_rows() -> None:
     rows = {64: (1, 1), 128: (2, 1), 192: (3, 1), 256: (2, 2)}
     for m, expected in rows.items():
