@@ -64,7 +64,7 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	$(PIP) --editable '.[toolchain,torch,report,ray,dev]'
+	$(PIP) --editable '.[toolchain,torch,report,ray,cutedsl,dev]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt

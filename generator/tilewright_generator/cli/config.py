@@ -89,6 +89,7 @@ def _nvcc_options(kernel: str, root: Path | None) -> list[str]:
     from tilewright.base import paths  # noqa: PLC0415
     from tilewright.compile import compilers  # noqa: PLC0415
     from tilewright.compile.nvcc.cutlass import find_cutlass  # noqa: PLC0415
+    from tilewright.declarations.table import DEFAULT_COMPILER  # noqa: PLC0415
     from tilewright.errors import NoKernelError  # noqa: PLC0415
 
     context = running.context_of(None if root is None else str(root))
@@ -96,6 +97,10 @@ def _nvcc_options(kernel: str, root: Path | None) -> list[str]:
         record = context.registry.record(kernel)
     except NoKernelError as error:
         raise UsageError(str(error)) from None
+    if record.compiler != DEFAULT_COMPILER:
+        raise UsageError(
+            f"{kernel} is compiled by {record.compiler}, not by nvcc: `tilewright build` does it"
+        )
     cutlass = find_cutlass(None, [])
     folders = [paths.include_dir(), *([] if cutlass is None else [cutlass])]
     return [*compilers.of(record).flags(record), *(f"-I{folder}" for folder in folders)]

@@ -58,7 +58,8 @@ def build(
     and in no library; nothing is raised for it. Damaged libraries are set aside and linked again. `dry_run`
     writes nothing.
 
-    A kernel that needs newer CUTLASS headers than there are is skipped, and the report says so. Raises
+    A kernel that needs newer CUTLASS headers than there are, or a compiler that is not installed, is skipped,
+    and the report says so. Raises
     NotBuiltError where one is selected by its name, or where a predicate takes no other kernels.
     Raises ToolchainError where something is missing and StoreError where the cache cannot be written.
     """
@@ -132,9 +133,8 @@ def _refuse(modules: Sequence[Module], select: Select) -> None:
     lines = [f"{unit.record.name}: {unit.skipped}" for unit in skipped[:_REFUSED_SHOWN]]
     if (more := len(skipped) - _REFUSED_SHOWN) > 0:
         lines.append(f"and {more} more")
-    raise NotBuiltError(
-        "\n".join(lines), hint="Where a call builds its kernel, CUTLASS_PATH names the headers."
-    )
+    remedies = dict.fromkeys(of(unit.record).remedy for unit in skipped)
+    raise NotBuiltError("\n".join(lines), hint=" ".join(filter(None, remedies)) or None)
 
 
 def _machine_limit(missing: Sequence[Unit]) -> int:

@@ -32,6 +32,7 @@ class Compiler(ABC):
     name: ClassVar[str]  # in the row of a kernel: `compiler`
     suffix: ClassVar[str]  # of the sources that it compiles, with the dot
     programs: ClassVar[tuple[str, ...]] = ()  # what `find` may be given: options of `tilewright build`
+    remedy: ClassVar[str] = ""  # what makes kernels compile that `refusal` is about, if it does not say it
     # A line of its output that says what is wrong with a source. Other failures are the machine's.
     diagnosis: ClassVar[str] = r"(?m)^.+(?:\(\d+\)|:\d+:\d+): (?:fatal |catastrophic )?error\b"
 
@@ -63,6 +64,12 @@ class Compiler(ABC):
         """Further parts of a kernel's key: digests of programs and header trees. `memory` remembers
         digests; with `keep` they are written there."""
         return (self.name, toolchain.identity)
+
+    def meaning(self, source: bytes) -> bytes:
+        """What a source tells the compiler, without what a kernel's source key ignores: comments, layout."""
+        from tilewright.compile.meaning import meaning  # noqa: PLC0415 (a lookup needs no source's meaning)
+
+        return meaning(source)
 
     def headers_release(self, record: KernelRecord, release: str) -> str:
         """The release of the toolchain's headers as a kernel's source key holds it; empty if it does not."""

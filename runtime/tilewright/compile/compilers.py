@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.compile.compiler import Compiler
+from tilewright.compile.cute_dsl.compiler import CuteDsl
 from tilewright.compile.host_compiler import HostCompiler
 from tilewright.compile.keys import digest
 from tilewright.compile.nvcc.compiler import Nvcc
@@ -15,7 +16,7 @@ from tilewright.declarations.table import DEFAULT_COMPILER, KernelRecord, Table
 if TYPE_CHECKING:
     from tilewright.compile.toolchain import HostToolchain
 
-COMPILERS: dict[str, Compiler] = {compiler.name: compiler for compiler in (Nvcc(), HostCompiler())}
+COMPILERS: dict[str, Compiler] = {compiler.name: compiler for compiler in (Nvcc(), HostCompiler(), CuteDsl())}
 SUFFIXES = tuple(compiler.suffix for compiler in COMPILERS.values())  # of kernels' sources
 
 

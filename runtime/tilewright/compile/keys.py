@@ -89,16 +89,19 @@ class HeaderSet:
         return digest(*(f"{name} {sha256}" for name, sha256 in reached.items()))
 
     def meaning(self, source: bytes) -> str:
-        """A digest of what a source tells the compiler: without comments, layout and names of headers.
-
-        Each `#include "tilewright/..."` counts as the meaning of that header, wherever the header lies.
-        """
+        """A digest of what a text in C++ tells the compiler: no comments, layout, names of headers."""
         from tilewright.compile.meaning import meaning  # noqa: PLC0415 (a lookup needs no source's meaning)
+
+        return self.including(meaning(source))
+
+    def including(self, text: bytes) -> str:
+        """A digest of a text, in which each `#include "tilewright/..."` counts as the meaning of that header,
+        wherever the header lies."""
 
         def of(match: re.Match[bytes]) -> bytes:
             return b"#include %s" % self._meaning_of(match[1].decode(errors="backslashreplace")).encode()
 
-        return hashlib.sha256(re.sub(_INCLUDE, of, meaning(source))).hexdigest()
+        return hashlib.sha256(re.sub(_INCLUDE, of, text)).hexdigest()
 
     def _meaning_of(self, name: str) -> str:
         if name not in self._meanings:

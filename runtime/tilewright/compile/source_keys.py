@@ -23,7 +23,7 @@ class SourceKeys:
         data, compiler = reading.contents(table.source(record)), compilers.of(record)
         return digest(
             "source",
-            self.headers.meaning(data),
+            self.headers.including(compiler.meaning(data)),
             compiler.headers_release(record, self._cutlass),
             *compiler.flags(record),
         )

@@ -18,7 +18,7 @@ from tilewright.errors import TableError, UnreadableFileError
 
 FORMAT = 1
 DEFAULT_COMPILER = "nvcc"
-COMPILERS = (DEFAULT_COMPILER, "host")  # that a row may name; compile/compilers.py has them
+COMPILERS = (DEFAULT_COMPILER, "host", "cute_dsl")  # that a row may name; compile/compilers.py has them
 _TARGET = r"sm_\d{2,3}[af]?"
 NAME = String(r"[A-Za-z_]\w*", "a name of letters, digits and _")
 HEAD = Object(

@@ -44,6 +44,7 @@ class Nvcc(Compiler):
     name = "nvcc"
     suffix = ".cu"
     programs = ("nvcc", "cutlass")
+    remedy = "Where a call builds its kernel, CUTLASS_PATH names the headers."
     diagnosis = rf"{Compiler.diagnosis}|^(?:nvcc|ptxas|nvlink)\b.*\b(?:error|fatal)\s*:"
 
     def find(self, **programs: str | Path) -> NvccToolchain:

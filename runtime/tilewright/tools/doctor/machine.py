@@ -125,6 +125,7 @@ def toolchain(machine: Machine) -> Findings:
         yield OK, f"host compiler: {' '.join(toolchain.host)}: {toolchain.host_version.splitlines()[0]}", ""
         yield OK, f"cuobjdump: {toolchain.cuobjdump}", ""
         yield from _cutlass(machine, toolchain)
+        yield from _cute_dsl(machine)
     try:
         yield OK, f"ninja: {find_ninja()}", ""
     except ToolchainError as error:
@@ -146,6 +147,19 @@ def _cutlass(machine: Machine, found: NvccToolchain) -> Findings:
             "`tilewright toolchain` lists those of this machine."
         )
         yield WARNING, f"{count} kernels need CUTLASS {release} and cannot be built here", mend
+
+
+def _cute_dsl(machine: Machine) -> Findings:
+    """CuTe-DSL is an extra: that it is not there is no fault."""
+    from tilewright.compile.cute_dsl import compiler, installed  # noqa: PLC0415
+
+    if not (reason := installed.lacking()):
+        yield OK, f"CuTe-DSL {installed.RELEASE}", ""
+        return
+    registry, name = machine.context.registry, compiler.CuteDsl.name
+    tables = [table for table in registry.tables.values() if table.compiler == name]
+    if count := sum(not registry.is_built(record) for table in tables for record in table.values()):
+        yield OK, f"{count} kernels are skipped by builds: each {reason}", ""
 
 
 def _unless_prebuilt(machine: Machine) -> str:

@@ -1,0 +1,1 @@
+"""CuTe-DSL: how its programs are compiled, and where it is installed."""
