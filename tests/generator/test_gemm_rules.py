@@ -35,6 +35,7 @@ LEAN_FP8_OUT = replace(LEAN_FP8, d="e4m3", fast_accum=True)
 STREAM = replace(BF16, mainloop="stream", tile=shape("16x8x128"), swap_ab=True, bias=True)
 MMA = replace(BF16, arch="sm_120f", mainloop="mma", bias=True)
 MMA_FP8_OUT = replace(MMA, a="e4m3", b="e4m3", d="e4m3", tile=shape("128x64x128"))
+CUTE_DSL = replace(BF16, mainloop="cute_dsl")
 FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
 S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
 
@@ -46,6 +47,8 @@ S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128")
         *(LEAN, LEAN_TURNS, LEAN_FP8, replace(LEAN, tile=shape("64x104x128"), swap_ab=True)),
         *(STREAM, replace(STREAM, a="e4m3", b="e5m2", d="e5m2")),
         *(MMA, MMA_FP8_OUT, replace(MMA, arch="sm_90a"), replace(MMA, tile=shape("64x8x128"), swap_ab=True)),
+        *(CUTE_DSL, replace(CUTE_DSL, a="f16", b="f16", d="f16", cluster=Cluster(1, 8))),
+        *(replace(CUTE_DSL, tile=shape("256x128x64")), replace(CUTE_DSL, tile=shape("128x256x64"), stages=2)),
         *(replace(LEAN, layout="nt"), replace(LEAN_FP8, a="e5m2", b="e5m2", d="e4m3")),
     ],
     ids=FAMILY.kernel_name,
@@ -210,6 +213,23 @@ REJECTED: list[Rejected] = [
     (LEAN, {"activation": "relu"}, "given_activation", ("none or given",), {"activation": "given"}),
     (BF16, {"activation": "given"}, "given_activation", ("relu, gelu, silu",), {"activation": "silu"}),
     (LEAN, {"c": "none"}, "lean_epilogue", ("expected c: same",), {"c": "same"}),
+    (CUTE_DSL, {"d": "f32"}, "cute_dsl_types", ("bf16, bf16, f32",), {"d": "bf16"}),
+    (CUTE_DSL, tile("64x128x64"), "cute_dsl_tile", ("not 64",), tile("128x128x64")),
+    (CUTE_DSL, tile("128x96x64"), "cute_dsl_tile", ("96 is not",), tile("128x64x64")),
+    (CUTE_DSL, {"cluster": Cluster(3, 1)}, "cute_dsl_cluster", ("3x1",), {"cluster": Cluster(4, 1)}),
+    (CUTE_DSL, {"cluster": Cluster(4, 4)}, "cute_dsl_cluster", ("4x4",), {"cluster": Cluster(4, 2)}),
+    (CUTE_DSL, {"cluster": "dynamic"}, "cute_dsl_cluster", ("compiled in",), {"cluster": Cluster(1, 1)}),
+    (CUTE_DSL, tile("128x64x128"), "tile_depth", ("256 bytes, not 128",), tile("128x64x64")),
+    (CUTE_DSL, {"bias": True}, "settled_fields", ("bias of cute_dsl kernels is false",), {"bias": False}),
+    (CUTE_DSL, {"layout": "nt"}, "settled_fields", ("not nt",), {"layout": "tn"}),
+    (
+        CUTE_DSL,
+        tile("256x192x64"),
+        "accumulator_registers",
+        ("192 registers > 128",),
+        tile("256x128x64"),
+    ),
+    (CUTE_DSL, {"stages": 7}, "shared_memory", ("7 stages",), {"stages": 6}),
     (LEAN, {"stages": 7}, "shared_memory", ("7 stages", "> 232448 B"), {"stages": 6}),
 ]
 

@@ -31,7 +31,7 @@ overwritten before TMA had read it."""
 
 
 def gemm_cases(record: KernelRecord) -> Iterator[Case]:
-    ways = {"lean": _lean, "stream": _stream, "mma": _mma, "cutlass": _cutlass}
+    ways = {"lean": _lean, "stream": _stream, "mma": _mma, "cutlass": _cutlass, "cute_dsl": _cute_dsl}
     yield from ways[mainloop_of(record)](record)
 
 
@@ -88,6 +88,15 @@ def _stream(record: KernelRecord) -> Iterator[Case]:
     ):
         for added in ({}, {"c": True, "bias": bool(record.config["bias"])}):
             yield Case(_gemm(record, (m, n), k, **added), Tactic(record.name, splits=splits))
+
+
+def _cute_dsl(record: KernelRecord) -> Iterator[Case]:
+    name, (rows, columns), stage = record.name, result_tile(record), record.config["tile"][2]
+    count = tiles(rows, columns, record.config["d"])
+    wide = square(rows, columns, count)
+    yield Case(_gemm(record, strip(rows, columns, count), stage), Tactic(name))
+    yield Case(_gemm(record, wide, 3 * stage), Tactic(name, raster="along_n", swizzle=2))
+    yield Case(_gemm(record, wide, 2 * stage, c=True), Tactic(name, raster="along_m"))
 
 
 def _cutlass(record: KernelRecord) -> Iterator[Case]:

@@ -32,6 +32,7 @@ LARGE = [(256, 6144, 4096), (2048, 4096, 7168), (4096, 14336, 1024)]
 
 
 BOXED = ("lean", "mma")  # mainloops of ours for all sizes
+COMPILED_IN = ("cutlass", "cute_dsl")  # mainloops whose cluster and types are compiled in
 
 kernel = fixture("gemm")
 
@@ -235,7 +236,7 @@ def test_results_that_are_not_aligned(kernel: KernelRecord) -> None:
 
 def test_other_types_of_c_and_bias(kernel: KernelRecord) -> None:
     """And a bias without a C, which another loop adds."""
-    if mainloop_of(kernel) == "cutlass":
+    if mainloop_of(kernel) in COMPILED_IN:
         pytest.skip("the kernel's are of D's type")
     m, n, _ = shape = fitted(kernel, (150, 272, 200))
     own, *others = addends(kernel.config["a"], kernel.config["d"])
@@ -276,7 +277,7 @@ def test_batches(kernel: KernelRecord) -> None:
 
 def test_batches_in_clusters_and_parts(kernel: KernelRecord) -> None:
     """Of tiles that fill no cluster, and of rows of D that no TMA stores."""
-    if mainloop_of(kernel) == "cutlass":
+    if mainloop_of(kernel) in COMPILED_IN:
         pytest.skip("the kernel's cluster is compiled in")
     aligned_alone = mainloop_of(kernel) == "lean" and not kernel.facts["splits"]
     for i, tactic in enumerate(cutting(kernel, 2064)[3::4]):  # a cluster, parts in memory, parts of a cluster

@@ -6,7 +6,6 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -50,8 +49,8 @@ class Family(Kernels[P]):
     of a table are skipped by the text of these fields, before they are parsed."""
     layouts: tuple[str, ...] = ()
     """The decisive fields that are memory layouts. An operand without elements has any layout."""
-    only_if_named: Mapping[str, Any] = MappingProxyType({})
-    """Values of a configuration's fields. Kernels that have them all run only if a call names them:
+    only_if_named: tuple[Mapping[str, Any], ...] = ()
+    """Values of a configuration's fields. Kernels that have all of one mapping run only if a call names them:
     selection and tuning leave them out."""
     placement: tuple[str, ...] = ("alignment",)
     """Fields that say how operands are aligned, if a problem has any. They decide which kernels fit, and
@@ -147,8 +146,10 @@ class Family(Kernels[P]):
 
     def _considers(self, record: KernelRecord) -> bool:
         """Whether selection and tuning consider the kernel."""
-        alone = self.only_if_named
-        return not alone or any(record.config[field] != value for field, value in alone.items())
+        config = record.config
+        return not any(
+            all(config[field] == value for field, value in alone.items()) for alone in self.only_if_named
+        )
 
     def _left_out(self, record: KernelRecord, problem: P) -> str | None:
         """Why selection does not consider the kernel for the problem; None if it does."""

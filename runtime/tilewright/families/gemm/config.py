@@ -39,10 +39,11 @@ class GemmConfig:
     ]
     tile: OwnTile
     mainloop: Annotated[
-        Literal["cutlass", "lean", "stream", "mma"],
+        Literal["cutlass", "lean", "stream", "mma", "cute_dsl"],
         "cutlass: CUTLASS's collectives. The others are ours and compile in a second or two. lean: tile N in "
         "steps of 8; a launch chooses the cluster and the split of k. stream: up to 8 rows; reads B straight "
-        "into registers. mma: lean by mma.sync, without clusters, for sm_12x (and sm_90a, for tests)",
+        "into registers. mma: lean by mma.sync, without clusters, for sm_12x (and sm_90a, for tests). "
+        "cute_dsl: in CuTe-DSL, whose compiler is an extra; only a call that names such a kernel runs it",
     ] = "cutlass"
     acc: Annotated[Accumulator, "type in which products are summed"] = "f32"
     c: Annotated[
@@ -96,5 +97,6 @@ def with_mainloop(*names: str) -> Callable[[GemmConfig], bool]:
 
 
 CUTLASS, LEAN, STREAM, MMA = map(with_mainloop, ("cutlass", "lean", "stream", "mma"))
-TILED = with_mainloop("cutlass", "lean", "mma")  # tiles are divided among warpgroups
+CUTE_DSL = with_mainloop("cute_dsl")
+TILED = with_mainloop("cutlass", "lean", "mma", "cute_dsl")  # tiles are divided among warpgroups
 BOXED = with_mainloop("lean", "mma")  # stages of boxes of 128 bytes of k, and the epilogue of sm90/

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import hopper_peak
@@ -22,7 +21,7 @@ class _Gemm(CompositeFamily[Problem]):
     problem = Problem
     decisive = ("a", "b", "d", "layout")
     layouts = ("layout",)
-    only_if_named = MappingProxyType({"mainloop": "mma", "arch": "sm_90a"})
+    only_if_named = ({"mainloop": "mma", "arch": "sm_90a"}, {"mainloop": "cute_dsl"})
     variants = staticmethod(rearranged)
     peak = staticmethod(hopper_peak)
     kernels = staticmethod(kernels_of)

@@ -19,7 +19,14 @@ from tilewright.configurations.sources import (
 )
 from tilewright.families.gemm import rules
 from tilewright.families.gemm.config import GemmConfig, GemmFacts, LeanFacts
-from tilewright.families.gemm.memory import STREAM_WARPS, exchanges, memory, warpgroups
+from tilewright.families.gemm.memory import (
+    STREAM_WARPS,
+    SUBTILE_BUFFERS,
+    SUBTILE_COLUMNS,
+    exchanges,
+    memory,
+    warpgroups,
+)
 from tilewright.formats.types import bits
 
 RULES = rules.RULES
@@ -32,12 +39,15 @@ _USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # cute/arch/mma_sm90.hpp
 
 def template(config: GemmConfig) -> str:
     """The template that a kernel is rendered from."""
-    return f"gemm/{_of(config).template}.cu.j2"
+    mainloop = _of(config)
+    return f"gemm/{mainloop.template}.{'py' if mainloop.compiler else 'cu'}.j2"
 
 
 def host(config: GemmConfig) -> str:
-    """The C++ standard and flags: a unit with the lean or mma mainloop has no host code except its facts."""
-    return flag("tilewright/gemm/lean_host.hpp", config.mainloop in ("lean", "mma"))
+    """The header with a unit's host code, which its module's table includes: a unit with the lean, mma or
+    cute_dsl mainloop has no host code except its facts."""
+    cute_dsl = flag("tilewright/gemm/cute_dsl_host.hpp", config.mainloop == "cute_dsl")
+    return cute_dsl or flag("tilewright/gemm/lean_host.hpp", config.mainloop in ("lean", "mma"))
 
 
 def kernel_name(config: GemmConfig) -> str:
@@ -45,7 +55,8 @@ def kernel_name(config: GemmConfig) -> str:
     own = config.mainloop != "cutlass"
     return named(
         "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
-        config.mainloop if own else config.cluster, config.schedule.replace("cooperative", "coop"),
+        flag(str(config.cluster), not own or config.mainloop == "cute_dsl"), flag(config.mainloop, own),
+        config.schedule.replace("cooperative", "coop"),
         flag("fastacc", config.fast_accum), flag("streamk", config.scheduler == "stream_k"),
         flag("swap", config.swap_ab),
         flag("bias", config.bias and not own), config.activation.replace("none", "").replace("given", "act"),
@@ -111,13 +122,15 @@ def build(config: GemmConfig) -> dict[str, Any]:
         "defines": mainloop.defines(config),
         "instructions": [mainloop.instruction(config)],
         **standard,
+        **({"compiler": mainloop.compiler} if mainloop.compiler else {}),
     }
 
 
 def variables(config: GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    in_clusters = f" in clusters of {config.cluster}" if config.mainloop == "cutlass" else ""
+    compiled_in = config.mainloop in ("cutlass", "cute_dsl")
+    in_clusters = f" in clusters of {config.cluster}" if compiled_in else ""
     common: dict[str, Any] = {
         "formula": formula(config),
         "operands": _operands_text(config),
@@ -133,6 +146,7 @@ class _Mainloop(Protocol):
     """The parts of kernels' sources that depend on the mainloop."""
 
     template: ClassVar[str]
+    compiler: ClassVar[str] = ""  # empty for nvcc
 
     def words(self, config: GemmConfig) -> str:
         """The mainloop, in words."""
@@ -213,6 +227,31 @@ class _Mma(_Lean):
         return MMA_SYNC.opcodes["fp8" if fp8 else "half"].name
 
 
+class _CuteDsl(_Mainloop):
+    template = "cute_dsl"
+    compiler = "cute_dsl"
+
+    def words(self, config: GemmConfig) -> str:
+        return f"{config.schedule}, data-parallel tiles"
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        cluster = config.cluster
+        assert cluster != "dynamic"  # by the rule cluster_size
+        return {
+            "element": {"bf16": "BFloat16", "f16": "Float16"}[config.a],
+            "addend": f"TILEWRIGHT_ADDEND_{config.d.upper()}",
+            "tile_m": config.tile.m,
+            "tile_n": config.tile.n,
+            "tile_k": config.tile.k,
+            "cluster_m": cluster.m,
+            "cluster_n": cluster.n,
+            "stages": memory(config).stages,
+            "threads": self.threads(config),
+            "subtile": SUBTILE_COLUMNS,
+            "buffers": SUBTILE_BUFFERS,
+        }
+
+
 class _Cutlass(_Mainloop):
     template = "kernel"
 
@@ -261,7 +300,13 @@ class _Cutlass(_Mainloop):
         }
 
 
-_MAINLOOPS = {"cutlass": _Cutlass(), "lean": _Lean(), "stream": _Stream(), "mma": _Mma()}
+_MAINLOOPS = {
+    "cutlass": _Cutlass(),
+    "lean": _Lean(),
+    "stream": _Stream(),
+    "mma": _Mma(),
+    "cute_dsl": _CuteDsl(),
+}
 
 
 def _of(config: GemmConfig) -> _Mainloop:
@@ -271,5 +316,5 @@ def _of(config: GemmConfig) -> _Mainloop:
 def _operands_text(config: GemmConfig) -> str:
     a = "row-major" if config.layout[0] == "t" else "column-major"
     b = "column-major" if config.layout[1] == "n" else "row-major"
-    c_and_d = "C and D" if config.c == "same" and config.mainloop == "cutlass" else "D"
+    c_and_d = "C and D" if config.c == "same" and config.mainloop in ("cutlass", "cute_dsl") else "D"
     return f"A {config.a} {a}, B {config.b} {b}, {c_and_d} {config.d} row-major, summed in {config.acc}"

@@ -106,13 +106,7 @@ class Lean(Mainloop):
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         """TMA loads any extents, and stores whole 16 bytes."""
-        row = problem.n * bytes_of(problem.d)
-        if not self.by_tma(record) or not (row % TMA_BYTES or problem.alignment % TMA_BYTES):
-            return None
-        return (
-            f"it stores D by TMA only: rows of {row} bytes, aligned to {problem.alignment}, "
-            f"are not multiples of {TMA_BYTES}"
-        )
+        return _misfit_rows(problem) if self.by_tma(record) else None
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record) or fitting.misfit_cluster(tactic, record)
@@ -199,6 +193,27 @@ class Mma(Mainloop):
         return (plain(record.name), *splits)
 
 
+class CuteDsl(Mainloop):
+    """Our kernels in CuTe-DSL (templates/gemm/cute_dsl.py.j2), with clusters compiled in.
+
+    They run only if a call names one (`only_if_named` of the family). Their parts are those of CUTLASS's
+    kernels, whose model estimates them; nobody has fitted it to their times.
+    """
+
+    settings = ("raster", "swizzle")
+    estimator = staticmethod(cost.estimator)
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        """D. Threads load C, of D's type alone."""
+        return ("out",)
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        return _misfit_rows(problem)
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return "it is not known to add products along k in the order of the lean kernels"
+
+
 class Stream(Mainloop):
     """Our kernels for few rows (tilewright/gemm/stream_kernel.hpp). C, D and the bias may lie anywhere."""
 
@@ -234,6 +249,17 @@ class Stream(Mainloop):
         )
 
 
+def _misfit_rows(problem: Problem) -> str | None:
+    """Why TMA alone cannot store the rows of D: it stores whole 16 bytes."""
+    row = problem.n * bytes_of(problem.d)
+    if not (row % TMA_BYTES or problem.alignment % TMA_BYTES):
+        return None
+    return (
+        f"it stores D by TMA only: rows of {row} bytes, aligned to {problem.alignment}, "
+        f"are not multiples of {TMA_BYTES}"
+    )
+
+
 def _misfit_order(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
     """The reason why a kernel adds products along k in another order than other kernels of its mainloop;
     empty if it does not."""
@@ -242,7 +268,13 @@ def _misfit_order(tactic: Tactic, record: KernelRecord, problem: Problem) -> str
     return fitting.misfit_invariant_split(tactic)
 
 
-MAINLOOPS = {"cutlass": Cutlass(), "lean": Lean(), "stream": Stream(), "mma": Mma()}
+MAINLOOPS = {
+    "cutlass": Cutlass(),
+    "lean": Lean(),
+    "stream": Stream(),
+    "mma": Mma(),
+    "cute_dsl": CuteDsl(),
+}
 
 
 def kernels_of(record: KernelRecord) -> Mainloop:

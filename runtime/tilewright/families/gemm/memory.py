@@ -18,6 +18,8 @@ from tilewright.configurations.sources import k_contiguous, kernel_operands, swi
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.formats.types import bits
 
+SUBTILE_COLUMNS, SUBTILE_BUFFERS = 64, 2  # of what a cute_dsl kernel stores at a time: lines of 128 bytes
+CUTE_DSL_ALIGNMENT = 1024  # bytes: of the buffers and stages of a cute_dsl kernel
 STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = (
     8,
     16,
@@ -29,7 +31,8 @@ STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = (
 def memory(config: GemmConfig) -> Memory:
     """The stages that fit, and the bytes of dynamic shared memory of a thread block; for two stages, if fewer
     fit."""
-    return {"cutlass": _cutlass, "lean": _boxed, "mma": _boxed, "stream": _stream}[config.mainloop](config)
+    layouts = {"cutlass": _cutlass, "lean": _boxed, "mma": _boxed, "stream": _stream, "cute_dsl": _cute_dsl}
+    return layouts[config.mainloop](config)
 
 
 def block_bytes(config: GemmConfig) -> int:
@@ -83,6 +86,15 @@ def _boxed(config: GemmConfig) -> Memory:
     stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
     stage = lean_tiles.operand_bytes(config) + BARRIER
     fitting = min(lean_tiles.MOST_STAGES, (block_bytes(config) - stores) // stage)
+    stages = fitting if config.stages == "auto" else config.stages
+    return Memory(stages, max(stages, 2) * stage + stores)
+
+
+def _cute_dsl(config: GemmConfig) -> Memory:
+    """Barriers, buffers of D, then stages, at multiples of 1024 bytes (templates/gemm/cute_dsl.py.j2)."""
+    stage = stage_bytes(config)
+    stores = CUTE_DSL_ALIGNMENT + config.tile.m * SUBTILE_COLUMNS * bits(config.d) // 8 * SUBTILE_BUFFERS
+    fitting = (HOPPER_SHARED_MEMORY - stores) // stage
     stages = fitting if config.stages == "auto" else config.stages
     return Memory(stages, max(stages, 2) * stage + stores)
 

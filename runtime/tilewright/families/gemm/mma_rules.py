@@ -13,7 +13,8 @@ from tilewright.formats.types import bits
 # PTX ISA: "wgmma.mma_async requires sm_90a". stream_kernel.hpp would run on sm_12x, untimed.
 @rule(HARDWARE, "mainloop arch")
 def mainloop_arch(config: GemmConfig) -> str | None:
-    """The mainloops cutlass, lean and stream are for sm_90a; mma is for sm_12x, and for tests on sm_90a."""
+    """The mainloops cutlass, lean, stream and cute_dsl are for sm_90a; mma is for sm_12x, and for tests on
+    sm_90a."""
     if config.mainloop != "mma" and not has_tensor_core(config.arch, WGMMA):
         return f"the mainloop {config.mainloop} is for sm_90a, not {config.arch}; mma is for {config.arch}"
     return None

@@ -1,6 +1,7 @@
 """The rules for `gemm` kernels. All code that asks whether a configuration is legal asks these.
 
-`cutlass_rules` has the rules for CUTLASS's mainloop alone, `mma_rules` those for the mainloop of mma.sync.
+`cutlass_rules` has the rules for CUTLASS's mainloop alone, `mma_rules` those for the mainloop of mma.sync,
+`cute_dsl_rules` those for the one in CuTe-DSL.
 
 The comment above a rule names its source. What nvcc accepts of all this is recorded in
 `benchmarks/results/rules_against_compiler_gemm.md`.
@@ -13,7 +14,7 @@ from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_mod
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.gemm import cutlass_rules, mma_rules
+from tilewright.families.gemm import cute_dsl_rules, cutlass_rules, mma_rules
 from tilewright.families.gemm.config import BOXED, LEAN, STREAM, TILED, GemmConfig
 from tilewright.families.gemm.memory import (
     STREAM_COLUMNS,
@@ -27,13 +28,23 @@ from tilewright.families.gemm.problem import ACTIVATIONS, OUTPUTS, OWN_OPERANDS
 from tilewright.formats.types import bits
 
 # Bytes of a tile's K.
-DEPTHS = {"cutlass": (32, 64, 128, 256), "lean": (128, 256), "stream": (128, 256), "mma": (128, 256)}
-MOST_SUMS = {"cutlass": 192, "lean": 176, "mma": 128}  # registers of a thread
+DEPTHS = {
+    "cutlass": (32, 64, 128, 256),
+    "lean": (128, 256),
+    "stream": (128, 256),
+    "mma": (128, 256),
+    "cute_dsl": (128,),
+}
+MOST_SUMS = {"cutlass": 192, "lean": 176, "mma": 128, "cute_dsl": 128}  # registers of a thread
 # Fields of which our kernels have one value: another value would give the same kernel another name.
 SETTLED: dict[str, dict[str, object]] = {
     "cutlass": {},
     "lean": {"cluster": "dynamic", "scheduler": "data_parallel", "bias": True},
     "mma": {"cluster": ONE_BLOCK, "scheduler": "data_parallel", "bias": True, "c": "same"},
+    "cute_dsl": {
+        "scheduler": "data_parallel", "bias": False, "activation": "none", "c": "same", "layout": "tn",
+        "schedule": "cooperative", "swap_ab": False, "fast_accum": False,
+    },
     "stream": {
         "cluster": ONE_BLOCK, "scheduler": "data_parallel", "bias": True, "c": "same", "layout": "tn",
         "schedule": "cooperative", "swap_ab": True, "fast_accum": False, "stages": "auto",
@@ -118,10 +129,10 @@ def tile_size(config: GemmConfig) -> str | None:
 # is one box of 128 bytes a row, or two.
 @rule(OURS, "tile a", compiles="stages of other widths are swizzled in narrower lines, deeper ones too few")
 def tile_depth(config: GemmConfig) -> str | None:
-    """Tile K is 128 or 256 bytes, of CUTLASS's kernels also 32 or 64."""
+    """Tile K is 128 or 256 bytes, of CUTLASS's kernels also 32 or 64, of cute_dsl ones 128."""
     size, legal = config.tile.k * bits(config.a) // 8, DEPTHS[config.mainloop]
     if size not in legal:
-        sizes = f"{', '.join(map(str, legal[:-1]))} or {legal[-1]}"
+        sizes = " or ".join(filter(None, (", ".join(map(str, legal[:-1])), str(legal[-1]))))
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {sizes}"
     return None
 
@@ -131,7 +142,8 @@ def tile_depth(config: GemmConfig) -> str | None:
 # keeps a second set, which it promotes into (sm90_mma_..._fp8.hpp). Operands of mma.sync take registers, too.
 @rule(OURS, "tile schedule fast_accum a", compiles="sums would be kept in local memory", of=TILED)
 def accumulator_registers(config: GemmConfig) -> str | None:
-    """The accumulators fit the register file: at most 192 a thread, of lean kernels 176, of mma ones 128."""
+    """The accumulators fit the register file: at most 192 a thread, of lean kernels 176, of mma and
+    cute_dsl ones 128."""
     m, n, _ = config.tile
     own = config.mainloop != "cutlass"
     alone = config.schedule == "pingpong" or (own and warpgroups(config).consumers == 1)  # a warpgroup's tile
@@ -182,15 +194,16 @@ def shared_memory(config: GemmConfig) -> str | None:
 
 # gemm/lean.hpp: a tactic gives a lean kernel's cluster and splits, a call its bias. gemm/stream.hpp: a grid
 # of thread blocks, each of which divides k over its warps. gemm/mma_kernel.hpp: no clusters; any C.
+# templates/gemm/cute_dsl.py.j2: one program.
 @rule(
     OURS,
-    "swap_ab schedule scheduler cluster layout fast_accum bias c stages mainloop",
+    "swap_ab schedule scheduler cluster layout fast_accum bias activation c stages mainloop",
     compiles="the kernel would be the same: what differs is an argument of a launch",
 )
 def settled_fields(config: GemmConfig) -> str | None:
     """A lean kernel has a dynamic cluster, no stream-K, and a bias; a stream kernel is swapped, cooperative
     and exact, with k contiguous, a bias, a C, and no cluster; an mma kernel has a bias, a C, no stream-K and
-    no cluster."""
+    no cluster; a cute_dsl kernel is cooperative, with k contiguous and a C, no bias and no activation."""
     return unsettled(config, f"{config.mainloop} kernels", SETTLED[config.mainloop])
 
 
@@ -262,4 +275,10 @@ def stream_tile(config: GemmConfig) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (stream_k_schedule, *of_module(__name__), *cutlass_rules.RULES, *mma_rules.RULES)
+RULES: tuple[Rule, ...] = (
+    stream_k_schedule,
+    *of_module(__name__),
+    *cutlass_rules.RULES,
+    *mma_rules.RULES,
+    *cute_dsl_rules.RULES,
+)

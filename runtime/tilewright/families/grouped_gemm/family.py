@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from types import MappingProxyType
 
 from tilewright.declarations.products import hopper_peak
 from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic
@@ -26,7 +25,7 @@ class _Grouped(CompositeFamily[Problem]):
     decisive = ("a", "b", "d", "scales", "layout")
     layouts = ("layout",)
     placement = ("scales_k_major", "zero_padding", "head_left", "head_gap", "head_right")
-    only_if_named = MappingProxyType({"mainloop": "mma", "arch": "sm_90a"})
+    only_if_named = ({"mainloop": "mma", "arch": "sm_90a"},)
     kernels = staticmethod(kernels_of)
     peak = staticmethod(hopper_peak)
     variants = staticmethod(rearranged)

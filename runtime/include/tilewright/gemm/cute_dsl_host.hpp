@@ -1,0 +1,147 @@
+// The host code of `gemm` kernels that are written in CuTe-DSL (cute_dsl.hpp), compiled once, in a module's table.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+
+#include "tilewright/adapter.hpp"
+#include "tilewright/alignment.hpp"
+#include "tilewright/gemm/cute_dsl.hpp"
+#include "tilewright/program_host.hpp"
+#include "tilewright/sm90/matrices.hpp"
+#include "tilewright/sm90/scheduler.hpp"
+
+namespace tilewright::gemm::cute_dsl {
+
+namespace {  // so that g++ inlines functions that are called once
+
+constexpr int kBytes = 2;  // of an element of every operand
+
+// The parameters of a kernel's function, in the order of templates/gemm/cute_dsl.py.j2. A tensor has a tensor map, and
+// the extents of its three modes.
+struct Tensor {
+  CUtensorMap map;
+  int32_t extents[3];
+};
+
+struct Params {
+  Tensor a, b, d;
+  void const* c;
+  int64_t ld_c, batch_stride_c;  // elements
+  float alpha, beta;
+  float const *scale_a, *scale_b;
+  int32_t k_tiles;
+  int32_t blocks_m, blocks_n;  // of a matrix; a block is the tiles of a cluster
+  int32_t blocks;              // of all matrices
+  int32_t swizzle, down;       // see sm90::Raster
+
+  static constexpr int kCount = 19;
+
+  void addresses(void* (&list)[kCount]) {
+    void* const all[] = {&a.map,    a.extents,       &b.map,  b.extents, &d.map,   d.extents, &c,
+                         &ld_c,     &batch_stride_c, &alpha,  &beta,     &scale_a, &scale_b,  &k_tiles,
+                         &blocks_m, &blocks_n,       &blocks, &swizzle,  &down};
+    static_assert(sizeof all == sizeof list, "a kernel of CuTe-DSL has another number of parameters");
+    std::copy(std::begin(all), std::end(all), list);
+  }
+};
+
+struct Host {
+  using Args = tilewright_gemm_args;
+
+  Facts const& facts;
+
+  // TMA loads A and B and stores D, so rows begin at multiples of 16 bytes, and rows of D are multiples of 16 bytes.
+  bool can_implement(Args const& args) const {
+    auto const aligned = [&](void const* address, int64_t leading, int64_t batch_stride) {
+      return is_aligned(address, 16) && leading * kBytes % 16 == 0 &&
+             (args.batch == 1 || batch_stride * kBytes % 16 == 0);
+    };
+    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
+    return sizes && args.n * kBytes % 16 == 0 && blocks(args) < INT32_MAX &&
+           aligned(args.a, args.ld_a, args.batch_stride_a) && aligned(args.b, args.ld_b, args.batch_stride_b) &&
+           aligned(args.d, args.ld_d, args.batch_stride_d) && args.bias == nullptr &&
+           args.activation == TILEWRIGHT_ACTIVATION_NONE && (args.beta == 0.0f || args.type_c == facts.addend) &&
+           args.tactic.splits == 1 && args.tactic.swizzle > 0 && args.tactic.sm_count > 0;
+  }
+
+  int64_t workspace_bytes(Args const&) const { return 0; }
+
+  cudaError_t enqueue(Context const& context, Args const& args, void*, cudaStream_t stream) const {
+    LaunchShape shape{};
+    int const size = facts.cluster_m * facts.cluster_n;
+    shape.grid = shape.cluster = shape.preferred = dim3(size);
+    shape.block = dim3(facts.threads);
+    shape.smem_bytes = facts.shared_bytes;
+    shape.pdl = facts.pdl;
+    LoadedProgram const* loaded = nullptr;
+    if (cudaError_t const error = load(facts.program(), context, shape, loaded); error != cudaSuccess) {
+      return error;
+    }
+    int const at_once = std::max(1, std::min(loaded->clusters_at_once, args.tactic.sm_count / size));
+    Params params{};
+    if (cudaError_t const error = make_params(args, at_once, params); error != cudaSuccess) {
+      return error;
+    }
+    shape.grid = dim3(std::min(params.blocks, at_once) * size);
+    void* list[Params::kCount];
+    params.addresses(list);
+    return tilewright::enqueue(*loaded, list, shape, stream);
+  }
+
+ private:
+  int blocks_m(Args const& args) const { return ceil_div(args.m, facts.tile_m * facts.cluster_m); }
+  int blocks_n(Args const& args) const { return ceil_div(args.n, facts.tile_n * facts.cluster_n); }
+  int64_t blocks(Args const& args) const { return int64_t(blocks_m(args)) * blocks_n(args) * args.batch; }
+
+  static int ceil_div(int x, int y) { return x / y + (x % y != 0); }
+
+  cudaError_t make_params(Args const& args, int at_once, Params& params) const {
+    cudaError_t error = encode(params.a, args, args.a, args.m, args.k, args.ld_a, args.batch_stride_a,
+                               facts.tile_m / facts.cluster_n, facts.tile_k);
+    if (error == cudaSuccess) {
+      error = encode(params.b, args, args.b, args.n, args.k, args.ld_b, args.batch_stride_b,
+                     facts.tile_n / facts.cluster_m, facts.tile_k);
+    }
+    if (error == cudaSuccess) {
+      error =
+          encode(params.d, args, args.d, args.m, args.n, args.ld_d, args.batch_stride_d, facts.tile_m, facts.subtile);
+    }
+    params.c = args.c, params.ld_c = args.ld_c, params.batch_stride_c = args.batch_stride_c;
+    params.alpha = args.alpha, params.beta = args.beta;
+    params.scale_a = args.scale_a, params.scale_b = args.scale_b;
+    params.k_tiles = ceil_div(args.k, facts.tile_k);
+    params.blocks_m = blocks_m(args), params.blocks_n = blocks_n(args);
+    params.blocks = static_cast<int32_t>(blocks(args));
+    int const high = facts.tile_m * facts.cluster_m, wide = facts.tile_n * facts.cluster_n;
+    bool const heuristic = args.tactic.raster == TILEWRIGHT_RASTER_HEURISTIC;
+    params.down = heuristic || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M;
+    params.swizzle = heuristic ? sm90::Raster::best_swizzle(params.blocks_m, at_once, high, wide) : args.tactic.swizzle;
+    return error;
+  }
+
+  // The matrices of an operand. A batch stride of 0 is one matrix for all. A stride that no coordinate uses still has
+  // to be a multiple of 16 bytes.
+  static cudaError_t encode(Tensor& tensor, Args const& args, void const* address, int rows, int columns,
+                            int64_t leading, int64_t batch_stride, int box_rows, int box_columns) {
+    bool const one = args.batch == 1 || batch_stride == 0;
+    int const matrices = one ? 1 : args.batch;
+    tensor.extents[0] = rows, tensor.extents[1] = columns, tensor.extents[2] = matrices;
+    cuuint64_t const row_bytes = leading * kBytes;
+    return sm90::encode_boxes<3>(tensor.map, CU_TENSOR_MAP_DATA_TYPE_UINT16, address,
+                                 {cuuint64_t(columns), cuuint64_t(rows), cuuint64_t(matrices)},
+                                 {row_bytes, one ? row_bytes * rows : cuuint64_t(batch_stride * kBytes)},
+                                 {cuuint32_t(box_columns), cuuint32_t(box_rows), 1}, CU_TENSOR_MAP_SWIZZLE_128B);
+  }
+};
+
+}  // namespace
+
+int32_t can_implement(Facts const& facts, void const* args) { return Entries<Host>::can_implement({facts}, args); }
+
+int32_t launch(Facts const& facts, void const* args, void* stream) {
+  return Entries<Host>::launch({facts}, args, nullptr, stream);
+}
+
+}  // namespace tilewright::gemm::cute_dsl
