@@ -59,7 +59,7 @@ def run(site: Path, words: str, place: Path, **environment: str) -> str:
         (f"explain {KERNEL}", "made by specs/sm90_gemm_lean.yaml:"),
         ("explain --problem gemm bf16 m=32 n=5120 k=25600", "Why (tuned)"),  # tuned files
         ("explain --problem gemm bf16 m=777 n=1234 k=4096", "Why (model)"),  # learnt weights
-        ("generate --root PROJECT", "nothing to do: 3 kernels"),  # templates
+        ("generate --root PROJECT", "nothing to do: 4 kernels"),  # templates
         ("build --root PROJECT --dry-run", "3 to compile"),  # headers
         ("report --root PROJECT -o PROJECT/r.html", "wrote"),  # the page's template
         ("init PROJECT/new --spec sm90_gemm_stream", "wrote PROJECT/new/.gitattributes"),
