@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FEW = "scale_columns"  # three kernels: a small project
+FEW = "scale_columns"  # four kernels: a small project
 KERNEL = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 
 
@@ -60,7 +60,7 @@ def run(site: Path, words: str, place: Path, **environment: str) -> str:
         ("explain --problem gemm bf16 m=32 n=5120 k=25600", "Why (tuned)"),  # tuned files
         ("explain --problem gemm bf16 m=777 n=1234 k=4096", "Why (model)"),  # learnt weights
         ("generate --root PROJECT", "nothing to do: 4 kernels"),  # templates
-        ("build --root PROJECT --dry-run", "3 to compile"),  # headers
+        ("build --root PROJECT --dry-run", "4 to compile"),  # headers
         ("report --root PROJECT -o PROJECT/r.html", "wrote"),  # the page's template
         ("init PROJECT/new --spec sm90_gemm_stream", "wrote PROJECT/new/.gitattributes"),
         ("config --cmake", "-Dtilewright_DIR=SITE/tilewright/_data/cmake "),  # find_package
