@@ -32,7 +32,7 @@ def test_the_columns_say_who_imports_a_module() -> None:
     rows = host_lines.count()
     assert {*rows["tools"]} == {"tools"}
     assert {*rows["calls"]} == {"call", "tools"}  # what replaces ops without torch
-    # The tools' are the list of releases (`tilewright toolchain`) and a program of its own (cute_dsl/unit.py).
+    # The tools' are the list of releases (`tilewright toolchain`) and a program, cute_dsl/unit.py.
     assert {*rows["compile"]} == {"call", "build", "tools"}
     assert {*rows["compat"]} == {"DeepGEMM"}
     assert {*rows["family gemm"]} == {"call", "generator", "tools"}
