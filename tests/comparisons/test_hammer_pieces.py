@@ -47,7 +47,10 @@ def test_problems_are_legal_for_every_kernel(family: str) -> None:
     assert kernels
     for record in kernels:
         several = cases(family, record)
-        assert len(several) >= 2, record.name
+        only = (
+            record.config.get("mainloop") == "mma" and record.config["layout"] == "nt"
+        )  # no clusters to vary
+        assert len(several) >= (1 if only else 2), record.name
         for case in several:
             legal = family_of(family).legal(registry(), kernels, case.problem, H200, case.tactic)
             assert legal.name == record.name

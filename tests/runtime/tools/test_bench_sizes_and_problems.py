@@ -171,7 +171,12 @@ def test_formats_of_block_scaled_problems(given: str, out: str | None, types: tu
     [
         ("gemm", "1x8x16", {"types": "nvfp4"}, "--dtype: nvfp4: expected one of bf16"),
         ("gemm", "1x8x16", {"out_dtype": "s32"}, "--out-dtype: s32: expected one of bf16, f32 for bf16"),
-        ("gemm", "1x8x16", {"fast_accum": True}, "--fast-accum: not for bf16: only sums of FP8 know"),
+        (
+            "gemm",
+            "1x8x16",
+            {"fast_accum": True},
+            "--fast-accum: not for bf16: only FP8 products have fast accumulation",
+        ),
         ("blockscaled_gemm", "1x8x16", {"types": "bf16"}, "--formats: bf16: expected one or two of nvfp4"),
         ("blockscaled_gemm", "1x8x16", {"types": "nvfp4xmxfp4"}, "nvfp4 has blocks of 16 and mxfp4 of 32"),
         ("blockscaled_gemm", "1x8x16", {"out_dtype": "s32"}, "one of bf16, f16, f32, nvfp4, mxfp8"),

@@ -125,7 +125,7 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "pdl": config.pdl,
             "scales_a": scales_a.capitalize(),
             "scales_b": scales_b.capitalize(),
-            "promotion": camel(config.promotion),
+            **({} if by_mma(config) else {"promotion": camel(config.promotion)}),
             "store_buffers": buffers(config),
         }
     )
