@@ -84,9 +84,9 @@ def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
 )  # fmt: skip
 def test_each_thread_decodes_what_the_reference_says(a: str, name: str) -> None:
     packed, problem = random_weight(name, a)
-    given = bytes(packed.weight.flatten().tolist()) + bytes(packed.scale.flatten().tolist())
+    content = bytes(packed.weight.flatten().tolist()) + bytes(packed.scale.flatten().tolist())
     done = subprocess.run(
-        [program(), f"{a} {name}"], input=given, capture_output=True, timeout=60, check=True
+        [program(), f"{a} {name}"], input=content, capture_output=True, timeout=60, check=True
     )
     actual = torch.frombuffer(bytearray(done.stdout), dtype=dtype_of(a)).view(64, 128).double()
     factor = {"bf16": 256.0, "f16": 128.0}[a] if name == "nvfp4" else 1.0

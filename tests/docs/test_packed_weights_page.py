@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_comments_say_what_is_read() -> None:
     namespace = names()
-    said = re.findall(r"# (QuantizedWeight\(.*\))$", "".join(code for _, code in BLOCKS), re.MULTILINE)
-    assert said == [repr(namespace[name]) for name in ("awq", "gate_up", "experts")]
+    printed = re.findall(r"# (QuantizedWeight\(.*\))$", "".join(code for _, code in BLOCKS), re.MULTILINE)
+    assert printed == [repr(namespace[name]) for name in ("awq", "gate_up", "experts")]
 
 
 def test_weights_are_packed_and_come_back() -> None:

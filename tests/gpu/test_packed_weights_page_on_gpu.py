@@ -56,11 +56,11 @@ def test_a_packed_weight_is_the_same_on_the_gpu() -> None:
     """Packing and unpacking run where the weight lies."""
     namespace = names()
     weight = namespace["awq"]
-    there = replace(weight, codes=weight.codes.cuda(), scales=weight.scales.cuda(), zeros=weight.zeros.cuda())
-    packed = tilewright.pack_weight(there, torch.bfloat16)
+    moved = replace(weight, codes=weight.codes.cuda(), scales=weight.scales.cuda(), zeros=weight.zeros.cuda())
+    packed = tilewright.pack_weight(moved, torch.bfloat16)
     assert packed.weight.is_cuda
     assert torch.equal(packed.weight.cpu(), namespace["awq_packed"].weight)
     assert torch.equal(packed.scale.cpu(), namespace["awq_packed"].scale)
     back = unpack_weight(packed)
-    assert torch.equal(back.codes, there.codes)
-    assert torch.equal(there.dequantize().cpu(), weight.dequantize())
+    assert torch.equal(back.codes, moved.codes)
+    assert torch.equal(moved.dequantize().cpu(), weight.dequantize())
