@@ -21,9 +21,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from benchmarks.fit import boosting
-from benchmarks.fit.lessons import FAR, Lesson, held_out, learn, regrets, write
+from benchmarks.fit.lessons import BANDS, FAR, Lesson, columns, held_out, learn, regrets, write
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
@@ -34,7 +33,6 @@ from tilewright.families.grouped_gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 
 DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_cold_grouped_times.jsonl.bz2"
-BANDS = ((1, 16), (17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
 SIZE = boosting.Size(leaves=31)  # four times the leaves chose no better for problems held out
 LEAST_MICROSECONDS = 1.0  # of a launch, below which a time is noise of what was subtracted
 
@@ -53,23 +51,15 @@ def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
     problem = replace(problem, expected_m=row.get("expected_m", 0))
     fastest = min(row["turns"].values())
     times = {text: max(us, fastest) for text, us in row["us"].items()} | row["turns"]
-    kernels: dict[str, Kernel] = {}
-    features, estimates, seconds = [], [], []
-    for text, us in times.items():
-        tactic = Tactic.parse(text)
-        if tactic.kernel not in records or us < LEAST_MICROSECONDS:
-            continue
-        if tactic.kernel not in kernels:
-            kernels[tactic.kernel] = Kernel(records[tactic.kernel], problem, H200)
-        kernel = kernels[tactic.kernel]
-        terms = kernel.terms(tactic)
-        named = learnt.features(kernel, terms)
-        features.append([*named.values()])
-        estimates.append(math.log(kernel.estimate(terms).seconds))
-        seconds.append(math.log(us * 1e-6))
-    columns = (np.array(features, float), np.array(estimates), np.array(seconds))
+    seconds = {
+        tactic: us * 1e-6
+        for text, us in times.items()
+        if (tactic := Tactic.parse(text)).kernel in records and us >= LEAST_MICROSECONDS
+    }
+    kernels = {name: Kernel(records[name], problem, H200) for name in {tactic.kernel for tactic in seconds}}
     shape = (problem.m, problem.n, problem.k)
-    return Lesson(shape, row["kind"], tuple(named), *columns, math.log(fastest * 1e-6), math.nan)
+    learnable = columns(seconds, kernels, learnt.features)
+    return Lesson(shape, row["kind"], *learnable, math.log(fastest * 1e-6), math.nan)
 
 
 def report(name: str, lessons: Sequence[Lesson], losses: Sequence[float]) -> None:

@@ -15,9 +15,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 from benchmarks.fit.fit_lean_model import DATA, OTHERS, Case
-from benchmarks.fit.lessons import Lesson, held_out, learn, regrets, write
+from benchmarks.fit.lessons import BANDS, Lesson, columns, held_out, learn, regrets, write
 from benchmarks.lib.gemm_problems import dtype_of
 from benchmarks.lib.times_file import read
 
@@ -27,25 +26,13 @@ from tilewright.families.gemm.mainloops import mainloop_of
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 
-BANDS = ((1, 16), (17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m
-
 
 def lesson(case: Case) -> Lesson:
     problem = case.measured.problem
-    features, estimates, times = [], [], []
     kernels = {name: cost_lean.Kernel(record, problem, H200) for name, record in case.records.items()}
-    for tactic, seconds in case.known.items():
-        kernel = kernels[tactic.kernel]
-        terms = kernel.terms(tactic)
-        row = learnt.features(kernel, terms)
-        features.append([*row.values()])
-        estimates.append(math.log(kernel.estimate(terms).seconds))
-        times.append(math.log(seconds))
-    columns = (np.array(features, float), np.array(estimates), np.array(times))
     shape = (problem.m, problem.n, problem.k)
-    return Lesson(
-        shape, kind_of(problem), tuple(row), *columns, math.log(case.best), math.log(case.measured.peer)
-    )
+    learnable = columns(case.known, kernels, learnt.features)
+    return Lesson(shape, kind_of(problem), *learnable, math.log(case.best), math.log(case.measured.peer))
 
 
 def kind_of(problem: Problem) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from benchmarks.fit import boosting
 
+from tilewright.declarations.tactics import Tactic
 from tilewright.selection import corrections
 from tilewright.selection.corrections import Corrections
 from tilewright.selection.weighing import MOST_REFINED
@@ -22,6 +23,7 @@ from tilewright.selection.weighing import MOST_REFINED
 FAR = 2.0  # times the fastest: tactics that teach nothing
 NEAR = 0.15  # behind the fastest, at which what a tactic counts has fallen to 1 / e
 FOLDS = 4
+BANDS = ((1, 16), (17, 63), (64, 127), (128, 511), (512, 2047), (2048, 8192))  # of m, in reports
 
 
 class Lesson(NamedTuple):
@@ -35,6 +37,24 @@ class Lesson(NamedTuple):
     times: boosting.Numbers
     fastest: float
     peer: float
+
+
+def columns(
+    seconds: Mapping[Tactic, float],
+    kernels: Mapping[str, Any],
+    features: Callable[[Any, Any], Mapping[str, float]],
+) -> tuple[tuple[str, ...], boosting.Numbers, boosting.Numbers, boosting.Numbers]:
+    """The names, features, estimates and times of a lesson, from tactics' times and their kernels in a cost
+    model."""
+    rows, estimates, times = [], [], []
+    for tactic, measured in seconds.items():
+        kernel = kernels[tactic.kernel]
+        terms = kernel.terms(tactic)
+        rows.append(features(kernel, terms))
+        estimates.append(math.log(kernel.estimate(terms).seconds))
+        times.append(math.log(measured))
+    numbers = np.array([[*row.values()] for row in rows], float)
+    return tuple(rows[0]), numbers, np.array(estimates), np.array(times)
 
 
 def learn(lessons: Sequence[Lesson], size: boosting.Size = boosting.LARGE) -> list[boosting.Tree]:

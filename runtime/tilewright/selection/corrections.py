@@ -8,13 +8,17 @@ estimate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import exp
 from pathlib import Path
+from typing import Any
 
 from tilewright.base import reading
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
 from tilewright.errors import UnreadableFileError
+from tilewright.selection.estimates import Estimate
 from tilewright.selection.trees import Trees
 
 UNIT = 1e-4  # the unit of the trees' answers
@@ -27,6 +31,21 @@ class Corrections:
 
     def __init__(self, weights: Path, command: str) -> None:
         self.weights, self.command = weights, command
+
+    def estimates(
+        self,
+        nearest: Sequence[tuple[KernelRecord, Tactic]],
+        kernel_of: Callable[[KernelRecord], Any],
+        features: Callable[[Any, Any], Mapping[str, float]],
+    ) -> list[Estimate]:
+        """The corrected estimates of tactics. A cost model's kernel, which `kernel_of` makes, has
+        `terms(tactic)` and `estimate(terms, factor)`; `features(kernel, terms)` are what the trees ask about.
+        """
+        records = {record.name: record for record, _ in nearest}
+        kernels = {name: kernel_of(record) for name, record in records.items()}
+        pairs = [(kernel := kernels[record.name], kernel.terms(tactic)) for record, tactic in nearest]
+        factors = self.factors([features(kernel, terms) for kernel, terms in pairs])
+        return [kernel.estimate(terms, by) for (kernel, terms), by in zip(pairs, factors, strict=True)]
 
     def factors(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
         """The factors on the estimates of tactics with these features. Raises what `trees` raises."""

@@ -59,9 +59,9 @@ def asked() -> dict[str, list[float]]:
 def test_features_are_those_that_were_written_down(name: str) -> None:
     """After a change that is meant, teach the trees anew, and write the features with
     `python tests/runtime/grouped_gemm/test_learnt_grouped.py`."""
-    known = json.loads(FILE.read_text(encoding="utf-8"))
-    assert known.keys() == asked().keys()
-    pairs = zip(asked()[name], known[name], strict=True)
+    written = json.loads(FILE.read_text(encoding="utf-8"))
+    assert written.keys() == asked().keys()
+    pairs = zip(asked()[name], written[name], strict=True)
     differ = [place for place, pair in enumerate(pairs) if not isclose(*pair, rel_tol=1e-9, abs_tol=1e-12)]
     assert not differ, f"features at {differ} differ"
 

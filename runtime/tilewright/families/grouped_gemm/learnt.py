@@ -33,11 +33,7 @@ def refine(
     """The estimates, corrected; None for problems and GPUs about which nothing was learnt."""
     if not nearest or not is_learnt(problem, device):
         return [None] * len(nearest)
-    records = {record.name: record for record, _ in nearest}
-    kernels = {name: Kernel(record, problem, device) for name, record in records.items()}
-    pairs = [(kernel := kernels[record.name], kernel.terms(tactic)) for record, tactic in nearest]
-    factors = CORRECTIONS.factors([features(kernel, terms) for kernel, terms in pairs])
-    return [kernel.estimate(terms, factor) for (kernel, terms), factor in zip(pairs, factors, strict=True)]
+    return CORRECTIONS.estimates(nearest, lambda record: Kernel(record, problem, device), features)
 
 
 def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
