@@ -18,7 +18,9 @@ with --part 1/N to N/N compile at once.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import random
 import sys
 import time
 from pathlib import Path
@@ -36,15 +38,23 @@ ROUNDS = 10
 WARM_REPLAYS = 3
 
 
+@functools.cache
+def weights(dtype: str, layer: Layer) -> list[stacks.Weights]:
+    """The weights of all layers of a model, which stay: making them takes longer than timing a stack."""
+    return stacks.random_weights(dtype, layer, LAYERS)
+
+
 def check(dtype: str, layer: Layer, m: int, variant: str) -> None:
     """Raises ValueError if a product of one layer differs from the peer's."""
-    stacks.Stack(dtype, layer, m, 1, variant).run(stacks.compared(stacks.sides(dtype)))
+    stacks.Stack(dtype, layer, m, weights(dtype, layer)[:1], variant).run(
+        stacks.compared(stacks.sides(dtype))
+    )
     torch.cuda.synchronize()
 
 
 def microseconds(dtype: str, layer: Layer, m: int, variant: str) -> dict[str, float]:
     """The time of a layer, by side."""
-    stack = stacks.Stack(dtype, layer, m, LAYERS, variant)
+    stack = stacks.Stack(dtype, layer, m, weights(dtype, layer), variant)
     graphs = {
         side: Replays([lambda multiply=multiply: stack.run(multiply)], warm_up=1)  # type: ignore[misc]
         for side, multiply in stacks.sides(dtype).items()
@@ -111,6 +121,15 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def shuffled(options: argparse.Namespace, rows_of_a: list[int]) -> list[tuple[str, str, Layer, int, str]]:
+    """(dtype, model, layer, m, variant) of all stacks in random order, so that a run that ends early has
+    stacks of each kind."""
+    cases = stack_layers.cases(options.dtype, options.model, rows_of_a)
+    stacks_to_time = [(*case, variant) for case in cases for variant in options.variant]
+    random.Random(options.seed).shuffle(stacks_to_time)
+    return stacks_to_time
+
+
 def main() -> int:
     options = parsed()
     if not torch.cuda.is_available():
@@ -121,23 +140,21 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
     until = time.monotonic() + options.seconds
-    for dtype, model, layer, m in list(stack_layers.cases(options.dtype, options.model, rows_of_a))[
-        part - 1 :: parts
-    ]:
-        for variant in options.variant:
-            name = f"{dtype} {variant} {model} m={m}"
-            if time.monotonic() > until:
-                failed.append(f"{name}: the time was over")
-                continue
-            try:
-                check(dtype, layer, m, variant)
-                if not options.check:
-                    rows.append(row_of(dtype, model, m, variant, microseconds(dtype, layer, m, variant)))
-                    print(json.dumps(rows[-1]), flush=True)
-            except (TilewrightError, ValueError, RuntimeError) as error:
-                failed.append(f"{name}: {str(error).splitlines()[0][:200]}")
-                print(failed[-1], flush=True)
-            torch.cuda.empty_cache()
+    for dtype, model, layer, m, variant in shuffled(options, rows_of_a)[part - 1 :: parts]:
+        name = f"{dtype} {variant} {model} m={m}"
+        if time.monotonic() > until:
+            failed.append(f"{name}: the time was over")
+            continue
+        try:
+            check(dtype, layer, m, variant)
+            if not options.check:
+                rows.append(row_of(dtype, model, m, variant, microseconds(dtype, layer, m, variant)))
+                print(json.dumps(rows[-1]), flush=True)
+        except (TilewrightError, ValueError, RuntimeError) as error:
+            failed.append(f"{name}: {str(error).splitlines()[0][:200]}")
+            print(failed[-1], flush=True)
+        torch.cuda.empty_cache()
+    rows.sort(key=lambda row: (row["dtype"], row["model"], row["m"], row["variant"]))
     print(json.dumps(ratios.summaries(rows, ("dtype", "variant")), indent=1))
     if options.output and rows:
         head: dict[str, Any] = machine.gpu_run("benchmarks.compare.stacks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -72,21 +72,39 @@ class Weights(NamedTuple):
     norms: tuple[torch.Tensor, torch.Tensor]
 
 
+def random(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    """Random BF16 activations or weights."""
+    return torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
+
+
+def random_weights(dtype: str, layer: Layer, count: int) -> list[Weights]:
+    """Random weights of `count` layers, scaled so that a product has the variance of its activations."""
+    generator = torch.Generator("cuda").manual_seed(1)
+
+    def of_one_layer() -> Weights:
+        matrices = [random(generator, *product) * product.k**-0.5 for product in layer]
+        qkv, out, gate_up, down = map(by_blocks, matrices) if dtype == "fp8" else matrices
+        first, second = torch.ones(2, layer.width, dtype=torch.bfloat16, device="cuda").unbind()
+        return Weights(qkv, out, gate_up, down, (first, second))
+
+    return [of_one_layer() for _ in range(count)]
+
+
 class Stack:
-    """Layers with random weights, and activations of m rows for them.
+    """Layers with given weights, and random activations of m rows for them.
 
     Variant `products`: the four products of each layer alone; BF16 products read what the one before wrote,
     FP8 products read activations that were quantised before. Variant `model`: RMSNorm, SiLU and additions
     between, as in a model without attention, and for FP8 the quantising of each product's activations.
     """
 
-    def __init__(self, dtype: str, layer: Layer, m: int, count: int, variant: str) -> None:
+    def __init__(self, dtype: str, layer: Layer, m: int, weights: Sequence[Weights], variant: str) -> None:
         self._fp8, self._layer, self._variant = dtype == "fp8", layer, variant
-        self._generator = torch.Generator("cuda").manual_seed(0)
-        self._x = self._random(m, layer.width)
-        self._layers = [self._weights() for _ in range(count)]
+        generator = torch.Generator("cuda").manual_seed(0)
+        self._x = random(generator, m, layer.width)
+        self._layers = weights
         self._quantised = (
-            [self._quantise(self._random(m, product.k)) for product in layer] if self._fp8 else []
+            [self._quantise(random(generator, m, product.k)) for product in layer] if self._fp8 else []
         )
 
     def run(self, multiply: Multiply) -> torch.Tensor:
@@ -124,13 +142,3 @@ class Stack:
     def _quantise(x: torch.Tensor) -> Matrix:
         """FP8 with a scale for each 128 of k of a row, as the kernels of both sides read them."""
         return tilewright.quantize_fp8_blockwise(x)
-
-    def _weights(self) -> Weights:
-        """Random weights, scaled so that a product has the variance of its activations."""
-        matrices = [self._random(*product) * product.k**-0.5 for product in self._layer]
-        qkv, out, gate_up, down = map(by_blocks, matrices) if self._fp8 else matrices
-        first, second = torch.ones(2, self._layer.width, dtype=torch.bfloat16, device="cuda").unbind()
-        return Weights(qkv, out, gate_up, down, (first, second))
-
-    def _random(self, *shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=self._generator, device="cuda", dtype=torch.bfloat16)

@@ -62,13 +62,14 @@ def test_cases_are_all_models_with_all_rows() -> None:
 def stack(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A maker of BF16 stacks on the CPU."""
 
-    def on_cpu(self: Any, *shape: int) -> torch.Tensor:
+    def on_cpu(generator: torch.Generator, *shape: int) -> torch.Tensor:
         return torch.randn(shape).bfloat16()
 
     def make(variant: str, count: int = 2) -> stacks.Stack:
-        return stacks.Stack("bf16", LAYER, 5, count, variant)
+        weights = stacks.random_weights("bf16", LAYER, count)
+        return stacks.Stack("bf16", LAYER, 5, weights, variant)
 
-    monkeypatch.setattr(stacks.Stack, "_random", on_cpu)
+    monkeypatch.setattr(stacks, "random", on_cpu)
     monkeypatch.setattr(stacks.torch, "Generator", lambda device: torch.random.default_generator)
     ones = torch.ones
     monkeypatch.setattr(stacks.torch, "ones", lambda *shape, dtype, device: ones(*shape, dtype=dtype))
