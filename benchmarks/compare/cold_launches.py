@@ -133,30 +133,31 @@ def measure(
     for peer, call in case.peers.items():
         graphs.add(peer, call)
     if options.every_algorithm and "cublas" in case.peers and case.problem.layout == "tn":
-        add_best(graphs, algorithms(case))
+        add_best(graphs, algorithms(case), case)
     if options.tactics and case.family is not None:
-        add_best(graphs, {tactic: call_of(tactic) for tactic in case.tactics()[: options.tactics]})
+        tactics = case.tactics()[: options.tactics]
+        add_best(graphs, {tactic: call_of(tactic) for tactic in tactics}, case)
     return rows_of(kind, text_of(problem), case.choice(), graphs.microseconds())
 
 
-def add_best(graphs: Graphs, calls: Mapping[Hashable, Call]) -> None:
-    """Adds the fastest of the calls in each measure, by a few replays of each."""
+def add_best(graphs: Graphs, calls: Mapping[Hashable, Call], case: Case) -> None:
+    """Adds the fastest of the calls in each measure, by a few replays of each, if their result is right."""
     screened = {}
     for side, call in calls.items():
         graphs.add(side, call)
         screened[side] = graphs.screened(side)
         graphs.remove(side)
     for side in finalists(screened):
-        graphs.add(side, calls[side])
+        if case.is_right(calls[side]):
+            graphs.add(side, calls[side])
 
 
 def algorithms(case: Case) -> dict[Hashable, Call]:
-    """The algorithms of cuBLASLt's heuristic that compute the case, and compute it right, by their place in
-    its list."""
+    """The algorithms of cuBLASLt's heuristic that compute the case, by their place in its list."""
     first = case.sets[0]
     product = cublaslt.Product(first.a, first.b, first.out)
     calls = {f"cublaslt {place}": product.call(each) for place, each in enumerate(product.algorithms)}
-    return {name: call for name, call in calls.items() if case.is_right(call)}
+    return {name: call for name, call in calls.items() if case.runs(call)}
 
 
 def call_of(tactic: Tactic) -> Call:
