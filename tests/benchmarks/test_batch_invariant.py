@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.compare import batch_invariant  # noqa: E402
+from benchmarks.compare import batch_invariant
 
-from tilewright.families.gemm.problem import Problem  # noqa: E402
+from tilewright.families.gemm.problem import Problem
 
 HEAD = {"command": "python", "gpu": "NVIDIA H200", "driver": "1", "torch": "2"}
 PROBLEM = Problem(7, 512, 4096)
