@@ -381,19 +381,22 @@ struct HostMma {
     meet(warps[warp]);
   }
 };
-// With scale factors of 32 of k.
-template <class A, class B>
-struct MmaMxf8 {
-  using CodeA = ByteCode<A>;
-  using CodeB = ByteCode<B>;
-  using CodeScale = Code<Ue8m0>;
+// With scale factors.
+template <class Derived, class CodeA_, class CodeB_, class CodeScale_, int kBlocks_>
+struct HostScaledMma {
+  using CodeA = CodeA_;
+  using CodeB = CodeB_;
+  using CodeScale = CodeScale_;
   using Sum = float;
   using Exact = double;
-  static constexpr int kM = 16, kN = 8, kK = 32, kBlocks = 1;
+  static constexpr int kM = 16, kN = 8, kK = 8 * 32 / CodeA::kBits, kBlocks = kBlocks_;
 
-  struct Lanes : HostMma<MmaMxf8, A, B>::Lanes {
+  struct Lanes {
+    Registers const (&of)[32];
     uint32_t const (&words)[32][2];
 
+    uint32_t a(int lane, int word) const { return of[lane].a[word]; }
+    uint32_t b(int lane, int word) const { return of[lane].b[word]; }
     uint32_t a_scales(int lane) const { return words[lane][0]; }
     uint32_t b_scales(int lane) const { return words[lane][1]; }
   };
@@ -401,16 +404,21 @@ struct MmaMxf8 {
   template <int kByteA, int kByteB, int kThreadA, int kThreadB>
   static void mma(float (&d)[4], uint32_t const (&a)[4], uint32_t const (&b)[2], uint32_t a_scales, uint32_t b_scales) {
     static_assert(kByteA < 4 && kByteB < 4 && kThreadA < 2 && kThreadB < 4);
+    static_assert(kByteA % kBlocks == 0 && kByteB % kBlocks == 0);
     static uint32_t words[32][32][2];
     int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     std::copy(a, a + 4, registers[warp][lane].a);
     std::copy(b, b + 2, registers[warp][lane].b);
     words[warp][lane][0] = a_scales, words[warp][lane][1] = b_scales;
     meet(warps[warp]);
-    multiply_in_software<MmaMxf8>(d, lane, Lanes{{registers[warp]}, words[warp]}, {kByteA, kByteB, kThreadA, kThreadB});
+    multiply_in_software<Derived>(d, lane, Lanes{registers[warp], words[warp]}, {kByteA, kByteB, kThreadA, kThreadB});
     meet(warps[warp]);
   }
 };
+template <class A, class B>
+struct MmaMxf8 : HostScaledMma<MmaMxf8<A, B>, ByteCode<A>, ByteCode<B>, Code<Ue8m0>, 1> {};
+struct MmaMxf4 : HostScaledMma<MmaMxf4, Code<E2m1>, Code<E2m1>, Code<Ue8m0>, 2> {};
+struct MmaNvf4 : HostScaledMma<MmaNvf4, Code<E2m1>, Code<E2m1>, Code<Ue4m3>, 4> {};
 struct MmaBf16 : HostMma<MmaBf16, sm90::Bf16, sm90::Bf16> {};
 struct MmaF16 : HostMma<MmaF16, sm90::F16, sm90::F16> {};
 template <class A, class B>

@@ -1,4 +1,4 @@
-"""The kernels of `gemm`, `reduced_gemm` and `grouped_gemm` that multiply by mma.sync, on the host: every
+"""The kernels of `gemm`, `reduced_gemm`, `grouped_gemm` and `blockscaled_gemm` that multiply by mma.sync, on the host: every
 thread of every thread block, and their host code.
 
 No GPU has run them. TMA, mbarriers, named barriers, ldmatrix, stmatrix and mma.sync are what the PTX ISA
@@ -69,7 +69,20 @@ GROUPED = (
     "packed_32_of_192_rows", "packed_128_swapped_8", "packed_32_swapped_24", "packed_128_index",
     "packed_32_ends_swapped", "packed_128_valid",
 )  # fmt: skip
-PROGRAMS = {"sm120_gemm": GEMM, "sm120_reduced": REDUCED, "sm120_grouped": GROUPED}
+BLOCKSCALED = (
+    "nvfp4", "nvfp4_narrow", "nvfp4_256_rows", "nvfp4_256_columns", "nvfp4_rows_halved", "nvfp4_64_rows",
+    "nvfp4_64_columns", "nvfp4_two_boxes", "nvfp4_f32", "nvfp4_f16", "nvfp4_c", "nvfp4_swapped",
+    "nvfp4_swapped_8", "nvfp4_swapped_16", "nvfp4_swapped_32", "nvfp4_swapped_c", "nvfp4_short",
+    "nvfp4_odd_columns", "nvfp4_splits", "nvfp4_splits_swapped", "nvfp4_broadcast", "mxfp4", "mxfp4_narrow",
+    "mxfp4_swapped_8", "mxfp8", "mxfp8_e5m2", "mxfp8_swapped_8", "mxfp8_two_boxes", "mxfp8_splits_of_batch",
+    "mixed_b", "mixed_a", "mixed_a_swapped", "mixed_b_swapped_16", "mixed_two_boxes",
+)  # fmt: skip
+PROGRAMS = {
+    "sm120_gemm": GEMM,
+    "sm120_reduced": REDUCED,
+    "sm120_grouped": GROUPED,
+    "sm120_blockscaled": BLOCKSCALED,
+}
 CASES = [(name, case) for name, cases in PROGRAMS.items() for case in cases]
 
 

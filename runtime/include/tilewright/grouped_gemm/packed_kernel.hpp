@@ -61,7 +61,9 @@ template <int kBlock>
 struct PackedFactors {
   template <class A, class B, class Layout, Scales, Scales, int TileM, int TileN, int Rows, int N, int Boxes,
             int Stages, bool, bool>
-  using Mainloop = sm120::BlockScaledMainloop<A, B, Layout, TileM, TileN, Rows, N, Boxes, Stages, kBlock>;
+  using Mainloop = sm120::BlockScaledMainloop<sm120::WideOperands<sm120::MmaMxf8<A, B>>,
+                                              sm120::WordLines<Layout, TileM, TileN, Rows, N, kBlock>, Layout, Rows, N,
+                                              Boxes, Stages>;
   // A word of blocks of 32 belongs to a box, as a factor of F32 does.
   template <class Kernel>
   using Producers = std::conditional_t<kBlock == 32, grouped_gemm::Producers<Kernel>, LineProducers<Kernel>>;

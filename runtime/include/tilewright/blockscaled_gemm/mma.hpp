@@ -1,0 +1,70 @@
+// The header of generated `blockscaled_gemm` kernels with the mainloop of mma.sync: the kernel, and its facts for the
+// host.
+#pragma once
+
+#include "tilewright/blockscaled_gemm/mma_kernel.hpp"
+#include "tilewright/blockscaled_gemm/mma_params.hpp"
+#include "tilewright/descriptor.hpp"
+
+namespace tilewright::blockscaled_gemm::mma {
+
+// The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels
+// (mma_host.hpp).
+template <class Traits>
+struct Calls {
+  using Kernel = typename Traits::Kernel;
+  using Args = tilewright_blockscaled_gemm_args;
+
+  static int32_t can_implement(void const* args) { return mma::can_implement(facts(), args); }
+
+  static int64_t workspace_bytes(void const* args) { return mma::workspace_bytes(facts(), args); }
+
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    return mma::launch(facts(), args, workspace, stream);
+  }
+
+ private:
+  static constexpr Facts make_facts() {
+    using Layout = typename Kernel::Layout;
+    Facts facts{};
+    facts.a = {Kernel::FormatA::kBits, Kernel::kRowBytesA, Layout::kAtomRowsA, Kernel::kAtoms, Layout::kRowBlocksA};
+    facts.b = {Kernel::FormatB::kBits, Kernel::kRowBytesB, Layout::kAtomRowsB, Kernel::kAtoms, Layout::kRowBlocksB};
+    facts.boxes = Kernel::Boxes;
+    facts.block = Kernel::kBlock;
+    facts.bytes.tile_m = Kernel::TileM;
+    facts.bytes.tile_n = Kernel::TileN;
+    facts.bytes.tile_k = Kernel::kLineBytes;
+    facts.bytes.bytes = 1;
+    facts.bytes.bytes_d = Kernel::ElementD::kBytes;
+    facts.bytes.vector_d = 16 / Kernel::ElementD::kBytes;
+    facts.bytes.sums = Kernel::TileSums::kCount;
+    facts.bytes.threads = Kernel::kThreads;
+    facts.bytes.shared_bytes = Kernel::kSharedBytes;
+    facts.bytes.addend_d = Kernel::ElementD::kAddend;
+    facts.bytes.activation = Kernel::kActivation;
+    facts.bytes.swapped = Kernel::kSwapped;
+    facts.bytes.pdl = Traits::kPdl;
+    facts.bytes.boxes = Kernel::Store::kBoxes;
+    facts.bytes.c_by_tma = Kernel::kBarriersOfC > 0;
+    facts.bytes.epilogue_through_smem = true;  // every epilogue, though from registers
+    facts.bytes.box =
+        facts.bytes.shared_box = {Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows, Kernel::Store::kSwizzle};
+    facts.bytes.entry = &Traits::entry;
+    facts.bytes.combining_entry = &Traits::combining_entry;
+    return facts;
+  }
+
+  // A local variable: C++14 wants a static member of a template defined a second time.
+  static Facts const& facts() {
+    static constexpr Facts kFacts = make_facts();
+    return kFacts;
+  }
+};
+
+}  // namespace tilewright::blockscaled_gemm::mma
+
+#define TILEWRIGHT_BLOCKSCALED_GEMM_MMA_KERNEL(NAME)                                                                   \
+  TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::sm90::Combine<tilewright::NAME::Gemm::Kernel>, \
+                              tilewright::sm90::CombineParams)                                                         \
+  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm,                                                               \
+                           tilewright::blockscaled_gemm::mma::Calls<tilewright::NAME::Gemm>, 1, 1024)
