@@ -147,6 +147,7 @@ def _warm_up(folder: Path) -> None:
             _invoke(command)
     os.chdir("/")
     gc.freeze()
+    gc.set_threshold(100_000)  # as `tilewright` itself does
 
 
 def _run_share(place: Path, seed: int, seconds: float, numbers: Iterable[int]) -> dict[str, object]:

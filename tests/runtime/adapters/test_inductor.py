@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch._inductor import config
+from torch._inductor.choices import InductorChoices
 from torch._inductor.utils import run_and_get_code
+from torch._inductor.virtualized import V
 
 import tilewright
 from tilewright.adapters import inductor
@@ -62,21 +65,58 @@ def test_a_compiled_model_calls_our_product(host: Context, ours_alone: None, dyn
             assert (compiled(x).float() - expected).norm() < 0.004 * expected.norm()
 
 
-def test_it_is_one_of_several_choices(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("c_shape", "alpha", "beta"), [((16, 24), 3, 0.5), ((16, 24), 1, 1), ((1, 24), 1, 1), ((24,), 2, 1)]
+)
+def test_a_sum_and_a_bias_are_within_our_product(
+    host: Context, ours_alone: None, c_shape: tuple[int, ...], alpha: float, beta: float
+) -> None:
+    x, weight, c = matrix(16, 32), matrix(24, 32), matrix(*c_shape)
+
+    def added(x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(c, x, weight.t(), alpha=alpha, beta=beta)
+
+    with torch.no_grad():
+        found, (code,) = run_and_get_code(torch.compile(added, fullgraph=True, dynamic=False), x, c)
+    assert code.count("extern_kernels.tilewright_addmm(") == 1
+    expected = alpha * (x.double() @ weight.t().double()) + beta * c.double()
+    assert (found.double() - expected).norm() < 0.004 * expected.norm()
+
+
+def test_factors_of_a_sum() -> None:
+    """They reach our product, which multiplies no bias."""
+    x, weight, c = matrix(16, 32), matrix(24, 32), matrix(16, 24)
+    with pytest.raises(NotImplementedError, match="bias"):
+        inductor.tilewright_addmm(c[0], x, weight.t(), out=torch.empty_like(c), beta=2)
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_it_is_one_of_several_choices(host: Context, added: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside torch's own, it is called to be timed; which one is taken is up to the times."""
     torch._dynamo.reset()
     calls = []
 
-    def counted(*arguments: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    def counted(*arguments: torch.Tensor, **named: Any) -> torch.Tensor:
         calls.append(arguments)
-        return tilewright.gemm(*arguments, out=out)
+        return (inductor_addmm if added else tilewright.gemm)(*arguments, **named)
 
-    counted.__name__ = "tilewright_gemm_counted"
-    with config.patch(external_matmul=[counted], force_disable_caches=True), torch.no_grad():
-        x, weight = matrix(16, 32), matrix(24, 32)
-        found = torch.compile(lambda x: torch.mm(x, weight.t()))(x)
+    inductor_addmm = inductor.tilewright_addmm
+    counted.__name__ = "tilewright_counted_addmm" if added else "tilewright_counted"
+    name = "tilewright_addmm" if added else "tilewright_gemm"
+    monkeypatch.setattr(inductor, name, counted)
+    inductor.enable()
+    x, weight, c = matrix(16, 32), matrix(24, 32), matrix(16, 24)
+    try:
+        with config.patch(force_disable_caches=True), torch.no_grad():
+            if added:
+                found = torch.compile(lambda x: torch.addmm(c, x, weight.t(), beta=0.5, alpha=3))(x)
+            else:
+                found = torch.compile(lambda x: torch.mm(x, weight.t()))(x)
+    finally:
+        inductor.disable()
     assert calls
-    torch.testing.assert_close(found, x @ weight.t())
+    expected = 0.5 * c.double() + 3 * (x.double() @ weight.double().t()) if added else x @ weight.t()
+    torch.testing.assert_close(found.double(), expected.double(), rtol=0.02, atol=0.1)
 
 
 def test_torch_computes_what_we_do_not(host: Context) -> None:
@@ -110,6 +150,17 @@ def test_enabling_twice_adds_one_choice() -> None:
     assert config.external_matmul == [*before, inductor.tilewright_gemm]
     inductor.disable()
     assert config.external_matmul == before
+
+
+def test_choices_of_the_program_stay() -> None:
+    class Own(InductorChoices):
+        pass
+
+    with V.set_choices_handler(Own()):
+        inductor.enable()
+        assert type(V.choices) is Own
+        inductor.disable()
+        assert type(V.choices) is Own
 
 
 def test_serving_does_not_import_adapters() -> None:
