@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "source"  # the folder of pages that show files
 MOST_SHOWN = 200_000  # bytes of a file that a page shows
 SHOWN = {
-    ".py": "python", ".hpp": "cpp", ".h": "c", ".cu": "cuda", ".cc": "cpp", ".yaml": "yaml",
-    ".json": "json", ".j2": "jinja", ".toml": "toml",
+    ".py": "python", ".hpp": "cpp", ".h": "c", ".cu": "cuda", ".cc": "cpp", ".cpp": "cpp", ".txt": "cmake",
+    ".yaml": "yaml", ".json": "json", ".j2": "jinja", ".toml": "toml",
 }  # fmt: skip
 # Code, in which nothing is a link; and the target of a link.
 _PART = re.compile(
@@ -42,7 +42,8 @@ def repository_pages() -> list[Path]:
     """The pages of the repository."""
     top = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
     folders = (ROOT / name for name in ("docs", "benchmarks/results", "tuned"))
-    return [*top, *(page for folder in folders for page in sorted(folder.glob("*.md")))]
+    pages = [page for folder in folders for page in sorted(folder.glob("*.md"))]
+    return [*top, *pages, *sorted((ROOT / "examples").glob("*/README.md"))]
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.selection.trees import Trees
+from tilewright.selection.trees import FEW, Trees
 
 TEXT = "1<0.5 -12 0<1.25 30 -4\n7\n0<-1 100 200\n"
 
@@ -26,8 +26,10 @@ def test_answers_of_all_trees_are_added_for_each_row(rows: list[tuple[float, ...
 
 def test_lanes_hold_large_sums_apart() -> None:
     least, most = "0<0.5 -65536 65535\n" * 5000, "0<0.5 65535 -65536\n" * 5000
-    assert Trees(least).answers([(0.0,), (1.0,), (0.0,)]) == [-65536 * 5000, 65535 * 5000, -65536 * 5000]
-    assert Trees(most).answers([(0.0,), (1.0,)]) == [65535 * 5000, -65536 * 5000]
+    for count in (1, FEW):  # one row after the other, and in lanes
+        rows = [(0.0,), (1.0,), (0.0,)] * count
+        assert Trees(least).answers(rows) == [-65536 * 5000, 65535 * 5000, -65536 * 5000] * count
+        assert Trees(most).answers(rows) == [65535 * 5000, -65536 * 5000, 65535 * 5000] * count
 
 
 def test_answers_of_columns_are_those_of_rows() -> None:
