@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from tilewright.families.hc_prenorm.op import hc_prenorm as hc_prenorm
     from tilewright.families.mixed_gemm.call import mixed_gemm as mixed_gemm
     from tilewright.families.mixed_gemm.op import packed_gemm as packed_gemm
+    from tilewright.families.mixed_grouped_gemm.call import mixed_grouped_gemm as mixed_grouped_gemm
+    from tilewright.families.mixed_grouped_gemm.op import packed_grouped_gemm as packed_grouped_gemm
     from tilewright.families.mqa_logits.op import mqa_logits as mqa_logits
     from tilewright.families.mqa_logits.op import paged_mqa_logits as paged_mqa_logits
     from tilewright.families.mqa_logits.op import paged_mqa_schedule as paged_mqa_schedule
@@ -69,11 +71,11 @@ __all__ = [
     "batch_invariant", "blockwise_scales", "bundle", "context", "dequantize_fp8_blockwise",
     "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum", "errors", "gemm",
     "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm", "kernels",
-    "mixed_gemm", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits", "pack_weight",
-    "packed_gemm", "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise",
-    "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle",
-    "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8", "tune", "unpack_weight",
-    "weights",
+    "mixed_gemm", "mixed_grouped_gemm", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
+    "pack_weight", "packed_gemm", "packed_grouped_gemm", "paged_mqa_logits", "paged_mqa_schedule", "plan",
+    "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm",
+    "reference", "row_shuffle", "scale_columns", "scale_factors", "scaled_gemm", "transpose_fp8", "tune",
+    "unpack_weight", "weights",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):
@@ -90,6 +92,7 @@ _HOMES = {
     "einsum": "tilewright.contractions.einsum",
     "kernels": "tilewright.tools.listing",
     "mixed_gemm": "tilewright.families.mixed_gemm.call",
+    "mixed_grouped_gemm": "tilewright.families.mixed_grouped_gemm.call",
     "pack_weight": "tilewright.weights",
     "plan": "tilewright.calls.prepared",
     "tune": "tilewright.tools.tuning.session",

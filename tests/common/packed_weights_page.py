@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/packed_weights.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```python(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -21,3 +24,22 @@ def names(upto: str | None = None) -> dict[str, Any]:
         if mark != "gpu":
             exec(code, namespace)
     return namespace
+
+
+def products(namespace: dict[str, Any], name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the page's call with the weight `name` computes, in float64 on the CPU, and a bound of its error.
+
+    Weights of integers are rounded to BF16, D too; FP32 adds up."""
+    from tilewright.weights import unpack_weight  # noqa: PLC0415 (importing this module needs no torch)
+
+    packed, x = namespace[f"{name}_packed"], namespace["x"].cpu().double()
+    weights = (
+        [packed] if packed.experts is None else [packed.expert(index) for index in range(packed.experts)]
+    )
+    ends = [len(x)] if packed.experts is None else namespace["ends"].tolist()
+    expected, sizes = x.new_zeros(len(x), packed.n), x.new_zeros(len(x), packed.n)
+    for weight, start, end in zip(weights, [0, *ends[:-1]], ends, strict=True):
+        decoded = unpack_weight(weight).dequantize().t()
+        expected[start:end] = x[start:end] @ decoded
+        sizes[start:end] = x[start:end].abs() @ decoded.abs()
+    return expected, 2.0**-8 * (sizes + expected.abs())

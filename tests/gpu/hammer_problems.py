@@ -10,7 +10,14 @@ from hammer_others import (
     scale_columns_cases,
     transpose_cases,
 )
-from hammer_products import blockscaled_cases, gemm_cases, grouped_cases, mixed_cases, reduced_cases
+from hammer_products import (
+    blockscaled_cases,
+    experts_cases,
+    gemm_cases,
+    grouped_cases,
+    mixed_cases,
+    reduced_cases,
+)
 
 from tilewright.declarations.table import KernelRecord
 
@@ -20,6 +27,7 @@ CASES: dict[str, Cases] = {
     "grouped_gemm": grouped_cases,
     "hc_prenorm": prenorm_cases,
     "mixed_gemm": mixed_cases,
+    "mixed_grouped_gemm": experts_cases,
     "mqa_logits": logits_cases,
     "quantize": quantize_cases,
     "reduced_gemm": reduced_cases,

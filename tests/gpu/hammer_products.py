@@ -19,6 +19,7 @@ from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.grouped_gemm.problem import part_multiple
 from tilewright.families.mixed_gemm.problem import Problem as Mixed
+from tilewright.families.mixed_grouped_gemm.problem import Problem as Experts
 from tilewright.families.reduced_gemm.problem import Problem as Reduced
 from tilewright.formats.types import bits
 
@@ -232,3 +233,21 @@ def mixed_cases(record: KernelRecord) -> Iterator[Case]:
     yield Case(Mixed(high, wide - 56, 2 * stage + 32, *kind, activation="silu"), Tactic(name, "4x1"))
     yield Case(Mixed(tile_n, 24 * tile_m, 8 * stage, *kind), Tactic(name, splits=4))
     yield Case(Mixed(high, 12 * tile_m, 9 * stage, *kind), Tactic(name, "2x1", splits=3))
+
+
+def experts_cases(record: KernelRecord) -> Iterator[Case]:
+    """Groups of a tile and a row, of a part of a tile, of none, and of a tile and a half, in turn."""
+    name, config = record.name, record.config
+    (columns, rows, stage), a = config["tile"], config["a"]
+    counts = _turns((rows + 1, rows // 2 + 1, 0, rows + rows // 2 + 3), 16)
+    ends, total = _ends(counts, 1), sum(counts)
+    n = min(60, _COLUMNS // columns) * columns + 56
+
+    def problem(m: int, k: int, grouping: str, **options: Any) -> Experts:
+        return Experts(m, n, k, len(counts), a, a, config["weight_format"], grouping, **options)
+
+    yield Case(problem(total, max(stage, 128), "ends"), Tactic(name), ends)
+    two = Tactic(name, "2x1", raster="along_n", swizzle=2)
+    yield Case(problem(total, 3 * stage + 32, "ends", bias=True), two, ends)
+    yield Case(problem(total, 2 * stage, "row_index"), Tactic(name), ends)
+    yield Case(problem(max(counts) + 4, 4 * stage, "rows_valid"), Tactic(name, "4x1"), counts)

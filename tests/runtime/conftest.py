@@ -25,7 +25,7 @@ from host_modules import (
     write_table,
 )
 from host_programs import FOLDER
-from mixed_rows import HOST_MIXED_ROWS
+from mixed_rows import HOST_EXPERTS_ROWS, HOST_MIXED_ROWS
 from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
@@ -111,6 +111,7 @@ MODULES = {
     ),
     "host_prenorm": HostModule("hc_prenorm", HOST_PRENORM_ROWS, "host_prenorm_kernels.cc"),
     "host_mixed": HostModule("mixed_gemm", HOST_MIXED_ROWS, "host_mixed_kernels.cc"),
+    "host_experts": HostModule("mixed_grouped_gemm", HOST_EXPERTS_ROWS, "host_mixed_grouped_kernels.cc"),
     "host_mqa_logits": HostModule("mqa_logits", HOST_MQA_ROWS, "host_mqa_logits_kernels.cc"),
 }
 PRODUCTS = ("host_gemm", "host_grouped_gemm", "host_reduced", "host_scale_columns", "host_transpose_fp8")
@@ -163,5 +164,7 @@ transpose_fp8_host = _context(["host_transpose_fp8"])
 grouped = _context(["host_grouped_gemm"])
 prenorm = _context(["host_prenorm"])
 mixed_host = _context(["host_mixed"])
+experts_host = _context(["host_experts"])
+packed_hosts = _context(["host_mixed", "host_experts"])
 mqa_host = _context(["host_mqa_logits"])
 all_hosts = _context(PRODUCTS, lacking=("host_absent",))

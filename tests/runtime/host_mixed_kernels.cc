@@ -1,9 +1,8 @@
-// The kernels of `mixed_gemm` as the host computes them, in double: each weight is looked up in the packed bytes by its
-// row and column, as docs/packed_weights.md says where it lies.
+// The kernels of `mixed_gemm` as the host computes them, in double.
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
+#include "host_mixed_weights.hpp"
 #include "tilewright/abi.h"
 #include "tilewright/mixed_gemm/args.h"
 
@@ -11,88 +10,18 @@ namespace {
 
 using Args = tilewright_mixed_gemm_args;
 
-enum Format { kInt4, kInt4Zeros, kMxfp4, kNvfp4 };
-
-struct Bf16 {
-  static double value(uint16_t bits) {
-    uint32_t const wide = uint32_t{bits} << 16;
-    float out;
-    std::memcpy(&out, &wide, sizeof(out));
-    return out;
-  }
-  static uint16_t bits(double value) {
-    float const narrow = static_cast<float>(value);
-    uint32_t wide;
-    std::memcpy(&wide, &narrow, sizeof(wide));
-    return static_cast<uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
-  }
-};
-
-struct F16 {
-  static double value(uint16_t bits) {
-    _Float16 half;
-    std::memcpy(&half, &bits, sizeof(half));
-    return static_cast<double>(half);
-  }
-  static uint16_t bits(double value) {
-    _Float16 const half = static_cast<_Float16>(value);
-    uint16_t out;
-    std::memcpy(&out, &half, sizeof(out));
-    return out;
-  }
-};
-
-double e4m3(uint8_t byte) {
-  int const exponent = byte >> 3 & 15, mantissa = byte & 7;
-  double const size = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-  return (byte & 0x7F) == 0x7F ? std::nan("") : byte & 0x80 ? -size : size;
-}
-
-int code(uint8_t const* weight, int units, int row, int column, bool floating) {
-  int const warp = row % 64 / 16, h = row % 16 / 8, g = row % 8;
-  int const step = column % 64 / 16, high = column % 16 / 8, c = column % 8 / 2, second = column % 2;
-  int64_t const piece = (int64_t(row / 64) * units * 2 + column / 64) * 2048;
-  uint32_t word;
-  std::memcpy(&word, weight + piece + (warp * 32 + g * 4 + c) * 16 + step * 4, sizeof(word));
-  uint32_t const half = word >> (16 * second) & 0xFFFF;
-  int const pair = high * 2 + h;
-  if (!floating) {
-    return static_cast<int>(half >> (4 * pair) & 15);
-  }
-  constexpr int kMagnitudes[] = {6, 3, 0, 9}, kSigns[] = {15, 12, 13, 14};
-  return static_cast<int>((half >> kMagnitudes[pair] & 7) | (half >> kSigns[pair] & 1) << 3);
-}
-
 template <class Type, Format kFormat, int kGroup>
 struct Kernel {
-  static double weight(Args const& args, int row, int column) {
-    static constexpr double kE2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-    bool const floating = kFormat == kMxfp4 || kFormat == kNvfp4;
-    int const units = (args.k + 127) / 128, size = floating ? 1 : kFormat == kInt4Zeros ? 4 : 2;
-    int const value = code(static_cast<uint8_t const*>(args.weight), units, row, column, floating);
-    int const groups = kGroup < 64 ? 64 / kGroup : 1, halves = kGroup < 128 ? 2 : 1;
-    int const half = kGroup < 128 ? column % 128 / 64 : 0, group = kGroup < 64 ? column % 64 / kGroup : 0;
-    int64_t place = (int64_t(row / 64) * units + column / 128) * halves + half;
-    place = ((place * 32 + row % 64 / 16 * 8 + row % 8) * groups + group) * 2 + row % 16 / 8;
-    uint8_t const* const scale = static_cast<uint8_t const*>(args.scale) + place * size;
-    if (floating) {
-      double const element = value & 8 ? -kE2m1[value & 7] : kE2m1[value & 7];
-      double const power = *scale == 255 ? std::nan("") : std::ldexp(1.0, *scale - 127);
-      return element * (kFormat == kMxfp4 ? power : e4m3(*scale));
-    }
-    uint16_t words[2] = {};
-    std::memcpy(words, scale, static_cast<size_t>(size));
-    double const base = Type::value(Type::bits(1.00390625)) == 1.0 ? 128 : 1024;  // BF16 rounds 1 + 2^-8
-    double const zero = kFormat == kInt4Zeros ? Type::value(words[1]) - base : 8;
-    return Type::value(Type::bits((value - zero) * Type::value(words[0])));
-  }
-
   static double activated(double value, int activation) {
     switch (activation) {
-      case TILEWRIGHT_MIXED_ACTIVATION_RELU: return value > 0 ? value : 0;
-      case TILEWRIGHT_MIXED_ACTIVATION_GELU: return 0.5 * value * (1 + std::erf(value / std::sqrt(2.0)));
-      case TILEWRIGHT_MIXED_ACTIVATION_SILU: return value / (1 + std::exp(-value));
-      default: return value;
+      case TILEWRIGHT_MIXED_ACTIVATION_RELU:
+        return value > 0 ? value : 0;
+      case TILEWRIGHT_MIXED_ACTIVATION_GELU:
+        return 0.5 * value * (1 + std::erf(value / std::sqrt(2.0)));
+      case TILEWRIGHT_MIXED_ACTIVATION_SILU:
+        return value / (1 + std::exp(-value));
+      default:
+        return value;
     }
   }
 
@@ -103,7 +32,8 @@ struct Kernel {
       for (int column = 0; column < args.n; ++column) {
         double sum = 0;
         for (int k = 0; k < args.k; ++k) {
-          sum += Type::value(a[row * args.ld_a + k]) * weight(args, column, k);
+          sum += Type::value(a[row * args.ld_a + k]) *
+                 weight_at<Type, kFormat, kGroup>(args.weight, args.scale, args.k, column, k);
         }
         double value = args.alpha * sum;
         if (args.bias != nullptr) {

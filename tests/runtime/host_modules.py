@@ -194,10 +194,20 @@ def host_context(
         yield context
 
 
+def source_of(kernels: str) -> str:
+    """The text of a file beside this one, with the headers beside this one that it includes."""
+
+    def header(match: re.Match[str]) -> str:
+        return source_of(match[1]).replace("#pragma once\n", "")
+
+    text = (Path(__file__).parent / kernels).read_text(encoding="utf-8")
+    return re.sub(r'^#include "(host_\w+\.hpp)"\n', header, text, flags=re.MULTILINE)
+
+
 def write_module(folder: Path, module: str, family: str, rows: list[dict[str, Any]], kernels: str) -> Table:
     """A module of kernels that run on the host: its table, table.cc, and a source for each kernel of the file
     `kernels` beside this one. Rows of other kernels have no source."""
-    text = (Path(__file__).parent / kernels).read_text(encoding="utf-8")
+    text = source_of(kernels)
     sources = {
         row["name"]: re.sub(rf"^HOST_KERNEL\((?!{row['name']},).*\n", "", text, flags=re.MULTILINE)
         for row in rows

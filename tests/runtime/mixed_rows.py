@@ -26,3 +26,17 @@ HOST_MIXED_ROWS = [
     make_mixed_row("host_mixed_mxfp4", weight_format="mxfp4"),
     make_mixed_row("host_mixed_nvfp4", weight_format="nvfp4"),
 ]
+
+
+def make_experts_row(name: str, **fields: Any) -> dict[str, Any]:
+    row = make_mixed_row(name, **fields)
+    facts = row["facts"] | {"splits": False, "alignment": {"a": 8, "b": 1, "c": 1, "d": 8}}
+    return row | {"facts": facts}
+
+
+HOST_EXPERTS_ROWS = [
+    make_experts_row("host_experts_int4"),
+    make_experts_row("host_experts_int4_f16", a="f16", weight_format="int4_zp_g128"),
+    make_experts_row("host_experts_mxfp4", weight_format="mxfp4"),
+    make_experts_row("host_experts_nvfp4", weight_format="nvfp4"),
+]

@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 import torch
 from golden_vectors import golden
-from packed_weights_page import GPU, names
+from packed_weights_page import GPU, names, products
 
 import tilewright
 from tilewright import weights
 from tilewright.context import Context, use
 from tilewright.errors import ArgumentError, ArgumentTypeError
-from tilewright.weights import PackedWeight, QuantizedWeight, pack_weight, stack, unpack_weight
+from tilewright.weights import PackedWeight, QuantizedWeight, pack_weight, stack
 
 
 def layer(name: str) -> QuantizedWeight:
@@ -81,19 +81,15 @@ def test_one_scale_a_row(mixed_host: Context) -> None:
 
 
 @pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts"), strict=True)))
-def test_calls_of_the_page(mixed_host: Context, code: str, name: str) -> None:
+def test_calls_of_the_page(packed_hosts: Context, code: str, name: str) -> None:
     """docs/packed_weights.md, with its tensors on the CPU."""
     namespace = names(upto=code)
-    with use(mixed_host):
+    with use(packed_hosts):
         exec(code.replace("cuda", "cpu"), namespace)
-    packed, x, d = namespace[f"{name}_packed"], namespace["x"], namespace["d"]
-    weight = unpack_weight(packed if packed.experts is None else packed.expert(2))
+    d = namespace["d"]
     (shape,) = re.findall(r"# (\[\d+, \d+\])", code)
     assert str(list(d.shape)) == shape
-    decoded = weight.dequantize()
-    expected = x.double() @ decoded.t()
-    # Weights of integers are rounded to BF16, D too.
-    bound = 2.0**-8 * (x.double().abs() @ decoded.t().abs()) + 2.0**-8 * expected.abs()
+    expected, bound = products(namespace, name)
     assert bool(((d.double() - expected).abs() <= bound).all())
 
 
@@ -105,7 +101,7 @@ def expert() -> PackedWeight:
     ("a", "weight", "message"),
     [
         (torch.ones(4, 64), lambda: torch.ones(8, 64), "weight: expected a PackedWeight, got Tensor"),
-        (torch.ones(4, 64), expert, "weight: a stack of 3 experts, expected one weight\nno kernel"),
+        (torch.ones(4, 64), expert, "weight: a stack of 3 experts, expected one weight\nmixed_grouped_gemm"),
         (
             torch.ones(4, 64).bfloat16(),
             lambda: pack_weight(layer("pack_asym")),

@@ -41,7 +41,7 @@ def mixed_gemm(
         raise ArgumentError(
             "weight",
             f"a stack of {weight.experts} experts, expected one weight",
-            hint="no kernel multiplies groups by packed experts yet; weight.expert(index) is one weight",
+            hint="mixed_grouped_gemm multiplies by a stack; weight.expert(index) is one weight",
         )
     if weight.dtype is not None and a.dtype != weight.dtype:
         raise ArgumentTypeError(

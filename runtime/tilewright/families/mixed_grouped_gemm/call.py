@@ -1,0 +1,78 @@
+"""Products of groups by a packed stack of experts that is one object, with its format and factors."""
+
+from __future__ import annotations
+
+import torch
+
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.families.mixed_gemm.problem import format_name
+from tilewright.families.mixed_grouped_gemm.op import packed_grouped_gemm
+from tilewright.weights import PackedWeight
+
+
+def mixed_grouped_gemm(
+    a: torch.Tensor,
+    weight: PackedWeight,
+    *,
+    group_of_row: torch.Tensor | None = None,
+    group_ends: torch.Tensor | None = None,
+    rows_valid: torch.Tensor | None = None,
+    row_alignment: int = 1,
+    expected_m: int = 0,
+    out: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    bias: torch.Tensor | None = None,
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """alpha * (a @ W[g].T) + bias[g] for a stack W of experts of `tilewright.pack_weight`, where g is the
+    expert of each row of a.
+
+    It calls `tilewright.packed_grouped_gemm`, which torch.compile sees, with the weight's tensors and format.
+    Global scales that differ between experts become a tensor in each call: a caller who keeps one passes it
+    to `packed_grouped_gemm` as `group_factors`.
+
+    Args:
+        a: [m, k], or with `rows_valid` [experts, m, k]; of the weight's dtype, where that is not None.
+        weight: a stack of experts.
+        group_of_row, group_ends, rows_valid: int32 on the device, one of them: as in `packed_grouped_gemm`.
+        row_alignment, expected_m, out, alpha, bias, tactic: as in `packed_grouped_gemm`.
+
+    Raises:
+        ArgumentError: one weight that is no stack, or an `a` of another type or another k; and what
+            `packed_grouped_gemm` raises.
+    """
+    if not isinstance(weight, PackedWeight):
+        raise ArgumentTypeError("weight", f"expected a PackedWeight, got {type(weight).__name__}")
+    if weight.experts is None:
+        raise ArgumentError(
+            "weight", "one weight, expected a stack of experts", hint="mixed_gemm multiplies by one weight"
+        )
+    if weight.dtype is not None and a.dtype != weight.dtype:
+        raise ArgumentTypeError(
+            "a", f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for"
+        )
+    if a.ndim >= 2 and a.shape[-1] != weight.k:
+        raise ArgumentError("a", f"{a.shape[-1]} columns, expected {weight.k}, the weight's k")
+    factors = None
+    if isinstance(weight.global_scale, tuple):
+        factors = torch.tensor(weight.global_scale, dtype=torch.float32, device=a.device)
+    else:
+        alpha *= weight.global_scale
+    return packed_grouped_gemm(
+        a,
+        weight.weight,
+        weight.scale,
+        n=weight.n,
+        weight_format=format_name(weight.format, weight.group),
+        group_of_row=group_of_row,
+        group_ends=group_ends,
+        rows_valid=rows_valid,
+        row_alignment=row_alignment,
+        expected_m=expected_m,
+        out=out,
+        alpha=alpha,
+        group_factors=factors,
+        bias=bias,
+        tactic=tactic,
+    )

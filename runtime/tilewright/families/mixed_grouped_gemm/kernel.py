@@ -1,0 +1,60 @@
+"""What is written of a `mixed_grouped_gemm` kernel: its name, summary, table row and template's variables."""
+
+from __future__ import annotations
+
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import named, spelt, with_launch
+from tilewright.families.mixed_gemm import kernel as dense
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts
+from tilewright.families.mixed_gemm.memory import consumers
+from tilewright.families.mixed_grouped_gemm import rules
+from tilewright.families.mixed_grouped_gemm.memory import memory
+
+RULES = rules.RULES
+build = dense.build
+
+
+def kernel_name(config: MixedGemmConfig) -> str:
+    """See `named`."""
+    return named(
+        "mixed_grouped_gemm", config.arch, config.a, config.weight_format, config.tile,
+        flag(f"{config.k_groups}kgroups", config.k_groups > 1),
+        flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
+    )  # fmt: skip
+
+
+def schedule_text(config: MixedGemmConfig) -> str:
+    """How the work is done, in words."""
+    words = "groups read on the device, weights decoded to registers, operands swapped, clusters at run time"
+    return with_launch(words, config)
+
+
+def summary(config: MixedGemmConfig) -> str:
+    """One line for lists."""
+    types = f"{config.a} x {config.weight_format} -> {config.a}"
+    return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
+
+
+def facts(config: MixedGemmConfig) -> MixedGemmFacts:
+    """Derived numbers that the runtime needs; alignments are in elements."""
+    stages, total = memory(config)
+    return {
+        "stages": stages,
+        "smem_bytes": total,
+        "threads": 128 * (consumers(config) + 1),
+        "splits": False,
+        "alignment": {"a": 8, "b": 1, "c": 1, "d": 8},
+    }
+
+
+def variables(config: MixedGemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    return dense.variables(config) | spelt(
+        {
+            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            "schedule": schedule_text(config),
+            "stages": stages,
+            "shared_memory": total,
+        }
+    )

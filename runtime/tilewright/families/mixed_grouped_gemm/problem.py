@@ -1,0 +1,91 @@
+"""What a caller of `mixed_grouped_gemm` asks, apart from where the tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright import weight_layout
+from tilewright.declarations.problem import ProblemBase
+from tilewright.families.mixed_gemm.problem import FORMATS
+from tilewright.formats.types import TYPES
+
+GROUPINGS = ("row_index", "ends", "rows_valid")  # their order is C's
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(ProblemBase):
+    """D[m,n] = alpha * F[g] * sum over k of A[m,k] W[g,n,k] + bias[g,n], of packed weights W.
+
+    g is the group of row m. The meaning of m by grouping:
+
+    - `row_index`, `ends`: m counts the rows of all groups.
+    - `rows_valid`: each group has m rows in A and D. Only the device knows how many of them count.
+    """
+
+    op_text = "mixed_grouped_gemm"
+    kind_fields = ("a", "d", "weight_format", "grouping")
+
+    m: int
+    n: int
+    k: int
+    groups: int = 1
+    a: str = "bf16"
+    d: str = "bf16"
+    weight_format: str = "int4_g128"
+    grouping: str = "ends"
+    bias: bool = False
+    expected_m: int = 0  # rows of a group that are expected to count; 0: all
+    row_alignment: int = 1  # groups begin at multiples of this row
+
+    @property
+    def slices(self) -> int:
+        """Rows of the packed weight of a group: each holds 64 rows of W."""
+        return self.packed_shapes[0][0]
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.packed_shapes[0][1]
+
+    @property
+    def scale_bytes(self) -> int:
+        return self.packed_shapes[1][1]
+
+    @property
+    def packed_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return weight_layout.packed_shapes(self.n, self.k, *FORMATS[self.weight_format])
+
+    @property
+    def own_rows(self) -> bool:
+        """Whether each group has rows of its own in A and D: a batch of matrices."""
+        return self.grouping == "rows_valid"
+
+    @property
+    def rows(self) -> int:
+        """Rows of A that are expected to count."""
+        if self.own_rows:
+            return min(self.expected_m or self.m, self.m) * self.groups
+        return min(self.expected_m * self.groups, self.m) if self.expected_m else self.m
+
+    @property
+    def groups_read(self) -> int:
+        """Groups that are expected to have rows, where each row falls to a group at random."""
+        return max(1, round(self.groups * (1 - (1 - 1 / self.groups) ** self.rows)))
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.rows * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least: each row, and the weight of each group that has rows."""
+        of_weight = self.slices * (self.weight_bytes + self.scale_bytes) * self.groups_read
+        return of_weight + self.rows * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
+
+    @property
+    def extents_text(self) -> str:
+        return f"{self.m}x{self.n}x{self.k} groups {self.groups}"
+
+    @property
+    def types_text(self) -> str:
+        tail = " with bias" if self.bias else ""
+        return f"{self.a} x {self.weight_format} -> {self.d}, grouping {self.grouping}{tail}"

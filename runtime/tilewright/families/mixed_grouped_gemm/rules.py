@@ -1,0 +1,33 @@
+"""What is legal for a `mixed_grouped_gemm` kernel: the rules of `mixed_gemm`, with another shared memory.
+
+The comment above a rule names what it rests on.
+"""
+
+from __future__ import annotations
+
+from tilewright.configurations.rule import HARDWARE, rule
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
+from tilewright.families.mixed_gemm.config import MixedGemmConfig
+from tilewright.families.mixed_gemm.rules import (
+    registers,
+    tile_depth,
+    tile_sides,
+    types,
+    warpgroups_of_block,
+)
+from tilewright.families.mixed_grouped_gemm.memory import memory
+
+
+# CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
+@rule(HARDWARE, "stages tile weight_format")
+def shared_memory(config: MixedGemmConfig) -> str | None:
+    """Two stages or more fit into 227 KB, beside the queue of tiles and the sums of groups of warpgroups."""
+    if tile_sides(config) or tile_depth(config) or warpgroups_of_block(config):
+        return None
+    stages, total = memory(config)
+    if total > HOPPER_SHARED_MEMORY or stages < 2:
+        return f"two stages or more of {config.tile} do not fit into {HOPPER_SHARED_MEMORY:,} bytes"
+    return None
+
+
+RULES = (types, tile_sides, warpgroups_of_block, tile_depth, registers, shared_memory)
