@@ -1,0 +1,181 @@
+"""`packed_grouped_gemm` on a GPU beside torch's grouped product of 16-bit weights and Humming's kernels.
+
+    python -m benchmarks.compare.packed_experts --output results/packed_experts
+
+Each token chooses some experts at random, so that groups have different numbers of rows, and few tokens touch
+few experts. In the same run: the tactic that is selected; `torch._grouped_mm` on decoded weights; Humming's
+grouped kernel with its defaults, where it can be imported. All are CUDA graphs of calls that take operands in
+turn, so that L2 is cold, medians of rounds in which the sides take turns. Each result of ours is checked
+first. Writes OUTPUT.md, after each problem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from benchmarks.compare.packed_weights import HUMMING, HummingLayer
+from benchmarks.lib import in_turn, machine
+from benchmarks.lib.in_turn import replayed
+
+from tilewright import context
+from tilewright.architectures.device import driver
+from tilewright.families.mixed_gemm.problem import FORMATS
+from tilewright.families.mixed_grouped_gemm import measuring
+from tilewright.families.mixed_grouped_gemm.family import FAMILY
+from tilewright.families.mixed_grouped_gemm.problem import Problem
+from tilewright.tools.measuring import checked, copies
+from tilewright.tools.timing import Replays
+
+TOKENS = (1, 8, 64, 256, 1024, 4096, 16384)
+ROUNDS = 5
+SETS = 2  # of operands: the weights of one set exceed L2
+ROUTINGS = 4  # choices of experts, in turn
+
+
+class Layer(NamedTuple):
+    """A linear layer of a model's experts."""
+
+    model: str
+    format: str
+    experts: int
+    chosen: int  # experts of a token
+    n: int
+    k: int
+
+
+LAYERS = (
+    Layer("Mixtral 8x7B, gate and up", "int4_g128", 8, 2, 28672, 4096),
+    Layer("gpt-oss-20b, gate and up", "mxfp4", 32, 4, 5760, 2880),
+    Layer("Qwen3-30B-A3B, down", "nvfp4", 128, 8, 2048, 768),
+    Layer("many experts", "mxfp4", 128, 8, 4096, 2048),
+)
+
+
+def routed(tokens: int, layer: Layer, generator: torch.Generator) -> torch.Tensor:
+    """The ends of the experts' rows."""
+    chance = torch.rand((tokens, layer.experts), generator=generator, device="cuda")
+    chosen = chance.topk(layer.chosen, 1).indices.flatten()
+    return torch.bincount(chosen, minlength=layer.experts).cumsum(0).int()
+
+
+def humming_call(layer: Layer, wide: torch.Tensor) -> Callable[..., Any] | None:
+    """A call of Humming's grouped kernel on a quantised form of `wide`; None if it has no such format."""
+    format, group = FORMATS[layer.format]
+    if HummingLayer is None or format not in HUMMING:
+        return None
+    config = HUMMING[format] | {"weight_scale_group_size": group}
+    linear = HummingLayer(
+        layer.n, layer.k, config, torch_dtype=torch.bfloat16, num_experts=layer.experts
+    ).cuda()
+    linear.load_from_unquantized(wide)
+    linear.transform()
+    return functools.partial(linear, compute_config={"gemm_type": "grouped_contiguous"})
+
+
+class Sides:
+    """The weights of a layer, for all numbers of tokens."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer = layer
+        self.generator = torch.Generator("cuda").manual_seed(0)
+        problem = Problem(layer.experts, layer.n, layer.k, layer.experts, weight_format=layer.format)
+        self.sets = copies(measuring.make(problem, self.generator), SETS)
+        first = self.sets[0]
+        groups = range(layer.experts)
+        self.wide = torch.stack(
+            [measuring.decoded_group(first.weight, first.scale, group, problem) for group in groups]
+        )
+        self.humming = humming_call(layer, self.wide)
+
+    def measure(self, tokens: int) -> dict[str, Any]:
+        layer = self.layer
+        here = context.current()
+        device = here.device(torch.cuda.current_device())
+        rows = tokens * layer.chosen
+        problem = Problem(rows, layer.n, layer.k, layer.experts, weight_format=layer.format)
+        tactic = here.select(FAMILY, problem, device).tactic
+        a = torch.randn((rows, layer.k), generator=self.generator, device="cuda").bfloat16()
+        ends = [routed(tokens, layer, self.generator) for _ in range(ROUTINGS)]
+        out = torch.empty((rows, layer.n), dtype=a.dtype, device="cuda")
+        weights = [self.sets[index % SETS] for index in range(ROUTINGS)]
+        ours = [
+            measuring.Operands(
+                problem, stack.op, a=a, weight=stack.weight, scale=stack.scale, n=layer.n,
+                weight_format=layer.format, group_ends=groups, out=out,
+            )
+            for stack, groups in zip(weights, ends, strict=True)
+        ]  # fmt: skip
+        checked(ours[0], tactic)
+        transposed = self.wide.mT
+        sides = {
+            "ours": Replays([functools.partial(operand.call, tactic) for operand in ours]),
+            "torch": Replays(
+                [functools.partial(torch._grouped_mm, a, transposed, groups) for groups in ends]
+            ),
+        }
+        if self.humming is not None:
+            offsets = [torch.nn.functional.pad(groups, (1, 0)).long() for groups in ends]
+            calls = [
+                functools.partial(self.humming, a, outputs=out, expert_layout=layout) for layout in offsets
+            ]
+            sides["humming"] = Replays(calls)
+        seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
+        touched = sum(int((groups.diff(prepend=groups.new_zeros(1)) > 0).sum()) for groups in ends) / ROUTINGS
+        first = self.sets[0]
+        octets = touched * (first.weight[0].numel() + first.scale[0].numel())
+        return {
+            "layer": layer, "tokens": tokens, "touched": touched, "bytes": octets,
+            "flops": problem.flops, "tactic": str(tactic), "seconds": seconds,
+        }  # fmt: skip
+
+
+def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"# Experts with packed weights on {head['gpu']}"
+    yield ""
+    yield f"`{head['command']}`, driver {head['driver']}, torch {head['torch']}. Times are us."
+    yield ""
+    yield (
+        "| layer | format | experts, chosen | n x k | tokens | ours | Humming | torch, BF16 | TB/s | TFLOP/s "
+        "| tactic |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        layer, seconds = row["layer"], row["seconds"]
+        humming = f"{seconds['humming'] * 1e6:.1f}" if "humming" in seconds else ""
+        yield (
+            f"| {layer.model} | {layer.format} | {layer.experts}, {layer.chosen} | {layer.n} x {layer.k} "
+            f"| {row['tokens']} | {seconds['ours'] * 1e6:.1f} | {humming} | {seconds['torch'] * 1e6:.1f} "
+            f"| {row['bytes'] / seconds['ours'] * 1e-12:.2f} | {row['flops'] / seconds['ours'] * 1e-12:.0f} "
+            f"| `{row['tactic'].removeprefix('mixed_grouped_gemm_sm90_')}` |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=600.0, help="begin no problem after so many")
+    options = parser.parse_args()
+    head = {
+        "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
+        "command": "python -m benchmarks.compare.packed_experts --output results/packed_experts",
+    }  # fmt: skip
+    begin = time.monotonic()
+    rows: list[dict[str, Any]] = []
+    for layer in LAYERS:
+        sides = Sides(layer)
+        for tokens in TOKENS:
+            if time.monotonic() - begin > options.seconds:
+                return
+            rows.append(sides.measure(tokens))
+            print(list(markdown(head, rows))[-1], flush=True)
+            machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
