@@ -87,16 +87,41 @@ class Layers:
         `ROW_ALIGNMENT`, and as masked groups with room for `masked_rows` rows each."""
         scheme, n, k = expert.scheme, expert.n, expert.k
         reason = scheme.reason
-        if scheme.name not in ("", "bf16", "fp8_block"):
+        if scheme.name == "mxfp4":
+            reason = _not_packed(n, k, self._decoder.dtype)
+        elif scheme.name not in ("", "bf16", "fp8_block"):
             reason = f"there are grouped kernels of bf16 and fp8_block, and none of {scheme.name}"
         elif scheme.name == "fp8_block" and expert.share % BLOCK:
             reason = f"an expert's share of {expert.share} cuts blocks of {BLOCK} that share a scale"
         if reason:
             self._leave_out(expert.layer, f"{expert.groups} groups, n {n}, k {k}", reason, expert.layers)
             return
+        if scheme.name == "mxfp4":
+            self._packed(expert, rows, masked_rows)
+            return
         words = {"groups": expert.groups, "n": n, "k": k, **_grouped_types(scheme)}
         self._contiguous(expert, words, rows)
         self._masked(expert, words, masked_rows)
+
+    def _packed(self, expert: ExpertLayer, rows: int, masked_rows: int) -> None:
+        """Experts of packed 4-bit weights. Groups begin at any row."""
+        format, count = expert.scheme.name, expert.layers
+        words = {
+            TYPES: "bf16",
+            "groups": expert.groups,
+            "n": expert.n,
+            "k": expert.k,
+            "weight_format": format,
+        }
+        family, op = "mixed_grouped_gemm", "packed_grouped_gemm"
+        for grouping in ("row_index", "ends"):
+            own = {**words, "grouping": grouping}
+            self._add(expert.layer, op, family, own, count=count, values=range(1, rows + 1))
+        own = {**words, "m": masked_rows, "grouping": "rows_valid"}
+        self._add(
+            f"{expert.layer} (masked)", op, family, own,
+            count=count, values=range(masked_rows + 1), extent="expected_m",
+        )  # fmt: skip
 
     def _contiguous(self, expert: ExpertLayer, words: Mapping[str, Any], rows: int) -> None:
         most = rows + min(expert.groups, rows) * (ROW_ALIGNMENT - 1)
@@ -173,6 +198,15 @@ class Layers:
 
 def _grouped_types(scheme: Scheme) -> dict[str, Any]:
     return {TYPES: "fp8", "scales": f"{BLOCK}x{BLOCK}"} if scheme.name == "fp8_block" else {TYPES: "bf16"}
+
+
+def _not_packed(n: int, k: int, dtype: str) -> str:
+    """Why no kernel multiplies by experts of MXFP4 with these extents; "" if one does."""
+    if dtype != "bf16":
+        return f"MXFP4 is multiplied by bf16, not {dtype}"
+    if n % 8 or k % 32:
+        return f"packed weights have rows in units of 8 and columns in units of 32, not {n} and {k}"
+    return ""
 
 
 def _cut_block(sides: Sequence[int], k: int, sharded_n: bool, sharded_k: bool) -> str:

@@ -13,7 +13,8 @@ _EXPERTS_ALONE = ("mxfp4",)  # methods that quantise the experts, and no other l
 
 
 class Scheme(NamedTuple):
-    """How a layer's weights are multiplied: one of SCHEMES, or "" and the reason why tilewright does not."""
+    """How a layer's weights are multiplied: one of SCHEMES, `mxfp4` of experts, or "" and the reason why
+    tilewright does not."""
 
     name: str
     reason: str = ""
@@ -30,6 +31,8 @@ def experts(decoder: Decoder, demanded: str | None) -> Scheme:
     """The scheme of the experts."""
     if demanded or not decoder.quantization.method:
         return Scheme(demanded or decoder.dtype)
+    if decoder.quantization.method in _EXPERTS_ALONE:
+        return Scheme(decoder.quantization.method)
     return _of_checkpoint(decoder.quantization)
 
 

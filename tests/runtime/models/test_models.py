@@ -198,17 +198,35 @@ def test_modules_that_are_not_quantised(write: Write) -> None:
     assert by_layer(listing, "lm_head", "gemm")
 
 
-def test_gpt_oss_leaves_its_experts_to_the_caller(write: Write) -> None:
-    listing = listed(write(GPT_OSS))
-    assert dense(listing) == {
+def test_gpt_oss_has_experts_of_packed_weights(write: Write) -> None:
+    listing = listed(write(GPT_OSS), max_tokens=16)
+    sizes = {layer: size for layer, size in dense(listing).items() if not layer.startswith("experts")}
+    assert sizes == {
         "qkv_proj": (5120, 2880, 24),
         "o_proj": (2880, 4096, 24),
         "router": (32, 2880, 24),
         "lm_head": (201088, 2880, 1),
     }
     assert {product.layer: product.example.bias for product in listing.products}["router"]
-    assert [left.layer for left in listing.left_out] == ["experts.gate_up", "experts.down"]
-    assert "quantised by mxfp4" in listing.left_out[0].reason
+    assert not listing.left_out
+    experts = by_layer(listing, "experts.gate_up", "packed_grouped_gemm")
+    assert {product.example.grouping for product in experts} == {"row_index", "ends"}
+    for product in experts:
+        problem = product.example
+        assert (problem.groups, problem.n, problem.k, problem.weight_format) == (32, 5760, 2880, "mxfp4")
+        assert product.values == range(1, 4 * 16 + 1)  # four experts of a token
+    (masked,) = by_layer(listing, "experts.down (masked)", "packed_grouped_gemm")
+    assert (masked.extent, masked.example.grouping, masked.count) == ("expected_m", "rows_valid", 24)
+
+
+def test_experts_of_packed_weights_that_no_kernel_multiplies(write: Write) -> None:
+    for fields, reason in (
+        ({"torch_dtype": "float16"}, "MXFP4 is multiplied by bf16, not f16"),
+        ({"intermediate_size": 2896}, "columns in units of 32, not 2880 and 2896"),
+    ):
+        listing = listed(write(GPT_OSS, **fields))
+        assert reason in listing.left_out[-1].reason
+        assert listing.left_out[-1].layer == "experts.down"
 
 
 def test_other_quantisations_are_left_out_with_their_name(write: Write) -> None:
