@@ -1,5 +1,5 @@
-"""The kernels of `gemm`, `reduced_gemm`, `grouped_gemm` and `blockscaled_gemm` that multiply by mma.sync, on the host: every
-thread of every thread block, and their host code.
+"""The kernels of `gemm`, `reduced_gemm`, `grouped_gemm` and `blockscaled_gemm` that multiply by mma.sync, on
+the host: every thread of every thread block, and their host code.
 
 No GPU has run them. TMA, mbarriers, named barriers, ldmatrix, stmatrix and mma.sync are what the PTX ISA
 says of them (`host_gpu.hpp`, `host_products.hpp`, `sm120/mma_definition.hpp`). Products of small whole
