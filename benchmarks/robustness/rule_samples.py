@@ -20,6 +20,7 @@ from typing import Any, get_args, get_type_hints
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.families.blockscaled_gemm import mma_rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -67,7 +68,9 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "cutlass": ("4.2",),
 }
 FIELDS = {
-    name: CHOICES.get(name) or get_args(hint) for name, hint in get_type_hints(BlockscaledGemmConfig).items()
+    name: CHOICES.get(name) or get_args(hint)
+    for name, hint in get_type_hints(BlockscaledGemmConfig).items()
+    if name != "mainloop"  # the sample has CUTLASS's kernels and those of Hopper
 }
 # What is drawn more often where it is the usual choice: else nearly all are rejected for two things at once.
 USUAL: dict[Architecture, dict[str, tuple[Any, ...]]] = {
@@ -253,7 +256,8 @@ def blockscaled(of: Family, seed: int) -> list[Candidate]:
             rule, reason, _ = against[0]
             if config.architecture is not HOPPER or rule in HOPPER_RULES:
                 rejected[rule].append(Candidate(of, config, rule, reason, render(of, config, rule)))
-    counts = ACCEPTED | dict.fromkeys((rule.name for rule in of.rules), REJECTED_OF_A_RULE)
+    asked = [rule.name for rule in of.rules if rule not in mma_rules.RULES]
+    counts = ACCEPTED | dict.fromkeys(asked, REJECTED_OF_A_RULE)
     drawn = [candidate for group in (*accepted.values(), *rejected.values()) for candidate in group]
     if len(drawn) != sum(counts.values()):
         sizes = {name: len(group) for name, group in (accepted | rejected).items()}

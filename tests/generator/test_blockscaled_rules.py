@@ -12,6 +12,7 @@ from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.families.blockscaled_gemm import mma_rules
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.rules import RULES
@@ -39,10 +40,13 @@ MX100 = config("sm_100f", "mxfp8 mxfp8 bf16", "128x128x128", "1sm")
 ULTRA = config("sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "2sm", store="direct_256", pdl=False)
 SM120 = config("sm_120f", "nvfp4 nvfp4 bf16", "128x128x128", "cooperative")
 MX120 = config("sm_120f", "mxfp8 mxfp8 bf16", "128x128x128", "cooperative")
+MMA = config(
+    "sm_120f", "nvfp4 nvfp4 bf16", "128x16x256", "cooperative", mainloop="mma", c="same", swap_ab=True
+)
 HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_ab=True)
 
 
-@pytest.mark.parametrize("one", [SM100, MX100, ULTRA, SM120, MX120, HOPPER], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [SM100, MX100, ULTRA, SM120, MX120, MMA, HOPPER], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
@@ -167,6 +171,33 @@ REJECTED: list[Rejected] = [
     (HOPPER, {"cluster": Cluster(2, 1)}, "settled_fields", ("2x1",), {"cluster": ONE}),
     (HOPPER, {"scheduler": "stream_k"}, "settled_fields", ("stream_k",), {"scheduler": "data_parallel"}),
     (HOPPER, {"swap_ab": False}, "settled_fields", ("swap_ab", "is true"), {"swap_ab": True}),
+    (MMA, {"arch": "sm_90a"}, "mma_arch", ("sm_12x, not sm_90a",), {"arch": "sm_120f"}),
+    (MMA, {"d": "nvfp4", "swap_ab": False}, "mma_output", ("nvfp4",), {"d": "f16"}),
+    (MMA, {"tile": shape("192x16x256")}, "mma_tile", ("64, 128 or 256", "192"), {"tile": shape("64x16x256")}),
+    (MMA, {"tile": shape("128x24x256")}, "mma_tile", ("24",), {"tile": shape("128x32x256")}),
+    (
+        MMA,
+        {"tile": shape("128x16x64")},
+        "mma_depth",
+        ("128, 256 or 512, not 64",),
+        {"tile": shape("128x16x128")},
+    ),
+    (
+        MMA,
+        {"a": "mxfp8", "b": "mxfp8", "tile": shape("128x16x512")},
+        "mma_depth",
+        ("128 or 256, not 512",),
+        {"tile": shape("128x16x256")},
+    ),
+    (
+        MMA,
+        {"tile": shape("256x256x128"), "d": "f32"},
+        "mma_accumulators",
+        ("256 accumulators a thread > 128",),
+        {"tile": shape("256x128x128")},
+    ),
+    (MMA, {"scheduler": "stream_k"}, "settled_fields", ("mma", "stream_k"), {"scheduler": "data_parallel"}),
+    (MMA, {"c": "none"}, "settled_fields", ("mma", "none"), {"c": "same"}),
     # Seven stages of 28,672 bytes fit beside the epilogue.
     (SM100, {"stages": 8}, "shared_memory", ("B > 232448 B", "8 stages"), {"stages": 7}),
     (
@@ -257,7 +288,9 @@ def test_the_sample_is_large_and_has_every_rule_and_architecture(candidates: lis
     assert len(blackwell) >= 60
     assert len(accepted) >= 30
     assert len(blackwell) - len(accepted) >= 30
-    assert {row["rule"] for row in candidates} == {rule.name for rule in RULES} | {""}
+    # Our mainloop of mma.sync asserts its own limits (tests/compile/test_sm120_gemm.py).
+    others = [rule.name for rule in RULES if rule not in mma_rules.RULES]
+    assert {row["rule"] for row in candidates} == {*others, ""}
     per_arch = Counter(row["config"]["arch"] for row in accepted)
     assert per_arch.keys() == {"sm_100f", "sm_103a", "sm_110a", "sm_120f"}
     drawn = get_args(get_type_hints(BlockscaledGemmConfig)["a"])

@@ -131,7 +131,7 @@ LACKING = {
         ("mxfp8", "mxfp4", "bf16"), ("mxfp8", "mxfp4", "f16"), ("mxfp8", "mxfp4", "f32"),
         ("mxfp4", "mxfp8", "bf16"), ("mxfp4", "mxfp8", "f16"),
     },
-    "sm_120f": {("mxfp4", "mxfp4", "f32"), ("mxfp8", "mxfp4", "f32")},
+    "sm_120f": set(),
 }  # fmt: skip
 
 

@@ -83,6 +83,7 @@ def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
         "arch": "sm_100f", "a": "nvfp4", "b": "nvfp4", "d": "bf16", "tile": [128, 128, 256], "c": "none",
         "cluster": "dynamic", "schedule": "1sm", "scheduler": "data_parallel", "store": "tma",
         "prefetch": "tma", "swap_ab": False, "pdl": True, "stages": "auto", "cutlass": "4.2",
+        "mainloop": "default",
     } | fields  # fmt: skip
     mixed = BITS[made["a"]] != BITS[made["b"]]
     alignment = {x: 128 if mixed and BITS[made[x]] == 4 else 128 // BITS[made[x]] for x in "ab"}

@@ -132,8 +132,12 @@ def unswapped(record: KernelRecord) -> bool:
     return not record.config["swap_ab"]
 
 
+def cutlass(record: KernelRecord) -> bool:
+    return bool(record.config["mainloop"] == "default")
+
+
 def cutlass_4_2(record: KernelRecord) -> bool:
-    return not record.cutlass
+    return cutlass(record) and not record.cutlass
 
 
 def as_measured(problem: Problem) -> DeviceProperties:
@@ -201,10 +205,54 @@ def test_sm120_before_2460(committed: Registry) -> None:
     def before(record: KernelRecord) -> bool:
         config = record.config
         one = config["tile"] == [128, 128, 128] and config["schedule"] == "cooperative"
-        return one and unswapped(record) and config["scheduler"] == "data_parallel"
+        return one and unswapped(record) and cutlass(record) and config["scheduler"] == "data_parallel"
 
     best = ranked(committed, RTX_PRO_6000, Problem(32, 5120, 25600), before)[0]
     assert best.estimate.seconds * 1e6 == pytest.approx(124, rel=0.15)
+
+
+def by_mma(record: KernelRecord) -> bool:
+    return not cutlass(record)
+
+
+@pytest.mark.parametrize(
+    ("types", "n", "k", "tflops"),
+    [
+        ("mxfp4 mxfp4", 2112, 7168, 1307), ("mxfp4 mxfp4", 7168, 2048, 1201),
+        ("mxfp4 mxfp4", 24576, 1536, 1168),
+        ("mxfp8 mxfp8", 2112, 7168, 624), ("mxfp8 mxfp8", 5120, 8192, 699), ("mxfp8 mxfp8", 5120, 25600, 731),
+        ("mxfp8 mxfp8", 24576, 1536, 637), ("mxfp8 mxfp4", 7168, 2048, 670),
+    ],
+)  # fmt: skip
+def test_our_kernels_of_sm120_as_deep_gemm_measured_its_own(
+    committed: Registry, types: str, n: int, k: int, tflops: float
+) -> None:
+    """DeepGEMM's pull request 324, whose kernels have the same structure; 4096 rows."""
+    a, b = types.split()
+    problem = Problem(4096, n, k, a=a, b=b)
+    best = ranked(committed, RTX_PRO_6000, problem, by_mma)[0]
+    assert problem.flops / best.estimate.seconds / 1e12 == pytest.approx(tflops, rel=0.15)
+
+
+def test_our_kernels_of_sm120_in_the_tiles_of_2460(committed: Registry) -> None:
+    """Its own figure, 69 us. Nobody has timed ours."""
+
+    def its_tiles(record: KernelRecord) -> bool:
+        tiles = ([128, 128, 128], [128, 128, 256], [256, 128, 128])
+        return by_mma(record) and unswapped(record) and record.config["tile"] in tiles
+
+    first = ranked(committed, RTX_PRO_6000, Problem(32, 5120, 25600), its_tiles)[0]
+    assert first.estimate.seconds * 1e6 == pytest.approx(69, rel=0.15)
+    assert first.tactic.decomposition == "split_k"
+
+
+def test_few_rows_on_an_rtx_pro_6000_meet_few_columns(committed: Registry) -> None:
+    """Of all kernels, one of ours whose operands are swapped."""
+    for m, columns in ((8, 16), (16, 16), (32, 32)):
+        first = ranked(committed, RTX_PRO_6000, Problem(m, 5120, 25600))[0]
+        assert by_mma(first.record)
+        assert first.record.config["swap_ab"]
+        assert first.record.config["tile"][1] <= columns
 
 
 def test_large_products_on_an_rtx_5090(committed: Registry) -> None:
@@ -221,7 +269,7 @@ def test_an_rtx_pro_6000_takes_what_2460_added(committed: Registry) -> None:
     added = first.record.config["tile"] in ([128, 128, 256], [256, 128, 128])
     assert added or first.record.config["scheduler"] == "stream_k"
     # With the tiles that CUTLASS 4.5 compiles: few columns for few rows.
-    small = ranked(committed, RTX_PRO_6000, problem)[0]
+    small = ranked(committed, RTX_PRO_6000, problem, cutlass)[0]
     assert small.record.cutlass == "4.5"
     assert small.record.config["swap_ab"]
     assert small.record.config["tile"][1] == 32

@@ -6,10 +6,11 @@ D[m,n] = alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from tilewright.architectures import table
+from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shapes import Tile
 from tilewright.configurations.shared import (
     ONE_BLOCK,
@@ -91,6 +92,12 @@ class BlockscaledGemmConfig:
     pdl: Pdl = True
     stages: Stages = "auto"
     cutlass: Annotated[Literal["4.2", "4.5"], "the oldest CUTLASS release that compiles the kernel"] = "4.2"
+    mainloop: Annotated[
+        Literal["default", "mma"],
+        "default: CUTLASS's collectives on Blackwell, ours of wgmma on sm_90. mma: ours of mma.sync for "
+        "sm_12x, which compiles in seconds, needs no CUTLASS and has tiles of N from 8; a call may leave out "
+        "C, and a launch chooses the split of k",
+    ] = field(default="default", metadata=LEFT_OUT)
 
     @property
     def architecture(self) -> Architecture:
@@ -130,6 +137,11 @@ class BlockscaledGemmFacts(PipelineFacts, _OfRunTimeClusters):
 
 
 CONFIG, FACTS = BlockscaledGemmConfig, BlockscaledGemmFacts
+
+
+def by_mma(config: BlockscaledGemmConfig) -> bool:
+    """Whether the kernel has our mainloop of mma.sync."""
+    return config.mainloop == "mma"
 
 
 def on(*those: Architecture) -> Callable[[BlockscaledGemmConfig], bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import MatrixAlignment, flag
 from tilewright.configurations.sources import CUTLASS_TYPES, camel, kernel_operands, named, spelt, with_launch
 from tilewright.families.blockscaled_gemm import rules
@@ -13,12 +14,16 @@ from tilewright.families.blockscaled_gemm.config import (
     TCGEN05,
     BlockscaledGemmConfig,
     BlockscaledGemmFacts,
+    by_mma,
 )
 from tilewright.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
+from tilewright.families.blockscaled_gemm.mma_memory import mma_memory, warpgroups
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.formats.types import TYPES, bits
 
 RULES = rules.RULES
+# The only C of a kernel of mma.sync, which a call may leave out.
+settling = Settling("mainloop", "default", {"default": {}, "mma": {"c": "same"}})
 
 _CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 
@@ -27,9 +32,9 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
     """See `named`."""
     return named(
         "blockscaled_gemm", config.arch, config.a, config.b, config.d, config.tile,
-        "dyn" if config.cluster == "dynamic" else config.cluster,
+        "mma" if by_mma(config) else "dyn" if config.cluster == "dynamic" else config.cluster,
         config.schedule.replace("cooperative", "coop"), flag("streamk", config.scheduler == "stream_k"),
-        flag("swap", config.swap_ab), flag("c", config.c == "same"),
+        flag("swap", config.swap_ab), flag("c", config.c == "same" and not by_mma(config)),
         {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
         flag("noprefetch", config.prefetch == "none"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
@@ -50,6 +55,8 @@ def schedule_text(config: BlockscaledGemmConfig) -> str:
     """Schedule, scheduler and the other settings of the main loop, in words."""
     schedule = {"1sm": "one SM an MMA", "2sm": "two SMs an MMA"}.get(config.schedule, config.schedule)
     words = [schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
+    if by_mma(config):
+        words = ["mma.sync, a launch chooses the split of k"]
     if config.swap_ab:
         words.append("operands swapped")
     if config.ultra:
@@ -62,6 +69,8 @@ def schedule_text(config: BlockscaledGemmConfig) -> str:
 def summary(config: BlockscaledGemmConfig) -> str:
     """One line for lists."""
     cluster = "run-time cluster" if config.cluster == "dynamic" else f"cluster {config.cluster}"
+    if by_mma(config):
+        return f"{config.a} x {config.b} -> {config.d}, tile {config.tile}, {schedule_text(config)}"
     return f"{config.a} x {config.b} -> {config.d}, tile {config.tile}, {cluster}, {schedule_text(config)}"
 
 
@@ -73,6 +82,9 @@ def alignment(config: BlockscaledGemmConfig) -> MatrixAlignment:
     """
     if config.architecture is HOPPER:
         return {"a": 32, "b": 32, "c": 1, "d": 1}
+    if by_mma(config):  # FP4 is unpacked from shared memory
+        a, b = (128 // bits(dtype) for dtype in (config.a, config.b))
+        return {"a": a, "b": b, "c": 1, "d": 1}
     store = 256 if config.store == "direct_256" else 128
     wide = 128 if config.mixes_bits else 32
     a, b = (wide if bits(dtype) == 4 else 16 for dtype in (config.a, config.b))
@@ -82,12 +94,15 @@ def alignment(config: BlockscaledGemmConfig) -> MatrixAlignment:
 def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
+    consumers = warpgroups(config).consumers if by_mma(config) else 2
     facts: BlockscaledGemmFacts = {
         "stages": stages,
         "smem_bytes": total,
         # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
-        # producer warpgroup and two consumers.
-        "threads": {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 384}[config.architecture],
+        # producer warpgroup and the consumers.
+        "threads": {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 128 * (consumers + 1)}[
+            config.architecture
+        ],
         "block": BLOCK[config.a],
         "alignment": alignment(config),
     }
@@ -98,7 +113,8 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
 
 def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    pdl = config.hardware.cutlass.pdl  # empty for Hopper, whose kernels are ours
+    # Empty for kernels that are ours.
+    pdl = "" if by_mma(config) else config.hardware.cutlass.pdl
     row: dict[str, Any] = {
         "arch": config.arch,
         "defines": [pdl] if config.pdl and pdl else [],
@@ -106,7 +122,9 @@ def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     }
     if config.cutlass != "4.2":
         row["cutlass"] = config.cutlass
-    if reason := _spills(config):
+    if by_mma(config):
+        row["standard"] = "c++14"
+    elif reason := _spills(config):
         row["spills"] = reason
     return row
 
@@ -136,7 +154,14 @@ def _instruction(config: BlockscaledGemmConfig) -> str:
 
 def template(config: BlockscaledGemmConfig) -> str:
     """The template of the kernel's source: Hopper's kernels have a mainloop of our own."""
+    if by_mma(config):
+        return "blockscaled_gemm/mma.cu.j2"
     return f"blockscaled_gemm/{'hopper' if config.architecture is HOPPER else 'blackwell'}.cu.j2"
+
+
+def host(config: BlockscaledGemmConfig) -> str:
+    """The header with a unit's host code, which its module's table includes."""
+    return flag("tilewright/blockscaled_gemm/mma_host.hpp", by_mma(config))
 
 
 def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
@@ -144,6 +169,8 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
     stages, total = memory(config)
     if config.architecture is HOPPER:
         own, where = _hopper(config) | {"stages": stages}, " (M along the caller's n)"
+    elif by_mma(config):
+        own, where = _mma(config) | {"stages": stages}, ""
     else:
         own = _blackwell(config)
         dynamic = config.cluster == "dynamic"
@@ -172,6 +199,19 @@ def _hopper(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "tile_n": config.tile.n,
         "tile_k": config.tile.k,
         "with_c": config.c == "same",
+    }
+
+
+def _mma(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    format_a, format_b = (camel(dtype) for dtype in kernel_operands(config))
+    return {
+        "format_a": format_a,
+        "format_b": format_b,
+        "element_d": config.d.capitalize(),
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "tile_k": config.tile.k,
+        "store_buffers": mma_memory(config).store_buffers,
     }
 
 

@@ -1,5 +1,5 @@
-"""For CUTLASS's kernels on Blackwell and ours on Hopper: the problems that they compute, and their
-tactics."""
+"""For CUTLASS's kernels on Blackwell, ours of mma.sync there and ours on Hopper: the problems that they
+compute, and their tactics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tilewright.architectures import table
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, in_parts
+from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, in_parts, plain
 from tilewright.families.blockscaled_gemm.cost_hopper import Hopper as HopperModel
+from tilewright.families.blockscaled_gemm.cost_mma import Mma as MmaModel
 from tilewright.families.blockscaled_gemm.cost_sm120 import Sm120
 from tilewright.families.blockscaled_gemm.cost_tcgen05 import Tcgen05
 from tilewright.families.blockscaled_gemm.problem import BLOCK, Problem
@@ -38,9 +39,9 @@ def model_of(architecture: table.Architecture | None) -> type[HopperModel | Tcge
 
 
 class Mainloop(Kernels[Problem]):
-    """The part that both kinds of kernels share."""
+    """The part that all kinds of kernels share."""
 
-    settings = MATRIX_SETTINGS
+    settings: tuple[str, ...] = MATRIX_SETTINGS
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         return "it adds no C" if kind.c and record.config["c"] == "none" else None
@@ -136,6 +137,48 @@ class Blackwell(Mainloop):
         return _clustered(split, fitting.cluster_unit(record)[0])
 
 
+class Mma(Mainloop):
+    """Our kernels of mma.sync (tilewright/blockscaled_gemm/mma_kernel.hpp): without clusters; a second kernel
+    adds up a split k from memory."""
+
+    settings = ("raster", "swizzle", "splits", "decomposition")
+    # The most k ranges, and the fewest k tiles in one, as for `gemm`.
+    MOST_PARTS = 16
+    LEAST_TILES = 4
+
+    def estimator(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate] | None:
+        return MmaModel(record, problem, device).weigh
+
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
+        """Never: a launch tells the kernel whether there is a C."""
+        return False
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        if tactic.decomposition not in ("heuristic", "split_k"):
+            return f"it has no decomposition {tactic.decomposition}"
+        if (tactic.splits > 1) != (tactic.decomposition == "split_k"):
+            return f"expected split_k with 2 parts at least, got {tactic.decomposition} with {tactic.splits}"
+        return super().misfit_arguments(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return fitting.misfit_tiles_of_k(tactic, record, problem.k)
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return "its architecture was not tested: which of its kernels give equal bits is not known"
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        """One tactic without a split; and splits into as many k ranges as make one wave."""
+        down, across = fitting.own_tiles(record, problem.m, problem.n)
+        deepest = problem.k // (self.LEAST_TILES * record.config["tile"][2])
+        most = min(self.MOST_PARTS, deepest, device.sm_count // (down * across * problem.batch))
+        splits = (fitting.with_splits(record.name, "", parts, "split_k") for parts in range(2, most + 1))
+        return (plain(record.name), *splits)
+
+
 @functools.lru_cache(maxsize=4096)
 def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]:
     least = CLUSTERS[multiple][0]
@@ -146,7 +189,7 @@ def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]
     )
 
 
-HOPPER, BLACKWELL = Hopper(), Blackwell()
+HOPPER, BLACKWELL, MMA = Hopper(), Blackwell(), Mma()
 
 
 def is_hopper(record: KernelRecord) -> bool:
@@ -155,4 +198,6 @@ def is_hopper(record: KernelRecord) -> bool:
 
 def kernels_of(record: KernelRecord) -> Mainloop:
     """A kernel's mainloop."""
+    if record.config["mainloop"] == "mma":
+        return MMA
     return HOPPER if is_hopper(record) else BLACKWELL

@@ -15,7 +15,14 @@ from typing import NamedTuple
 from tilewright.configurations.shapes import round_up
 from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.configurations.sources import swizzle
-from tilewright.families.blockscaled_gemm.config import HOPPER, SM120, TCGEN05, BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.config import (
+    HOPPER,
+    SM120,
+    TCGEN05,
+    BlockscaledGemmConfig,
+    by_mma,
+)
+from tilewright.families.blockscaled_gemm.mma_memory import mma_memory
 from tilewright.families.blockscaled_gemm.occupancy import resident
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.formats.types import bits
@@ -59,6 +66,8 @@ _DIRECT = _Epilogue(8208, 16, 1)  # CUTLASS keeps a buffer although D goes past 
 @lru_cache(maxsize=1 << 12)
 def memory(config: BlockscaledGemmConfig) -> Memory:
     """The stages that fit, and the bytes of shared memory. If none fits, the bytes of one stage."""
+    if by_mma(config):
+        return Memory(*mma_memory(config)[:2])
     if config.ultra:
         return _ultra(config)
     return {HOPPER: _hopper, TCGEN05: _tcgen05, SM120: _sm120}[config.architecture](config)

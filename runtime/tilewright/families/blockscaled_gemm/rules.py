@@ -12,6 +12,7 @@ from tilewright.architectures.table import of_target, targets
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
+from tilewright.families.blockscaled_gemm import mma_rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -20,6 +21,7 @@ from tilewright.families.blockscaled_gemm.config import (
     ULTRA_MMA_K,
     Architecture,
     BlockscaledGemmConfig,
+    by_mma,
     on,
 )
 from tilewright.families.blockscaled_gemm.memory import memory
@@ -32,8 +34,18 @@ SETTLED: dict[Architecture, dict[str, object]] = {
     TCGEN05: {},
     SM120: {"store": "tma"},
 }
+# The same of our mainloop of mma.sync.
+SETTLED_MMA: dict[str, object] = {
+    "cluster": ONE_BLOCK,
+    "schedule": "cooperative",
+    "scheduler": "data_parallel",
+    "store": "tma",
+    "c": "same",
+    "cutlass": "4.2",
+}
 
-hopper_rule, tcgen05_rule, sm120_rule = (partial(rule, of=on(kind)) for kind in (HOPPER, TCGEN05, SM120))
+hopper_rule, tcgen05_rule = (partial(rule, of=on(kind)) for kind in (HOPPER, TCGEN05))
+sm120_rule = partial(rule, of=lambda config: config.architecture is SM120 and not by_mma(config))
 ultra_rule = partial(rule, of=lambda config: config.ultra)
 static_rule = partial(rule, of=lambda config: config.architecture is TCGEN05 and config.cluster != "dynamic")
 
@@ -106,7 +118,7 @@ def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
     OURS,
     "tile a b",
     compiles="shallower stages are half-used lines of shared memory, deeper ones too few",
-    of=lambda config: config.architecture is not HOPPER and not config.ultra,
+    of=lambda config: config.architecture is not HOPPER and not config.ultra and not by_mma(config),
 )
 def tile_depth(config: BlockscaledGemmConfig) -> str | None:
     """Tile K is 128 or 256 (8-bit operands: 128), or 768 for sm_103's FP4."""
@@ -234,21 +246,23 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
 # block. Only sm_100 has CUTLASS's NoSmem epilogues, and only ultra tiles prefetch to L2.
 @rule(
     OURS,
-    "swap_ab scheduler cluster store prefetch arch tile",
+    "swap_ab scheduler cluster store prefetch c cutlass mainloop arch tile",
     compiles="the kernel would be the same under another name",
 )
 def settled_fields(config: BlockscaledGemmConfig) -> str | None:
     """Kernels of sm_90 swap their operands, and have cluster 1x1 and no stream-K; on sm_90 and sm_12x D is
     stored by TMA; prefetch is a choice of tiles of K 768."""
     prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if config.ultra else {"prefetch": "tma"})
-    return prefetch or unsettled(
-        config, f"kernels of {config.architecture.name}", SETTLED[config.architecture]
-    )
+    if prefetch or not by_mma(config):
+        return prefetch or unsettled(
+            config, f"kernels of {config.architecture.name}", SETTLED[config.architecture]
+        )
+    return unsettled(config, "kernels with the mainloop mma", SETTLED_MMA)
 
 
 # If one of these rules rejects the tile, its shared memory cannot be computed.
 TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
-         quantized_output, quantized_store, schedule_of_family)  # fmt: skip
+         quantized_output, quantized_store, schedule_of_family, *mma_rules.TILES)  # fmt: skip
 
 
 # sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids),
@@ -307,4 +321,4 @@ def two_stages(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-RULES = (*of_module(__name__), stream_k_schedule)
+RULES = (*of_module(__name__), *mma_rules.RULES, stream_k_schedule)
