@@ -198,6 +198,6 @@ def is_hopper(record: KernelRecord) -> bool:
 
 def kernels_of(record: KernelRecord) -> Mainloop:
     """A kernel's mainloop."""
-    if record.config["mainloop"] == "mma":
+    if record.config.get("mainloop") == "mma":  # absent in a row that no table filled
         return MMA
     return HOPPER if is_hopper(record) else BLACKWELL
