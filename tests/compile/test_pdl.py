@@ -40,9 +40,10 @@ extern "C" __global__ void waits(int* x) {
 
 
 def is_ours(record: KernelRecord) -> bool:
-    """Whether the kernel is not CUTLASS's, as `gemm` says, and block-scaled ones for Blackwell are."""
-    cutlass = record.config.get("mainloop") == "cutlass"
-    return not (cutlass or (record.name.startswith("blockscaled_gemm") and record.arch != "sm_90a"))
+    """Whether the kernel is not CUTLASS's, as `gemm` says, and most block-scaled ones for Blackwell are."""
+    mainloop = record.config.get("mainloop")
+    blockscaled = record.name.startswith("blockscaled_gemm") and record.arch != "sm_90a"
+    return mainloop == "mma" or not (mainloop == "cutlass" or blockscaled)
 
 
 def switch_of(record: KernelRecord) -> set[str]:
