@@ -241,8 +241,8 @@ int product(char const* name, int m, int n, int k, int batch = 1, int splits = 1
       }
     }
   }
-  std::printf("%s %dx%dx%d batch %d splits %d: %ld wrong elements, %ld changed around D\n", name, m, n, k, batch, splits,
-              wrong, around);
+  std::printf("%s %dx%dx%d batch %d splits %d: %ld wrong elements, %ld changed around D\n", name, m, n, k, batch,
+              splits, wrong, around);
   return wrong != 0 || around != 0;
 }
 
