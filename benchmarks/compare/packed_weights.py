@@ -1,34 +1,41 @@
 """`packed_gemm` on a GPU beside `torch.mm` on 16-bit weights and Humming's kernels.
 
     python -m benchmarks.compare.packed_weights --output results/packed_weights
+    python -m benchmarks.compare.packed_weights --random 100 --seconds 60 --output results/packed_random
 
-For layers' shapes and numbers of rows, in the same run: the tactic that is selected; `torch.mm` on decoded
-weights; Humming's layer with its defaults, where it can be imported. All are CUDA graphs of calls that take
-operands in turn, so that L2 is cold, medians of rounds in which the sides take turns. Each result of ours is
-checked first. Writes OUTPUT.md, after each problem.
+For layers' shapes, or shapes drawn at random, in the same run: the tactic that is selected; `torch.mm` on
+weights of 16 bits; Humming's layer with its defaults, where it can be imported. All are CUDA graphs of
+calls that take operands in turn, so that L2 is cold, medians of rounds in which the sides take turns. A ratio
+is the peer's time over ours. Each result of ours is checked first. Writes OUTPUT.md, after each problem.
+
+A random problem has one of the formats in turn; n and k are log-uniform from 1,024 to 28,672, in multiples of
+128; m is log-uniform, three times of four from 1 to 128, else from 129 to 4,096, and never a power of two but
+1. Humming compiles a kernel for each n and k: `--compile` makes its layers and calls them once, and times
+nothing. Several processes with --part 1/N to N/N do that at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import math
+import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.lib import in_turn, machine
+from benchmarks.lib import in_turn, machine, ratios
 from benchmarks.lib.in_turn import replayed
 
-from tilewright import context, weight_layout
-from tilewright.architectures.device import driver
+from tilewright import context
 from tilewright.families.mixed_gemm import measuring
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
-from tilewright.families.mixed_gemm.reference import decoded
 from tilewright.formats.dtypes import dtype_of
 from tilewright.tools.measuring import checked, make_operands
-from tilewright.tools.timing import Replays
+from tilewright.tools.timing import Replays, rotations
 
 try:
     from humming.layer import HummingLayer
@@ -37,6 +44,9 @@ except ImportError:
 
 SHAPES = ((8192, 8192), (4096, 14336), (6144, 4096), (28672, 4096))
 ROWS = (1, 16, 32, 64, 128, 512, 4096)
+LEAST, MOST = 1024, 28672  # n and k of random problems
+FEW, MANY = 128, 4096  # rows of random problems, at most
+CLASSES = (16, 32, 64, 128, 512, MANY)  # rows of a line of the summary, at most
 # Humming's words for a format.
 HUMMING: dict[str, dict[str, Any]] = {
     "int4": {"b_dtype": "uint4"},
@@ -45,6 +55,28 @@ HUMMING: dict[str, dict[str, Any]] = {
 }
 ROUNDS = 7
 MOST_SETS = 8  # of operands: each has its own weights of 16 bits, and Humming's
+
+
+def listed(formats: list[str]) -> Iterator[Problem]:
+    """The problems of layers."""
+    for weight_format in formats:
+        for n, k in SHAPES:
+            for m in ROWS:
+                yield Problem(m, n, k, weight_format=weight_format)
+
+
+def drawn(formats: list[str], count: int, seed: int) -> Iterator[Problem]:
+    """Problems drawn at random: the same ones for a seed."""
+    draw = random.Random(seed)
+
+    def extent(least: int, most: int, step: int) -> int:
+        return round(math.exp(draw.uniform(math.log(least), math.log(most))) / step) * step
+
+    for index in range(count):
+        n, k = extent(LEAST, MOST, 128), extent(LEAST, MOST, 128)
+        m = extent(1, FEW, 1) if draw.random() < 0.75 else extent(FEW + 1, MANY, 1)
+        m += m > 1 and m & (m - 1) == 0
+        yield Problem(m, n, k, weight_format=formats[index % len(formats)])
 
 
 def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
@@ -63,31 +95,91 @@ def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], An
     return calls
 
 
+def compile_humming(problem: Problem) -> None:
+    """Calls Humming's layer once, which compiles its kernel."""
+    try:
+        for call in humming_calls(problem, [measuring.make(problem, torch.Generator("cuda"))]):
+            call()
+    except AssertionError:
+        print(f"Humming refuses {problem}")
+    torch.cuda.synchronize()
+
+
 def measure(problem: Problem) -> dict[str, Any]:
     here = context.current()
     device = here.device(torch.cuda.current_device())
     operands = make_operands(measuring, problem, device)[:MOST_SETS]
     tactic = here.select(FAMILY, problem, device).tactic
     checked(operands[0], tactic)
-    wide = [decoded(weight_layout.Packed(operand.weight, operand.scale), problem) for operand in operands]
+    dtype = dtype_of(problem.a)
+    sets = rotations(problem.n * problem.k * 2, device.l2_bytes, least=2)
+    wide = [torch.randn(problem.n, problem.k, device="cuda", dtype=dtype) for _ in operands[:sets]]
     multiplied = [
         functools.partial(torch.mm, operand.a, weight.T, out=torch.empty_like(operand.out))
-        for operand, weight in zip(operands, wide, strict=True)
+        for operand, weight in zip(operands, wide, strict=False)
     ]
     sides = {
         "ours": Replays([functools.partial(operand.call, tactic) for operand in operands]),
         "torch.mm": Replays(multiplied),
     }
-    if calls := humming_calls(problem, operands):
-        sides["humming"] = Replays(calls)
+    try:
+        if calls := humming_calls(problem, operands):
+            sides["humming"] = Replays(calls)
+    except AssertionError:
+        print(f"Humming refuses {problem}")
     seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
     return {"problem": problem, "tactic": str(tactic), "seconds": seconds}
 
 
-def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"# Packed weights on {head['gpu']}"
+def class_of(m: int) -> str:
+    """The line of the summary that a problem of m rows counts for."""
+    last = 0
+    for most in CLASSES:
+        if m <= most:
+            return f"{last + 1} to {most}"
+        last = most
+    return f"{last + 1} on"
+
+
+def summary(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Means of the ratios by peer, format and rows."""
+    measured = [
+        {
+            "peer": peer,
+            "format": row["problem"].weight_format,
+            "rows": class_of(row["problem"].m),
+            "ratio": seconds / row["seconds"]["ours"],
+        }
+        for row in rows
+        for peer, seconds in row["seconds"].items()
+        if peer != "ours"
+    ]
+    together = [row | {"format": "all"} for row in measured]
+    whole = [row | {"rows": "all"} for row in together if row["peer"] == "humming"]
+    lines = sorted([*whole, *together, *measured], key=_place)
+    groups = ratios.summaries(lines, ("peer", "format", "rows"))
+    columns = ("peer", "format", "rows", "problems", "mean ratio", "worst", "at 1 or more")
+    keys = ("peer", "format", "rows", "count", "geomean", "least", "share at 1")
+    yield from ratios.table(columns, [[line[key] for key in keys] for line in groups])
+
+
+def _place(row: dict[str, Any]) -> tuple[str, bool, str, int]:
+    first = row["rows"].split()[0]
+    return row["peer"], row["format"] != "all", row["format"], int(first) if first != "all" else 0
+
+
+def markdown(head: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "# Packed 4-bit weights beside Humming and torch.mm"
     yield ""
-    yield f"`{head['command']}`, driver {head['driver']}, torch {head['torch']}. Times are us."
+    humming = machine.describe("humming-kernels")["humming-kernels"]
+    yield (
+        f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}, "
+        f"Humming {humming}, {head['date']}. Microseconds of a launch with a cold L2, sides in turn, "
+        "medians. A ratio is the peer's time over ours. *Ours* is the tactic that selection chooses; "
+        "torch.mm multiplies BF16 weights."
+    )
+    yield ""
+    yield from summary(rows)
     yield ""
     yield "| n x k | m | format | ours | Humming | torch.mm | TB/s | tactic |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -106,18 +198,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"])
+    parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after this time")
+    parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
+    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
     options = parser.parse_args()
-    head = {
-        "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
-        "command": "python -m benchmarks.compare.packed_weights --output results/packed_weights",
-    }  # fmt: skip
-    rows = []
-    for weight_format in options.formats:
-        for n, k in SHAPES:
-            for m in ROWS:
-                rows.append(measure(Problem(m, n, k, weight_format=weight_format)))
-                print(list(markdown(head, rows))[-1], flush=True)
-                machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+    begun, (part, parts) = time.monotonic(), options.part
+    problems = listed(options.formats)
+    if options.random:
+        problems = drawn(options.formats, options.random, options.seed)
+    head, rows = machine.gpu_run("benchmarks.compare.packed_weights"), []
+    for problem in list(problems)[part - 1 :: parts]:
+        if time.monotonic() - begun > options.seconds:
+            break
+        if options.compile:
+            compile_humming(problem)
+            continue
+        rows.append(measure(problem))
+        print(list(markdown(head, rows))[-1], flush=True)
+        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
 
 
 if __name__ == "__main__":

@@ -21,15 +21,21 @@
   X(mixed_gemm_sm90_bf16_int4_g128_64x32x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_bf16_int4_g32_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g32_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g32_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int4_g32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_g64_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g64_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g64_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int4_g64_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int4_zp_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
@@ -45,6 +51,9 @@
   X(mixed_gemm_sm90_bf16_mxfp4_64x32x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
@@ -60,14 +69,20 @@
   X(mixed_gemm_sm90_bf16_nvfp4_64x32x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_f16_int4_g128_128x16x128) \
   X(mixed_gemm_sm90_f16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_int4_g128_128x64x128) \
+  X(mixed_gemm_sm90_f16_int4_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x16x128) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x64x128) \
+  X(mixed_gemm_sm90_f16_int4_zp_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_f16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_f16_nvfp4_128x256x64) \
-  X(mixed_gemm_sm90_f16_nvfp4_128x64x128)
+  X(mixed_gemm_sm90_f16_nvfp4_128x64x128) \
+  X(mixed_gemm_sm90_f16_nvfp4_64x8x128_stream)
 
 TILEWRIGHT_TABLE(sm90_mixed_gemm, TILEWRIGHT_KERNELS, tilewright_mixed_gemm_args)

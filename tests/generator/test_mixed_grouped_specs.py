@@ -27,11 +27,12 @@ from tilewright_generator.rules import verdicts
 FAMILY = families.get("mixed_grouped_gemm")
 TABLE = ROOT / "generated/sm90_mixed_grouped_gemm/table.json"
 ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
-FEW = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128), 4)
+FEW = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128), k_groups=4)
 MANY = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 256, 64))
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
+    (MANY, {"warps": 4}, "wgmma_alone", "warps", {"warps": 8}),
     (MANY, {"a": "f16"}, "types", "not f16", {"weight_format": "nvfp4"}),
     (MANY, {"tile": Tile(320, 16, 128)}, "tile_sides", "320", {"tile": Tile(256, 16, 128)}),
     (FEW, {"tile": Tile(64, 16, 256)}, "tile_depth", "256", {"tile": Tile(64, 16, 128)}),

@@ -20,6 +20,7 @@ FAMILY = families.get("mixed_gemm")
 ROWS = json.loads((ROOT / "generated/sm90_mixed_gemm/table.json").read_text(encoding="utf-8"))["kernels"]
 FEW = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(128, 16, 128))
 MANY = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 256, 64))
+STREAM = MixedGemmConfig("sm_90a", "bf16", "nvfp4", Tile(64, 8, 128), "stream")
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
@@ -33,10 +34,16 @@ REJECTED: list[Rejected] = [
     (FEW, {"k_groups": 4}, "warpgroups_of_block", "8 warpgroups", {"k_groups": 2}),
     (FEW, {"k_groups": 2, "stages": 5}, "warpgroups_of_block", "5 stages", {"stages": 6}),
     (FEW, {"stages": 2, "tile": Tile(256, 16, 64)}, "room_for_sums", "16,384", {"stages": 8}),
+    (STREAM, {"tile": Tile(192, 8, 128)}, "stream_tile", "M of a stream tile", {"tile": Tile(128, 8, 128)}),
+    (STREAM, {"tile": Tile(64, 24, 128)}, "stream_tile", "N of a stream tile", {"tile": Tile(64, 16, 128)}),
+    (STREAM, {"tile": Tile(64, 8, 64)}, "stream_tile", "K of a stream tile", {"tile": Tile(128, 16, 128)}),
+    (STREAM, {"k_groups": 2}, "warps_of_mainloop", "k_groups", {"mainloop": "wgmma"}),
+    (FEW, {"warps": 4}, "warps_of_mainloop", "warps", {"mainloop": "stream"}),
+    (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("one", [FEW, MANY], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [FEW, MANY, STREAM], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: MixedGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
@@ -64,8 +71,13 @@ def test_a_stage_of_64_of_k_has_half_of_the_scales_unless_all_128_share_them() -
         assert scale_bytes(replace(config, tile=Tile(128, 16, 64))) == half
 
 
+def test_shared_memory_is_as_stream_kernel_hpp_lays_it_out() -> None:
+    stage = 4096 + 512 + 8 * 256 + 8  # a unit of weights, its scales, rows of activations, and a barrier
+    assert memory(replace(STREAM, stages=3)) == (3, 8 * 3 * stage + 8 * (64 + 4) * 4)
+
+
 def test_auto_takes_what_fits() -> None:
-    for config in (MANY, replace(FEW, tile=Tile(256, 64, 128))):
+    for config in (MANY, replace(FEW, tile=Tile(256, 64, 128)), STREAM, replace(STREAM, warps=4)):
         stages, total = memory(config)
         assert total <= 232_448 < memory(replace(config, stages=stages + 1))[1]
 

@@ -222,6 +222,22 @@ def blockscaled_cases(record: KernelRecord) -> Iterator[Case]:
 
 
 def mixed_cases(record: KernelRecord) -> Iterator[Case]:
+    ways = {"wgmma": _mixed_wgmma, "stream": _mixed_stream}
+    yield from ways[record.config["mainloop"]](record)
+
+
+def _mixed_stream(record: KernelRecord) -> Iterator[Case]:
+    """Fewer units of k than warps, and so many that stages are used again; a partial unit; splits of k."""
+    name, config = record.name, record.config
+    (tile_m, rows, unit), kind = config["tile"], (config["a"], config["a"], config["weight_format"])
+    ring = record.facts["threads"] // 32 * record.facts["stages"] * unit  # of k, that a thread block holds
+    yield Case(Mixed(rows, 96 * tile_m, unit, *kind), Tactic(name))
+    yield Case(Mixed(rows, 96 * tile_m - 56, 2 * ring + unit + 32, *kind, bias=True), Tactic(name))
+    yield Case(Mixed(rows, 33 * tile_m + 8, 3 * ring, *kind, activation="silu"), Tactic(name, splits=2))
+    yield Case(Mixed(1, 24 * tile_m, 9 * unit, *kind), Tactic(name, splits=8))
+
+
+def _mixed_wgmma(record: KernelRecord) -> Iterator[Case]:
     """Whole and partial tiles; D by TMA and by threads; clusters that share activations; splits of k."""
     name, config = record.name, record.config
     (tile_m, tile_n, stage), kind = config["tile"], (config["a"], config["a"], config["weight_format"])

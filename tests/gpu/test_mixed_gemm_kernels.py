@@ -15,12 +15,14 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.families.mixed_gemm.measuring import random_weight
 from tilewright.families.mixed_gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
-from tilewright.families.mixed_gemm.reference import decoded
+from tilewright.families.mixed_gemm.reference import decoded, exact
 from tilewright.formats.dtypes import dtype_of
 
 # n, k, and rows as (tiles, more): whole and partial tiles, an odd number of pieces, one piece, many.
 SHAPES = [(8, 32, 0, 1), (72, 160, 1, -3), (320, 480, 2, 1), (1000, 2208, 0, 1), (1288, 4096, 1, 0)]
 TACTICS = ["", "@splits=2", "@splits=3", "@splits=8", "@cluster=2x1", "@cluster=4x1", "@cluster=2x1,splits=4"]
+# k with which each warp of a stream kernel uses its stages again, and rows, up to its own.
+STREAM_SHAPES = [(8, 32, 1), (72, 160, 3), (320, 480, 16), (1000, 2208, 13), (136, 20000, 7)]
 _ERRORS = {"bf16": 4e-3, "f16": 6e-4}  # of the norm: D is rounded
 
 kernel = fixture("mixed_gemm", "tilewright build sm90_mixed_gemm")
@@ -51,8 +53,11 @@ def operands(problem: Problem, seed: int = 0) -> dict[str, Any]:
     return call
 
 
-def expected(call: dict[str, Any], problem: Problem, alpha: float = 1.0) -> torch.Tensor:
-    weight = decoded(weight_layout.Packed(call["weight"], call["scale"]), problem).double()
+def expected(
+    kernel: KernelRecord, call: dict[str, Any], problem: Problem, alpha: float = 1.0
+) -> torch.Tensor:
+    weight_of = exact if kernel.config["mainloop"] == "stream" else decoded
+    weight = weight_of(weight_layout.Packed(call["weight"], call["scale"]), problem).double()
     product = alpha * (call["a"].double() @ weight.T)
     return ACTIVATED[problem.activation](product + call["bias"].double() if problem.bias else product)
 
@@ -69,23 +74,34 @@ def compare(actual: torch.Tensor, right: torch.Tensor, what: str) -> None:
     )
 
 
+def rows_of(record: KernelRecord, m: int) -> int:
+    """m, or the most rows that a stream kernel computes."""
+    return min(m, record.config["tile"][1]) if record.config["mainloop"] == "stream" else m
+
+
 def legal(record: KernelRecord, tactic: str, k: int) -> bool:
-    """Whether each range of k has a tile."""
+    """Whether the kernel has clusters, and each range of k a tile."""
+    if "cluster" in tactic and record.config["mainloop"] == "stream":
+        return False
     splits = int(tactic.partition("splits=")[2] or 1)
     return splits <= -(-k // 128) * (128 // record.config["tile"][2]) and splits <= -(
         -k // record.config["tile"][2]
     )
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_tactic(kernel: KernelRecord, shape: tuple[int, int, int, int]) -> None:
-    n, k, tiles, more = shape
-    m = max(1, tiles * kernel.config["tile"][1] + more)
+@pytest.mark.parametrize("index", range(len(SHAPES)))
+def test_every_tactic(kernel: KernelRecord, index: int) -> None:
+    if kernel.config["mainloop"] == "stream":
+        n, k, rows = STREAM_SHAPES[index]
+        m = rows_of(kernel, rows)
+    else:
+        n, k, tiles, more = SHAPES[index]
+        m = max(1, tiles * kernel.config["tile"][1] + more)
     problem = problem_of(kernel, m, n, k)
     call = operands(problem)
-    right = expected(call, problem)
-    for index, tactic in enumerate(tactic for tactic in TACTICS if legal(kernel, tactic, k)):
-        room = 8 if index % 2 == 0 else 3  # TMA stores D, or threads do
+    right = expected(kernel, call, problem)
+    for place, tactic in enumerate(tactic for tactic in TACTICS if legal(kernel, tactic, k)):
+        room = 8 if place % 2 == 0 else 3  # TMA stores D, or threads do
         wide = torch.full((m + 2, n + room), float("nan"), device="cuda", dtype=call["a"].dtype)
         tilewright.packed_gemm(**call, out=wide[1:-1, :n], tactic=kernel.name + tactic)
         compare(wide[1:-1, :n], right, f"{kernel.name}{tactic} {problem}")
@@ -95,42 +111,39 @@ def test_every_tactic(kernel: KernelRecord, shape: tuple[int, int, int, int]) ->
 
 @pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
 def test_bias_alpha_and_activation(kernel: KernelRecord, activation: str) -> None:
-    problem = problem_of(kernel, kernel.config["tile"][1] + 3, 328, 416, bias=True, activation=activation)
+    problem = problem_of(
+        kernel, rows_of(kernel, kernel.config["tile"][1] + 3), 328, 416, bias=True, activation=activation
+    )
     call = operands(problem, 1)
     for tactic in ("", "@splits=3"):
         out = torch.full((problem.m, problem.n), float("nan"), device="cuda", dtype=call["a"].dtype)
         tilewright.packed_gemm(
             **call, alpha=0.37, activation=activation, out=out, tactic=kernel.name + tactic
         )
-        compare(out, expected(call, problem, 0.37), f"{kernel.name}{tactic} {activation}")
+        compare(out, expected(kernel, call, problem, 0.37), f"{kernel.name}{tactic} {activation}")
 
 
 def test_every_code_and_scale(kernel: KernelRecord) -> None:
-    """An identity reads the weights: to the bit, also subnormal scales; NaN where a scale is NaN."""
+    """An identity reads the weights: to the bit, every code with every scale, also zeros and subnormals; NaN
+    where a scale is NaN. Scales of a row of W are all finite or all not, because infinity times 0 is NaN."""
     format, group = FORMATS[kernel.config["weight_format"]]
-    dtype = dtype_of(kernel.config["a"])
-    n, k = 256, max(group, 32)
-    codes = (torch.arange(n * k, device="cuda") % 16).view(n, k).to(torch.uint8)
-    zeros = None
+    dtype, zeros = dtype_of(kernel.config["a"]), None
     if format in {"mxfp4", "nvfp4"}:
+        n, k = 256, 32
         scales = torch.arange(256, device="cuda", dtype=torch.uint8)[:, None].repeat(1, k // group)
     else:
-        bits = torch.arange(0, 2**16, 2**16 // n, device="cuda") - 2**15
-        scales = bits.to(torch.int16).view(dtype)[:, None].contiguous()
+        n, k = 4096, 16 * group
+        scales = (torch.arange(2**16, device="cuda") - 2**15).to(torch.int16).view(dtype).view(n, 16)
         if format == "int4_zp":
-            zeros = (torch.arange(n, device="cuda") % 16).to(torch.uint8)[:, None].contiguous()
+            zeros = (torch.arange(n * 16, device="cuda") * 7 // 5 % 16).to(torch.uint8).view(n, 16)
+    codes = (torch.arange(n * k, device="cuda") % 16).view(n, k).to(torch.uint8)
     packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
     problem = problem_of(kernel, k, n, k)
     right = decoded(packed, problem)
-    eye = torch.eye(k, device="cuda", dtype=dtype)
-    actual = tilewright.packed_gemm(
-        eye,
-        packed.weight,
-        packed.scale,
-        n=n,
-        weight_format=kernel.config["weight_format"],
-        tactic=kernel.name,
-    ).T
+    call = {"n": n, "weight_format": problem.weight_format, "tactic": kernel.name}
+    parts = torch.eye(k, device="cuda", dtype=dtype).split(rows_of(kernel, k))
+    products = [tilewright.packed_gemm(part, packed.weight, packed.scale, **call) for part in parts]
+    actual = torch.cat(products).T
     finite, missing = torch.isfinite(right).all(1), right.isnan().any(1)
     assert int(finite.sum()) > n // 2
     assert torch.equal(actual[finite], right[finite])
@@ -139,7 +152,7 @@ def test_every_code_and_scale(kernel: KernelRecord) -> None:
 
 def test_equal_runs(kernel: KernelRecord) -> None:
     """The order of sums is fixed."""
-    problem = problem_of(kernel, 2 * kernel.config["tile"][1] + 1, 1032, 2080)
+    problem = problem_of(kernel, rows_of(kernel, 2 * kernel.config["tile"][1] + 1), 1032, 2080)
     call = operands(problem)
     for tactic in ("", "@splits=4"):
         first = tilewright.packed_gemm(**call, tactic=kernel.name + tactic)
@@ -152,20 +165,22 @@ def test_equal_runs(kernel: KernelRecord) -> None:
 
 def test_rows_do_not_depend_on_other_rows(kernel: KernelRecord) -> None:
     """Bits of unsplit tactics: what batch-invariant mode rests on."""
-    problem = problem_of(kernel, 130, 264, 1056)
+    problem = problem_of(kernel, rows_of(kernel, 130), 264, 1056)
     call = operands(problem)
     whole = tilewright.packed_gemm(**call, tactic=kernel.name)
     for rows in (slice(0, 1), slice(3, 20), slice(64, 130)):
+        if rows.start >= problem.m:
+            continue
         part = tilewright.packed_gemm(**call | {"a": call["a"][rows]}, tactic=kernel.name)
         assert torch.equal(part, whole[rows])
 
 
 def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
-    problem = problem_of(kernel, 17, 200, 544, bias=True)
+    problem = problem_of(kernel, rows_of(kernel, 17), 200, 544, bias=True)
     call = operands(problem)
-    right = expected(call, problem)
+    right = expected(kernel, call, problem)
     for tactic in ("", "@splits=2"):
-        out = torch.full((17, 208), float("nan"), device="cuda", dtype=call["a"].dtype)[:, :200]
+        out = torch.full((problem.m, 208), float("nan"), device="cuda", dtype=call["a"].dtype)[:, :200]
         tensors = {name: call[name] for name in ("a", "weight", "scale", "bias")}
 
         def run(out: torch.Tensor = out, tactic: str = tactic) -> None:

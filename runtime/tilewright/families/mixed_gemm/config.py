@@ -1,14 +1,16 @@
 """One `mixed_gemm` kernel: 16-bit activations by packed 4-bit weights.
 
 The kernel swaps its operands: the tile's M is along n, its N along m. Clusters and splits of k are arguments
-of a launch.
+of a launch; a stream kernel has splits alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypedDict
 
+from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shapes import Tile
 from tilewright.configurations.shared import (
     MatrixAlignment,
@@ -35,11 +37,27 @@ class MixedGemmConfig:
         Format, "format of the packed weight; g128: 128 of k share a scale; zp: with zero points"
     ]
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 64 or 128"]
+    mainloop: Annotated[
+        Literal["wgmma", "stream"],
+        "wgmma: any number of rows. stream: up to N rows, 8 or 16, by mma.sync; each warp loads and "
+        "multiplies stages of its own",
+    ] = field(default="wgmma", metadata=LEFT_OUT)
     k_groups: Annotated[
         Literal[1, 2, 4], "groups of warpgroups that take stages of k in turn, so that more warps decode"
     ] = 1
+    warps: Annotated[Literal[4, 8, 16], "warps of a stream kernel, which divide k"] = field(
+        default=8, metadata=LEFT_OUT
+    )
     stages: Stages = "auto"
     pdl: OwnPdl = True
+
+
+def with_mainloop(name: str) -> Callable[[MixedGemmConfig], bool]:
+    """Whether a kernel has this mainloop: what rules apply to."""
+    return lambda config: config.mainloop == name
+
+
+WGMMA, STREAM = map(with_mainloop, ("wgmma", "stream"))
 
 
 class MixedGemmFacts(TypedDict):

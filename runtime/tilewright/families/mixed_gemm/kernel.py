@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.architectures.table import WGMMA
+from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import named, spelt, with_launch
 from tilewright.families.mixed_gemm import rules
 from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts
-from tilewright.families.mixed_gemm.memory import PIECE, consumers, memory
+from tilewright.families.mixed_gemm.memory import PIECE, blocks_of_sm, consumers, memory
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
+
+
+def template(config: MixedGemmConfig) -> str:
+    """The template that a kernel is rendered from."""
+    return f"mixed_gemm/{'stream' if config.mainloop == 'stream' else 'kernel'}.cu.j2"
 
 
 def kernel_name(config: MixedGemmConfig) -> str:
     """See `named`."""
     return named(
         "mixed_gemm", config.arch, config.a, config.weight_format, config.tile,
+        flag(config.mainloop, config.mainloop != "wgmma"), flag(f"{config.warps}warps", config.warps != 8),
         flag(f"{config.k_groups}kgroups", config.k_groups > 1),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
@@ -38,6 +44,8 @@ def format_type(config: MixedGemmConfig) -> str:
 def schedule_text(config: MixedGemmConfig) -> str:
     """How the work is done, in words."""
     words = "weights decoded to registers, operands swapped, clusters and splits of k at run time"
+    if config.mainloop == "stream":
+        words = f"{config.warps} warps divide k and load for themselves, splits of k at run time"
     return with_launch(words, config)
 
 
@@ -50,10 +58,11 @@ def summary(config: MixedGemmConfig) -> str:
 def facts(config: MixedGemmConfig) -> MixedGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
+    stream = config.mainloop == "stream"
     return {
         "stages": stages,
         "smem_bytes": total,
-        "threads": 128 * (consumers(config) + 1),
+        "threads": 32 * config.warps if stream else 128 * (consumers(config) + 1),
         "splits": True,
         "alignment": {"a": 8, "b": 1, "c": 1, "d": 1},
     }
@@ -61,13 +70,14 @@ def facts(config: MixedGemmConfig) -> MixedGemmFacts:
 
 def build(config: MixedGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
-    return {"arch": config.arch, "defines": [], "instructions": [WGMMA.opcodes["half"].name]}
+    core = MMA_SYNC if config.mainloop == "stream" else WGMMA
+    return {"arch": config.arch, "defines": [], "instructions": [core.opcodes["half"].name]}
 
 
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    m, n, k = config.tile
     stages, total = memory(config)
+    of_mainloop = _stream_variables if config.mainloop == "stream" else _wgmma_variables
     return spelt(
         {
             "operands": f"A and D {config.a}, W packed {config.weight_format}",
@@ -75,13 +85,25 @@ def variables(config: MixedGemmConfig) -> dict[str, str]:
             "schedule": schedule_text(config),
             "element": config.a.capitalize(),
             "format": format_type(config),
-            "tile_m": m,
-            "tile_n": n,
-            "pieces": k // PIECE,
             "stages": stages,
-            "consumers": consumers(config),
-            "k_groups": config.k_groups,
             "pdl": config.pdl,
             "shared_memory": total,
+            **of_mainloop(config),
         }
     )
+
+
+def _wgmma_variables(config: MixedGemmConfig) -> dict[str, Any]:
+    m, n, k = config.tile
+    return {
+        "tile_m": m,
+        "tile_n": n,
+        "pieces": k // PIECE,
+        "consumers": consumers(config),
+        "k_groups": config.k_groups,
+    }
+
+
+def _stream_variables(config: MixedGemmConfig) -> dict[str, Any]:
+    m, n, _ = config.tile
+    return {"slices": m // PIECE, "rows": n, "warps": config.warps, "blocks": blocks_of_sm(config)}

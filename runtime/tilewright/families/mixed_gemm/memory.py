@@ -1,4 +1,4 @@
-"""The shared memory of a `mixed_gemm` kernel, as mixed_gemm/layout.hpp lays it out.
+"""The shared memory of a `mixed_gemm` kernel, as mixed_gemm/layout.hpp and stream_kernel.hpp lay it out.
 
 Every generated file asserts the total against the compiler's."""
 
@@ -12,6 +12,10 @@ from tilewright.families.mixed_gemm.problem import FORMATS
 
 FEW_COLUMNS = 32  # more sums would spill with four warpgroups
 PIECE = 64  # elements of k in a box of activations, and in a piece of the weight
+STREAM_PADDING = 16  # bytes after a row of sums of a stream kernel
+STREAM_BARRIER = 8  # bytes of a stage's mbarrier of a stream kernel, which has one
+SM_SHARED_MEMORY, BLOCK_RESERVED = 228 * 1024, 1024
+"""Shared memory of an SM of sm_90, and what a thread block takes of it beside its own."""
 
 
 def warpgroups(config: MixedGemmConfig) -> lean_tiles.Warpgroups:
@@ -50,9 +54,29 @@ def stage_bytes(config: MixedGemmConfig) -> int:
 
 def memory(config: MixedGemmConfig) -> Memory:
     """Stages, as many as shared memory holds, and its bytes."""
+    return _stream(config) if config.mainloop == "stream" else _wgmma(config)
+
+
+def _stream(config: MixedGemmConfig) -> Memory:
+    """A ring of stages for each warp, and the sums of the thread block."""
+    m, n, k = config.tile
+    sums = n * (m * 4 + STREAM_PADDING)
+    weights = m // 64 * (64 * k // 2 + scale_bytes(config))
+    stage = (weights + activation_bytes(config) + STREAM_BARRIER) * config.warps
+    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - sums) // stage)
+    stages = fitting if config.stages == "auto" else int(config.stages)
+    return Memory(stages, max(stages, 2) * stage + sums)
+
+
+def _wgmma(config: MixedGemmConfig) -> Memory:
     stores = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True)
     stage = stage_bytes(config) + BARRIER
     fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
     fitting -= fitting % config.k_groups
     stages = fitting if config.stages == "auto" else int(config.stages)
     return Memory(stages, max(stages, 2) * stage + stores)
+
+
+def blocks_of_sm(config: MixedGemmConfig) -> int:
+    """Thread blocks of a stream kernel that an SM's shared memory holds."""
+    return max(1, SM_SHARED_MEMORY // (memory(config).total + BLOCK_RESERVED))

@@ -5,9 +5,9 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
-from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
+from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
-from tilewright.families.mixed_gemm.config import MixedGemmConfig
+from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig
 from tilewright.families.mixed_gemm.memory import activation_bytes, consumers, memory, warpgroups
 from tilewright.families.mixed_gemm.problem import TYPES_OF_A
 
@@ -30,7 +30,7 @@ def types(config: MixedGemmConfig) -> str | None:
 
 
 # wgmma.mma_async is 64 rows high. kernel.hpp: one warpgroup has 64 rows, two have 128 or 256, three have 192.
-@rule(OURS, "tile")
+@rule(OURS, "tile", of=WGMMA)
 def tile_sides(config: MixedGemmConfig) -> str | None:
     """M is 64, 128, 192 or 256; N is one of the widths of wgmma that are spelt out."""
     m, n, _ = config.tile
@@ -43,7 +43,7 @@ def tile_sides(config: MixedGemmConfig) -> str | None:
 
 # kernel.hpp: four warpgroups and the producer's have 65,536 registers. mainloop.hpp: each group has stages of
 # its own.
-@rule(OURS, "tile k_groups stages")
+@rule(OURS, "tile k_groups stages", of=WGMMA)
 def warpgroups_of_block(config: MixedGemmConfig) -> str | None:
     """At most four warpgroups multiply, and k_groups divides the stages."""
     if tile_sides(config):
@@ -56,14 +56,14 @@ def warpgroups_of_block(config: MixedGemmConfig) -> str | None:
 
 
 # layout.hpp: a stage has one or two pieces of 64 of k. Packed weights have an even number of pieces.
-@rule(OURS, "tile")
+@rule(OURS, "tile", of=WGMMA)
 def tile_depth(config: MixedGemmConfig) -> str | None:
     """K is 64 or 128."""
     return f"tile K {config.tile.k} is not 64 or 128" if config.tile.k not in (64, 128) else None
 
 
 # 65,536 registers of an SM, divided among the warpgroups. Sums beyond these spill.
-@rule(OURS, "tile k_groups", compiles="the kernel would spill registers")
+@rule(OURS, "tile k_groups", compiles="the kernel would spill registers", of=WGMMA)
 def registers(config: MixedGemmConfig) -> str | None:
     """A thread has at most 128 registers of sums, where three warpgroups multiply 64, where four do 16."""
     if tile_sides(config) or warpgroups_of_block(config):
@@ -74,7 +74,7 @@ def registers(config: MixedGemmConfig) -> str | None:
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
-@rule(HARDWARE, "stages tile weight_format")
+@rule(HARDWARE, "stages tile weight_format", of=WGMMA)
 def shared_memory(config: MixedGemmConfig) -> str | None:
     """Two stages or more fit into 227 KB."""
     if tile_sides(config) or tile_depth(config) or warpgroups_of_block(config):
@@ -86,13 +86,45 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
 
 
 # kernel.hpp: sums of a split k, and those that are activated, go through the activations' stages.
-@rule(OURS, "stages tile")
+@rule(OURS, "stages tile", of=WGMMA)
 def room_for_sums(config: MixedGemmConfig) -> str | None:
     """The activations' stages hold a tile's sums."""
     if any(rule(config) for rule in (tile_sides, tile_depth, warpgroups_of_block, registers, shared_memory)):
         return None
     room, sums = memory(config).stages * activation_bytes(config), 4 * config.tile.m * config.tile.n
     return f"a tile's sums take {sums:,} bytes, the stages of activations {room:,}" if sums > room else None
+
+
+# stream_kernel.hpp: a warp takes units of 64 or 128 rows of W by 128 of k; mma.sync.m16n8 has 8 rows of D.
+@rule(OURS, "tile", of=STREAM)
+def stream_tile(config: MixedGemmConfig) -> str | None:
+    """A stream kernel's tile is 64 or 128 by 8 or 16 by 128."""
+    reasons = (
+        among(f"{name} of a stream tile", extent, legal)
+        for name, extent, legal in zip("MNK", config.tile, ((64, 128), (8, 16), (128,)), strict=True)
+    )
+    return next(filter(None, reasons), None)
+
+
+# stream_kernel.hpp: the warps of a thread block divide k. mixed_gemm.hpp has warpgroups instead.
+@rule(OURS, "mainloop k_groups warps")
+def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
+    """A stream kernel has no k_groups, and a wgmma kernel has no warps."""
+    settled = {"k_groups": 1} if config.mainloop == "stream" else {"warps": 8}
+    return unsettled(config, f"a {config.mainloop} kernel", settled)
+
+
+# CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
+@rule(HARDWARE, "stages warps tile weight_format", of=STREAM, unless=(stream_tile,))
+def stream_memory(config: MixedGemmConfig) -> str | None:
+    """Two stages or more of each warp of a stream kernel fit into 227 KB."""
+    stages, total = memory(config)
+    if total > HOPPER_SHARED_MEMORY or stages < 2:
+        return (
+            f"two stages or more of {config.tile} for each of {config.warps} warps do not fit into "
+            f"{HOPPER_SHARED_MEMORY:,} bytes"
+        )
+    return None
 
 
 RULES = of_module(__name__)

@@ -5,7 +5,7 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
-from tilewright.configurations.rule import HARDWARE, rule
+from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_gemm.config import MixedGemmConfig
 from tilewright.families.mixed_gemm.rules import (
@@ -16,6 +16,13 @@ from tilewright.families.mixed_gemm.rules import (
     warpgroups_of_block,
 )
 from tilewright.families.mixed_grouped_gemm.memory import memory
+
+
+# No kernel of groups streams its weights (mixed_gemm/stream_kernel.hpp).
+@rule(OURS, "mainloop warps")
+def wgmma_alone(config: MixedGemmConfig) -> str | None:
+    """The mainloop is wgmma, which has no warps of its own."""
+    return unsettled(config, "a kernel of groups", {"mainloop": "wgmma", "warps": 8})
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
@@ -30,4 +37,4 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
     return None
 
 
-RULES = (types, tile_sides, warpgroups_of_block, tile_depth, registers, shared_memory)
+RULES = (wgmma_alone, types, tile_sides, warpgroups_of_block, tile_depth, registers, shared_memory)

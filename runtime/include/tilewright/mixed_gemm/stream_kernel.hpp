@@ -1,0 +1,320 @@
+// The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed 4-bit weights, multiplied by
+// mma.sync. With up to 8 rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
+//
+// A thread block, or a cluster that divides k, computes 64 columns of D, or 128. Its warps take units of 128 of k round
+// robin. Each warp has stages of its own, which it fills by bulk copies and which only it reads, so that warps wait for
+// memory and never for each other. Their sums are added up in the order of the warps, so that the bits are the same
+// every time.
+//
+// The packed words are operand A of mma.m16n8k16 as they lie: the rows of A are W's, its columns those of D's rows.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mixed_gemm/decode.hpp"
+#include "tilewright/sm90/element_epilogue.hpp"
+#include "tilewright/sm90/elements.hpp"
+#include "tilewright/sm90/ptx.hpp"
+
+namespace tilewright::mixed_gemm::stream {
+
+// A unit: 64 rows of W by 128 of k.
+constexpr int kUnitK = 128, kSliceRows = 64, kUnitBytes = kSliceRows * kUnitK / 2;
+
+struct Params {
+  char const* weight;                         // packed elements
+  char const* scale;                          // packed scales
+  int64_t row_bytes_weight, row_bytes_scale;  // strides: a row of each is 64 of n
+  int units;                                  // of 128 of k
+  int slices;                                 // of 64 rows of W
+  int splits;                                 // thread blocks of a cluster, which divide k
+  sm90::EpilogueParams epilogue;
+  alignas(64) CUtensorMap a;  // [m, k], boxes of 64 of k
+};
+
+// The shared memory, from an address that is a multiple of 1024: stages of activations, in boxes of 64 of k in TMA's
+// 128-byte swizzle; stages of units of `Slices` slices of the weight, with their scales; the thread block's sums;
+// barriers. Each warp has a ring of stages of its own.
+template <class Format, int Slices, int Rows, int Warps, int Stages>
+struct Layout {
+  static constexpr int kPieceScales =
+      kSliceRows * Format::kScaleBytes * (Format::kGroup < 64 ? 64 / Format::kGroup : 1);
+  static constexpr int kSliceScales = Format::kGroup == kUnitK ? kPieceScales : 2 * kPieceScales;
+  static constexpr int kBox = Rows * 128, kActivations = 2 * kBox;  // of a stage
+  static constexpr int kScalesAt = Slices * kUnitBytes, kStage = kScalesAt + Slices * kSliceScales;
+  static constexpr int kStagesAt = Warps * Stages * kActivations, kRing = Stages * kStage;
+  // A row of sums: 64 or 128 floats, and four more against bank conflicts.
+  static constexpr int kColumns = Slices * kSliceRows, kSumPitch = kColumns + 4, kSums = Rows * kSumPitch * 4;
+  static constexpr int kTotalsAt = kStagesAt + Warps * kRing, kBarriersAt = kTotalsAt + kSums;
+  static constexpr int kBytes = kBarriersAt + Warps * Stages * 8;
+  // At multiples of 128 bytes: elsewhere, copies and loads took a third more time.
+  static_assert(kSums <= kRing && kStage % 128 == 0);
+};
+
+// D[16, 8] += A[16, 16] B[8, 16]^T.
+template <class Type>
+__device__ __forceinline__ void multiply(float (&d)[4], uint32_t const (&a)[4], uint32_t const (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32%10%10.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "C"(Type::kName));
+}
+
+// Multiplies 16 rows of W with a unit of activations, 16 of k at a time, and adds to `sums`. The weights are decoded
+// with their scales.
+template <class Type, class Format, int Tiles>
+struct Multiplier {
+  float (&sums)[Tiles][4];
+  typename Format::Scales scales;
+
+  __device__ __forceinline__ explicit Multiplier(float (&d)[Tiles][4]) : sums(d) {}
+
+  __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
+
+  __device__ __forceinline__ void multiply(uint32_t word, int step, uint32_t const (&activations)[Tiles][8][2], int k) {
+    uint32_t fragment[4];
+    Format::decode(word, scales, step, fragment);
+#pragma unroll
+    for (int j = 0; j < Tiles; ++j) {
+      stream::multiply<Type>(sums[j], fragment, activations[j][k]);
+    }
+  }
+
+  // A word that depends on the loads of scales.
+  __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
+};
+
+// Integers: only the zero point is subtracted from a code, which is exact. The sums of a group are multiplied by its
+// scale in FP32, once for 16 or 128 of k, where a scaled code would be an instruction for every two.
+template <class Type, int kGroup, bool kZeros, int Tiles>
+struct Multiplier<Type, Int4<Type, kGroup, kZeros>, Tiles> {
+  using Format = Int4<Type, kGroup, kZeros>;
+  using Pairs = detail::Pairs<Type>;
+
+  float (&sums)[Tiles][4];
+  float group[Tiles][4] = {};
+  typename Format::Scales scales;
+
+  __device__ __forceinline__ explicit Multiplier(float (&d)[Tiles][4]) : sums(d) {}
+
+  __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
+
+  __device__ __forceinline__ void multiply(uint32_t word, int step, uint32_t const (&activations)[Tiles][8][2], int k) {
+    constexpr int kStepsOfGroup = kGroup / 16;
+    uint32_t magic = Pairs::kMagic;
+    asm("" : "+r"(magic));  // keeps it in a register
+    uint32_t fragment[4], zeros[2] = {Pairs::kMagic + 0x00080008, Pairs::kMagic + 0x00080008};
+    if constexpr (kZeros) {
+      zeros[0] = detail::high_twice(word_of(step, 0)), zeros[1] = detail::high_twice(word_of(step, 1));
+    }
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      fragment[pair] = Pairs::subtract(detail::masked_or<0x000F000F>(word >> (4 * pair), magic), zeros[pair % 2]);
+    }
+#pragma unroll
+    for (int j = 0; j < Tiles; ++j) {
+      stream::multiply<Type>(group[j], fragment, activations[j][k]);
+    }
+    if (k % kStepsOfGroup == kStepsOfGroup - 1) {
+      float const high = Type::to_float(static_cast<uint16_t>(word_of(step, 0)));
+      float const low = Type::to_float(static_cast<uint16_t>(kZeros ? word_of(step, 1) : word_of(step, 0) >> 16));
+#pragma unroll
+      for (int j = 0; j < Tiles; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          sums[j][e] = fmaf(group[j][e], e < 2 ? high : low, sums[j][e]);
+          group[j][e] = 0.0f;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
+
+ private:
+  // The word with a row's scale. With zero points each row has a word of its own.
+  __device__ __forceinline__ uint32_t word_of(int step, int row) const {
+    int const group_of_64 = kGroup == 32 ? step / 2 : 0;
+    return scales.words[kZeros ? group_of_64 * 2 + row : group_of_64];
+  }
+};
+
+// `Rows`: the most rows of D, 8 or 16.
+template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, bool kPdl_>
+struct Kernel {
+  using Type = Type_;
+  using Format = Format_;
+  using ElementD = ElementD_;
+  using Params = stream::Params;
+  using Layout = stream::Layout<Format, Slices, Rows, Warps, Stages>;
+  static constexpr int kRows = Rows, kTiles = Rows / 8, kColumns = Layout::kColumns;
+  static constexpr int kThreads = Warps * 32, kSharedBytes = Layout::kBytes;
+  static constexpr bool kPdl = kPdl_;
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int const split = blockIdx.x % params.splits, tile = blockIdx.x / params.splits;
+    uint32_t const shared = sm90::shared_address(memory);
+    Ring const ring{shared + warp * Stages * Layout::kActivations, shared + Layout::kStagesAt + warp * Layout::kRing,
+                    shared + Layout::kBarriersAt + warp * Stages * 8};
+    if (lane == 0) {
+      sm90::prefetch_map(&params.a);
+    }
+    if (lane < Stages) {
+      sm90::barrier_init(ring.barriers + lane * 8, 1);
+      sm90::fence_barrier_init();
+    }
+    __syncwarp();
+    int const first = params.units * split / params.splits, end = params.units * (split + 1) / params.splits;
+    if constexpr (kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+#pragma unroll 1
+    for (int i = 0; i < Stages; ++i) {
+      load(params, ring, i, tile, first + warp + i * Warps, end, 0);
+    }
+    float sums[Slices * 4][kTiles][4] = {};
+    int stage = 0;
+    uint32_t phase = 0;
+#pragma unroll 1
+    for (int unit = first + warp; unit < end; unit += Warps) {
+      sm90::barrier_wait(ring.barriers + stage * 8, phase);
+      uint32_t const read =
+          multiply_unit(ring.activations + stage * Layout::kActivations, ring.stages + stage * Layout::kStage, sums);
+      __syncwarp();  // the other lanes have read the stage, too
+      load(params, ring, stage, tile, unit + Stages * Warps, end, sm90::zero_after(read));
+      if (++stage == Stages) {
+        stage = 0, phase ^= 1;
+      }
+    }
+    add_up(params, memory, split, tile, sums);
+  }
+
+ private:
+  // The memory of a warp's stages.
+  struct Ring {
+    uint32_t activations, stages, barriers;
+  };
+
+  // Fills a stage with unit `unit`, if it exists. Called by the whole warp, which has read what was there. `zero`: see
+  // sm90::zero_after.
+  static __device__ __forceinline__ void load(Params const& params, Ring const& ring, int stage, int tile, int unit,
+                                              int end, uint32_t zero) {
+    if (unit >= end || !sm90::elect_one()) {
+      return;
+    }
+    uint32_t const barrier = ring.barriers + stage * 8 + zero, at = ring.stages + stage * Layout::kStage;
+    sm90::barrier_expect(barrier, Layout::kStage + Layout::kActivations);
+#pragma unroll
+    for (int i = 0; i < Slices; ++i) {
+      int const slice = min(tile * Slices + i, params.slices - 1);
+      sm90::copy_bytes(at + i * kUnitBytes,
+                       params.weight + slice * params.row_bytes_weight + int64_t(unit) * kUnitBytes, kUnitBytes,
+                       barrier, sm90::kEvictFirst);
+      sm90::copy_bytes(at + Layout::kScalesAt + i * Layout::kSliceScales,
+                       params.scale + slice * params.row_bytes_scale + int64_t(unit) * Layout::kSliceScales,
+                       Layout::kSliceScales, barrier, sm90::kEvictFirst);
+    }
+#pragma unroll
+    for (int box = 0; box < 2; ++box) {
+      sm90::copy_box(ring.activations + stage * Layout::kActivations + box * Layout::kBox, &params.a, barrier,
+                     (unit * 2 + box) * 128, 0, 0, sm90::kKeepNormal);
+    }
+  }
+
+  // Multiplies a unit; returns a word that depends on all that was read.
+  static __device__ __forceinline__ uint32_t multiply_unit(uint32_t activations_at, uint32_t at,
+                                                           float (&sums)[Slices * 4][kTiles][4]) {
+    int const lane = threadIdx.x % 32;
+    uint32_t activations[kTiles][8][2], last = 0;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {  // 32 of k: four vectors of each of 8 rows
+        uint32_t const vector = (i % 2 * 4 + lane / 8) ^ (lane % 8);
+        uint32_t words[4];
+        sm90::load_matrices(activations_at + i / 2 * Layout::kBox + (j * 8 + lane % 8) * 128 + vector * 16, words);
+        activations[j][2 * i][0] = words[0], activations[j][2 * i][1] = words[1];
+        activations[j][2 * i + 1][0] = words[2], activations[j][2 * i + 1][1] = words[3];
+        last |= words[0];
+      }
+    }
+#pragma unroll
+    for (int part = 0; part < Slices * 4; ++part) {  // 16 rows of W
+      uint32_t const elements = at + part / 4 * kUnitBytes + part % 4 * 512 + lane * 16;
+      uint32_t const scales_at = at + Layout::kScalesAt + part / 4 * Layout::kSliceScales +
+                                 (part % 4 * 8 + lane / 4) * static_cast<int>(sizeof(typename Format::Scales));
+      Multiplier<Type, Format, kTiles> multiplier(sums[part]);
+#pragma unroll
+      for (int piece = 0; piece < 2; ++piece) {
+        uint32_t words[4];
+        sm90::load_words(elements + piece * (kUnitBytes / 2), words);
+        if (piece == 0 || Layout::kSliceScales != Layout::kPieceScales) {
+          multiplier.load_scales(scales_at + piece * Layout::kPieceScales);
+        }
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          multiplier.multiply(words[step], step, activations, piece * 4 + step);
+        }
+        last |= words[3];
+      }
+      last |= multiplier.finish();
+    }
+    return last;
+  }
+
+  // Adds up the sums of the warps, then those of the cluster, and stores D.
+  static __device__ __forceinline__ void add_up(Params const& params, char* memory, int split, int tile,
+                                                float (&sums)[Slices * 4][kTiles][4]) {
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // A warp's sums lie where its ring was: all copies to it have arrived.
+    __syncwarp();
+    float* const own = reinterpret_cast<float*>(memory + Layout::kStagesAt + warp * Layout::kRing);
+#pragma unroll
+    for (int i = 0; i < Slices * 4; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          int const row = j * 8 + lane % 4 * 2 + e % 2, column = i * 16 + lane / 4 + e / 2 * 8;
+          own[row * Layout::kSumPitch + column] = sums[i][j][e];
+        }
+      }
+    }
+    __syncthreads();
+    float const* const sums_of_warps = reinterpret_cast<float const*>(memory + Layout::kStagesAt);
+    float* const totals = reinterpret_cast<float*>(memory + Layout::kTotalsAt);
+    int const count = params.epilogue.m * kColumns;  // whole warps: a multiple of 64
+#pragma unroll 1
+    for (int i = threadIdx.x; i < count; i += kThreads) {
+      int const place = i / kColumns * Layout::kSumPitch + i % kColumns;
+      float total = 0.0f;
+#pragma unroll
+      for (int other = 0; other < Warps; ++other) {
+        total += sums_of_warps[other * (Layout::kRing / 4) + place];
+      }
+      totals[place] = total;
+    }
+    if (params.splits > 1) {
+      sm90::cluster_barrier();
+    }  // otherwise a thread reads what it has written itself
+    uint32_t const address = sm90::shared_address(totals);
+#pragma unroll 1
+    for (int i = split * kThreads + threadIdx.x; i < count; i += params.splits * kThreads) {
+      int const row = i / kColumns, column = i % kColumns;
+      uint32_t const place = address + (row * Layout::kSumPitch + column) * 4;
+      float total = 0.0f;
+#pragma unroll 1
+      for (int rank = 0; rank < params.splits; ++rank) {
+        total += sm90::load_float_cluster(sm90::cluster_address(place, rank));
+      }
+      sm90::store_element<ElementD, sm90::Activation::kGiven>(params.epilogue, total, row, tile * kColumns + column, 0);
+    }
+    if (params.splits > 1) {
+      sm90::cluster_barrier();  // no CTA ends before its shared memory is read
+    }
+  }
+};
+
+}  // namespace tilewright::mixed_gemm::stream
