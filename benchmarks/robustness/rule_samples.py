@@ -28,7 +28,7 @@ from tilewright.families.blockscaled_gemm.config import (
     Architecture,
     BlockscaledGemmConfig,
 )
-from tilewright.families.gemm import cute_dsl_rules
+from tilewright.families.gemm import cute_dsl_rules, tcgen05_rules
 from tilewright.families.gemm.config import GemmConfig
 from tilewright_generator import families
 from tilewright_generator.families import Family
@@ -137,7 +137,8 @@ FEW_ROWS = replace(BF16, schedule="pingpong", swap_ab=True)
 LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
 STREAM = replace(BF16, mainloop="stream", swap_ab=True, bias=True, tile=Tile(16, 8, 128))
 MMA = replace(BF16, arch="sm_120f", mainloop="mma", bias=True)
-NOT_NVCCS = {rule.name for rule in cute_dsl_rules.RULES}  # about sources that nvcc does not compile
+# About sources that nvcc does not compile.
+NOT_NVCCS = {rule.name for rule in (*cute_dsl_rules.RULES, *tcgen05_rules.RULES)}
 OTHERS = (  # what else may decide which N compile, each with its tile K
     (replace(BF16, a="e4m3", b="e4m3", fast_accum=True), 128),
     (replace(BF16, a="tf32", b="tf32", d="f32"), 32),

@@ -9,6 +9,7 @@
 #define TILEWRIGHT_KERNELS(X) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_cute_dsl_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_2x1_cute_dsl_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tn_256x128x64_1x2_cute_dsl_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x256x64_2x1_cute_dsl_coop)
 
 TILEWRIGHT_TABLE(sm90_gemm_cute, TILEWRIGHT_KERNELS, tilewright_gemm_args)

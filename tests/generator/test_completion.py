@@ -59,7 +59,7 @@ def bash_completes(line: str, tmp_path: Path) -> list[str]:
         ("tilewright explain accum", ["accumulator_registers"]),
         (f"tilewright explain {TILE}", [TILE, f"{TILE}_swap"]),
         ("tilewright explain gemm mainl", ["-o nospace", "mainloop="]),
-        ("tilewright explain gemm mainloop=", ["cutlass", "lean", "stream", "mma", "cute_dsl"]),
+        ("tilewright explain gemm mainloop=", ["cutlass", "lean", "stream", "mma", "cute_dsl", "tcgen05"]),
         ("tilewright explain gemm mainloop=lean sched", ["-o nospace", "schedule=", "scheduler="]),
         ("tilewright explain gemm mainloop=lean schedule=p", ["pingpong"]),
         ("tilewright list --filter mainloop=st", ["stream"]),

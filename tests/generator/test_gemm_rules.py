@@ -36,6 +36,8 @@ STREAM = replace(BF16, mainloop="stream", tile=shape("16x8x128"), swap_ab=True, 
 MMA = replace(BF16, arch="sm_120f", mainloop="mma", bias=True)
 MMA_FP8_OUT = replace(MMA, a="e4m3", b="e4m3", d="e4m3", tile=shape("128x64x128"))
 CUTE_DSL = replace(BF16, mainloop="cute_dsl")
+TCGEN05 = replace(BF16, arch="sm_100f", mainloop="tcgen05", schedule="1sm", bias=True, activation="given")
+TCGEN05_2SM = replace(TCGEN05, schedule="2sm", cluster=Cluster(2, 1), tile=shape("128x256x64"))
 FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
 S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
 
@@ -49,6 +51,12 @@ S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128")
         *(MMA, MMA_FP8_OUT, replace(MMA, arch="sm_90a"), replace(MMA, tile=shape("64x8x128"), swap_ab=True)),
         *(CUTE_DSL, replace(CUTE_DSL, a="f16", b="f16", d="f16", cluster=Cluster(1, 8))),
         *(replace(CUTE_DSL, tile=shape("256x128x64")), replace(CUTE_DSL, tile=shape("128x256x64"), stages=2)),
+        *(TCGEN05, TCGEN05_2SM, replace(TCGEN05, tile=shape("128x16x64"), swap_ab=True)),
+        *(
+            replace(TCGEN05, arch="sm_103a"),
+            replace(TCGEN05, arch="sm_110f", a="e4m3", b="e5m2", tile=shape("128x64x128")),
+        ),
+        *(replace(TCGEN05, arch="sm_100a", a="s8", b="s8", acc="s32", d="s32", tile=shape("128x64x128")),),
         *(replace(LEAN, layout="nt"), replace(LEAN_FP8, a="e5m2", b="e5m2", d="e4m3")),
     ],
     ids=FAMILY.kernel_name,
@@ -221,6 +229,30 @@ REJECTED: list[Rejected] = [
     (CUTE_DSL, {"cluster": "dynamic"}, "cute_dsl_cluster", ("compiled in",), {"cluster": Cluster(1, 1)}),
     (CUTE_DSL, tile("128x64x128"), "tile_depth", ("256 bytes, not 128",), tile("128x64x64")),
     (CUTE_DSL, {"bias": True}, "settled_fields", ("bias of cute_dsl kernels is false",), {"bias": False}),
+    (TCGEN05, tile("64x128x64"), "tcgen05_tile", ("not 64",), tile("128x128x64")),
+    (TCGEN05, tile("128x48x64"), "tcgen05_tile", ("of 32 up to 256, not 48",), tile("128x96x64")),
+    (
+        replace(TCGEN05, swap_ab=True),
+        tile("128x40x64"),
+        "tcgen05_tile",
+        ("of 16 up to 256, not 40",),
+        tile("128x48x64"),
+    ),
+    (TCGEN05, {"cluster": Cluster(3, 1)}, "tcgen05_cluster", ("3x1",), {"cluster": Cluster(4, 2)}),
+    (TCGEN05, {"cluster": "dynamic"}, "tcgen05_cluster", ("compiled in",), {"cluster": Cluster(1, 1)}),
+    (TCGEN05_2SM, {"cluster": Cluster(1, 2)}, "tcgen05_cluster", ("pairs",), {"cluster": Cluster(2, 2)}),
+    (
+        replace(TCGEN05, tile=shape("128x32x64")),
+        {"cluster": Cluster(8, 1)},
+        "tcgen05_cluster",
+        ("4 rows",),
+        {"cluster": Cluster(4, 1)},
+    ),
+    (TCGEN05, {"stages": 12}, "tcgen05_memory", ("with 12 stages",), {"stages": 6}),
+    (TCGEN05, {"schedule": "pingpong"}, "mma_schedule", ("1sm or 2sm",), {"schedule": "1sm"}),
+    (LEAN, {"schedule": "2sm"}, "mma_schedule", ("cooperative or pingpong",), {"schedule": "cooperative"}),
+    (TCGEN05, {"activation": "none"}, "settled_fields", ("activation of tcgen05",), {"activation": "given"}),
+    (TCGEN05, {"layout": "nt"}, "settled_fields", ("not nt",), {"layout": "tn"}),
     (CUTE_DSL, {"layout": "nt"}, "settled_fields", ("not nt",), {"layout": "tn"}),
     (
         CUTE_DSL,

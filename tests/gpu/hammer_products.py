@@ -32,7 +32,14 @@ overwritten before TMA had read it."""
 
 
 def gemm_cases(record: KernelRecord) -> Iterator[Case]:
-    ways = {"lean": _lean, "stream": _stream, "mma": _mma, "cutlass": _cutlass, "cute_dsl": _cute_dsl}
+    ways = {
+        "lean": _lean,
+        "stream": _stream,
+        "mma": _mma,
+        "cutlass": _cutlass,
+        "cute_dsl": _cute_dsl,
+        "tcgen05": _cute_dsl,
+    }
     yield from ways[mainloop_of(record)](record)
 
 

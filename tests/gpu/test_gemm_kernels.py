@@ -32,7 +32,7 @@ LARGE = [(256, 6144, 4096), (2048, 4096, 7168), (4096, 14336, 1024)]
 
 
 BOXED = ("lean", "mma")  # mainloops of ours for all sizes
-COMPILED_IN = ("cutlass", "cute_dsl")  # mainloops whose cluster and types are compiled in
+COMPILED_IN = ("cutlass", "cute_dsl", "tcgen05")  # mainloops whose cluster and types are compiled in
 
 kernel = fixture("gemm")
 

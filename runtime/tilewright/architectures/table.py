@@ -89,12 +89,15 @@ WGMMA = TensorCore(
 TCGEN05 = TensorCore(
     "tcgen05",
     {
+        "half": Opcode("UTCHMMA"),
+        "tf32": Opcode("UTCHMMA"),
         "fp8": Opcode("UTCQMMA"),
+        "s8": Opcode("UTCIMMA"),  # sm_100a and sm_110a have it, their families' targets do not (PTX ISA)
         "nvfp4": Opcode("UTCOMMA", r"\.4X"),
         "mxfp4": Opcode("UTCOMMA", "$"),
         "mx": Opcode("UTCQMMA", "$"),
     },
-    {4: 16384, 8: 8192},
+    {4: 16384, 8: 8192, 16: 4096, 32: 2048},
     fp4_k=64,
 )
 # FP4 instructions of K 96 exist on 10.3 alone (PTX ISA, "tcgen05.mma"); there every instruction of NVFP4 says

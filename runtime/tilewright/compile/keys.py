@@ -22,7 +22,8 @@ from tilewright.errors import BuildError, UnreadableFileError
 _NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
 KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
 _CUTLASS = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](?:cutlass|cute)/'
-_INCLUDE = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](tilewright/[^">]+)[">]'
+# In C++; and the program of a source in Python, which includes nothing of tilewright's itself.
+_INCLUDE = rb'(?m)^(?:[ \t]*#[ \t]*include[ \t]*[<"]|PROGRAM = ")(tilewright/[^">]+)[">]'
 
 
 def digest(*parts: str) -> str:
@@ -107,7 +108,9 @@ class HeaderSet:
         if name not in self._meanings:
             self._meanings[name] = name  # headers that include each other
             self._file(name)
-            self._meanings[name] = self.meaning(reading.contents(self.path(name)))
+            data = reading.contents(self.path(name))
+            # Layout means something in Python.
+            self._meanings[name] = self.including(data) if name.endswith(".py") else self.meaning(data)
         return self._meanings[name]
 
     def path(self, name: str) -> Path:

@@ -49,15 +49,16 @@ def test_routes_by_family(generated: Path, capability: tuple[int, int], names: l
 
 def test_a_gpu_without_kernels(generated: Path, built) -> None:
     registry = Registry(generated, libraries=lambda module: [built(Path("x.so"), lacking=("two",))])
-    b300 = H200._replace(name="NVIDIA B300", capability=(10, 3))
+    a100 = H200._replace(name="NVIDIA A100", capability=(8, 0))
     with pytest.raises(UnsupportedDeviceError) as caught:
-        registry.route("gemm", b300)
+        registry.route("gemm", a100)
     text = str(caught.value)
-    assert "no gemm kernel runs on NVIDIA B300, compute capability 10.3 (sm_103" in text
+    assert "no gemm kernel runs on NVIDIA A100, compute capability 8.0 (sm_80" in text
     assert "sm_90a (3 kernels, 2 built)" in text
     assert "sm_120f (1 kernels, 1 built)" in text
     assert (
-        "The rules of gemm know no target of this GPU (they know sm_90a, sm_120a, sm_120f, sm_121a)" in text
+        "The rules of gemm know no target of this GPU (they know sm_90a, sm_100a, sm_100f, sm_103a, sm_110a, "
+        "sm_110f, sm_120a, sm_120f, sm_121a)" in text
     )
     assert "sm_103a" not in text
 

@@ -2,6 +2,8 @@
 // beside the kernel's machine code). The functions themselves are in the module's table (cute_dsl_host.hpp).
 #pragma once
 
+#include <cuda.h>
+
 #include <cstdint>
 
 #include "tilewright/descriptor.hpp"
@@ -10,15 +12,25 @@
 
 namespace tilewright::gemm::cute_dsl {
 
-// What the host knows of a kernel. A and B have k contiguous; D has n contiguous, and the type of A, B and C.
+// A type of elements, as TMA knows it.
+struct Element {
+  CUtensorMapDataType type;
+  int bytes;
+};
+
+constexpr int32_t kAnyAddend = -1;
+
+// What the host knows of a kernel. A and B have k contiguous, D has n contiguous.
 struct Facts {
   int tile_m, tile_n, tile_k;
   int cluster_m, cluster_n;
   int subtile;  // columns of D that a TMA store writes
   int threads, shared_bytes;
-  int32_t addend;  // the type of C, a tilewright_addend
+  int32_t addend;  // the type of C, a tilewright_addend; kAnyAddend: any, and bias and activation, too
   bool pdl;
   Program& (*program)();
+  Element operand{CU_TENSOR_MAP_DATA_TYPE_UINT16, 2}, result{CU_TENSOR_MAP_DATA_TYPE_UINT16, 2};
+  bool swapped = false;  // the kernel's A is the caller's B; threads store D
 };
 
 // The functions of tilewright_kernel (abi.h).
@@ -61,4 +73,31 @@ struct Calls {
   };                                                                                                                 \
   }                                                                                                                  \
   extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =                      \
+      tilewright::descriptor<tilewright::gemm::cute_dsl::Calls<Unit>>(#NAME);
+
+// The same of a kernel with the mainloop tcgen05. TYPE_A and TYPE_D: what follows CU_TENSOR_MAP_DATA_TYPE_
+// in the driver's name; BYTES_A and BYTES_D: the bytes of an element.
+#define TILEWRIGHT_TCGEN05_GEMM(NAME, TILE_M, TILE_N, TILE_K, CLUSTER_M, CLUSTER_N, SUBTILE, THREADS, SHARED_BYTES, \
+                                PDL, TYPE_A, BYTES_A, TYPE_D, BYTES_D, SWAPPED)                                     \
+  TILEWRIGHT_PROGRAM(NAME)                                                                                          \
+  namespace {                                                                                                       \
+  struct Unit {                                                                                                     \
+    static constexpr uint32_t kThreads = THREADS, kSharedBytes = SHARED_BYTES;                                      \
+    static constexpr tilewright::gemm::cute_dsl::Facts kFacts = {TILE_M,                                            \
+                                                                 TILE_N,                                            \
+                                                                 TILE_K,                                            \
+                                                                 CLUSTER_M,                                         \
+                                                                 CLUSTER_N,                                         \
+                                                                 SUBTILE,                                           \
+                                                                 THREADS,                                           \
+                                                                 SHARED_BYTES,                                      \
+                                                                 tilewright::gemm::cute_dsl::kAnyAddend,            \
+                                                                 PDL,                                               \
+                                                                 &tilewright_program_of_##NAME,                     \
+                                                                 {CU_TENSOR_MAP_DATA_TYPE_##TYPE_A, BYTES_A},       \
+                                                                 {CU_TENSOR_MAP_DATA_TYPE_##TYPE_D, BYTES_D},       \
+                                                                 SWAPPED};                                          \
+  };                                                                                                                \
+  }                                                                                                                 \
+  extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =                     \
       tilewright::descriptor<tilewright::gemm::cute_dsl::Calls<Unit>>(#NAME);

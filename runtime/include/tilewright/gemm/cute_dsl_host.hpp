@@ -16,10 +16,8 @@ namespace tilewright::gemm::cute_dsl {
 
 namespace {  // so that g++ inlines functions that are called once
 
-constexpr int kBytes = 2;  // of an element of every operand
-
-// The parameters of a kernel's function, in the order of templates/gemm/cute_dsl.py.j2. A tensor has a tensor map, and
-// the extents of its three modes.
+// The parameters of a kernel's function, in the order of templates/gemm/cute_dsl.py.j2, then those that
+// gemm/tcgen05_program.py has besides. A tensor has a tensor map, and the extents of its three modes.
 struct Tensor {
   CUtensorMap map;
   int32_t extents[3];
@@ -36,12 +34,20 @@ struct Params {
   int32_t blocks;              // of all matrices
   int32_t swizzle, down;       // see sm90::Raster
 
-  static constexpr int kCount = 19;
+  void* d_elements;
+  int64_t ld_d, batch_stride_d;
+  void const* bias;
+  int32_t type_c, type_bias, activation;
+  int32_t m, n;
 
+  static constexpr int kCount = 28;
+
+  // The driver reads as many as the kernel has.
   void addresses(void* (&list)[kCount]) {
-    void* const all[] = {&a.map,    a.extents,       &b.map,  b.extents, &d.map,   d.extents, &c,
-                         &ld_c,     &batch_stride_c, &alpha,  &beta,     &scale_a, &scale_b,  &k_tiles,
-                         &blocks_m, &blocks_n,       &blocks, &swizzle,  &down};
+    void* const all[] = {&a.map,          a.extents,       &b.map,  b.extents,  &d.map,      d.extents,   &c,
+                         &ld_c,           &batch_stride_c, &alpha,  &beta,      &scale_a,    &scale_b,    &k_tiles,
+                         &blocks_m,       &blocks_n,       &blocks, &swizzle,   &down,       &d_elements, &ld_d,
+                         &batch_stride_d, &bias,           &type_c, &type_bias, &activation, &m,          &n};
     static_assert(sizeof all == sizeof list, "a kernel of CuTe-DSL has another number of parameters");
     std::copy(std::begin(all), std::end(all), list);
   }
@@ -52,18 +58,19 @@ struct Host {
 
   Facts const& facts;
 
-  // TMA loads A and B and stores D, so rows begin at multiples of 16 bytes, and rows of D are multiples of 16 bytes.
+  // TMA loads A and B, so their rows begin at multiples of 16 bytes. If it stores D, rows of D are such multiples, too.
   bool can_implement(Args const& args) const {
-    auto const aligned = [&](void const* address, int64_t leading, int64_t batch_stride) {
-      return is_aligned(address, 16) && leading * kBytes % 16 == 0 &&
-             (args.batch == 1 || batch_stride * kBytes % 16 == 0);
+    auto const aligned = [&](void const* address, int64_t leading, int64_t batch_stride, Element element) {
+      return is_aligned(address, 16) && leading * element.bytes % 16 == 0 &&
+             (args.batch == 1 || batch_stride * element.bytes % 16 == 0);
     };
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
-    return sizes && args.n * kBytes % 16 == 0 && blocks(args) < INT32_MAX &&
-           aligned(args.a, args.ld_a, args.batch_stride_a) && aligned(args.b, args.ld_b, args.batch_stride_b) &&
-           aligned(args.d, args.ld_d, args.batch_stride_d) && args.bias == nullptr &&
-           args.activation == TILEWRIGHT_ACTIVATION_NONE && (args.beta == 0.0f || args.type_c == facts.addend) &&
-           args.tactic.splits == 1 && args.tactic.swizzle > 0 && args.tactic.sm_count > 0;
+    bool const stored = facts.swapped || (int64_t(args.n) * facts.result.bytes % 16 == 0 &&
+                                          aligned(args.d, args.ld_d, args.batch_stride_d, facts.result));
+    return sizes && stored && blocks(args) < INT32_MAX &&
+           aligned(args.a, args.ld_a, args.batch_stride_a, facts.operand) &&
+           aligned(args.b, args.ld_b, args.batch_stride_b, facts.operand) && adds(args) && args.tactic.splits == 1 &&
+           args.tactic.swizzle > 0 && args.tactic.sm_count > 0;
   }
 
   int64_t workspace_bytes(Args const&) const { return 0; }
@@ -91,23 +98,38 @@ struct Host {
   }
 
  private:
-  int blocks_m(Args const& args) const { return ceil_div(args.m, facts.tile_m * facts.cluster_m); }
-  int blocks_n(Args const& args) const { return ceil_div(args.n, facts.tile_n * facts.cluster_n); }
+  // Whether the kernel adds C and the bias, and applies the activation.
+  bool adds(Args const& args) const {
+    bool const any = facts.addend == kAnyAddend;
+    return any || (args.bias == nullptr && args.activation == TILEWRIGHT_ACTIVATION_NONE &&
+                   (args.beta == 0.0f || args.type_c == facts.addend));
+  }
+
+  int rows(Args const& args) const { return facts.swapped ? args.n : args.m; }
+  int columns(Args const& args) const { return facts.swapped ? args.m : args.n; }
+  int blocks_m(Args const& args) const { return ceil_div(rows(args), facts.tile_m * facts.cluster_m); }
+  int blocks_n(Args const& args) const { return ceil_div(columns(args), facts.tile_n * facts.cluster_n); }
   int64_t blocks(Args const& args) const { return int64_t(blocks_m(args)) * blocks_n(args) * args.batch; }
 
   static int ceil_div(int x, int y) { return x / y + (x % y != 0); }
 
   cudaError_t make_params(Args const& args, int at_once, Params& params) const {
-    cudaError_t error = encode(params.a, args, args.a, args.m, args.k, args.ld_a, args.batch_stride_a,
-                               facts.tile_m / facts.cluster_n, facts.tile_k);
+    int const rows_a = facts.tile_m / facts.cluster_n, rows_b = facts.tile_n / facts.cluster_m;  // that a block loads
+    auto& of_a = facts.swapped ? params.b : params.a;
+    auto& of_b = facts.swapped ? params.a : params.b;
+    cudaError_t error = encode(of_a, args, facts.operand, args.a, args.m, args.k, args.ld_a, args.batch_stride_a,
+                               facts.swapped ? rows_b : rows_a, facts.tile_k);
     if (error == cudaSuccess) {
-      error = encode(params.b, args, args.b, args.n, args.k, args.ld_b, args.batch_stride_b,
-                     facts.tile_n / facts.cluster_m, facts.tile_k);
+      error = encode(of_b, args, facts.operand, args.b, args.n, args.k, args.ld_b, args.batch_stride_b,
+                     facts.swapped ? rows_a : rows_b, facts.tile_k);
     }
-    if (error == cudaSuccess) {
-      error =
-          encode(params.d, args, args.d, args.m, args.n, args.ld_d, args.batch_stride_d, facts.tile_m, facts.subtile);
+    if (error == cudaSuccess && !facts.swapped) {
+      error = encode(params.d, args, facts.result, args.d, args.m, args.n, args.ld_d, args.batch_stride_d, facts.tile_m,
+                     facts.subtile);
     }
+    params.d_elements = args.d, params.ld_d = args.ld_d, params.batch_stride_d = args.batch_stride_d;
+    params.bias = args.bias, params.type_c = args.type_c, params.type_bias = args.type_bias;
+    params.activation = args.activation, params.m = args.m, params.n = args.n;
     params.c = args.c, params.ld_c = args.ld_c, params.batch_stride_c = args.batch_stride_c;
     params.alpha = args.alpha, params.beta = args.beta;
     params.scale_a = args.scale_a, params.scale_b = args.scale_b;
@@ -123,16 +145,18 @@ struct Host {
 
   // The matrices of an operand. A batch stride of 0 is one matrix for all. A stride that no coordinate uses still has
   // to be a multiple of 16 bytes.
-  static cudaError_t encode(Tensor& tensor, Args const& args, void const* address, int rows, int columns,
-                            int64_t leading, int64_t batch_stride, int box_rows, int box_columns) {
+  static cudaError_t encode(Tensor& tensor, Args const& args, Element element, void const* address, int rows,
+                            int columns, int64_t leading, int64_t batch_stride, int box_rows, int box_columns) {
     bool const one = args.batch == 1 || batch_stride == 0;
     int const matrices = one ? 1 : args.batch;
     tensor.extents[0] = rows, tensor.extents[1] = columns, tensor.extents[2] = matrices;
-    cuuint64_t const row_bytes = leading * kBytes;
-    return sm90::encode_boxes<3>(tensor.map, CU_TENSOR_MAP_DATA_TYPE_UINT16, address,
+    cuuint64_t const row_bytes = leading * element.bytes;
+    bool const wide = box_columns * element.bytes == 128;
+    return sm90::encode_boxes<3>(tensor.map, element.type, address,
                                  {cuuint64_t(columns), cuuint64_t(rows), cuuint64_t(matrices)},
-                                 {row_bytes, one ? row_bytes * rows : cuuint64_t(batch_stride * kBytes)},
-                                 {cuuint32_t(box_columns), cuuint32_t(box_rows), 1}, CU_TENSOR_MAP_SWIZZLE_128B);
+                                 {row_bytes, one ? row_bytes * rows : cuuint64_t(batch_stride * element.bytes)},
+                                 {cuuint32_t(box_columns), cuuint32_t(box_rows), 1},
+                                 wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
   }
 };
 

@@ -2,8 +2,10 @@
 
     the program -> PTX (CuTe-DSL) -> cubin (ptxas) -> fat binary -> the host's unit, which embeds it -> object
 
-A source defines `program`, a function of cute.jit; `arguments()`, what it is compiled for; `PARAMETERS`, the
-types of its kernel's parameters as PTX writes them; and `HOST`, the unit of the host in C++.
+A source defines `HOST`, the unit of the host in C++; `program`, a function of cute.jit; `arguments()`, what
+it is compiled for; and `PARAMETERS`, the types of its kernel's parameters as PTX writes them. Or sources
+share a program that has the last three: `PROGRAM` is its file among the headers, and the values of `SETTINGS`
+are the arguments of its class `Program`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def main(arguments: Sequence[str]) -> int:
     _prepare(options.arch, folder / "scratch")
     try:
         source = _load(options.source)
-        ptx = named(_compiled(source, folder / "scratch"), options.source.stem, source.PARAMETERS)
+        shared = _shared(source, host)
+        program = shared.Program(**source.SETTINGS) if shared else source
+        ptx = named(_compiled(program, folder / "scratch"), options.source.stem, program.PARAMETERS)
         (folder / "scratch" / "kernel.ptx").write_text(ptx, encoding="utf-8")
         _run(
             [options.tools / "ptxas", "-v", "-O3", f"-arch={options.arch}", "scratch/kernel.ptx"],
@@ -52,6 +56,11 @@ def main(arguments: Sequence[str]) -> int:
             [*host, "-MD", "-MF", options.depfile, "-o", options.object, "-x", "c++", "-c", "-"],
             text=source.HOST,
         )
+        if shared:
+            depfile = Path(options.depfile)
+            depfile.write_text(
+                f"{depfile.read_text(encoding='utf-8').rstrip()} {shared.__file__}\n", encoding="utf-8"
+            )
     except RefusedError as error:
         print(f"tilewright-cute-dsl: {options.source}: error: {error}", flush=True)
         return 1
@@ -102,8 +111,20 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
+def _shared(source: ModuleType, host: Sequence[str]) -> ModuleType | None:
+    """The module of the program that a source names; None if it names none."""
+    name = getattr(source, "PROGRAM", None)
+    if name is None:
+        return None
+    folders = [Path(word.removeprefix("-I")) for word in host if word.startswith("-I")]
+    path = next((folder / name for folder in folders if (folder / name).exists()), None)
+    if path is None:
+        raise RefusedError(f"expected the program {name} among the headers, got none")
+    return _load(path)
+
+
 def _compiled(source: Any, folder: Path) -> str:
-    """The PTX of a source's program."""
+    """The PTX of a program."""
     cute: Any = importlib.import_module("cutlass.cute")  # an extra, which a checker of types may lack
     try:
         cute.compile(source.program, *source.arguments(), options=f"--keep-ptx --dump-dir={folder}")

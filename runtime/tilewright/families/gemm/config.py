@@ -9,10 +9,10 @@ from typing import Annotated, Literal, TypedDict
 
 from tilewright.configurations.shared import (
     ONE_BLOCK,
+    AnyTarget,
     ClusterMultiple,
     Clusters,
     MatrixAlignment,
-    MatrixTarget,
     Multiple,
     OwnTile,
     Pdl,
@@ -30,7 +30,7 @@ Accumulator = Literal["f32", "s32"]
 class GemmConfig:
     """Everything that is decided when a `gemm` kernel is compiled."""
 
-    arch: Annotated[MatrixTarget, "architecture the kernel is compiled for"]
+    arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
     a: Annotated[Operand, "type of A; tf32 reads f32 tensors"]
     b: Annotated[Operand, "type of B; tf32 reads f32 tensors"]
     d: Annotated[
@@ -39,11 +39,12 @@ class GemmConfig:
     ]
     tile: OwnTile
     mainloop: Annotated[
-        Literal["cutlass", "lean", "stream", "mma", "cute_dsl"],
+        Literal["cutlass", "lean", "stream", "mma", "cute_dsl", "tcgen05"],
         "cutlass: CUTLASS's collectives. The others are ours and compile in a second or two. lean: tile N in "
         "steps of 8; a launch chooses the cluster and the split of k. stream: up to 8 rows; reads B straight "
         "into registers. mma: lean by mma.sync, without clusters, for sm_12x (and sm_90a, for tests). "
-        "cute_dsl: in CuTe-DSL, whose compiler is an extra; only a call that names such a kernel runs it",
+        "cute_dsl: in CuTe-DSL, whose compiler is an extra; only a call that names such a kernel runs it. "
+        "tcgen05: in CuTe-DSL, for sm_100, sm_103 and sm_110",
     ] = "cutlass"
     acc: Annotated[Accumulator, "type in which products are summed"] = "f32"
     c: Annotated[
@@ -56,8 +57,9 @@ class GemmConfig:
     ] = "tn"
     cluster: Clusters = ONE_BLOCK
     schedule: Annotated[
-        Literal["cooperative", "pingpong"],
-        "cooperative: two consumer warpgroups share a tile; pingpong: they compute a tile each, in turns",
+        Literal["cooperative", "pingpong", "1sm", "2sm"],
+        "cooperative: two consumer warpgroups share a tile; pingpong: they compute a tile each, in turns. "
+        "tcgen05: the SMs that an MMA runs on",
     ] = "cooperative"
     scheduler: Annotated[
         Literal["data_parallel", "stream_k"],
@@ -98,5 +100,6 @@ def with_mainloop(*names: str) -> Callable[[GemmConfig], bool]:
 
 CUTLASS, LEAN, STREAM, MMA = map(with_mainloop, ("cutlass", "lean", "stream", "mma"))
 CUTE_DSL = with_mainloop("cute_dsl")
+TCGEN05 = with_mainloop("tcgen05")
 TILED = with_mainloop("cutlass", "lean", "mma", "cute_dsl")  # tiles are divided among warpgroups
 BOXED = with_mainloop("lean", "mma")  # stages of boxes of 128 bytes of k, and the epilogue of sm90/

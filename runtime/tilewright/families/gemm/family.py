@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tilewright.architectures.device import DeviceProperties
+from tilewright.architectures.table import TCGEN05, TCGEN05_ULTRA, of_capability
 from tilewright.declarations.products import hopper_peak
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, rearranged
+from tilewright.families.gemm.cost_tcgen05 import Tcgen05
 from tilewright.families.gemm.mainloops import kernels_of
 from tilewright.families.gemm.problem import Problem
 from tilewright.selection import weighing
@@ -21,10 +24,15 @@ class _Gemm(CompositeFamily[Problem]):
     problem = Problem
     decisive = ("a", "b", "d", "layout")
     layouts = ("layout",)
-    only_if_named = ({"mainloop": "mma", "arch": "sm_90a"}, {"mainloop": "cute_dsl"})
+    only_if_named = ({"mainloop": "mma", "arch": "sm_90a"}, {"mainloop": "cute_dsl", "arch": "sm_90a"})
     variants = staticmethod(rearranged)
-    peak = staticmethod(hopper_peak)
     kernels = staticmethod(kernels_of)
+
+    def peak(self, kind: Any, device: DeviceProperties) -> float | None:
+        architecture = of_capability(device.capability)
+        if architecture is not None and architecture.tensor_core in (TCGEN05, TCGEN05_ULTRA):
+            return Tcgen05.peak(kind, device)
+        return hopper_peak(kind, device)
 
     def sweep(
         self,

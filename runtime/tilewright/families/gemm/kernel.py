@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
-from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
+from tilewright.architectures.table import MMA_SYNC, TCGEN05, WGMMA, has_tensor_core
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import flag
@@ -23,8 +23,10 @@ from tilewright.families.gemm.memory import (
     STREAM_WARPS,
     SUBTILE_BUFFERS,
     SUBTILE_COLUMNS,
+    TCGEN05_COLUMNS,
     exchanges,
     memory,
+    sms,
     warpgroups,
 )
 from tilewright.formats.types import bits
@@ -45,8 +47,8 @@ def template(config: GemmConfig) -> str:
 
 def host(config: GemmConfig) -> str:
     """The header with a unit's host code, which its module's table includes: a unit with the lean, mma or
-    cute_dsl mainloop has no host code except its facts."""
-    cute_dsl = flag("tilewright/gemm/cute_dsl_host.hpp", config.mainloop == "cute_dsl")
+    cute_dsl mainloop, or that of tcgen05, has no host code except its facts."""
+    cute_dsl = flag("tilewright/gemm/cute_dsl_host.hpp", _of(config).compiler == "cute_dsl")
     return cute_dsl or flag("tilewright/gemm/lean_host.hpp", config.mainloop in ("lean", "mma"))
 
 
@@ -55,7 +57,7 @@ def kernel_name(config: GemmConfig) -> str:
     own = config.mainloop != "cutlass"
     return named(
         "gemm", config.arch, config.a, config.b, config.acc, config.d, config.layout, config.tile,
-        flag(str(config.cluster), not own or config.mainloop == "cute_dsl"), flag(config.mainloop, own),
+        flag(str(config.cluster), not own or _of(config).compiler == "cute_dsl"), flag(config.mainloop, own),
         config.schedule.replace("cooperative", "coop"),
         flag("fastacc", config.fast_accum), flag("streamk", config.scheduler == "stream_k"),
         flag("swap", config.swap_ab),
@@ -84,7 +86,7 @@ def activation_text(config: GemmConfig) -> str:
 def schedule_text(config: GemmConfig) -> str:
     """Schedule, scheduler and other properties of the main loop, in words."""
     words = [_of(config).words(config)]
-    if config.a in ("e4m3", "e5m2") and config.mainloop != "stream":
+    if config.a in ("e4m3", "e5m2") and config.mainloop not in ("stream", "tcgen05"):
         words.append("fast accumulation" if config.fast_accum else "promoted accumulation")
     if config.swap_ab:
         words.append("operands swapped")
@@ -129,7 +131,7 @@ def build(config: GemmConfig) -> dict[str, Any]:
 def variables(config: GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    compiled_in = config.mainloop in ("cutlass", "cute_dsl")
+    compiled_in = config.mainloop in ("cutlass", "cute_dsl", "tcgen05")
     in_clusters = f" in clusters of {config.cluster}" if compiled_in else ""
     common: dict[str, Any] = {
         "formula": formula(config),
@@ -252,6 +254,51 @@ class _CuteDsl(_Mainloop):
         }
 
 
+class _Tcgen05(_Mainloop):
+    template = "tcgen05"
+    compiler = "cute_dsl"
+
+    def words(self, config: GemmConfig) -> str:
+        return f"MMAs on {sms(config)} SM{flag('s', sms(config) > 1)}, data-parallel tiles"
+
+    def threads(self, config: GemmConfig) -> int:
+        """Four warps of the epilogue, one that multiplies, one that loads."""
+        return 192
+
+    def instruction(self, config: GemmConfig) -> str:
+        return TCGEN05.opcodes[_OPERANDS.get(config.a, "half")].name
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        cluster, (a, b) = config.cluster, kernel_operands(config)
+        assert cluster != "dynamic"  # by the rule tcgen05_cluster
+        return {
+            "element_a": a,
+            "element_b": b,
+            "element_d": config.d,
+            "map_a": _MAPS[a],
+            "map_d": _MAPS[config.d],
+            "tile_m": config.tile.m,
+            "tile_n": config.tile.n,
+            "tile_k": config.tile.k,
+            "cluster_m": cluster.m,
+            "cluster_n": cluster.n,
+            "sms": sms(config),
+            "stages": memory(config).stages,
+            "threads": self.threads(config),
+            "subtile": TCGEN05_COLUMNS if config.tile.n % TCGEN05_COLUMNS == 0 else 16,
+            "buffers": 0 if config.swap_ab else SUBTILE_BUFFERS,
+            "swapped": config.swap_ab,
+            "swapped_in_python": str(config.swap_ab),
+        }
+
+
+# The driver's type of a tensor map, and bytes of an element: TMA rounds a TF32 from F32.
+_MAPS = {
+    "bf16": "BFLOAT16, 2", "f16": "FLOAT16, 2", "f32": "FLOAT32, 4", "tf32": "TFLOAT32, 4",
+    "e4m3": "UINT8, 1", "e5m2": "UINT8, 1", "s8": "UINT8, 1", "s32": "INT32, 4",
+}  # fmt: skip
+
+
 class _Cutlass(_Mainloop):
     template = "kernel"
 
@@ -306,6 +353,7 @@ _MAINLOOPS = {
     "stream": _Stream(),
     "mma": _Mma(),
     "cute_dsl": _CuteDsl(),
+    "tcgen05": _Tcgen05(),
 }
 
 

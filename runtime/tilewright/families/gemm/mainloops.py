@@ -9,8 +9,8 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, plain
-from tilewright.families.gemm import cost, cost_lean, cost_mma, cost_stream, learnt
-from tilewright.families.gemm.problem import ADDENDS, GIVEN, Problem, addends
+from tilewright.families.gemm import cost, cost_lean, cost_mma, cost_stream, cost_tcgen05, learnt
+from tilewright.families.gemm.problem import ADDENDS, GIVEN, INTEGER_ACTIVATIONS, Problem, addends
 from tilewright.formats.types import TMA_BYTES, bits, bytes_of
 from tilewright.selection import fitting
 from tilewright.selection.kernels import Kernels
@@ -214,6 +214,31 @@ class CuteDsl(Mainloop):
         return "it is not known to add products along k in the order of the lean kernels"
 
 
+class Tcgen05(Mainloop):
+    """Our kernels of tcgen05 (gemm/tcgen05_program.py) for sm_100, sm_103 and sm_110. Clusters are compiled
+    in."""
+
+    settings = ("raster", "swizzle")
+    estimator = staticmethod(cost_tcgen05.estimator)
+
+    def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
+        """D, unless operands are swapped: threads store it then. They load C and the bias."""
+        return () if record.config["swap_ab"] else ("out",)
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        """C and the bias have any type, whatever stores D."""
+        if kind.activation not in INTEGER_ACTIVATIONS and record.config["d"] == "s32":
+            return f"integers have no activation {kind.activation}"
+        return None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        return _misfit_rows(problem) if self.by_tma(record) else None
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        """They add products along k in one order, in steps of 32 bytes."""
+        return None
+
+
 class Stream(Mainloop):
     """Our kernels for few rows (tilewright/gemm/stream_kernel.hpp). C, D and the bias may lie anywhere."""
 
@@ -274,6 +299,7 @@ MAINLOOPS = {
     "stream": Stream(),
     "mma": Mma(),
     "cute_dsl": CuteDsl(),
+    "tcgen05": Tcgen05(),
 }
 
 

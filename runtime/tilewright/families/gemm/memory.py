@@ -19,7 +19,12 @@ from tilewright.families.gemm.config import GemmConfig
 from tilewright.formats.types import bits
 
 SUBTILE_COLUMNS, SUBTILE_BUFFERS = 64, 2  # of what a cute_dsl kernel stores at a time: lines of 128 bytes
-CUTE_DSL_ALIGNMENT = 1024  # bytes: of the buffers and stages of a cute_dsl kernel
+CUTE_DSL_ALIGNMENT = 1024  # bytes: of the buffers and stages of a cute_dsl or tcgen05 kernel
+TCGEN05_COLUMNS = 32  # of D, that a thread of a tcgen05 kernel's epilogue has at a time
+MOST_TCGEN05_STAGES = 12  # more do not hide more latency
+DATA_CENTER_SHARED_MEMORY = (
+    HOPPER_SHARED_MEMORY  # bytes that a thread block of sm_100, 103, 110 may have: as sm_90's
+)
 STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = (
     8,
     16,
@@ -31,7 +36,14 @@ STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = (
 def memory(config: GemmConfig) -> Memory:
     """The stages that fit, and the bytes of dynamic shared memory of a thread block; for two stages, if fewer
     fit."""
-    layouts = {"cutlass": _cutlass, "lean": _boxed, "mma": _boxed, "stream": _stream, "cute_dsl": _cute_dsl}
+    layouts = {
+        "cutlass": _cutlass,
+        "lean": _boxed,
+        "mma": _boxed,
+        "stream": _stream,
+        "cute_dsl": _cute_dsl,
+        "tcgen05": _tcgen05,
+    }
     return layouts[config.mainloop](config)
 
 
@@ -97,6 +109,23 @@ def _cute_dsl(config: GemmConfig) -> Memory:
     fitting = (HOPPER_SHARED_MEMORY - stores) // stage
     stages = fitting if config.stages == "auto" else config.stages
     return Memory(stages, max(stages, 2) * stage + stores)
+
+
+def _tcgen05(config: GemmConfig) -> Memory:
+    """Barriers and the address of tensor memory, buffers of D, then stages, at multiples of 1024 bytes
+    (gemm/tcgen05_program.py)."""
+    m, n, k = config.tile
+    stage = (m + n // sms(config)) * k * bits(config.a) // 8
+    buffers = 0 if config.swap_ab else m * TCGEN05_COLUMNS * bits(config.d) // 8 * SUBTILE_BUFFERS
+    stores = CUTE_DSL_ALIGNMENT + max(CUTE_DSL_ALIGNMENT, buffers)
+    fitting = min(MOST_TCGEN05_STAGES, (DATA_CENTER_SHARED_MEMORY - stores) // stage)
+    stages = fitting if config.stages == "auto" else config.stages
+    return Memory(stages, max(stages, 2) * stage + stores)
+
+
+def sms(config: GemmConfig) -> int:
+    """The SMs that an MMA of a tcgen05 kernel runs on."""
+    return 2 if config.schedule == "2sm" else 1
 
 
 def _stream(config: GemmConfig) -> Memory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.architectures.table import WGMMA, has_tensor_core
+from tilewright.architectures.table import TCGEN05, TCGEN05_ULTRA, WGMMA, has_tensor_core
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.configurations.sources import k_contiguous
 from tilewright.families.gemm.config import MMA, GemmConfig
@@ -13,11 +13,20 @@ from tilewright.formats.types import bits
 # PTX ISA: "wgmma.mma_async requires sm_90a". stream_kernel.hpp would run on sm_12x, untimed.
 @rule(HARDWARE, "mainloop arch")
 def mainloop_arch(config: GemmConfig) -> str | None:
-    """The mainloops cutlass, lean, stream and cute_dsl are for sm_90a; mma is for sm_12x, and for tests on
-    sm_90a."""
-    if config.mainloop != "mma" and not has_tensor_core(config.arch, WGMMA):
-        return f"the mainloop {config.mainloop} is for sm_90a, not {config.arch}; mma is for {config.arch}"
-    return None
+    """The mainloops cutlass, lean, stream and cute_dsl are for sm_90a; tcgen05 is for sm_100, sm_103 and
+    sm_110; mma is for sm_12x, and for tests on sm_90a."""
+    tcgen05 = has_tensor_core(config.arch, TCGEN05) or has_tensor_core(config.arch, TCGEN05_ULTRA)
+    own = "tcgen05" if tcgen05 else "mma"
+    if config.mainloop == "tcgen05":
+        legal, whose = tcgen05, "sm_100, sm_103 and sm_110"
+    elif config.mainloop == "mma":
+        legal, whose = not tcgen05, "sm_12x"
+    else:
+        legal, whose = has_tensor_core(config.arch, WGMMA), "sm_90a"
+    if legal:
+        return None
+    instead = "" if has_tensor_core(config.arch, WGMMA) else f"; {own} is for {config.arch}"
+    return f"the mainloop {config.mainloop} is for {whose}, not {config.arch}{instead}"
 
 
 # sm120/warpgroups.hpp: an odd number of 64-row slices is not halved, so the columns are. sm120/fragments.hpp:

@@ -1,7 +1,7 @@
 """The rules for `gemm` kernels. All code that asks whether a configuration is legal asks these.
 
 `cutlass_rules` has the rules for CUTLASS's mainloop alone, `mma_rules` those for the mainloop of mma.sync,
-`cute_dsl_rules` those for the one in CuTe-DSL.
+`cute_dsl_rules` those for the one in CuTe-DSL, `tcgen05_rules` those for the one of tcgen05.
 
 The comment above a rule names its source. What nvcc accepts of all this is recorded in
 `benchmarks/results/rules_against_compiler_gemm.md`.
@@ -14,7 +14,7 @@ from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_mod
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.gemm import cute_dsl_rules, cutlass_rules, mma_rules
+from tilewright.families.gemm import cute_dsl_rules, cutlass_rules, mma_rules, tcgen05_rules
 from tilewright.families.gemm.config import BOXED, LEAN, STREAM, TILED, GemmConfig
 from tilewright.families.gemm.memory import (
     STREAM_COLUMNS,
@@ -34,6 +34,7 @@ DEPTHS = {
     "stream": (128, 256),
     "mma": (128, 256),
     "cute_dsl": (128,),
+    "tcgen05": (128,),
 }
 MOST_SUMS = {"cutlass": 192, "lean": 176, "mma": 128, "cute_dsl": 128}  # registers of a thread
 # Fields of which our kernels have one value: another value would give the same kernel another name.
@@ -44,6 +45,10 @@ SETTLED: dict[str, dict[str, object]] = {
     "cute_dsl": {
         "scheduler": "data_parallel", "bias": False, "activation": "none", "c": "same", "layout": "tn",
         "schedule": "cooperative", "swap_ab": False, "fast_accum": False,
+    },
+    "tcgen05": {
+        "scheduler": "data_parallel", "bias": True, "activation": "given", "c": "same", "layout": "tn",
+        "fast_accum": False,
     },
     "stream": {
         "cluster": ONE_BLOCK, "scheduler": "data_parallel", "bias": True, "c": "same", "layout": "tn",
@@ -66,7 +71,7 @@ def operand_types(config: GemmConfig) -> str | None:
         return f"the kernels here sum {config.a} x {config.b} in {sums}, not in {config.acc}"
     if config.b == "e5m2" and config.mainloop == "cutlass":
         return f"only our kernels (lean, stream, mma) multiply {config.a} x e5m2"
-    if config.a not in OWN_OPERANDS and config.mainloop != "cutlass":
+    if config.a not in OWN_OPERANDS and config.mainloop not in ("cutlass", "tcgen05"):
         return f"the {config.mainloop} mainloop has no {config.a} operands, but {', '.join(OWN_OPERANDS)}"
     return None
 
@@ -79,7 +84,7 @@ def output_type(config: GemmConfig) -> str | None:
     outputs = OUTPUTS.get((config.a, config.b), ())
     if outputs and config.d not in outputs:
         return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
-    if bits(config.d) == 8 and config.mainloop == "cutlass":
+    if bits(config.d) == 8 and config.mainloop in ("cutlass", "tcgen05"):
         return f"only our kernels (lean, mma) make a D of {config.d}: they scale it and find its amax"
     return None
 
@@ -129,7 +134,7 @@ def tile_size(config: GemmConfig) -> str | None:
 # is one box of 128 bytes a row, or two.
 @rule(OURS, "tile a", compiles="stages of other widths are swizzled in narrower lines, deeper ones too few")
 def tile_depth(config: GemmConfig) -> str | None:
-    """Tile K is 128 or 256 bytes, of CUTLASS's kernels also 32 or 64, of cute_dsl ones 128."""
+    """Tile K is 128 or 256 bytes, of CUTLASS's kernels also 32 or 64, of cute_dsl and tcgen05 ones 128."""
     size, legal = config.tile.k * bits(config.a) // 8, DEPTHS[config.mainloop]
     if size not in legal:
         sizes = " or ".join(filter(None, (", ".join(map(str, legal[:-1])), str(legal[-1]))))
@@ -172,7 +177,7 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 @rule(OURS, "activation d", compiles="it would mean nothing")
 def integer_epilogue(config: GemmConfig) -> str | None:
     """ReLU is the only activation of an s32 output."""
-    if config.d == "s32" and config.activation not in ("none", "relu"):
+    if config.d == "s32" and config.activation not in ("none", "relu") and config.mainloop != "tcgen05":
         return f"activation {config.activation} needs a floating-point D, not s32"
     return None
 
@@ -203,7 +208,8 @@ def shared_memory(config: GemmConfig) -> str | None:
 def settled_fields(config: GemmConfig) -> str | None:
     """A lean kernel has a dynamic cluster, no stream-K, and a bias; a stream kernel is swapped, cooperative
     and exact, with k contiguous, a bias, a C, and no cluster; an mma kernel has a bias, a C, no stream-K and
-    no cluster; a cute_dsl kernel is cooperative, with k contiguous and a C, no bias and no activation."""
+    no cluster; a cute_dsl kernel is cooperative, with k contiguous and a C, no bias and no activation; a
+    tcgen05 kernel has k contiguous, a bias, a C, and the activation of the call."""
     return unsettled(config, f"{config.mainloop} kernels", SETTLED[config.mainloop])
 
 
@@ -281,4 +287,5 @@ RULES: tuple[Rule, ...] = (
     *cutlass_rules.RULES,
     *mma_rules.RULES,
     *cute_dsl_rules.RULES,
+    *tcgen05_rules.RULES,
 )

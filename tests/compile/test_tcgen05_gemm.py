@@ -1,0 +1,208 @@
+"""Kernels of tcgen05 compute the product: their PTX runs here, instruction by instruction, on a machine of
+the PTX ISA (ptx_machine.py), because no GPU of theirs is at hand."""
+
+from __future__ import annotations
+
+import math
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ptx_machine
+import pytest
+from ptx_machine import Launch, Memory, Program, TensorMap
+
+from tilewright.base import paths
+from tilewright.compile.cute_dsl import installed
+from tilewright.declarations.table import KernelRecord, Table
+from tilewright.families.gemm.problem import ACTIVATIONS, ADDENDS
+from tilewright.formats.types import bytes_of
+
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(bool(installed.lacking()), reason=f"a kernel here {installed.lacking()}"),
+]
+
+ROOT = Path(__file__).parents[2]
+FILLED = 0x77  # bytes of D before a launch
+MAKE_PTX = """
+import sys
+from pathlib import Path
+from tilewright.compile.cute_dsl import unit
+
+source, include, scratch = map(Path, sys.argv[1:])
+unit._prepare("sm_100f", scratch)
+loaded = unit._load(source)
+program = unit._shared(loaded, [f"-I{include}"]).Program(**loaded.SETTINGS)
+ptx = unit.named(unit._compiled(program, scratch), "kernel", program.PARAMETERS)
+Path(scratch, "kernel.ptx").write_text(ptx)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product, in the caller's terms."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    shared_b: bool = False  # one B for all of the batch
+    c: str = ""  # types of C and the bias
+    bias: str = ""
+    activation: str = "none"
+    alpha: float = 1.0
+    scales: tuple[float, ...] = ()
+    swizzle: int = 1
+    down: int = 1
+
+
+def kernel(name: str) -> KernelRecord:
+    return Table.read(ROOT / "generated" / "sm100_gemm" / "table.json")[name]
+
+
+def ptx(record: KernelRecord, folder: Path) -> str:
+    """The PTX of a kernel, made in a process of its own: CuTe-DSL reads the target when it is imported."""
+    source = ROOT / "generated" / "sm100_gemm" / record.source
+    script = folder / "make_ptx.py"
+    script.write_text(MAKE_PTX)
+    subprocess.run(
+        [sys.executable, str(script), str(source), str(paths.include_dir()), str(folder / "scratch")],
+        check=True, timeout=300,
+    )  # fmt: skip
+    return (folder / "scratch" / "kernel.ptx").read_text()
+
+
+def numbers(kind: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Random elements, as they lie in memory."""
+    if kind in ("f32", "tf32", "f16", "bf16"):
+        values = random.standard_normal(shape).astype("f4")
+        if kind == "bf16":
+            return (values.view("u4") >> np.uint32(16)).astype("u2")
+        return values.astype("f2" if kind == "f16" else "f4")
+    if kind == "s8":
+        return random.integers(-128, 128, shape).astype("i1")
+    exponents = 0x30 if kind == "e4m3" else 0x38  # about 1
+    return (random.integers(0, 8, shape) | exponents | random.integers(0, 2, shape) << 7).astype("u1")
+
+
+def values(data: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
+    """What elements mean."""
+    if kind in ("f32", "s32"):
+        return data.view("f4" if kind == "f32" else "i4").astype("f8")
+    raw = np.ascontiguousarray(data).view("u1").reshape(*data.shape[:-1], -1)
+    return ptx_machine.decode(raw, kind)
+
+
+def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
+    """Launches as gemm/cute_dsl_host.hpp does, and compares D."""
+    config, random = record.config, np.random.default_rng(3)
+    (tile_m, tile_n, tile_k), (high, wide) = config["tile"], config["cluster"]
+    types, swapped, memory = (config["a"], config["b"], config["d"]), config["swap_ab"], Memory()
+    a = numbers(types[0], (case.batch, case.m, case.k), random)
+    b = numbers(types[1], (1 if case.shared_b else case.batch, case.n, case.k), random)
+    size, size_d = bytes_of(types[0]), bytes_of(types[2])
+    pitch = case.n + (3 if swapped else 16 // size_d)
+    d = np.full((case.batch, case.m, pitch * size_d), FILLED, "u1").view(f"u{size_d}")
+    c, bias = (
+        numbers(kind, shape, random) if kind else None
+        for kind, shape in ((case.c, (case.batch, case.m, case.n)), (case.bias, (case.n,)))
+    )
+
+    def operand(data: np.ndarray[Any, Any], box: int) -> tuple[TensorMap, bytes]:
+        matrices, rows, k = data.shape
+        strides = (k * size, rows * k * size)
+        map_of = TensorMap(memory.add(data), size, (k, rows, matrices), strides, (tile_k, box), 128)
+        return map_of, struct.pack("3i", rows, k, matrices)
+
+    boxes = (tile_m // wide, tile_n // high)
+    maps = [
+        operand(data, box) for data, box in zip((a, b), reversed(boxes) if swapped else boxes, strict=True)
+    ]
+    address = memory.add(d)
+    row = pitch * size_d
+    maps_d = TensorMap(
+        address, size_d, (case.n, case.m, case.batch), (row, row * case.m), (32, tile_m), 32 * size_d
+    )
+    rows, columns = (case.n, case.m) if swapped else (case.m, case.n)
+    blocks_m, blocks_n = -(-rows // (tile_m * high)), -(-columns // (tile_n * wide))
+    addresses = [memory.add(data) if data is not None else 0 for data in (c, bias)]
+    scales = [memory.add(np.array([scale], "f4")) for scale in case.scales] + [0] * (2 - len(case.scales))
+    kinds = [ADDENDS.index(kind) if kind else 0 for kind in (case.c, case.bias)]
+    beta = 0.75 if case.c else 0.0
+    parameters: list[Any] = [
+        *(part for pair in (reversed(maps) if swapped else maps) for part in pair),
+        maps_d, struct.pack("3i", case.m, case.n, case.batch),
+        *(struct.pack("q", value) for value in (addresses[0], case.n, case.m * case.n)),
+        struct.pack("f", case.alpha), struct.pack("f", beta),
+        *(struct.pack("q", value) for value in scales),
+        *(
+            struct.pack("i", value)
+            for value in (
+                -(-case.k // tile_k), blocks_m, blocks_n, blocks_m * blocks_n * case.batch,
+                case.swizzle, case.down,
+            )
+        ),
+        *(struct.pack("q", value) for value in (address, pitch, pitch * case.m, addresses[1])),
+        *(struct.pack("i", value) for value in (*kinds, ACTIVATIONS.index(case.activation), case.m, case.n)),
+    ]  # fmt: skip
+    # One cluster computes every block.
+    Launch(Program(program), high * wide, 1, record.facts["smem_bytes"], memory, parameters, late).run()
+
+    product = np.einsum(
+        "bmk,xnk->bmn" if case.shared_b else "bmk,bnk->bmn", values(a, types[0]), values(b, types[1])
+    )
+    expected = case.alpha * math.prod(case.scales) * product
+    expected += beta * values(c, case.c) if c is not None else 0
+    expected += values(bias[None], case.bias)[0] if bias is not None else 0
+    expected = activated(expected, case.activation)
+    actual = values(d, types[2])
+    error = np.abs(actual[..., : case.n] - expected) / np.maximum(np.abs(expected), np.abs(expected).mean())
+    assert error.max() < {"bf16": 6e-3, "f16": 1e-3, "f32": 1e-5, "s32": 1e-12}[types[2]]
+    assert (d[..., case.n :].copy().view("u1") == FILLED).all()
+
+
+def activated(x: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    if name == "relu":
+        return np.maximum(x, 0)
+    if name == "gelu":
+        return 0.5 * x * (1 + np.vectorize(math.erf)(x * math.sqrt(0.5)))
+    return x / (1 + np.exp(-x)) if name == "silu" else x
+
+
+SOME = "gemm_sm100f_bf16_bf16_f32_bf16_tn_128x64x64_1x1_tcgen05_1sm_act"
+PAIR = "gemm_sm100f_bf16_bf16_f32_bf16_tn_128x128x64_2x1_tcgen05_2sm_act"
+FEW = "gemm_sm100f_f16_f16_f32_f16_tn_128x16x64_1x1_tcgen05_1sm_swap_act"
+FP8 = "gemm_sm100f_e4m3_e5m2_f32_f32_tn_128x128x128_2x1_tcgen05_2sm_act"
+TF32 = "gemm_sm100f_tf32_tf32_f32_f32_tn_128x32x32_1x1_tcgen05_1sm_swap_act"
+CASES = {
+    SOME: Case(
+        200, 136, 200, c="f16", bias="bf16", activation="gelu", alpha=1.3, scales=(0.7, 1.9), swizzle=2
+    ),
+    PAIR: Case(300, 200, 264, batch=2, c="bf16", activation="relu", swizzle=2, down=0),
+    FEW: Case(21, 203, 136, batch=2, shared_b=True, c="f32", bias="f32", activation="silu"),
+    FP8: Case(280, 136, 400, bias="f16", scales=(0.5,)),
+    TF32: Case(37, 131, 100),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
+    record = kernel(name)
+    program = ptx(record, tmp_path)
+    run(program, record, CASES[name], late=True)
+    run(program, record, replace(CASES[name], c="", bias="", activation="none"), late=False)
+
+
+def test_a_wait_that_is_lacking_shows(tmp_path: Path) -> None:
+    """A load that does not wait for the MMAs that read its stage overwrites what they read."""
+    record = kernel(SOME)
+    program = ptx(record, tmp_path)
+    at = program.rindex("mbarrier.try_wait", 0, program.index("cp.async.bulk.tensor"))
+    begin, end = program.rindex("{", 0, at), program.index("}", at) + 1
+    with pytest.raises((AssertionError, ptx_machine.StuckError)):
+        run(program[:begin] + program[end:], record, Case(128, 64, 2000), late=True)
