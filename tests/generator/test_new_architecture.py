@@ -84,6 +84,6 @@ def test_an_entry_and_a_spec_are_all_that_a_new_architecture_takes(tmp_path: Pat
     assert answers["estimates"] >= 3
     assert (answers["target"], answers["after"]) == ("sm_107a", "sm_100f")
     assert {"blockscaled_gemm", "quantize", "hc_prenorm"} <= set(answers["advised"])
-    assert "gemm" not in answers["advised"]  # its kernels need wgmma
+    assert "mixed_gemm" not in answers["advised"]  # its kernels need wgmma
     assert answers["gib"] == 7
     assert "cluster launch control" in answers["exception"]

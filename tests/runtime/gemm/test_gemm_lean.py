@@ -149,7 +149,7 @@ def test_what_a_kernel_that_stores_by_tma_alone_takes(n: int, alignment: int, fi
 
 
 def first(problem: Problem) -> tuple[Tactic, KernelRecord]:
-    one = FAMILY.rank(Registry().kernels("gemm"), problem, H200)[0]
+    one = FAMILY.rank(Registry().runnable("gemm", H200.capability), problem, H200)[0]
     return one.tactic, one.record
 
 

@@ -73,7 +73,7 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
 )
 def test_the_smallest_matrices_are_streamed(problem: Problem, few: bool) -> None:
     """Larger ones keep TMA busy enough that its kernels were the quicker ones, of 44 problems on all."""
-    first = FAMILY.rank(list(Registry().kernels("gemm")), problem, H200)[0]
+    first = FAMILY.rank(list(Registry().runnable("gemm", H200.capability)), problem, H200)[0]
     assert (mainloop_of(first.record) == "stream") == few, str(first.tactic)
 
 

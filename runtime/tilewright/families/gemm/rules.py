@@ -176,8 +176,8 @@ def fast_accumulation(config: GemmConfig) -> str | None:
 # Integers are rescaled by their consumer; a GELU of an s32 sum means nothing.
 @rule(OURS, "activation d", compiles="it would mean nothing")
 def integer_epilogue(config: GemmConfig) -> str | None:
-    """ReLU is the only activation of an s32 output."""
-    if config.d == "s32" and config.activation not in ("none", "relu") and config.mainloop != "tcgen05":
+    """ReLU is the only activation of an s32 output, also of a kernel whose calls say which."""
+    if config.d == "s32" and config.activation not in ("none", "relu", "given"):
         return f"activation {config.activation} needs a floating-point D, not s32"
     return None
 
