@@ -86,7 +86,7 @@ def test_a_dry_run_needs_no_torch() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["arch=sm104", "rest"], "no kernel meets arch=sm104; arch is one of: sm_100f"),
+        (["arch=sm104", "rest"], "no kernel meets arch=sm104; arch is one of: sm_100a, sm_100f"),
         (["k_tile=768 n_tile=100", "rest"], "n_tile is one of: 8, 16"),
         (["k_tiel=768", "rest"], "no field 'k_tiel'; did you mean 'k_tile'?"),
         (["ultra", "rest"], "no kernel meets ultra"),
