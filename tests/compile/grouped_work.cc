@@ -64,10 +64,17 @@ std::vector<Tile> tiles_of(Groups const& groups, sm90::Shares const& shares, int
       run(32, [&] {
         grouped_gemm::TileScheduler<kRows> scheduler(groups, shares.of(index), down, place);
         Tile tile{};
-        while (scheduler.next(tile)) {
+        auto const keep = [&] {
           if (threadIdx.x % 32 == 0) {
             of[place].push_back(tile);
           }
+        };
+        if (scheduler.first(tile)) {
+          keep();
+        }
+        scheduler.start();
+        while (scheduler.next(tile)) {
+          keep();
         }
       });
       expect(of[place].size() == of[0].size(), "tiles of a cluster", place, int(of[place].size()), int(of[0].size()));

@@ -10,6 +10,7 @@
 
 #include "tilewright/grouped_gemm/cta_tile.hpp"
 #include "tilewright/grouped_gemm/producers.hpp"
+#include "tilewright/grouped_gemm/reduced_store.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/grouped_gemm/work.hpp"
 #include "tilewright/sm90/cluster.hpp"
@@ -141,7 +142,7 @@ struct Kernel {
   // Load: the producer's warps.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
-    sm90::enter<kPdl>(params.cluster);
+    sm90::enter<false>(params.cluster);  // the producer's warps wait for the previous kernel themselves
     Producers<Kernel>::run(params, shared, place, loading_warp, reduces_through_smem(params));
   }
 
@@ -149,10 +150,12 @@ struct Kernel {
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
     sm90::enter<kPdl>(params.cluster);
-    if (kSplits && params.epilogue_through_smem) {
-      consume<true>(params, shared, place, warpgroup);
+    if (kOneLoop) {
+      consume(params, shared, place, warpgroup, reduces_through_smem(params));
+    } else if (reduces_through_smem(params)) {
+      consume(params, shared, place, warpgroup, true);
     } else {
-      consume<false>(params, shared, place, warpgroup);
+      consume(params, shared, place, warpgroup, false);
     }
   }
 
@@ -162,7 +165,11 @@ struct Kernel {
   // How many warps of a warpgroup release a stage. One, where only wgmma reads it: the four warps issue wgmma together.
   // All four, where threads load scale factors: no warp knows whether the other warps' loads have returned.
   static constexpr int kReleasingWarps = kScaled ? 4 : 1;
-  static constexpr int kAllConsumers = 4;  // a named barrier; 1 to 3 are the epilogues'
+
+  // Whether products with and without a split of k run one copy of `consume`, so that a launch on cold code reads less.
+  // With more rows than 64, ptxas puts the instructions of such a copy's main loop in another order, and counts its
+  // stages in uniform registers: 2 to 6 % slower on an H200.
+  static constexpr bool kOneLoop = TileM == 64;
 
   static __device__ __forceinline__ bool reduces_through_smem(Params const& params) {
     return kSplits && params.epilogue_through_smem;
@@ -204,10 +211,9 @@ struct Kernel {
     }
   }
 
-  // `kThroughSmem`: the epilogue goes through shared memory, where the CTAs of a split k add up their sums.
-  template <bool kThroughSmem>
+  // `through_smem`: the epilogue goes through shared memory, where the CTAs of a split k add up their sums.
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                                 int warpgroup) {
+                                                 int warpgroup, bool through_smem) {
     sm90::ClusterShape const& cluster = params.cluster;
     int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
     int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
@@ -226,8 +232,8 @@ struct Kernel {
     }
     for (bool more = queue.wait(tile); more; tile = next) {
       int const k_tiles = CtaTile::count_k_tiles(params, place, tile);
-      if constexpr (kGroupsOfK && !kScaled && !kThroughSmem) {
-        if (k_tiles == 0) {
+      if constexpr (kGroupsOfK && !kScaled) {
+        if (k_tiles == 0 && !through_smem) {
           store_without_products(params, place, tile, first_row, first_column);
           more = queue.pop_and_wait(tile, next);
           continue;
@@ -246,29 +252,22 @@ struct Kernel {
         mainloop.run(k_tiles, sums, [] {});
       }
       queue.read(tile);
-      if constexpr (!kThroughSmem) {
-        // Before the stores: an LDS that is issued after STGs waits for them in the load/store queue.
-        more = queue.pop_and_wait(tile, next);
-      }
       // Row and column of this warpgroup's sums, in the kernel's own plane: swapped, D's column and row.
       CtaTile const cta_tile(params, place, tile);
       int const row = cta_tile.a_row + first_row, column = cta_tile.b_row + first_column;
       TileRowFates const rows{tile, params.groups.layout, params.groups.groups, params.heads};
-      if constexpr (kThroughSmem) {
-        sm90::named_barrier_sync(kAllConsumers, kConsumers * 128);  // all products are done: the stages are free
-        ClusterReduction::store_sums(shared, sums);
-        sm90::cluster_barrier();
-#pragma unroll 1
-        for (int subtile = place.split; subtile < kRows * Store::kSubtiles; subtile += cluster.splits) {
-          int const r = subtile / Store::kSubtiles, i = subtile % Store::kSubtiles;
-          float values[1][Store::kColumnGroups * 4];
-          ClusterReduction::template reduce<1, Store::kColumnGroups>(shared, subtile, cluster.splits, cluster, place,
-                                                                     values);
-          store.store_any(values[0], row + r * 64, column + i * Store::kColumns, tile.matrix, rows);
+      if constexpr (kSplits) {
+        if (through_smem) {
+          ReducedStore<Kernel>::run(params, shared, place, warpgroup, row, column, tile.matrix, rows, sums);
         }
-        sm90::fence_async_proxy();  // TMA writes the stages next
-        sm90::cluster_barrier();
-      } else if (kFloats && params.floats != Floats::kThreads && rows.every()) {
+      }
+      // Before the stores: an LDS that is issued after STGs waits for them in the load/store queue. After a reduction:
+      // the scheduler warp goes on when the cluster's barriers are passed.
+      more = queue.pop_and_wait(tile, next);
+      if (through_smem) {
+        continue;
+      }
+      if (kFloats && params.floats != Floats::kThreads && rows.every()) {
         if (params.floats == Floats::kAdded) {
           floats.template store<true>(sums, row, column, tile.matrix);
         } else {
@@ -276,9 +275,6 @@ struct Kernel {
         }
       } else {
         store.store_rows(sums, row, column, tile.matrix, rows);
-      }
-      if constexpr (kThroughSmem) {
-        more = queue.pop_and_wait(tile, next);  // the scheduler warp goes on after the cluster's barriers
       }
     }
     // Finish: TMA has read the shared memory of the last stores.

@@ -42,6 +42,14 @@ struct Producers {
   }
 
  private:
+  // Waits until what the stream's previous kernel wrote can be read.
+  static __device__ __forceinline__ void wait_for_previous() {
+    if constexpr (Kernel::kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+  }
+
   // For each tile, all threads of the cluster synchronise twice: when its sums lie in the stages' memory, and when they
   // have been read.
   static __device__ __forceinline__ void wait_for_reduction() {
@@ -58,11 +66,24 @@ struct Producers {
     TileQueue queue(shared + Kernel::kQueueAt);
     bool const leader = sm90::elect_one();
     Tile tile;
-    while (scheduler.next(tile)) {
+    auto const send = [&] {
       if (leader) {
         queue.push(tile);
       }
       __syncwarp();
+    };
+    // The first tile does not wait for the previous kernel where only the host decides which it is.
+    bool const sent = scheduler.first(tile);
+    if (sent) {
+      send();
+    }
+    wait_for_previous();
+    if (sent && epilogue_through_smem) {
+      wait_for_reduction();
+    }
+    scheduler.start();
+    while (scheduler.next(tile)) {
+      send();
       if (epilogue_through_smem) {
         wait_for_reduction();
       }
@@ -82,7 +103,9 @@ struct Producers {
     typename Kernel::Producer producer{shared};
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;
-    for (; queue.wait(tile); queue.pop(tile)) {
+    bool more = queue.wait(tile);
+    wait_for_previous();
+    for (; more; queue.pop(tile), more = queue.wait(tile)) {
       if (sm90::elect_one()) {
         CtaTile const cta_tile(params, place, tile);
         bool const own_maps = Kernel::kOwnMaps && CtaTile::groups_divide_k(params);
@@ -111,7 +134,9 @@ struct Producers {
     sm90::Position<Stages> at{};
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;
-    for (; queue.wait(tile); queue.pop(tile)) {
+    bool more = queue.wait(tile);
+    wait_for_previous();
+    for (; more; queue.pop(tile), more = queue.wait(tile)) {
       CtaTile const cta_tile(params, place, tile);
       constexpr bool kOfA = Kernel::kOwnScalesA == sm90::Scales::kBlocks;  // else B's, if any are of 128x128
       BlockFactors<Layout, Boxes> blocks(kOfA ? params.blocks_a : params.blocks_b,

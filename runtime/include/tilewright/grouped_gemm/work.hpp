@@ -49,9 +49,18 @@ class TileScheduler {
         cluster_rows_(cluster_rows),
         cluster_row_(cluster_row) {
     if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
-      more_ = false;
       index_ -= step_;
-    } else if (!host_knows_tiles()) {
+    }
+  }
+
+  // Sets `tile` to the first tile where no memory tells which it is. Returns false where `next` has to be asked.
+  __device__ __forceinline__ bool first(Tile& tile) {
+    return groups_.grouping == TILEWRIGHT_GROUPING_NONE && next_known(tile);
+  }
+
+  // Reads the first groups. Called before `next`.
+  __device__ __forceinline__ void start() {
+    if (!host_knows_tiles() && groups_.grouping != TILEWRIGHT_GROUPING_ROW_INDEX) {
       load_groups();
     }
   }
@@ -63,16 +72,9 @@ class TileScheduler {
       return next_of_rows(tile);
     }
     if (host_knows_tiles()) {
-      if (index_ >= index_end_) {
+      if (!next_known(tile)) {
         return false;
       }
-      sm90::Block const block(groups_.raster, index_);
-      index_ += step_;
-      tile.row = (block.row * cluster_rows_ + cluster_row_) * kRows, tile.column = block.column;
-      tile.matrix = tile.group = block.matrix;
-      tile.rows = {groups_.rows, groups_.rows};
-      tile.row_slices = slices_before(groups_.rows, tile.row);
-      tile.flags = Tile::kEvery | Tile::kNoneLeft;
       if (groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
         for (; first_group_ < tile.group; ++first_group_) {
           start_ += k_of_group();
@@ -98,6 +100,21 @@ class TileScheduler {
   // Whether the host knows all tiles: rows do not depend on what the device reads.
   __device__ __forceinline__ bool host_knows_tiles() const {
     return groups_.grouping == TILEWRIGHT_GROUPING_NONE || groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+  }
+
+  // The next tile where the host knows all of them.
+  __device__ __forceinline__ bool next_known(Tile& tile) {
+    if (index_ >= index_end_) {
+      return false;
+    }
+    sm90::Block const block(groups_.raster, index_);
+    index_ += step_;
+    tile.row = (block.row * cluster_rows_ + cluster_row_) * kRows, tile.column = block.column;
+    tile.matrix = tile.group = block.matrix;
+    tile.rows = {groups_.rows, groups_.rows};
+    tile.row_slices = slices_before(groups_.rows, tile.row);
+    tile.flags = Tile::kEvery | Tile::kNoneLeft;
+    return true;
   }
 
   // The k of group `first_group_`, whose part of k begins at `start_`.

@@ -83,6 +83,9 @@ struct ScaledMainloop {
   // Offsets of the factors of this thread's first row and first columns among those of a box.
   uint32_t own_row = kept((first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4) * 4);
   uint32_t own_columns = (first_column + threadIdx.x % 4 * 2) * 4;
+  // The zero of `zero_after`. If it is not kept, ptxas reads blockIdx.z for each stage, and the next wgmma waits for
+  // it. With more rows than 64 no register is left to keep it in.
+  uint32_t zero = TileM == 64 ? kept(zero_after(~0u)) : zero_after(~0u);
 
   // Factors of 128x128 blocks, for one 128 of k.
   struct Factors {
@@ -314,7 +317,7 @@ struct ScaledMainloop {
   // Releases the stage after the loads of `loaded` have returned (`zero_after`).
   __device__ __forceinline__ void give_back(int stage, uint32_t loaded) const {
     __syncwarp();  // the other lanes' loads, too
-    release(stage + static_cast<int>(zero_after(loaded)));
+    release(stage + static_cast<int>(loaded & zero));
   }
 
   // Issues four wgmmas: 64 rows, all or half of the columns, 128 of k. `halves`: they are two groups of two.

@@ -1,0 +1,44 @@
+"""Kernels whose machine code is short: a launch in a model finds none of it in the instruction caches."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import ROOT
+
+from tilewright_generator import records
+
+# The most bytes of machine code that a kernel of a module may have. docs/hopper.md says what they cost.
+MOST_BYTES = {
+    "hc_prenorm": 58_000,
+    "sm90_blockscaled_gemm": 39_000,
+    "sm90_gemm_lean": 147_000,
+    "sm90_gemm_stream": 18_000,
+    "sm90_gemm_tf32_s8": 87_000,
+    "sm90_grouped_gemm": 151_000,
+    "sm90_reduced_gemm": 22_000,
+}
+# Of kernels that a model launches again and again for some rows: FP8 with block scales, BF16 out.
+MOST_BYTES_SCALED = 92_000
+
+
+def code_bytes(module: str) -> dict[str, int]:
+    record = records.read(ROOT / f"benchmarks/results/compile/{module}.json")
+    return {row["name"]: row["code_bytes"] for row in record["kernels"]}
+
+
+@pytest.mark.parametrize("module", MOST_BYTES)
+def test_kernels_keep_within_their_modules_bound(module: str) -> None:
+    found = code_bytes(module)
+    assert found
+    beyond = {name: size for name, size in found.items() if size > MOST_BYTES[module]}
+    assert not beyond, f"{module}: more than {MOST_BYTES[module]} bytes"
+
+
+def test_scaled_products_keep_within_a_bound_of_their_own() -> None:
+    found = {
+        name: size
+        for name, size in code_bytes("sm90_grouped_gemm").items()
+        if "_e4m3_e4m3_bf16_1x128_128x128_" in name
+    }
+    assert found
+    assert not {name: size for name, size in found.items() if size > MOST_BYTES_SCALED}
