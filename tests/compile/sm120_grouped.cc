@@ -333,6 +333,7 @@ Case const kCases[] = {
     {"packed_32_swapped_24", [] { packed<Bf16, 64, 24, 1, 3, 32, true>(kNone, {37, 136, 400}); }},
     {"packed_128_index", [] { packed<Bf16, 128, 64, 1, 3, 128>(kIndex, {500, 136, 784, 5, 1}); }},
     {"packed_32_ends_swapped", [] { packed<Bf16, 128, 32, 1, 3, 32, true>(kEnds, {150, 136, 272, 4, 8}); }},
+    {"packed_32_of_k", [] { packed<F32, 128, 64, 1, 2, 32>(kOfK, {144, 132, 1280, 4}, {.c = true}); }},
     {"packed_128_valid", [] { packed<Bf16, 64, 64, 1, 3, 128>(kValid, {200, 136, 784, 4}); }},
 };
 

@@ -67,7 +67,7 @@ GROUPED = (
     "bf16_ends_c", "bf16_valid_swapped", "bf16_tt", "bf16_tt_swapped", "bf16_of_k",
     "bf16_of_k_in_place", "packed_32", "packed_128", "packed_128_two_boxes", "packed_32_two_boxes",
     "packed_32_of_192_rows", "packed_128_swapped_8", "packed_32_swapped_24", "packed_128_index",
-    "packed_32_ends_swapped", "packed_128_valid",
+    "packed_32_ends_swapped", "packed_32_of_k", "packed_128_valid",
 )  # fmt: skip
 BLOCKSCALED = (
     "nvfp4", "nvfp4_narrow", "nvfp4_256_rows", "nvfp4_256_columns", "nvfp4_rows_halved", "nvfp4_64_rows",

@@ -4,6 +4,9 @@
 //
 //   D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n]
 //
+// Scale factors are F32; or of both operands UE8M0, for 32 or 128 of k, in words of four, the first block of k
+// in the lowest byte.
+//
 // g is the group of row m, or of a part of k: then A and B hold [m, k] and [n, k] of each group's part, one
 // behind the other, and each group has a D. Operands of 16 bits have no scales. Who says which rows are of
 // which group is `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes
@@ -34,9 +37,10 @@ typedef struct tilewright_grouped_gemm_args {
   const void* a;
   // [groups, k, n], likewise k or n
   const void* b;
-  // [m, k/128], m contiguous; null of 16-bit operands
+  // [m, k/128], m contiguous; or words [m, k/32/4 or k/128/4], likewise; null of 16-bit operands
   const float* scale_a;
-  // [groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous
+  // [groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous; or words [groups, k/32/4 or
+  // k/128/4, n], n contiguous
   const float* scale_b;
   // [m, n], n contiguous; or null; may be d
   const void* c;

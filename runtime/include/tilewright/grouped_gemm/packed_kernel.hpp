@@ -76,14 +76,14 @@ struct PackedKernel : MmaKernel<A, B, ElementD, TileM, TileN, Boxes, Stages, kSw
   static constexpr int kBlock = kBlock_;
 };
 
-// As MmaMaker; groups of k are refused, because words would begin anew with each.
+// As MmaMaker. Groups of k are refused where a word would hold factors of two groups.
 template <class Traits>
 struct PackedMaker : MmaMaker<Traits> {
   using Args = typename MmaMaker<Traits>::Args;
   using Kernel = typename Traits::Kernel;
 
   static bool can_implement(Args const& args) {
-    return args.grouping != TILEWRIGHT_GROUPING_K_SIZES && MmaMaker<Traits>::can_implement(args);
+    return (Kernel::kBlock == 32 || args.grouping != TILEWRIGHT_GROUPING_K_SIZES) && MmaMaker<Traits>::can_implement(args);
   }
 
   static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {

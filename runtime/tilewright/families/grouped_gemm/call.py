@@ -18,7 +18,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.errors import AlignmentError, ArgumentError
 from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.interface import INTERFACE
-from tilewright.families.grouped_gemm.problem import OUTPUTS, Problem, part_multiple
+from tilewright.families.grouped_gemm.problem import OUTPUTS, PACKED_SCALES, Problem, part_multiple
 
 _SCALES = ("scale_a", "scale_b")
 _FOUR = 16 // 4  # floats in 16 bytes, of which TMA's strides are multiples
@@ -37,8 +37,10 @@ class Product(Op):
         self.replaced = tuple(layouts)
 
     def fields(self, values: Values) -> Mapping[str, Any]:
+        if values["scale_block"] not in PACKED_SCALES.values():
+            raise ArgumentError("scale_block", f"expected 32 or 128, got {values['scale_block']!r}")
         grouping = self.grouping or ("row_index" if values["group_of_row"] is not None else "ends")
-        scales = _scales(values["b"], values["scale_b"])
+        scales = _scales(values["b"], values["scale_b"], values["scale_block"])
         return {"grouping": grouping, **scales, "layout": self.layout(values)}
 
     def layout(self, values: Values) -> str:
@@ -83,7 +85,7 @@ class Product(Op):
         return place_without_copies(INTERFACE, arguments, addresses, judged=_SCALES)
 
     def alignments(self, problem: Problem, record: KernelRecord) -> Mapping[str, int]:
-        return {"scale_b": 16} if problem.scales == "1x128" else {}
+        return {"scale_b": 16} if problem.scales in ("1x128", *PACKED_SCALES) else {}
 
     def without_kernel(self, problem: Problem, values: Values) -> None:
         """k is 0: D is C, or 0."""
@@ -161,8 +163,11 @@ class ProductOfParts(Product):
                 raise ArgumentError(name, f"expected memory without gaps, got strides {tensor.stride()}")
 
 
-def _scales(b: Any, scales: Any) -> dict[str, Any]:
-    """The granularity of B's scale factors, and whether k is their contiguous dimension."""
+def _scales(b: Any, scales: Any, block: int) -> dict[str, Any]:
+    """The granularity of B's scale factors, and whether k is their contiguous dimension. `block`: elements of
+    k that share a packed one."""
+    if isinstance(scales, torch.Tensor) and scales.dtype == torch.int32:
+        return {"scales": next(name for name, size in PACKED_SCALES.items() if size == block)}
     if (
         not isinstance(scales, torch.Tensor)
         or not isinstance(b, torch.Tensor)

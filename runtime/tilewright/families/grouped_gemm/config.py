@@ -18,6 +18,7 @@ from tilewright.configurations.shared import (
     Stages,
     SwapAB,
 )
+from tilewright.families.grouped_gemm.problem import PACKED_SCALES
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,10 @@ class GroupedGemmConfig:
     b: Annotated[Literal["e4m3", "bf16"], "type of B"]
     d: Annotated[Literal["bf16", "f32"], "type of D, and of C where there is one"]
     scales: Annotated[
-        Literal["none", "128x128", "1x128"],
+        Literal["none", "128x128", "1x128", "1x32_ue8m0", "1x128_ue8m0"],
         "what of B shares an F32 scale factor: blocks of 128 of n and k, or 128 of k of each "
-        "n; of A it is 128 of k of each m. 16-bit operands have none",
+        "n; of A it is 128 of k of each m. Or what of both operands shares a UE8M0 factor, by which the "
+        "instruction of sm_12x multiplies: 32 or 128 of k. 16-bit operands have none",
     ]
     tile: OwnTile
     swap_ab: SwapAB = False
@@ -77,9 +79,17 @@ def by_mma(config: GroupedGemmConfig) -> bool:
     return config.mainloop == "mma"
 
 
+def packed(config: GroupedGemmConfig) -> bool:
+    """Whether scale factors are UE8M0, by which the instruction multiplies
+    (grouped_gemm/packed_kernel.hpp)."""
+    return config.scales in PACKED_SCALES
+
+
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:
     """What of the kernel's own A, and B, shares a scale factor: `rows`, `blocks` or `none`."""
     if config.scales == "none":
         return "none", "none"
+    if packed(config):
+        return "rows", "rows"
     b = "blocks" if config.scales == "128x128" else "rows"
     return (b, "rows") if config.swap_ab else ("rows", b)

@@ -36,7 +36,7 @@ SUSTAINED_SHARE = {16: 0.755, 8: 0.808}  # share of the peak that power sustains
 STAGE_CLOCKS = 60  # of a stage's barriers; a guess, as for gemm
 # Instructions of promotion for a sum and 128 of k: one, and one that multiplies the factors of a row and a
 # column where both have their own. They are issued beside mma.sync, and share a scheduler with it.
-PROMOTION = {"none": 0.0, "128x128": 1.0, "1x128": 2.0}
+PROMOTION = {"128x128": 1.0, "1x128": 2.0}
 SM_FILL_BYTES_PER_CLOCK = 64  # as for block-scaled kernels of sm_12x, and so the next one
 L2_SM_BYTES_PER_CLOCK = 24
 DISTURBANCE = 4  # of the norm that adds the tensor cores', the loads' and memory's clocks; as for gemm
@@ -68,7 +68,7 @@ def _estimate(record: KernelRecord, problem: Problem, device: DeviceProperties) 
     rate = GEFORCE_SHARE if "GeForce" in device.name else 1.0
     multiplied = tile_m * tile_n * tile_k / MULTIPLICATIONS[width] / rate  # clocks of a k tile
     math = multiplied / MATH_SHARE[width] + STAGE_CLOCKS
-    math += PROMOTION[problem.scales] * tile_m * tile_n * tile_k / 128 / LANES
+    math += PROMOTION.get(problem.scales, 0.0) * tile_m * tile_n * tile_k / 128 / LANES
     loaded = (tile_m + tile_n) * tile_k * width / 8
     bandwidth = device.memory_bandwidth * MEMORY_SHARES.get(device.capability, MEMORY_SHARES[12, 0])
     memory = problem.bytes * device.clock_hz / bandwidth / (tiles * k_tiles)  # clocks of a k tile, of all SMs

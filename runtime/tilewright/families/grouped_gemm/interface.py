@@ -45,6 +45,9 @@ Arguments of a `grouped_gemm` kernel, in the caller's terms:
 
   D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n]
 
+Scale factors are F32; or of both operands UE8M0, for 32 or 128 of k, in words of four, the first block of k
+in the lowest byte.
+
 g is the group of row m, or of a part of k: then A and B hold [m, k] and [n, k] of each group's part, one
 behind the other, and each group has a D. Operands of 16 bits have no scales. Who says which rows are of
 which group is `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes
@@ -63,15 +66,17 @@ for it.
             contiguous=lambda problem: "rows" if problem.layout[1] == "n" else "columns",
         ),
         Matrix(
-            "scale_a", "[m, k/128], m contiguous; null of 16-bit operands",
-            rows="m", columns="k_blocks", batch=_of_a, single=True, type="f32", contiguous="rows",
-            wanted=lambda problem: problem.a == "e4m3",
+            "scale_a", "[m, k/128], m contiguous; or words [m, k/32/4 or k/128/4], likewise; null of 16-bit "
+            "operands",
+            rows="m", columns="scale_lines", batch=_of_a, single=True, type="scale_type", contiguous="rows",
+            pointer="const float*", wanted=lambda problem: problem.a == "e4m3",
         ),
         Matrix(
-            "scale_b", "[groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous",
-            rows="k_blocks", columns="scale_columns", batch=_of_b, single=True, type="f32", alignment=4,
-            contiguous=lambda problem: "rows" if problem.scales_k_major else "columns",
-            wanted=lambda problem: problem.a == "e4m3",
+            "scale_b", "[groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous; or "
+            "words [groups, k/32/4 or k/128/4, n], n contiguous",
+            rows="scale_lines", columns="scale_columns", batch=_of_b, single=True, type="scale_type",
+            alignment=4, contiguous=lambda problem: "rows" if problem.scales_k_major else "columns",
+            pointer="const float*", wanted=lambda problem: problem.a == "e4m3",
         ),
         Matrix(
             "c", "[m, n], n contiguous; or null; may be d",

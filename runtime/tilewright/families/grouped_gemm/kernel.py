@@ -14,8 +14,10 @@ from tilewright.families.grouped_gemm.config import (
     GroupedGemmFacts,
     by_mma,
     own_scales,
+    packed,
 )
 from tilewright.families.grouped_gemm.memory import buffers, memory, warpgroups
+from tilewright.families.grouped_gemm.problem import PACKED_SCALES, scales_text
 from tilewright.formats.types import bits
 
 RULES = rules.RULES
@@ -30,7 +32,7 @@ _WHEN = {
 
 def template(config: GroupedGemmConfig) -> str:
     """The template that a kernel is rendered from."""
-    return f"grouped_gemm/{'mma' if by_mma(config) else 'kernel'}.cu.j2"
+    return f"grouped_gemm/{'packed' if packed(config) else 'mma' if by_mma(config) else 'kernel'}.cu.j2"
 
 
 def kernel_name(config: GroupedGemmConfig) -> str:
@@ -38,7 +40,7 @@ def kernel_name(config: GroupedGemmConfig) -> str:
     scaled = config.scales != "none"
     return named(
         "grouped_gemm", config.arch, config.a, config.b, config.d,
-        flag("1x128", scaled), flag(config.scales, scaled),
+        flag("1x128", scaled and not packed(config)), flag(config.scales, scaled),
         flag(config.layout, config.layout != "tn"), config.tile, flag("mma", by_mma(config)),
         flag("swap", config.swap_ab),
         flag(config.promotion.replace("_", ""), config.promotion != "after"),
@@ -51,6 +53,9 @@ def formula(config: GroupedGemmConfig) -> str:
     """What the kernel computes, in the terms of its caller."""
     if config.scales == "none":
         return "D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]"
+    if packed(config):
+        block = PACKED_SCALES[config.scales]
+        return f"D[m,n] = sum over k of A[m,k] SA[m,k/{block}] B[g,k,n] SB[g,k/{block},n] + C[m,n]"
     column = "n/128" if config.scales == "128x128" else "n"
     return f"D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,{column}] + C[m,n]"
 
@@ -66,7 +71,9 @@ def schedule_text(config: GroupedGemmConfig) -> str:
         words = ["lean mainloop of mma.sync", "groups at run time"]
     else:
         words = ["lean mainloop", "groups, clusters and splits of k at run time"]
-    if config.scales != "none" and by_mma(config):
+    if packed(config):
+        words.append("UE8M0 factors multiplied by the instruction")
+    elif config.scales != "none" and by_mma(config):
         words.append("sums of 128 of k scaled a few columns at a time")
     elif config.scales != "none":
         words.append(f"sums of 128 of k scaled {_WHEN[config.promotion]}")
@@ -77,7 +84,7 @@ def schedule_text(config: GroupedGemmConfig) -> str:
 
 def summary(config: GroupedGemmConfig) -> str:
     """One line for lists."""
-    scales = "" if config.scales == "none" else f", scales 1x128 and {config.scales}"
+    scales = "" if config.scales == "none" else f", scales {scales_text(config.scales)}"
     return (
         f"{config.a} x {config.b} -> {config.d}{scales}, tile {config.tile}, {memory(config)[0]} stages, "
         f"{schedule_text(config)}"
@@ -101,10 +108,11 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
     fp8, core = bits(config.a) == 8, MMA_SYNC if by_mma(config) else WGMMA
     if by_mma(config) and not has_tensor_core(config.arch, MMA_SYNC):
         fp8 = False  # multiplied as FP16 on sm_90a, whose mma.sync has no instruction for it
+    instruction = "mx" if packed(config) else "fp8" if fp8 else "half"
     return {
         "arch": config.arch,
         "defines": [],
-        "instructions": [core.opcodes["fp8" if fp8 else "half"].name],
+        "instructions": [core.opcodes[instruction].name],
     }
 
 
@@ -123,8 +131,11 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "stages": stages,
             "shared_memory": total,
             "pdl": config.pdl,
-            "scales_a": scales_a.capitalize(),
-            "scales_b": scales_b.capitalize(),
+            **(
+                {"scale_block": PACKED_SCALES[config.scales]}
+                if packed(config)
+                else {"scales_a": scales_a.capitalize(), "scales_b": scales_b.capitalize()}
+            ),
             **({} if by_mma(config) else {"promotion": camel(config.promotion)}),
             "store_buffers": buffers(config),
         }

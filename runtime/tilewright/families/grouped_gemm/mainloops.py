@@ -37,7 +37,8 @@ class Lean(Kernels[Problem]):
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         if kind.grouping == "k_sizes":
             if (kind.scales, kind.layout, kind.d) not in PARTS:
-                return "parts of k are multiplied with scales 1x128, or without in layout nt, into f32"
+                scales = "1x128 or 1x32_ue8m0"
+                return f"parts of k are multiplied with scales {scales}, or without in layout nt, into f32"
             if (tile_k := record.config["tile"][2]) != part_multiple(kind.a):
                 return (
                     f"parts of k begin at multiples of {part_multiple(kind.a)}, and its stages hold {tile_k}"

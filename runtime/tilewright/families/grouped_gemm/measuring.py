@@ -17,13 +17,14 @@ from tilewright.families.grouped_gemm.op import (
     grouped_gemm_masked,
     scaled_gemm,
 )
-from tilewright.families.grouped_gemm.problem import BLOCK, Problem, part_multiple
+from tilewright.families.grouped_gemm.problem import PACKED_SCALES, Problem, part_multiple
 from tilewright.formats.dtypes import dtype_of
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
 # The largest error norm, by D's type: D is rounded, and FP8's sums of 128 of k lose bits in the tensor core.
 _TOLERANCES = {"bf16": 4e-3, "f32": 2e-3}
+_UE8M0_BIAS = 127  # of the exponent that a UE8M0 factor holds
 _RATIO_TOLERANCE = 2e-3  # the largest error of the norms' ratio, which shows a missing factor
 _OPS: dict[str, Callable[..., torch.Tensor]] = {
     "none": scaled_gemm,
@@ -73,9 +74,10 @@ class Operands(measuring.Operands):
         a, b = self.a.reshape(-1, problem.k), self.b.reshape(-1, *self.b.shape[-2:])
         left, right = a[rows].double(), b.double()
         if self.scale_a is not None:
-            scales = self.scale_a.reshape(-1, problem.k_blocks)[rows]
-            left *= scales.double().repeat_interleave(BLOCK, -1)[:, : problem.k]
-            right *= spread(self.scale_b.reshape(-1, *self.scale_b.shape[-2:]), problem).double()
+            scales = factors_of(self.scale_a, problem).reshape(-1, problem.k_blocks)[rows]
+            left *= scales.double().repeat_interleave(problem.scale_block, -1)[:, : problem.k]
+            of_b = factors_of(self.scale_b.mT, problem).mT
+            right *= spread(of_b.reshape(-1, *of_b.shape[-2:]), problem).double()
         expected = reference.grouped_product(left, right, group[rows])
         if self.c is not None:
             expected += self.c.reshape(-1, problem.n)[rows].double()
@@ -84,31 +86,43 @@ class Operands(measuring.Operands):
     def _product_of_parts(self) -> torch.Tensor:
         """The product of each group's range of k: float64 [groups, m, n]."""
         problem = self.problem
-        sizes = self.group_k.tolist()
+        sizes, block = self.group_k.tolist(), problem.scale_block
 
         def ranges(operand: torch.Tensor, rows: int, scales: torch.Tensor) -> Iterator[torch.Tensor]:
             """The matrices [rows, k of the group] of an FP8 operand, scaled."""
             start = 0
             for k in sizes:
                 part = operand.flatten()[start * rows : (start + k) * rows].view(rows, k).double()
-                factors = scales[:, start // BLOCK : (start + k) // BLOCK].double()
-                yield part * factors.repeat_interleave(BLOCK, -1)
+                factors = scales[:, start // block : (start + k) // block].double()
+                yield part * factors.repeat_interleave(block, -1)
                 start += k
 
         if self.scale_a is None:
             pairs = zip(self.a.double().mT.split(sizes), self.b.double().split(sizes), strict=True)
             products = torch.stack([a.mT @ b for a, b in pairs])
         else:
-            a = ranges(self.a, problem.m, self.scale_a)
-            b = ranges(self.b.mT, problem.n, self.scale_b.mT)
+            a = ranges(self.a, problem.m, factors_of(self.scale_a, problem))
+            b = ranges(self.b.mT, problem.n, factors_of(self.scale_b.mT, problem))
             products = torch.stack([x @ y.mT for x, y in zip(a, b, strict=True)])
         return products if self.c is None else products + self.c.double()
 
 
+def factors_of(scales: torch.Tensor, problem: Problem) -> torch.Tensor:
+    """The scale factors [..., rows, k blocks] of float32 ones, or of words."""
+    if problem.scales not in PACKED_SCALES:
+        return scales
+    codes = blockwise_scales.unpack(scales, problem.k_blocks).view(torch.uint8).int()
+    return torch.ldexp(torch.ones((), device=scales.device), codes - _UE8M0_BIAS)
+
+
 def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
     """B's scale factors [groups, k/128, n or n/128] as a factor of each element of [groups, k, n]."""
-    factors = scale_b.repeat_interleave(BLOCK, -2)[..., : problem.k, :]
-    return factors if problem.scales == "1x128" else factors.repeat_interleave(BLOCK, -1)[..., : problem.n]
+    factors = scale_b.repeat_interleave(problem.scale_block, -2)[..., : problem.k, :]
+    return (
+        factors
+        if problem.scales != "128x128"
+        else factors.repeat_interleave(problem.scale_block, -1)[..., : problem.n]
+    )
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
@@ -120,6 +134,10 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     def factors(*shape: int) -> torch.Tensor:
         return 0.5 + torch.rand(shape, generator=generator, device=device)
 
+    def packed_columns(*shape: int) -> torch.Tensor:
+        codes = torch.randint(-4, 4, shape, generator=generator, device=device) + _UE8M0_BIAS
+        return blockwise_scales.pack(codes.to(torch.uint8))
+
     def columns(*shape: int) -> torch.Tensor:
         scales = blockwise_scales.allocate(shape, dtype=torch.float32, device=device)
         return scales.copy_(factors(*shape))
@@ -128,7 +146,11 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     for name in ("a", "b", "c") if problem.c else ("a", "b"):
         operand = replace(INTERFACE.matrices[name], single=False)  # a batch of one has a dimension, too
         arguments[name] = measuring.random_matrix(operand, problem, generator)
-    if problem.scales != "none":
+    if problem.scales in PACKED_SCALES:
+        arguments["scale_a"] = packed_columns(*batch_a, problem.m, problem.k_blocks)
+        arguments["scale_b"] = packed_columns(*batch_b, problem.n, problem.k_blocks).mT
+        arguments["scale_block"] = problem.scale_block
+    elif problem.scales != "none":
         arguments["scale_a"] = columns(*batch_a, problem.m, problem.k_blocks)
         shape = (*batch_b, problem.scale_columns, problem.k_blocks)
         arguments["scale_b"] = (columns if problem.scales == "1x128" else factors)(*shape).mT
@@ -172,7 +194,7 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
 
 def peer(problem: Problem) -> Peer | None:
     """torch's product with the same scale factors or groups; None if torch has none."""
-    if problem.c or problem.d != "bf16" or problem.scales == "1x128":
+    if problem.c or problem.d != "bf16" or problem.scales in ("1x128", *PACKED_SCALES):
         return None
     if problem.grouping == "none" and problem.groups == 1 and problem.scales == "128x128":
         return "torch._scaled_mm", _scaled_mm

@@ -26,6 +26,7 @@ def scaled_gemm(
     head_left: int = 0,
     head_gap: int = 0,
     head_right: int = 0,
+    scale_block: int = 128,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """(a * scale_a) @ (b * scale_b) + c, on the current stream: FP8 whose elements share F32 scale factors
@@ -48,6 +49,10 @@ def scaled_gemm(
         head_left, head_gap, head_right: D's columns come in heads of head_left + head_right, and behind the
             first `head_left` of each head D has `head_gap` columns more, which are not written: multiples of
             8, of D of bfloat16, without c. 0: none are skipped.
+        scale_block: on GPUs of 12.x, scale factors may be UE8M0, four to a word (int32), for 32 or 128 of k
+            of each row and column: scale_a [m, ceil(k/scale_block/4)] and scale_b
+            [ceil(k/scale_block/4), n], m and n contiguous, as `scale_columns` packs them. The number says
+            which: words do not tell. It means nothing beside float32.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:
@@ -74,6 +79,7 @@ def grouped_gemm_contiguous(
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
+    scale_block: int = 128,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """As `scaled_gemm`, or without scale factors in BF16, where each row of a has the b of its group: the
@@ -116,6 +122,7 @@ def grouped_gemm_masked(
     out: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
     c: torch.Tensor | None = None,
+    scale_block: int = 128,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """As `grouped_gemm_contiguous`, where each group has rows of its own, of which the first `rows_valid`
@@ -146,6 +153,7 @@ def grouped_gemm_k(
     *,
     out: torch.Tensor | None = None,
     c: torch.Tensor | None = None,
+    scale_block: int = 128,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """A product of each group's part of k, on the current stream: gradients of the weights of a mixture of
@@ -165,6 +173,7 @@ def grouped_gemm_k(
         scale_b: of FP8, float32 [k/128, n], n contiguous and rows at multiples of 4.
         out: float32 [groups, m, n], rows contiguous; made if absent. It may be c: then the product is added.
         c: float32 [groups, m, n].
+        scale_block: of packed scale factors, which are those of 32 of k here: 32. See `scaled_gemm`.
         tactic: a kernel's name, or a tactic, instead of the one the model selects.
 
     Returns:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.blockwise_scales import words
 from tilewright.declarations.problem import ProblemBase
 from tilewright.formats.types import bits
 
-BLOCK = 128  # elements of k that share a scale
+BLOCK = 128  # elements of k that share a scale of F32
 
 GROUPINGS = ("none", "row_index", "ends", "rows_valid", "k_sizes")  # their order is C's
 LAYOUTS = ("tn", "tt", "nt")
 OWN_ROWS = ("none", "rows_valid")
 GROUPED_ROWS = ("row_index", "ends", "rows_valid")  # each row has the B of its group
-# Granularities of B's scales. A's scales are 1x128 with either.
-SCALES = ("none", "128x128", "1x128")
+# Granularities of B's scales of F32. A's scales are 1x128 with either.
+FLOAT_SCALES = ("128x128", "1x128")
+# Scales of both operands in UE8M0, four to a word (`blockwise_scales`, packed), with the elements of k that
+# share a scale.
+PACKED_SCALES = {"1x32_ue8m0": 32, "1x128_ue8m0": 128}
+SCALES = ("none", *FLOAT_SCALES, *PACKED_SCALES)
 # The scales, layout and D of products whose k is divided among groups.
-PARTS = (("1x128", "tn", "f32"), ("none", "nt", "f32"))
+# A word of UE8M0 scales of 128 of k would hold those of two groups.
+PARTS = (("1x128", "tn", "f32"), ("none", "nt", "f32"), ("1x32_ue8m0", "tn", "f32"))
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
     ("e4m3", "e4m3"): ("bf16", "f32"),
@@ -28,11 +34,16 @@ def part_multiple(type: str) -> int:
     return BLOCK * 8 // bits(type)
 
 
+def scales_text(scales: str) -> str:
+    """The granularities of A's and B's scales, in words."""
+    return f"1x128 and {scales}" if scales in FLOAT_SCALES else f"{scales} of both"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem(ProblemBase):
     """D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,n].
 
-    The meaning of m, k and `groups` by grouping:
+    With packed scales of 32 of k, k/32 stands for k/128. The meaning of m, k and `groups` by grouping:
 
     - `none`: `groups` matrices of m rows.
     - `rows_valid`: each group has m rows in A and D. Only the device knows how many of them count.
@@ -52,7 +63,7 @@ class Problem(ProblemBase):
     a: str = "e4m3"
     b: str = "e4m3"
     d: str = "bf16"
-    scales: str = "128x128"  # granularity of B's scales
+    scales: str = "128x128"  # granularity of B's scales; of both operands' where they are packed
     grouping: str = "none"
     c: bool = False
     layout: str = "tn"
@@ -66,13 +77,28 @@ class Problem(ProblemBase):
     head_right: int = 0  # columns written after the gap
 
     @property
+    def scale_block(self) -> int:
+        """Elements of k that share a scale."""
+        return PACKED_SCALES.get(self.scales, BLOCK)
+
+    @property
     def k_blocks(self) -> int:
-        return -(-self.k // BLOCK)
+        return -(-self.k // self.scale_block)
+
+    @property
+    def scale_type(self) -> str:
+        """The type of an element of the scales' tensors."""
+        return "s32" if self.scales in PACKED_SCALES else "f32"
+
+    @property
+    def scale_lines(self) -> int:
+        """Scales of a row of A, or words of four."""
+        return words(self.k_blocks) if self.scales in PACKED_SCALES else self.k_blocks
 
     @property
     def scale_columns(self) -> int:
         """Columns of B's scales."""
-        return self.n if self.scales == "1x128" else -(-self.n // BLOCK)
+        return -(-self.n // BLOCK) if self.scales == "128x128" else self.n
 
     @property
     def d_columns(self) -> int:
@@ -122,7 +148,7 @@ class Problem(ProblemBase):
 
     @property
     def types_text(self) -> str:
-        scaled = "" if self.scales == "none" else f", scales 1x128 and {self.scales}"
+        scaled = "" if self.scales == "none" else f", scales {scales_text(self.scales)}"
         layout = "" if self.layout == "tn" else f", layout {self.layout}"
         tail = " with c" if self.c else ""
         if self.head_gap:

@@ -5,11 +5,11 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
-from tilewright.architectures.table import WGMMA, has_tensor_core
+from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
 from tilewright.configurations.lean_tiles import BOX_BYTES, misfit_pieces
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, packed
 from tilewright.families.grouped_gemm.memory import memory, most_bytes, warpgroups
 from tilewright.formats.types import bits
 
@@ -35,8 +35,17 @@ def operand_types(config: GroupedGemmConfig) -> str | None:
     if config.a != config.b:
         return f"no kernel here multiplies {config.a} by {config.b}"
     if (config.a == "bf16") != (config.scales == "none"):
-        scales = "no scale factors" if config.a == "bf16" else "scales 128x128 or 1x128"
+        scales = "no scale factors" if config.a == "bf16" else "scales 128x128 or 1x128, or packed ones"
         return f"{config.a} has {scales}, not scales {config.scales}"
+    return None
+
+
+# PTX ISA: ".block_scale requires sm_120a", or the family's sm_120f.
+@rule(HARDWARE, "scales mainloop arch")
+def packed_scales(config: GroupedGemmConfig) -> str | None:
+    """UE8M0 factors are those of mma on sm_12x, whose instruction multiplies by them."""
+    if packed(config) and not (by_mma(config) and has_tensor_core(config.arch, MMA_SYNC)):
+        return f"no instruction of {config.mainloop} on {config.arch} multiplies by UE8M0 factors"
     return None
 
 
@@ -120,7 +129,7 @@ def registers(config: GroupedGemmConfig) -> str | None:
     consumers, rows, columns = warpgroups(config)
     sums = rows * columns // 2
     if by_mma(config):
-        sums *= 1 if config.scales == "none" else 2
+        sums *= 1 if config.scales == "none" or packed(config) else 2
         most = _MMA_REGISTERS
         return (
             f"tile {config.tile} takes {sums} registers a thread for sums > {most}" if sums > most else None

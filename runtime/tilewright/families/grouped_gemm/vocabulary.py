@@ -48,7 +48,11 @@ WORDS = Words(
     ),
     others=(
         Choice("out_dtype", "Of D: bf16 (default) or f32.", _outputs, field="d"),
-        Choice("scales", "Of B: 128x128 (default) or 1x128.", _scales),
+        Choice(
+            "scales",
+            "F32 of B: 128x128 (default) or 1x128; packed, of both: 1x32_ue8m0 or 1x128_ue8m0.",
+            _scales,
+        ),
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.", GROUPINGS),
         Choice("layout", f"Of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
         Flag("c", "Add C."),
