@@ -39,6 +39,7 @@ def reasons(config: GroupedGemmConfig) -> dict[str, str]:
         replace(BF16, layout="nt", d="f32"),
         MMA,
         replace(MMA, arch="sm_90a"),
+        replace(MMA, scales="1x32_ue8m0", tile=Tile(128, 128, 128)),
         replace(MMA, swap_ab=True, tile=Tile(64, 8, 256)),
         replace(BF16, arch="sm_120f", mainloop="mma", layout="tt", tile=Tile(128, 64, 64)),
     ],
@@ -77,6 +78,12 @@ def test_legal(config: GroupedGemmConfig) -> None:
         (replace(FP8, arch="sm_120f"), "mainloop_arch", "the mainloop lean is for sm_90a"),
         (replace(MMA, tile=Tile(128, 128, 128)), "registers", "128 registers a thread for sums > 112"),
         (replace(MMA, promotion="overlapped"), "promotion_of_tile", "one way to promote sums"),
+        (replace(FP8, scales="1x32_ue8m0"), "packed_scales", "no instruction of lean on sm_90a"),
+        (
+            replace(MMA, scales="1x128_ue8m0", arch="sm_90a"),
+            "packed_scales",
+            "no instruction of mma on sm_90a",
+        ),
         (replace(MMA, tile=Tile(192, 40, 128)), "tile_sides", "N is a multiple of 16, not 40"),
         (replace(MMA, arch="sm_90a", stages=4), "shared_memory", "> 101376 B of sm_12x, with 4 stages"),
         (

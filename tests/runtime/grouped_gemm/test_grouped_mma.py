@@ -11,7 +11,7 @@ from tilewright.architectures.device import H200, RTX_PRO_6000
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, plain
 from tilewright.families.grouped_gemm.family import FAMILY
-from tilewright.families.grouped_gemm.problem import GROUPINGS, PARTS, Problem
+from tilewright.families.grouped_gemm.problem import GROUPINGS, PACKED_SCALES, PARTS, Problem
 from tilewright.libraries.registry import Registry
 
 REGISTRY = Registry()
@@ -51,6 +51,18 @@ def test_an_rtx_gpu_chooses_among_them(type: str, grouping: str) -> None:
     assert len(ranked) > 2
     assert {candidate.record.name for candidate in ranked} <= {record.name for record in OF_RTX}
     assert all(candidate.estimate.seconds > 0 for candidate in ranked)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("scales", PACKED_SCALES)
+def test_packed_scales_have_kernels_of_their_own(scales: str, grouping: str) -> None:
+    """A word of factors of 128 of k would hold those of two groups of k. Hopper has no such instruction."""
+    d = "f32" if grouping == "k_sizes" else "bf16"
+    problem = Problem(1024, 4096, 2048, 4, scales=scales, grouping=grouping, d=d)
+    fitting = FAMILY.fitting(OF_RTX, problem)
+    assert {record.config["scales"] for record in fitting} <= {scales}
+    assert bool(fitting) == (scales == "1x32_ue8m0" or grouping != "k_sizes")
+    assert not FAMILY.fitting(REGISTRY.runnable("grouped_gemm", H200.capability), problem)
 
 
 @pytest.mark.parametrize("c", [False, True])

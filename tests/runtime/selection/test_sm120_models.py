@@ -84,6 +84,22 @@ def test_fp8_with_scales_and_groups(words: str, measured: float) -> None:
     assert abs(reached / measured - 1) < TOLERANCE, reached
 
 
+@pytest.mark.parametrize("scales", ["1x32_ue8m0", "1x128_ue8m0"])
+@pytest.mark.parametrize(
+    ("words", "measured"),
+    [
+        *((f"m={m} n={n} k={k}", measured) for m, n, k, measured in FP8),
+        ("m=32768 n=6144 k=7168 groups=4 grouping=row_index", 728),
+        ("m=4096 n=6144 k=7168 groups=6 grouping=rows_valid expected_m=1024", 633),
+    ],
+)
+def test_fp8_with_packed_scales(words: str, measured: float, scales: str) -> None:
+    _, problem = problems.of_words(f"grouped_gemm fp8 {words} scales={scales}".split())
+    estimated = best(f"grouped_gemm fp8 {words} scales={scales}", RTX_PRO_6000).estimate
+    assert estimated is not None
+    assert abs(problem.flops / estimated.seconds / 1e12 / measured - 1) < TOLERANCE
+
+
 def test_bf16_in_groups() -> None:
     words = "grouped_gemm bf16 m=32768 n=6144 k=7168 groups=4 grouping=row_index"
     _, problem = problems.of_words(words.split())

@@ -83,7 +83,8 @@ struct PackedMaker : MmaMaker<Traits> {
   using Kernel = typename Traits::Kernel;
 
   static bool can_implement(Args const& args) {
-    return (Kernel::kBlock == 32 || args.grouping != TILEWRIGHT_GROUPING_K_SIZES) && MmaMaker<Traits>::can_implement(args);
+    return (Kernel::kBlock == 32 || args.grouping != TILEWRIGHT_GROUPING_K_SIZES) &&
+           MmaMaker<Traits>::can_implement(args);
   }
 
   static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
