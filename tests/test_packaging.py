@@ -39,8 +39,15 @@ def test_the_report_of_a_wheel_has_the_speeds_of_the_clone(installed: Path, tmp_
 
 
 def run(site: Path, words: str, place: Path, **environment: str) -> str:
-    """What a command prints that runs from these site-packages in a folder that is no project."""
-    done = subprocess.run(
+    """What a command prints that succeeds from these site-packages in a folder that is no project."""
+    done = finished(site, words, place, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def finished(site: Path, words: str, place: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command's output and exit code."""
+    return subprocess.run(
         [sys.executable, "-m", "tilewright_generator", *words.split()],
         cwd=place,
         env=os.environ | {"PYTHONPATH": str(site), "TILEWRIGHT_CACHE": str(place / "cache")} | environment,
@@ -48,8 +55,6 @@ def run(site: Path, words: str, place: Path, **environment: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize(
@@ -80,8 +85,11 @@ def test_commands_of_an_installed_wheel(installed: Path, words: str, said: str, 
 @pytest.mark.parametrize("words", ["status --json", "status --check --release", "list --verified --json"])
 def test_a_wheel_says_of_kernels_what_the_clone_says(installed: Path, words: str, tmp_path: Path) -> None:
     here = f"{ROOT}/generator:{ROOT}/runtime"
-    of_clone = run(Path(here), f"{words} --root {ROOT}", tmp_path, PYTHONPATH=here)
-    assert run(installed, words, tmp_path) == of_clone
+    of_clone = finished(Path(here), f"{words} --root {ROOT}", tmp_path, PYTHONPATH=here)
+    of_wheel = finished(installed, words, tmp_path)
+    assert (of_wheel.returncode, of_wheel.stdout) == (of_clone.returncode, of_clone.stdout)
+    assert of_clone.stdout
+    assert not of_clone.stderr
 
 
 def test_a_wheel_has_the_same_bytes_wherever_it_is_built(tmp_path: Path) -> None:
