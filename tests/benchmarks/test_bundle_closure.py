@@ -79,3 +79,14 @@ def test_rows_of_shares_are_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyP
     bundle = content["bundles"]["a model"]
     assert [row["layers"] for row in bundle["problems"]] == [["x"], ["y"], ["z"]]
     assert (bundle["values"], bundle["asked again"]) == (9, 3)
+
+
+def test_the_record_has_every_problem_of_both_bundles() -> None:
+    content = json.loads((machine.RESULTS / bundle_closure.NAME).read_text(encoding="utf-8"))
+    for model in bundle_closure.BUNDLES:
+        recorded = content["bundles"][str(model)]
+        products = planning.distinct(model.listing(content["tokens"]).products)
+        expected = {(*dict.fromkeys(p.layer for p in group), str(group[0].example)) for group in products}
+        assert {(*row["layers"], row["problem"]) for row in recorded["problems"]} == expected
+        assert recorded["values"] == sum(len(group[0].values) for group in products)
+        assert recorded["differences"] == 0
