@@ -251,8 +251,8 @@ def test_a_stale_exclude_is_a_fault() -> None:
         (HEAD + "defaults: {a: {b: 1}}\nconfigs: []\n", "4:16: tiny has no field 'b'"),
         (HEAD + "description: 3\nconfigs: []\n", "4:14: description: write text, not 3"),
         (
-            HEAD + "warps: 4\nconfigs: []\n",
-            "4:1: tiny has no field 'warps'; there are: arch, dtype, tile, cluster, fast, stages, note, fam",
+            HEAD + "lanes: 4\nconfigs: []\n",
+            "4:1: tiny has no field 'lanes'; there are: arch, dtype, tile, cluster, fast, stages, note, fam",
         ),
         (HEAD + "config: []\n", "4:1: tiny has no field 'config'; did you mean 'configs'?"),
     ],

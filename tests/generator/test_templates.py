@@ -15,8 +15,14 @@ from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer
 
 FLAGS = ("true", "false")
-# What a template is given and does not write: the first chooses a text; all kernels of sm_90 swap.
-UNWRITTEN = {("blockscaled_gemm/blackwell.cu.j2", "two_sm"), ("blockscaled_gemm/hopper.cu.j2", "swap_ab")}
+# What a template is given and does not write: the first chooses a text; all kernels of sm_90 swap; k is
+# contiguous in both operands of kernels with packed scales.
+UNWRITTEN = {
+    ("blockscaled_gemm/blackwell.cu.j2", "two_sm"),
+    ("blockscaled_gemm/hopper.cu.j2", "swap_ab"),
+    ("grouped_gemm/packed.cu.j2", "mn_major_a"),
+    ("grouped_gemm/packed.cu.j2", "mn_major_b"),
+}
 
 
 def write(project: Path, text: str, name: str = "kernel.cu.j2") -> None:

@@ -45,6 +45,7 @@ def mma_depth(config: BlockscaledGemmConfig) -> str | None:
     return among(f"tile K of {config.a} x {config.b}", config.tile.k, depths)
 
 
+# MOST_SUMS: beside more accumulators, ptxas would keep fragments and scale factors in local memory.
 @mma_rule(OURS, "tile", compiles="the accumulators would be kept in local memory", unless=(mma_tile,))
 def mma_accumulators(config: BlockscaledGemmConfig) -> str | None:
     """A thread of mma.sync has at most 128 accumulators."""
