@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tilewright.families.gemm import kernel
+from tilewright.families.gemm import kernel_mainloops
 from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.gemm.problem import ACTIVATIONS, GIVEN
 from tilewright_generator import families
@@ -42,7 +42,7 @@ PLACES = {
     "tests/gpu/gemm_reference.py": re.findall(
         r'"(\w+)":', REFERENCE.split("ACTIVATIONS = {")[1].split("\n}")[0]
     ),
-    "families/gemm/kernel.py": [*kernel.ACTIVATIONS],
+    "families/gemm/kernel_mainloops.py": [*kernel_mainloops.ACTIVATIONS],
 }
 
 

@@ -19,43 +19,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.architectures.device import DeviceProperties
-from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm.cost_sm120 import Sm120
-from tilewright.families.blockscaled_gemm.problem import Problem
-from tilewright.selection.estimates import Estimate
-from tilewright.selection.persistent import SUM_BYTES, Loop, Share
+from tilewright.selection.mma_model import MmaModel
 
 
-class Mma(Sm120):
-    """A kernel with our mainloop of mma.sync on a problem."""
+class Mma(MmaModel, Sm120):
+    """A kernel with our mainloop of mma.sync on a problem. The numbers of one k tile are those of CUTLASS's
+    kernels."""
 
-    # Of one k tile the model of CUTLASS's kernels has the numbers. Of one launch:
     SUSTAINED_SHARE: ClassVar = {8: 0.808, 4: 0.72}  # share of the peak that power sustains, by bits (324)
-    COMBINE_SECONDS = 2.2e-6  # the second kernel: as long as a launch
-    SUMS_L2_BYTES_PER_CLOCK = 1500  # bytes of sums that both kernels move in a clock; as on an H200
-
-    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
-        super().__init__(record, problem, device)
-        self.exchange = 0.0  # k ranges of a tile do not wait for one another
 
     def math(self, cluster: tuple[int, int]) -> float:
         """The clocks of mma and of a stage's barriers. Loads of the next portion's fragments run beside the
         products of the current one."""
         return self.multiplied / self.MATH_SHARE + self.TILE_CLOCKS
 
-    def power(self, loop: Loop, part: Share) -> float:
-        """The clocks do not depend on how the multiplications are spread over SMs."""
-        tiles = loop.tiles * self.k_tiles / self.device.sm_count
-        return float(tiles * self.multiplied / self.SUSTAINED_SHARE[self.width])
-
-    def weigh(self, tactic: Tactic) -> Estimate:
-        """The time of a launch, and of the kernel that adds up a split k."""
-        estimate = super().weigh(tactic)
-        if tactic.splits == 1:
-            return estimate
-        sums = self.problem.batch * self.rows * self.columns * SUM_BYTES * tactic.splits
-        moved = 2 * sums / self.SUMS_L2_BYTES_PER_CLOCK / self.device.clock_hz
-        added = self.COMBINE_SECONDS + moved
-        return estimate._replace(seconds=estimate.seconds + added, overhead=estimate.overhead + added)
+    def sustained_share(self) -> float:
+        return float(self.SUSTAINED_SHARE[self.width])

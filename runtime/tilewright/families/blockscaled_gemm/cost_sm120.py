@@ -8,7 +8,7 @@ We had no such GPU. The numbers rest on NVIDIA's white paper and on times that o
 - FlashInfer pull request 2460: (32, 5120, 25600) in NVFP4 on an RTX PRO 6000 takes 124 us in tiles of
   128x128x128 and 69 us with stream-K.
 - FlashInfer pull request 3026: m of 64, n of 5120, k of 640 to 16384, the same kernels, tuned, on a GPU of
-12.0 (its model is not named) and on a second GPU, of 12.1 by its times.
+  12.0 (its model is not named) and on a second GPU, of 12.1 by its times.
 - QuACK pull request 153: 8192x8192x8192 on an RTX 5090, 1343 TFLOP/s in NVFP4 and 650 in MXFP8.
 - DeepGEMM pull request 324: 81 percent of the peak for FP4 on an RTX PRO 6000, 91 percent of the bandwidth.
 

@@ -12,13 +12,13 @@ from tilewright.architectures import table
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, in_parts, plain
+from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, in_parts
 from tilewright.families.blockscaled_gemm.cost_hopper import Hopper as HopperModel
 from tilewright.families.blockscaled_gemm.cost_mma import Mma as MmaModel
 from tilewright.families.blockscaled_gemm.cost_sm120 import Sm120
 from tilewright.families.blockscaled_gemm.cost_tcgen05 import Tcgen05
 from tilewright.families.blockscaled_gemm.problem import BLOCK, Problem
-from tilewright.selection import fitting
+from tilewright.selection import fitting, memory_splits
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels
 
@@ -142,9 +142,6 @@ class Mma(Mainloop):
     adds up a split k from memory."""
 
     settings = ("raster", "swizzle", "splits", "decomposition")
-    # The most k ranges, and the fewest k tiles in one, as for `gemm`.
-    MOST_PARTS = 16
-    LEAST_TILES = 4
 
     def estimator(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
@@ -156,11 +153,7 @@ class Mma(Mainloop):
         return False
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        if tactic.decomposition not in ("heuristic", "split_k"):
-            return f"it has no decomposition {tactic.decomposition}"
-        if (tactic.splits > 1) != (tactic.decomposition == "split_k"):
-            return f"expected split_k with 2 parts at least, got {tactic.decomposition} with {tactic.splits}"
-        return super().misfit_arguments(tactic, record)
+        return memory_splits.misfit_decomposition(tactic) or super().misfit_arguments(tactic, record)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         return fitting.misfit_tiles_of_k(tactic, record, problem.k)
@@ -171,12 +164,7 @@ class Mma(Mainloop):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """One tactic without a split; and splits into as many k ranges as make one wave."""
-        down, across = fitting.own_tiles(record, problem.m, problem.n)
-        deepest = problem.k // (self.LEAST_TILES * record.config["tile"][2])
-        most = min(self.MOST_PARTS, deepest, device.sm_count // (down * across * problem.batch))
-        splits = (fitting.with_splits(record.name, "", parts, "split_k") for parts in range(2, most + 1))
-        return (plain(record.name), *splits)
+        return memory_splits.in_one_wave(record, problem, device)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ Nobody has timed these kernels on such a GPU. The numbers come from NVIDIA's whi
 of DeepGEMM's kernels, which have the same structure, on an RTX PRO 6000 (DeepGEMM pull request 324):
 
 - BF16: 374 TFLOP/s, by its author 98.5 % of what mma.sync reaches on that GPU (380 TFLOP/s, the rate at 1.97
-GHz). The white paper has 503.8 TFLOP/s at 2.617 GHz.
+  GHz). The white paper has 503.8 TFLOP/s at 2.617 GHz.
 - FP8 with scale factors, 4096 rows: 624 TFLOP/s for (2112, 7168), 699 for (5120, 8192), 731 for (5120,
   25600). Its peak of 814 is the rate at 2.11 GHz.
 """
@@ -24,7 +24,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.problem import FP8, Problem
 from tilewright.selection.estimates import Estimate
-from tilewright.selection.persistent import SUM_BYTES, Loop, PersistentModel, Share
+from tilewright.selection.mma_model import MmaModel
 
 LANES = 128  # F32 additions of an SM in a clock
 # GeForce multiplies BF16 and FP8 with FP32 sums at half the rate (RTX Blackwell white paper: 209.5 TFLOP/s of
@@ -32,7 +32,7 @@ LANES = 128  # F32 additions of an SM in a clock
 GEFORCE_SHARE = 0.5
 
 
-class Mma(PersistentModel):
+class Mma(MmaModel):
     """A kernel on a problem."""
 
     # BF16 has half of FP8's rate: 503.8 TFLOP/s, dense, with FP32 sums (RTX Blackwell PRO white paper).
@@ -56,17 +56,15 @@ class Mma(PersistentModel):
     FIRST_STAGE_CLOCKS = 1600
     EPILOGUE_CLOCKS = 500
     EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 24}  # a guess, as for block-scaled kernels
-    COMBINE_SECONDS = 2.2e-6  # the second kernel: as long as a launch
-    SUMS_L2_BYTES_PER_CLOCK = 1500  # bytes of sums that both kernels move in a clock; as on an H200
 
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        self.rate = GEFORCE_SHARE if "GeForce" in device.name else 1.0
         super().__init__(record, problem, device)
-        rate = GEFORCE_SHARE if "GeForce" in device.name else 1.0
-        self.multiplied /= rate
-        self.sustained = min(
-            1.0, self.SUSTAINED_SHARE[self.width] / rate
-        )  # power limits GPUs with the lower rate less
-        self.exchange = 0.0  # k ranges of a tile do not wait for one another
+        self.multiplied /= self.rate
+
+    def sustained_share(self) -> float:
+        """Power limits GPUs with the lower rate less."""
+        return float(min(1.0, self.SUSTAINED_SHARE[self.width] / self.rate))
 
     def math(self, cluster: tuple[int, int]) -> float:
         """The clocks of mma, of a stage's barriers, and of the additions into FP8's second sums."""
@@ -77,21 +75,6 @@ class Mma(PersistentModel):
 
     def memory_share(self) -> float:
         return self.MEMORY_SHARES.get(self.device.capability, self.MEMORY_SHARES[12, 0])
-
-    def power(self, loop: Loop, part: Share) -> float:
-        """The clocks do not depend on how the multiplications are spread over SMs."""
-        tiles = loop.tiles * self.k_tiles / self.device.sm_count
-        return float(tiles * self.multiplied / self.sustained)
-
-    def weigh(self, tactic: Tactic) -> Estimate:
-        """The time of a launch, and of the kernel that adds up a split k."""
-        estimate = super().weigh(tactic)
-        if tactic.splits == 1:
-            return estimate
-        sums = self.problem.batch * self.rows * self.columns * SUM_BYTES * tactic.splits
-        moved = 2 * sums / self.SUMS_L2_BYTES_PER_CLOCK / self.device.clock_hz
-        added = self.COMBINE_SECONDS + moved
-        return estimate._replace(seconds=estimate.seconds + added, overhead=estimate.overhead + added)
 
 
 def estimator(

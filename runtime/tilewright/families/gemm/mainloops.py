@@ -8,20 +8,16 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic, plain
+from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic
 from tilewright.families.gemm import cost, cost_lean, cost_mma, cost_stream, cost_tcgen05, learnt
 from tilewright.families.gemm.problem import ADDENDS, GIVEN, INTEGER_ACTIVATIONS, Problem, addends
 from tilewright.formats.types import TMA_BYTES, bits, bytes_of
-from tilewright.selection import fitting
+from tilewright.selection import fitting, memory_splits
 from tilewright.selection.kernels import Kernels
 
 MOST_ROWS = 8  # rows that a stream kernel computes at most
 MOST_MATRICES = 65535  # matrices of a stream kernel's batch: the grid's limit along y
 CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection considers
-# Limits of splits whose sums a second kernel adds in memory: the most k ranges, and the fewest k tiles in a
-# range. Beyond them the second kernel does not pay off.
-MOST_PARTS = 16
-LEAST_TILES_IN_MEMORY = 4
 
 
 class Mainloop(Kernels[Problem]):
@@ -146,12 +142,12 @@ class Lean(Mainloop):
         in_memory = []
         for cluster, (m, n) in fitting.CLUSTERS.items():
             at_once = device.clusters_at_once(m * n)
-            parts = min(at_once // (-(-down // m) * -(-across // n)), MOST_PARTS)
+            parts = min(at_once // (-(-down // m) * -(-across // n)), memory_splits.MOST_PARTS)
             if (
                 (m * n > 1 or down * across == 1)  # all SMs load from L2 then, and multicast pays off
                 and m <= down
                 and n <= across
-                and 1 < parts <= problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
+                and 1 < parts <= memory_splits.deepest(record, problem.k)
             ):
                 in_memory.append(fitting.with_splits(record.name, cluster, parts, "split_k"))
         return (*clustered, *in_memory)
@@ -168,11 +164,7 @@ class Mma(Mainloop):
     estimator = staticmethod(cost_mma.estimator)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        if tactic.decomposition not in ("heuristic", "split_k"):
-            return f"it has no decomposition {tactic.decomposition}"
-        if (tactic.splits > 1) != (tactic.decomposition == "split_k"):
-            return f"expected split_k with 2 parts at least, got {tactic.decomposition} with {tactic.splits}"
-        return super().misfit_arguments(tactic, record)
+        return memory_splits.misfit_decomposition(tactic) or super().misfit_arguments(tactic, record)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         return fitting.misfit_tiles_of_k(tactic, record, problem.k)
@@ -184,13 +176,7 @@ class Mma(Mainloop):
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        """One tactic without a split; and splits into k ranges of at least four k tiles, as many as make one
-        wave."""
-        down, across = fitting.own_tiles(record, problem.m, problem.n)
-        deepest = problem.k // (LEAST_TILES_IN_MEMORY * record.config["tile"][2])
-        most = min(MOST_PARTS, deepest, device.sm_count // (down * across * problem.batch))
-        splits = (fitting.with_splits(record.name, "", parts, "split_k") for parts in range(2, most + 1))
-        return (plain(record.name), *splits)
+        return memory_splits.in_one_wave(record, problem, device)
 
 
 class CuteDsl(Mainloop):
