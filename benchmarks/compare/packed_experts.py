@@ -14,18 +14,16 @@ from __future__ import annotations
 import argparse
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.compare.packed_weights import HUMMING, HummingLayer
+from benchmarks.compare.packed_weights import humming_layer
 from benchmarks.lib import in_turn, machine
 from benchmarks.lib.in_turn import replayed
 
 from tilewright import context
-from tilewright.architectures.device import driver
-from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.families.mixed_grouped_gemm import measuring
 from tilewright.families.mixed_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_grouped_gemm.problem import Problem
@@ -64,20 +62,6 @@ def routed(tokens: int, layer: Layer, generator: torch.Generator) -> torch.Tenso
     return torch.bincount(chosen, minlength=layer.experts).cumsum(0).int()
 
 
-def humming_call(layer: Layer, wide: torch.Tensor) -> Callable[..., Any] | None:
-    """A call of Humming's grouped kernel on a quantised form of `wide`; None if it has no such format."""
-    format, group = FORMATS[layer.format]
-    if HummingLayer is None or format not in HUMMING:
-        return None
-    config = HUMMING[format] | {"weight_scale_group_size": group}
-    linear = HummingLayer(
-        layer.n, layer.k, config, torch_dtype=torch.bfloat16, num_experts=layer.experts
-    ).cuda()
-    linear.load_from_unquantized(wide)
-    linear.transform()
-    return functools.partial(linear, compute_config={"gemm_type": "grouped_contiguous"})
-
-
 class Sides:
     """The weights of a layer, for all numbers of tokens."""
 
@@ -91,7 +75,9 @@ class Sides:
         self.wide = torch.stack(
             [measuring.decoded_group(first.weight, first.scale, group, problem) for group in groups]
         )
-        self.humming = humming_call(layer, self.wide)
+        linear = humming_layer(layer.n, layer.k, layer.format, self.wide, num_experts=layer.experts)
+        grouped = {"gemm_type": "grouped_contiguous"}
+        self.humming = None if linear is None else functools.partial(linear, compute_config=grouped)
 
     def measure(self, tokens: int) -> dict[str, Any]:
         layer = self.layer
@@ -161,10 +147,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=600.0, help="begin no problem after so many")
     options = parser.parse_args()
-    head = {
-        "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
-        "command": "python -m benchmarks.compare.packed_experts --output results/packed_experts",
-    }  # fmt: skip
+    head = machine.gpu_run("benchmarks.compare.packed_experts")
     begin = time.monotonic()
     rows: list[dict[str, Any]] = []
     for layer in LAYERS:

@@ -12,19 +12,21 @@ OUTPUT.md. `--compile` runs Humming's side once, which compiles its kernels, and
 from __future__ import annotations
 
 import argparse
+import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.compare.packed_weights import HUMMING, HummingLayer
+from benchmarks.compare.packed_weights import humming_layer
 from benchmarks.lib import in_turn, machine, ratios
-from benchmarks.lib.stack_layers import Layer, Product, models
-from benchmarks.lib.stacks import Stack, Weights
+from benchmarks.lib.stack_layers import Layer, models
+from benchmarks.lib.stacks import Stack, random_weights
 
 import tilewright
 from tilewright.families.mixed_gemm import measuring
-from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.tools.timing import Replays
 
 LAYERS, ROUNDS, WARM_REPLAYS = 8, 10, 3
@@ -44,37 +46,31 @@ class Packed(NamedTuple):
     humming: Any
 
 
-class PackedStack(Stack):
-    """Layers of packed weights of one format."""
+def packed(weight_format: str) -> Callable[[torch.Tensor], Packed]:
+    """Makes a weight of one format for both sides."""
+    generator = torch.Generator("cuda").manual_seed(2)
 
-    def __init__(self, weight_format: str, layer: Layer, m: int, count: int) -> None:
-        self._format = weight_format
-        super().__init__("bf16", layer, m, count, "model")
-
-    def _weights(self) -> Weights:
-        qkv, out, gate_up, down = map(self._packed, self._layer)
-        first, second = torch.ones(2, self._layer.width, dtype=torch.bfloat16, device="cuda").unbind()
-        return Weights(qkv, out, gate_up, down, (first, second))
-
-    def _packed(self, product: Product) -> Packed:
-        problem = Problem(1, product.n, product.k, weight_format=self._format)
-        weight, scale = measuring.random_weight(problem, self._generator)
+    def read(wide: torch.Tensor) -> Packed:
+        n, k = wide.shape
+        weight, scale = measuring.random_weight(Problem(1, n, k, weight_format=weight_format), generator)
 
         def ours(a: torch.Tensor) -> torch.Tensor:
-            return tilewright.packed_gemm(a, weight, scale, n=product.n, weight_format=self._format)
+            return tilewright.packed_gemm(a, weight, scale, n=n, weight_format=weight_format)
 
-        format, group = FORMATS[self._format]
-        config = HUMMING[format] | {"weight_scale_group_size": group}
-        layer = HummingLayer(product.n, product.k, config, torch_dtype=torch.bfloat16).cuda()
-        layer.load_from_unquantized(self._random(product.n, product.k) * product.k**-0.5)
-        layer.transform()
-        return Packed(ours, layer)
+        return Packed(ours, humming_layer(n, k, weight_format, wide))
+
+    return read
 
 
-def microseconds(stack: PackedStack) -> dict[str, float]:
+def stack(weight_format: str, layer: Layer, m: int, count: int) -> Stack:
+    """Layers of packed weights of one format."""
+    return Stack("bf16", layer, m, random_weights(packed(weight_format), layer, count), "model")
+
+
+def microseconds(layers: Stack) -> dict[str, float]:
     """The time of a layer, by side."""
     graphs = {
-        side: Replays([lambda multiply=multiply: stack.run(multiply)], warm_up=1)  # type: ignore[misc]
+        side: Replays([functools.partial(layers.run, multiply)], warm_up=1)
         for side, multiply in SIDES.items()
     }
     for graph in [*graphs.values()] * WARM_REPLAYS:
@@ -119,9 +115,9 @@ def main() -> None:
         if time.monotonic() > until:
             break
         if options.compile:
-            PackedStack(name, layers[model], m, 1).run(SIDES["humming"])
+            stack(name, layers[model], m, 1).run(SIDES["humming"])
             continue
-        times = microseconds(PackedStack(name, layers[model], m, LAYERS))
+        times = microseconds(stack(name, layers[model], m, LAYERS))
         rows.append({
             "format": name, "model": model, "m": m, "us": times["ours"], "peer_us": times["humming"],
             "ratio": round(times["humming"] / times["ours"], 4),

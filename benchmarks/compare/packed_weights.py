@@ -79,18 +79,26 @@ def drawn(formats: list[str], count: int, seed: int) -> Iterator[Problem]:
         yield Problem(m, n, k, weight_format=formats[index % len(formats)])
 
 
+def humming_layer(n: int, k: int, weight_format: str, wide: torch.Tensor, **more: Any) -> Any:
+    """Humming's layer with a quantised form of `wide`; None if it has no such format."""
+    format, group = FORMATS[weight_format]
+    if HummingLayer is None or format not in HUMMING:
+        return None
+    config = HUMMING[format] | {"weight_scale_group_size": group}
+    layer = HummingLayer(n, k, config, torch_dtype=wide.dtype, **more).cuda()
+    layer.load_from_unquantized(wide)
+    layer.transform()
+    return layer
+
+
 def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
     """Calls of Humming's layers with random weights; none if it has no such format."""
-    format, group = FORMATS[problem.weight_format]
-    if HummingLayer is None or format not in HUMMING:
-        return []
-    config = HUMMING[format] | {"weight_scale_group_size": group}
-    dtype = dtype_of(problem.a)
     calls = []
     for operand in operands:
-        layer = HummingLayer(problem.n, problem.k, dict(config), torch_dtype=dtype).cuda()
-        layer.load_from_unquantized(torch.randn(problem.n, problem.k, device="cuda").to(dtype) / 64)
-        layer.transform()
+        wide = torch.randn(problem.n, problem.k, device="cuda").to(dtype_of(problem.a)) / 64
+        layer = humming_layer(problem.n, problem.k, problem.weight_format, wide)
+        if layer is None:
+            return []
         calls.append(functools.partial(layer, operand.a, outputs=torch.empty_like(operand.out)))
     return calls
 

@@ -41,7 +41,7 @@ WARM_REPLAYS = 3
 @functools.cache
 def weights(dtype: str, layer: Layer) -> list[stacks.Weights]:
     """The weights of all layers of a model, which stay: making them takes longer than timing a stack."""
-    return stacks.random_weights(dtype, layer, LAYERS)
+    return stacks.random_weights(stacks.READS[dtype], layer, LAYERS)
 
 
 def check(dtype: str, layer: Layer, m: int, variant: str) -> None:

@@ -14,6 +14,8 @@ from tilewright.compat import deep_gemm as ours
 
 PEERS = {"fp8": "DeepGEMM", "bf16": "cuBLAS"}
 VARIANTS = ("products", "model")
+READS: dict[str, Callable[[torch.Tensor], Any]] = {"fp8": by_blocks, "bf16": lambda matrix: matrix}
+"""What products of a type read of a BF16 matrix of weights."""
 # The norm of the difference of both sides' products, relative to the peer's: both round to BF16, which each
 # accounts for 1.7e-3 of; FP8 sums lose bits in the tensor core besides.
 TOLERANCE = 1e-2
@@ -77,13 +79,13 @@ def random(generator: torch.Generator, *shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
 
 
-def random_weights(dtype: str, layer: Layer, count: int) -> list[Weights]:
-    """Random weights of `count` layers, scaled so that a product has the variance of its activations."""
+def random_weights(read: Callable[[torch.Tensor], Matrix], layer: Layer, count: int) -> list[Weights]:
+    """Random weights of `count` layers, scaled so that a product has the variance of its activations. `read`
+    makes of a BF16 matrix [n, k] what the products read (READS)."""
     generator = torch.Generator("cuda").manual_seed(1)
 
     def of_one_layer() -> Weights:
-        matrices = [random(generator, *product) * product.k**-0.5 for product in layer]
-        qkv, out, gate_up, down = map(by_blocks, matrices) if dtype == "fp8" else matrices
+        qkv, out, gate_up, down = (read(random(generator, *product) * product.k**-0.5) for product in layer)
         first, second = torch.ones(2, layer.width, dtype=torch.bfloat16, device="cuda").unbind()
         return Weights(qkv, out, gate_up, down, (first, second))
 

@@ -23,8 +23,8 @@ def options(again: int | None) -> argparse.Namespace:
 
 
 def groups(model: bundle_closure.Model, *layers: str) -> list[tuple[planning.Product, ...]]:
-    found = planning.distinct(model.listing(TOKENS).products)
-    return [group for group in found if group[0].layer in layers]
+    products = planning.distinct(model.listing(TOKENS).products)
+    return [group for group in products if group[0].layer in layers]
 
 
 @pytest.mark.parametrize(

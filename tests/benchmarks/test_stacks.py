@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from benchmarks.compare import packed_stacks  # noqa: E402
 from benchmarks.compare import stacks as benchmark  # noqa: E402
 from benchmarks.lib import stack_layers, stacks  # noqa: E402
 from benchmarks.lib.stack_layers import Layer, Product  # noqa: E402
@@ -66,7 +67,7 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Any:
         return torch.randn(shape).bfloat16()
 
     def make(variant: str, count: int = 2) -> stacks.Stack:
-        weights = stacks.random_weights("bf16", LAYER, count)
+        weights = stacks.random_weights(stacks.READS["bf16"], LAYER, count)
         return stacks.Stack("bf16", LAYER, 5, weights, variant)
 
     monkeypatch.setattr(stacks, "random", on_cpu)
@@ -101,6 +102,22 @@ def test_a_product_reads_what_the_one_before_wrote(stack: Any) -> None:
 
     stack("products").run(multiply)
     assert [float(a[0, 0]) for a in inputs[1:]] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+
+
+def test_each_product_of_packed_weights_has_a_weight_for_each_side(
+    stack: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers, multiplied = iter([*LAYER, *LAYER]), []
+    monkeypatch.setattr(packed_stacks, "humming_layer", lambda n, k, name, wide: (n, k, name, wide.shape))
+
+    def multiply(a: torch.Tensor, weight: packed_stacks.Packed) -> torch.Tensor:
+        product = next(layers)
+        assert weight.humming == (product.n, product.k, "int4_g32", torch.Size(product))
+        multiplied.append(weight.ours)
+        return torch.full((len(a), product.n), 1.0, dtype=torch.bfloat16)
+
+    assert packed_stacks.stack("int4_g32", LAYER, 5, 2).run(multiply).shape == (5, LAYER.width)
+    assert len(set(multiplied)) == 8
 
 
 def test_a_product_that_differs_is_found(stack: Any) -> None:

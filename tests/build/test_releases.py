@@ -144,10 +144,10 @@ def test_without_a_toolchain_the_places_are_listed_before_the_error(
     capsys: pytest.CaptureFixture[str], wheel: Path, tmp_path: Path
 ) -> None:
     assert cli.invoke(["toolchain", "--root", str(ROOT), "--nvcc", str(tmp_path / "none")]) == 2
-    said = capsys.readouterr()
-    assert f"4.5.1      the some-kernels wheel: {wheel}\n" in said.out
-    assert "  * " not in said.out
-    assert "no usable nvcc" in said.err
+    printed = capsys.readouterr()
+    assert f"4.5.1      the some-kernels wheel: {wheel}\n" in printed.out
+    assert "  * " not in printed.out
+    assert "no usable nvcc" in printed.err
 
 
 def test_the_wheels_are_found() -> None:

@@ -17,7 +17,8 @@ MOST_BYTES = {
     "sm90_grouped_gemm": 151_000,
     "sm90_reduced_gemm": 22_000,
 }
-# Of kernels that a model launches again and again for some rows: FP8 with block scales, BF16 out.
+# The most bytes of kernels that a model launches again and again for some rows: FP8 with block scales, BF16
+# out.
 MOST_BYTES_SCALED = 92_000
 
 
@@ -28,17 +29,17 @@ def code_bytes(module: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("module", MOST_BYTES)
 def test_kernels_keep_within_their_modules_bound(module: str) -> None:
-    found = code_bytes(module)
-    assert found
-    beyond = {name: size for name, size in found.items() if size > MOST_BYTES[module]}
+    sizes = code_bytes(module)
+    assert sizes
+    beyond = {name: size for name, size in sizes.items() if size > MOST_BYTES[module]}
     assert not beyond, f"{module}: more than {MOST_BYTES[module]} bytes"
 
 
 def test_scaled_products_keep_within_a_bound_of_their_own() -> None:
-    found = {
+    sizes = {
         name: size
         for name, size in code_bytes("sm90_grouped_gemm").items()
         if "_e4m3_e4m3_bf16_1x128_128x128_" in name
     }
-    assert found
-    assert not {name: size for name, size in found.items() if size > MOST_BYTES_SCALED}
+    assert sizes
+    assert not {name: size for name, size in sizes.items() if size > MOST_BYTES_SCALED}

@@ -77,10 +77,10 @@ def test_a_sum_and_a_bias_are_within_our_product(
         return torch.addmm(c, x, weight.t(), alpha=alpha, beta=beta)
 
     with torch.no_grad():
-        found, (code,) = run_and_get_code(torch.compile(added, fullgraph=True, dynamic=False), x, c)
+        product, (code,) = run_and_get_code(torch.compile(added, fullgraph=True, dynamic=False), x, c)
     assert code.count("extern_kernels.tilewright_addmm(") == 1
     expected = alpha * (x.double() @ weight.t().double()) + beta * c.double()
-    assert (found.double() - expected).norm() < 0.004 * expected.norm()
+    assert (product.double() - expected).norm() < 0.004 * expected.norm()
 
 
 def test_factors_of_a_sum() -> None:
@@ -109,14 +109,14 @@ def test_it_is_one_of_several_choices(host: Context, added: bool, monkeypatch: p
     try:
         with config.patch(force_disable_caches=True), torch.no_grad():
             if added:
-                found = torch.compile(lambda x: torch.addmm(c, x, weight.t(), beta=0.5, alpha=3))(x)
+                product = torch.compile(lambda x: torch.addmm(c, x, weight.t(), beta=0.5, alpha=3))(x)
             else:
-                found = torch.compile(lambda x: torch.mm(x, weight.t()))(x)
+                product = torch.compile(lambda x: torch.mm(x, weight.t()))(x)
     finally:
         inductor.disable()
     assert calls
     expected = 0.5 * c.double() + 3 * (x.double() @ weight.double().t()) if added else x @ weight.t()
-    torch.testing.assert_close(found.double(), expected.double(), rtol=0.02, atol=0.1)
+    torch.testing.assert_close(product.double(), expected.double(), rtol=0.02, atol=0.1)
 
 
 def test_torch_computes_what_we_do_not(host: Context) -> None:
@@ -129,9 +129,9 @@ def test_torch_computes_what_we_do_not(host: Context) -> None:
             (matrix(8, 16).double(), matrix(16, 8).double()),
         ):
             with config.patch(force_disable_caches=True), torch.no_grad():
-                found, (code,) = run_and_get_code(torch.compile(torch.mm), a, b)
+                product, (code,) = run_and_get_code(torch.compile(torch.mm), a, b)
             assert CALL not in code
-            torch.testing.assert_close(found, a @ b)
+            torch.testing.assert_close(product, a @ b)
             with pytest.raises(NotImplementedError):
                 inductor.tilewright_gemm(a, b, out=torch.empty(8, 8, dtype=a.dtype))
     finally:

@@ -24,7 +24,7 @@ class Maker {
     tilewright_tactic const& tactic = args_.tactic;
     bool const alone = tactic.cluster_m <= 1 && tactic.cluster_n <= 1 &&
                        (tactic.splits == 1 || tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K);
-    // Of mixed operands the FP4 one has half of the bytes that the product of bytes counts.
+    // The product counts bytes. Where the formats differ, the FP4 operand has half as many.
     bool const rows =
         fits(args_.ld_a, args_.batch_stride_a, own_a()) && fits(args_.ld_b, args_.batch_stride_b, own_b());
     bool const whole = args_.k % (8 / facts_.a.bits) == 0 && args_.k % (8 / facts_.b.bits) == 0;

@@ -11,7 +11,7 @@
 
 namespace tilewright::blockscaled_gemm::mma {
 
-// Those of the lean `gemm` kernels, and the scale factors.
+// The parameters of the lean `gemm` kernels, and the scale factors.
 struct Params : gemm::lean::Params {
   int row_blocks_a, row_blocks_b;  // of 128 rows, in the scale factors of a matrix
   CUtensorMap scales_a, scales_b;

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
+from typing import NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
-from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.families.mixed_gemm.problem import FORMATS, PackedProblem, Problem
 from tilewright.selection.estimates import Estimate
 
 CLOCK_SHARE = 0.886  # share of the highest clock at which clocks count, as for gemm's lean kernels
@@ -32,19 +33,30 @@ DECODE_CLOCKS = {
     "mxfp4": 160,
     "nvfp4": 158,
 }  # clocks that a piece takes to decode
-WGMMA_CLOCKS = 2.8  # clocks of a wgmma beside those of its columns
-OVERLAP_PIECE = 1.87  # p of the p-norm that combines decoding and multiplying
-LATENCY = 1.79  # clocks that a warp takes to decode a piece, over DECODE_CLOCKS
-BOX_CLOCKS = 121  # clocks of a stage's barriers
-L2_BYTES_PER_CLOCK = 89  # bytes that an SM gets
 SCALE_BYTES = 4  # of a row in a piece, about
-HBM_SHARE = 0.78  # share of the rated bandwidth that is reached
 OVERLAP = 4  # p of the p-norms that combine a piece's work and its loads, and the main loop and the limits
+
+
+class Numbers(NamedTuple):
+    """The fitted numbers of a family's kernels."""
+
+    wgmma_clocks: float  # clocks of a wgmma beside those of its columns
+    overlap_piece: float  # p of the p-norm that combines decoding and multiplying
+    latency: float  # clocks that a warp takes to decode a piece, over DECODE_CLOCKS
+    box_clocks: float  # clocks of a stage's barriers
+    l2_bytes_per_clock: float  # bytes that an SM gets
+    hbm_share: float  # share of the rated bandwidth that is reached
+    epilogue_bytes_per_clock: float  # bytes of D that a warpgroup stores
+
+
+NUMBERS = Numbers(
+    wgmma_clocks=2.8, overlap_piece=1.87, latency=1.79, box_clocks=121, l2_bytes_per_clock=89, hbm_share=0.78,
+    epilogue_bytes_per_clock=60,  # the times hardly show it
+)  # fmt: skip
 START_CLOCKS = 4590  # clocks of launch, the first stage's loads, and the last store
 CLUSTER_CLOCKS = 504  # clocks of the barriers of a cluster that shares activations
 SHARED_SUMS_CLOCKS = 1944  # clocks of sums that go through shared memory
 SPLIT_CLOCKS = 89  # clocks more for each range of k
-EPILOGUE_BYTES_PER_CLOCK = 60  # bytes of D that a warpgroup stores; the times hardly show it
 
 
 def norm(*values: float) -> float:
@@ -52,38 +64,58 @@ def norm(*values: float) -> float:
     return float(sum(value**OVERLAP for value in values) ** (1 / OVERLAP))
 
 
+class TileModel:
+    """The tiles of a kernel for a problem with packed weights, in clocks."""
+
+    def __init__(
+        self, record: KernelRecord, problem: PackedProblem, device: DeviceProperties, numbers: Numbers
+    ) -> None:
+        self.numbers = numbers
+        self.tile_m, self.tile_n, tile_k = record.config["tile"]
+        self.pieces = tile_k // PIECE
+        self.down, self.rows = ceil(problem.n / self.tile_m), min(self.tile_n, problem.m)
+        self.k_tiles = ceil(problem.k / 128) * (128 // tile_k)
+        self.clock = device.clock_hz * CLOCK_SHARE
+        self.hbm = problem.bytes / (device.memory_bandwidth * numbers.hbm_share)
+        warpgroups = record.facts["threads"] // 128 - 1
+        decoding = DECODE_CLOCKS[FORMATS[problem.weight_format][0]]
+        wgmmas = STEPS * (self.tile_n / 2 + numbers.wgmma_clocks)
+        power = numbers.overlap_piece
+        piece = (decoding**power + wgmmas**power) ** (1 / power)
+        latency = (numbers.latency * decoding + wgmmas) / warpgroups
+        self.math = self.tile_m // PIECE * max(piece, latency)
+        self.epilogue = self.tile_m * self.rows * 2 / numbers.epilogue_bytes_per_clock / warpgroups
+
+    def of_k_tile(self, cluster: int) -> float:
+        """The clocks of one k tile, whose activations `cluster` thread blocks share."""
+        loaded = self.tile_m * (PIECE // 2 + SCALE_BYTES) + self.rows * 2 * PIECE / cluster
+        of_piece = norm(self.math, loaded / self.numbers.l2_bytes_per_clock)
+        return float(self.pieces * (of_piece + self.numbers.box_clocks / self.pieces))
+
+    def estimate(self, waves: int, of_tile: float, added: float) -> Estimate:
+        """The time of `waves` of tiles, and of the clocks that overlap with nothing."""
+        bounds = {"hbm": self.hbm, "math": waves * of_tile / self.clock}
+        main_loop, overhead = norm(*bounds.values()), added / self.clock
+        bound = max(bounds, key=lambda name: bounds[name])
+        return Estimate(main_loop + overhead, waves, bound, main_loop, overhead)
+
+
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
     """The cost model of one kernel."""
-    tile_m, tile_n, tile_k = record.config["tile"]
-    groups, pieces = record.config["k_groups"], tile_k // PIECE
-    down, across = ceil(problem.n / tile_m), ceil(problem.m / tile_n)
-    slices, rows = tile_m // PIECE, min(tile_n, problem.m)
-    warpgroups = record.facts["threads"] // 128 - 1
-    k_tiles = ceil(problem.k / 128) * (128 // tile_k)
-    clock = device.clock_hz * CLOCK_SHARE
-    decoding = DECODE_CLOCKS[FORMATS[problem.weight_format][0]]
-    wgmmas = STEPS * (tile_n / 2 + WGMMA_CLOCKS)
-    piece = (decoding**OVERLAP_PIECE + wgmmas**OVERLAP_PIECE) ** (1 / OVERLAP_PIECE)
-    math = slices * max(piece, (LATENCY * decoding + wgmmas) / warpgroups)
-    epilogue = tile_m * rows * 2 / EPILOGUE_BYTES_PER_CLOCK / warpgroups
-    hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE)
+    model = TileModel(record, problem, device, NUMBERS)
+    across, sums = ceil(problem.m / model.tile_n), record.config["k_groups"] > 1
 
     def weigh(tactic: Tactic) -> Estimate:
         cluster, splits = max(extents(tactic.cluster)[0], 1), tactic.splits
         at_once = max(1, device.clusters_at_once(cluster * splits))
-        waves = ceil(ceil(down / cluster) * across / at_once)
-        loads = (tile_m * (PIECE // 2 + SCALE_BYTES) + rows * 2 * PIECE / cluster) / L2_BYTES_PER_CLOCK
-        of_piece = norm(math, loads) + BOX_CLOCKS / pieces
-        of_tile = ceil(k_tiles / splits) * pieces * of_piece + (epilogue if waves > 1 else 0.0)
-        bounds = {"hbm": hbm, "math": waves * of_tile / clock}
-        main_loop = norm(*bounds.values())
-        added = START_CLOCKS + epilogue + (CLUSTER_CLOCKS if cluster > 1 else 0)
-        if splits > 1 or groups > 1:
+        waves = ceil(ceil(model.down / cluster) * across / at_once)
+        of_tile = ceil(model.k_tiles / splits) * model.of_k_tile(cluster)
+        of_tile += model.epilogue if waves > 1 else 0.0
+        added = START_CLOCKS + model.epilogue + (CLUSTER_CLOCKS if cluster > 1 else 0)
+        if splits > 1 or sums:
             added += SHARED_SUMS_CLOCKS + SPLIT_CLOCKS * splits
-        overhead = added / clock
-        bound = max(bounds, key=lambda name: bounds[name])
-        return Estimate(main_loop + overhead, waves, bound, main_loop, overhead)
+        return model.estimate(waves, of_tile, added)
 
     return weigh

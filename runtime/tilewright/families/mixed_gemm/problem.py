@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright import weight_layout
 from tilewright.declarations.problem import ProblemBase
@@ -28,25 +29,31 @@ def format_name(format: str, group: int) -> str:
     return format if format in FORMATS else f"{format}_g{packed}"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem(ProblemBase):
-    """D[m,n] = activation(alpha * sum over k of A[m,k] W[n,k] + bias[n]), of packed weights W."""
+class PackedProblem(ProblemBase):
+    """Base of problems with packed weights of `weight_format` and [n, k]."""
 
-    op_text = "mixed_gemm"
-    kind_fields = ("a", "d", "weight_format")
+    __slots__ = ()
 
-    m: int
-    n: int
-    k: int
-    a: str = "bf16"
-    d: str = "bf16"
-    weight_format: str = "int4_g128"
-    bias: bool = False
-    activation: str = "none"
+    if TYPE_CHECKING:
+
+        @property
+        def m(self) -> int: ...
+
+        @property
+        def n(self) -> int: ...
+
+        @property
+        def k(self) -> int: ...
+
+        @property
+        def weight_format(self) -> str: ...
+
+        @property
+        def bytes(self) -> int: ...
 
     @property
     def slices(self) -> int:
-        """Rows of the packed weight: each holds 64 rows of W."""
+        """Rows of one packed weight: each holds 64 rows of W."""
         return self.packed_shapes[0][0]
 
     @property
@@ -62,14 +69,35 @@ class Problem(ProblemBase):
         return weight_layout.packed_shapes(self.n, self.k, *FORMATS[self.weight_format])
 
     @property
+    def packed_bytes(self) -> int:
+        """Bytes of one packed weight with its scales."""
+        return self.slices * (self.weight_bytes + self.scale_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(PackedProblem):
+    """D[m,n] = activation(alpha * sum over k of A[m,k] W[n,k] + bias[n]), of packed weights W."""
+
+    op_text = "mixed_gemm"
+    kind_fields = ("a", "d", "weight_format")
+
+    m: int
+    n: int
+    k: int
+    a: str = "bf16"
+    d: str = "bf16"
+    weight_format: str = "int4_g128"
+    bias: bool = False
+    activation: str = "none"
+
+    @property
     def flops(self) -> int:
         return 2 * self.m * self.n * self.k
 
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix and each scale once."""
-        of_weight = self.slices * (self.weight_bytes + self.scale_bytes)
-        return of_weight + self.m * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
+        return self.packed_bytes + self.m * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
 
     @property
     def types_text(self) -> str:

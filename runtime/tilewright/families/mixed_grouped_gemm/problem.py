@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright import weight_layout
-from tilewright.declarations.problem import ProblemBase
-from tilewright.families.mixed_gemm.problem import FORMATS
+from tilewright.families.mixed_gemm.problem import PackedProblem
 from tilewright.formats.types import TYPES
 
 GROUPINGS = ("row_index", "ends", "rows_valid")  # their order is C's
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(ProblemBase):
+class Problem(PackedProblem):
     """D[m,n] = alpha * F[g] * sum over k of A[m,k] W[g,n,k] + bias[g,n], of packed weights W.
 
     g is the group of row m. The meaning of m by grouping:
@@ -36,23 +34,6 @@ class Problem(ProblemBase):
     bias: bool = False
     expected_m: int = 0  # rows of a group that are expected to count; 0: all
     row_alignment: int = 1  # groups begin at multiples of this row
-
-    @property
-    def slices(self) -> int:
-        """Rows of the packed weight of a group: each holds 64 rows of W."""
-        return self.packed_shapes[0][0]
-
-    @property
-    def weight_bytes(self) -> int:
-        return self.packed_shapes[0][1]
-
-    @property
-    def scale_bytes(self) -> int:
-        return self.packed_shapes[1][1]
-
-    @property
-    def packed_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        return weight_layout.packed_shapes(self.n, self.k, *FORMATS[self.weight_format])
 
     @property
     def own_rows(self) -> bool:
@@ -78,8 +59,10 @@ class Problem(ProblemBase):
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each row, and the weight of each group that has rows."""
-        of_weight = self.slices * (self.weight_bytes + self.scale_bytes) * self.groups_read
-        return of_weight + self.rows * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
+        return (
+            self.packed_bytes * self.groups_read
+            + self.rows * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
+        )
 
     @property
     def extents_text(self) -> str:
