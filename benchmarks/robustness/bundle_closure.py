@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.lib import machine
+from benchmarks.lib import machine, ratios
 
 from tilewright.architectures.device import H200
 from tilewright.bundle.manifest import Entry
@@ -71,11 +71,11 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=16384, help="the largest m")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--only", default="", help="models whose file name holds this text")
-    parser.add_argument("--share", default="1/1", help="I/N: of N runs the I-th, which proves its problems")
+    parser.add_argument("--share", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
     parser.add_argument("--again", type=_number_or_all, default=SAMPLES, help="values at random, or all")
     parser.add_argument("--write", action="store_true", help=f"write benchmarks/results/{NAME}")
     options = parser.parse_args()
-    number, count = map(int, options.share.split("/"))
+    number, count = options.share
     proved = {}
     for model in BUNDLES:
         if options.only in model.config:
@@ -101,9 +101,9 @@ def prove(
     plan = planning.plan(listing, setting, jobs=options.jobs, progress=_say)
     if plan.left_out:
         raise ValueError(f"{title} has products that no kernel computes: {plan.left_out}")
-    entries = zip(plan.manifest(context.registry).entries, plan.problems, strict=True)
-    tactics = plan.manifest(context.registry).tactics
-    return [row(context, planned, entry, tactics, options.again) for entry, planned in entries]
+    manifest = plan.manifest(context.registry)
+    entries = zip(manifest.entries, plan.problems, strict=True)
+    return [row(context, planned, entry, manifest.tactics, options.again) for entry, planned in entries]
 
 
 def write(proved: Mapping[str, list[dict[str, Any]]], tokens: int) -> None:
