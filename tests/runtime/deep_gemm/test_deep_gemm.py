@@ -284,8 +284,13 @@ def test_fp8_products_of_rows_scales_add_to_c(all_hosts: Context) -> None:
     wanted = x @ y.mT + d.double()
     deep_gemm.fp8_fp4_gemm_nt(a, b, d, c=d, recipe=(1, 1, 128))
     close(d, wanted)
-    for recipe in ((1, 32, 128), (1, 1, 32)):
-        with pytest.raises(ArgumentError, match="recipe: it is "):
+    for recipe, message in (
+        ((1, 32, 128), "recipe: it is "),
+        ((1, 1, 64), "recipe: it is "),
+        ((128, 1, 128), r"A's is \(128, 128\); expected \(1, 128\)"),
+        ((1, 1, 32), r"a: its scales have shape \(20, 3\); expected \(20, 12\) by \(1, 32\)"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
             deep_gemm.fp8_gemm_nt(a, b, d, recipe=recipe)
     with pytest.raises(ArgumentError, match="a recipe of both"):
         deep_gemm.fp8_gemm_nt(a, b, d, recipe_a=(1, 128))

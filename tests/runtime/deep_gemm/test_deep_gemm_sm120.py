@@ -5,13 +5,11 @@ Nothing is compiled: where a kernel is chosen, the error says that it is not bui
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from tilewright import context as contexts
 from tilewright.architectures.device import RTX_PRO_6000
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
@@ -23,16 +21,6 @@ from tilewright.errors import (
 )
 
 Call = Callable[[], object]
-
-
-@pytest.fixture
-def sm120(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Context]:
-    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *device: RTX_PRO_6000.capability)
-    with contexts.use(Context(described=RTX_PRO_6000)) as context:
-        yield context
 
 
 def bf16(*shape: int) -> torch.Tensor:
@@ -164,12 +152,12 @@ def test_a_kernel_or_the_reason(sm120: Context, family: str, name: str) -> None:
 
 
 def test_what_has_no_kernel_anywhere_names_the_argument(sm120: Context) -> None:
-    """FP4 operands, and blocks of 32."""
+    """FP4 operands, and blocks of 64."""
     packed = torch.zeros(128, 128, dtype=torch.int8)
     with pytest.raises(TilewrightError, match="int8"):
         deep_gemm.fp8_fp4_gemm_nt((packed, torch.ones(2, 128).mT), blocks(128, 256), bf16(128, 128))
     with pytest.raises(ArgumentError, match="recipe"):
-        deep_gemm.fp8_fp4_gemm_nt(fp8(128, 256), fp8(128, 256), bf16(128, 128), recipe=(1, 1, 32))
+        deep_gemm.fp8_fp4_gemm_nt(fp8(128, 256), fp8(128, 256), bf16(128, 128), recipe=(1, 1, 64))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 import tilewright
 from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.scaled import Pair
-from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows
+from tilewright.compat.deep_gemm.scales import Recipe, Scales, granularities, lie_ready, of_operands, repeated
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
 
@@ -34,7 +34,9 @@ def k_grouped_fp8_gemm_nt_contiguous(
     """d [g, m, n] = a_g [m, k_g] b_g [n, k_g]^T + c, float32, for groups along k.
 
     Args:
-        a: each group's [m, k_g], one behind the other in one dimension; scales [m, k of all groups / 128].
+        a: each group's [m, k_g], one behind the other in one dimension; scales float32 [m, k of all groups /
+            128]. Or, on GPUs of 12.x, scales of 32 of k, or int32 words of four scales of 32 or 128 of k, of
+            which each group begins with a new word.
         b: likewise, of n.
         ks_cpu: each group's k, if the caller knows it on the host: then it is checked.
         grouped_layout: int32 [groups], on the device: each group's k, a multiple of 128, 0 too; or
@@ -55,14 +57,15 @@ def k_grouped_fp8_gemm_nt_contiguous(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
-    granularities(recipe)
     m, n = d.shape[1:]
-    k = of_x.shape[-1] * BLOCK
-    scales = of_rows(of_x), of_rows(of_y).mT
-    operands = _matrix("a", x, m, k), _matrix("b", y, n, k).mT, grouped_layout, *scales
-    tilewright.grouped_gemm_k(*operands, out=d, c=c)
-    if lie_ready((of_x, of_y), scales):
-        fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *operands, out=d, c=c)
+    k = _total_k(x, m, of_x, granularities(recipe)[0][1])
+    left, right = _matrix("a", x, m, k), _matrix("b", y, n, k)
+    rows, columns, block = _scales((left, of_x), (right, of_y), grouped_layout, recipe)
+    operands = left, right.mT, grouped_layout, rows, columns
+    tilewright.grouped_gemm_k(*operands, out=d, c=c, scale_block=block)
+    if lie_ready((of_x, of_y), (rows, columns)):
+        op = tilewright.grouped_gemm_k
+        fast_path.keep(key, call, _CALL, op, *operands, out=d, c=c, scale_block=block)
 
 
 def k_grouped_fp8_gemm_tn_contiguous(
@@ -131,6 +134,43 @@ def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> to
         )
     behind = (ends + (alignment - 1)) // alignment * alignment
     return behind.diff(prepend=behind.new_zeros(1))
+
+
+def _scales(a: Pair, b: Pair, sizes: torch.Tensor, recipe: Recipe) -> Scales:
+    """The scales of matrices [rows, k] whose k is divided among groups of these sizes."""
+    of_a, of_b = granularities(recipe)
+    x, of_x = _spread(a, sizes, of_a)
+    y, of_y = _spread(b, sizes, of_b)
+    return of_operands(x, y, None, of_x, of_y)
+
+
+def _spread(operand: Pair, sizes: torch.Tensor, granularity: Recipe) -> tuple[Pair, Recipe]:
+    """The operand with words of 32 of k, where it has words; of those that a group may have, those of k."""
+    matrix, scales = operand
+    if scales.dtype != torch.int32:
+        return operand, granularity
+    blocks = matrix.shape[1] // BLOCK
+    words = _spread_words(scales, sizes, blocks) if granularity[1] == BLOCK else scales[:, :blocks]
+    return (matrix, words), (granularity[0], 32)
+
+
+def _spread_words(scales: torch.Tensor, sizes: torch.Tensor, blocks: int) -> torch.Tensor:
+    """Words [rows, w] of 128 of k, of which each group begins with a new word, as words [rows, `blocks`] of
+    32 of k, which are divided among groups where k is."""
+    of_group = sizes // BLOCK
+    words = (of_group + 3) // 4
+    ends, first_word = of_group.cumsum(0), words.cumsum(0) - words
+    block = torch.arange(blocks, device=scales.device)
+    group = torch.searchsorted(ends, block, right=True).clamp(max=len(sizes) - 1)
+    in_group = block - (ends - of_group)[group]
+    at = (first_word[group] + in_group // 4).clamp(max=max(scales.shape[1] - 1, 0))
+    return repeated(scales.mT[at] >> (in_group % 4 * 8).int().unsqueeze(1) & 0xFF).mT
+
+
+def _total_k(operand: torch.Tensor, rows: int, scales: torch.Tensor, block: int) -> int:
+    """The k of all groups, by the scales; by the operand, if they are words, some of which may be unused."""
+    k: int = scales.shape[-1] * block if scales.dtype != torch.int32 else operand.numel() // max(rows, 1)
+    return k
 
 
 def _matrix(name: str, flat: torch.Tensor, rows: int, k: int) -> torch.Tensor:

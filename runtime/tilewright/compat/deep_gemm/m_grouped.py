@@ -10,11 +10,11 @@ import tilewright
 from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scaled import Pair
-from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
+from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
 
-Recipes = tuple[Recipe | None, Recipe | None, Recipe | None]
+Recipes = tuple[Recipe | None, Recipe | None, Recipe | None, bool]  # and whether FP32 stays FP32
 
 _MASKED = ("a", "b", "scale_a", "scale_b", "out", "rows_valid")
 _CONTIGUOUS = ("a", "b", "scale_a", "scale_b", "out", "group_of_row", "group_ends")
@@ -36,6 +36,8 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
 ) -> None:
     """d [m, n] = a [m, k] b [g, n, k]^T, g the group of each row.
 
+    a and b are pairs, as `fp8_fp4_gemm_nt` takes them.
+
     Args:
         grouped_layout: int32 [m], the group of each row, -1 of padding; or (`use_psum_layout`) int32
             [groups], the row behind each group's last, of groups that begin at multiples of the alignment
@@ -49,7 +51,7 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
         ArgumentError: an operand is wrong; or `expected_m_for_psum_layout` is given without
             `use_psum_layout`, or is not positive.
     """
-    recipes = (recipe, recipe_a, recipe_b)
+    recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
     expected = _expected(expected_m_for_psum_layout, use_psum_layout)
     _contiguous(a, b, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes, expected)
 
@@ -81,12 +83,12 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants):
         return
-    _, of_b = granularities(recipe, recipe_a, recipe_b)
-    operands = x, y.mT, masked_m, of_rows(of_x), of_weights(of_y, of_b)
-    tilewright.grouped_gemm_masked(*operands, expected_m=expected_m, out=d)
-    if lie_ready((of_x, of_y), operands[3:]):
-        op = tilewright.grouped_gemm_masked
-        fast_path.keep(key, call, _MASKED, op, *operands, expected_m=expected_m, out=d)
+    rows, columns, block = of_operands(a, b, recipe, recipe_a, recipe_b, disable_ue8m0_cast)
+    operands = x, y.mT, masked_m, rows, columns
+    options = {"expected_m": expected_m, "scale_block": block, "out": d}
+    tilewright.grouped_gemm_masked(*operands, **options)
+    if lie_ready((of_x, of_y), (rows, columns)):
+        fast_path.keep(key, call, _MASKED, tilewright.grouped_gemm_masked, *operands, **options)
 
 
 m_grouped_fp8_gemm_nt_contiguous = m_grouped_fp8_fp4_gemm_nt_contiguous
@@ -158,10 +160,11 @@ def _contiguous(
     if fast_path.launch(key, call, wants):
         return
     scales: tuple[torch.Tensor, ...] = ()
-    if of_x is not None and of_y is not None and recipes is not None:
-        scales = of_rows(of_x), of_weights(of_y, granularities(*recipes)[1])
     groups: dict[str, Any] = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment}
     groups |= {"expected_m": expected_m, "zero_padding": zero, "out": d}
+    if of_x is not None and of_y is not None and recipes is not None:
+        of_both = of_operands((x, of_x), (y, of_y), *recipes)
+        scales, groups["scale_block"] = (of_both.rows, of_both.columns), of_both.block
     tilewright.grouped_gemm_contiguous(x, y.mT, *scales, **groups)
     if lie_ready((of_x, of_y), scales):
         op = tilewright.grouped_gemm_contiguous

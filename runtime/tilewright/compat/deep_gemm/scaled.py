@@ -1,7 +1,8 @@
 """FP8 products with scales: dense ones, batches in any order, and results with gaps.
 
-An operand is a pair: float8_e4m3fn, and float32 scales, one for 128 of k of a row, or of A's only and one for
-each block of 128x128 of B.
+An operand is a pair: float8_e4m3fn, and scales. These are float32, one for 128 of k of each row, or of B for
+each block of 128x128. On GPUs of 12.x they may also be UE8M0, for 32 or 128 of k of each row, four to a word
+of int32 (`scales.of_operands`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import torch
 import tilewright
 from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.layouts import of_layout
-from tilewright.compat.deep_gemm.scales import Recipe, granularities, lie_ready, of_rows, of_weights
+from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
 from tilewright.errors import ArgumentError
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -33,7 +34,7 @@ def fp8_fp4_gemm_nt(
     """d [m, n] = a [m, k] b [n, k]^T + c; d and c bfloat16 or float32, c may be d.
 
     Operands that have m or n contiguous are transposed by a kernel (`tilewright.transpose_fp8`). Raises
-    ArgumentError: as `tilewright.scaled_gemm`; FP4 and blocks of 32 have no kernel on Hopper.
+    ArgumentError: as `tilewright.scaled_gemm`. Hopper has no kernel for packed scales and those of 32 of k.
     """
     (x, of_x), (y, of_y) = a, b
     key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b)
@@ -41,12 +42,13 @@ def fp8_fp4_gemm_nt(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
-    _, of_b = granularities(recipe, recipe_a, recipe_b)
     left, right = k_major(x), k_major(y)
-    rows, weights = of_rows(of_x), of_weights(of_y, of_b)
-    tilewright.scaled_gemm(left, right.mT, rows, weights, out=d, c=c)
-    if lie_ready((x, y, of_x, of_y), (left, right, rows, weights)):
-        fast_path.keep(key, call, _CALL, tilewright.scaled_gemm, x, y.mT, rows, weights, out=d, c=c)
+    recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
+    rows, columns, block = of_operands((left, of_x), (right, of_y), *recipes)
+    tilewright.scaled_gemm(left, right.mT, rows, columns, out=d, c=c, scale_block=block)
+    if lie_ready((x, y, of_x, of_y), (left, right, rows, columns)):
+        op = tilewright.scaled_gemm
+        fast_path.keep(key, call, _CALL, op, x, y.mT, rows, columns, out=d, c=c, scale_block=block)
 
 
 fp8_fp4_gemm_nn = of_layout("nn", fp8_fp4_gemm_nt)
@@ -70,12 +72,12 @@ def fp8_einsum(
     Args:
         expr: `bhr,hdr->bhd` or `bhd,hdr->bhr`, whose scales are those of 128 of the summed letter of a, and
             of blocks of 128 x 128 of b; or `bhd,bhr->hdr`, whose scales [b / 128, h, .] are of 128 of b.
-        recipe: (1, 128, 128); (1, 1, 128), which the last one wants.
+        recipe: (1, 128, 128); (1, 1, 128), which the last one wants; of packed scales, or of those of 32, as
+            `fp8_fp4_gemm_nt` takes it.
 
     Raises:
         ArgumentError: the equation is another, or an operand is wrong.
     """
-    of_b = granularities(recipe)[1]
     (x, of_x), (y, of_y) = a, b
     if expr == "bhr,hdr->bhd":
         x, of_x, d = x.transpose(0, 1), of_x.transpose(0, 1), d.transpose(0, 1)
@@ -90,7 +92,8 @@ def fp8_einsum(
         legal = "bhr,hdr->bhd, bhd,hdr->bhr, bhd,bhr->hdr"
         raise ArgumentError("expr", f"it is {expr!r}; expected one of {legal}")
     x, y = k_major(x), k_major(y)
-    tilewright.scaled_gemm(x, y.mT, of_rows(of_x), of_weights(of_y, of_b), out=d, c=c)
+    rows, columns, block = of_operands((x, of_x), (y, of_y), recipe)
+    tilewright.scaled_gemm(x, y.mT, rows, columns, out=d, c=c, scale_block=block)
 
 
 def fp8_gemm_nt_skip_head_mid(
@@ -106,9 +109,10 @@ def fp8_gemm_nt_skip_head_mid(
     right), k]. Each head gets its first `left` columns, then a gap of `mid` columns that is not written,
     then its `right` columns. All three are multiples of 8."""
     left, mid, right = head_splits
-    rows, weights = of_rows(a[1]), of_weights(b[1], granularities(recipe)[1])
-    x, y = k_major(a[0]), k_major(b[0]).mT
-    tilewright.scaled_gemm(x, y, rows, weights, out=d, head_left=left, head_gap=mid, head_right=right)
+    x, y = k_major(a[0]), k_major(b[0])
+    rows, columns, block = of_operands((x, a[1]), (y, b[1]), recipe, disable_ue8m0_cast=disable_ue8m0_cast)
+    scaled = x, y.mT, rows, columns
+    tilewright.scaled_gemm(*scaled, out=d, scale_block=block, head_left=left, head_gap=mid, head_right=right)
 
 
 def k_major(operand: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 
@@ -19,23 +19,117 @@ from tilewright.errors import ArgumentError
 
 # Major numbers of the compute capabilities whose products read FP32 scales of 128 of k.
 HOPPER, RTX = 9, 12
+ROWS = (1, 128)  # rows that may share a scale
+BLOCKS = (32, 128)  # elements of k that may share one
 Recipe: TypeAlias = tuple[int, ...]
 
 
+class Scales(NamedTuple):
+    """The scales of a product's operands as our ops take them."""
+
+    rows: torch.Tensor  # of A: `scale_a`
+    columns: torch.Tensor  # of B [n, k], for its transpose: `scale_b`
+    block: int  # elements of k that share a packed scale: `scale_block`
+
+
 def granularities(
-    recipe: Recipe | None, recipe_a: Recipe | None = None, recipe_b: Recipe | None = None
+    recipe: Recipe | None,
+    recipe_a: Recipe | None = None,
+    recipe_b: Recipe | None = None,
+    *,
+    packed_b: bool = False,
 ) -> tuple[Recipe, Recipe]:
-    """Rows and elements of k that share a scale, of A and of B. Raises ArgumentError for a recipe that no
-    kernel here has."""
+    """Rows and elements of k that share a scale, of A and of B. Without a recipe they are DeepGEMM's
+    defaults: (1, 1, 128) if B's scales are packed, else (1, 128, 128).
+
+    Raises:
+        ArgumentError: the recipe is incomplete, or no kernel here has it.
+    """
     if recipe_a is None and recipe_b is None:
-        m, n, k = recipe or (1, 128, 128)
+        m, n, k = recipe or ((1, 1, 128) if packed_b else (1, 128, 128))
         recipe_a, recipe_b = (m, k), (n, k)
     if recipe_a is None or recipe_b is None or (recipe is not None and recipe_a is None):
         raise ArgumentError("recipe", "expected a recipe of both, or recipe_a and recipe_b")
-    if tuple(recipe_a) != (1, 128) or tuple(recipe_b) not in ((1, 128), (128, 128)):
-        recipes = f"{tuple(recipe_a)} and {tuple(recipe_b)}"
-        raise ArgumentError("recipe", f"it is {recipes}; expected (1, 128), and (128, 128) or (1, 128)")
-    return recipe_a, recipe_b
+    legal = [(rows, block) for block in BLOCKS for rows in ROWS]
+    for granularity in (recipe_a, recipe_b):
+        if tuple(granularity) not in legal:
+            recipes = f"{tuple(recipe_a)} and {tuple(recipe_b)}"
+            raise ArgumentError("recipe", f"it is {recipes}; expected {', '.join(map(str, legal))} of each")
+    return tuple(recipe_a), tuple(recipe_b)
+
+
+def of_operands(
+    a: Sequence[torch.Tensor],
+    b: Sequence[torch.Tensor],
+    recipe: Recipe | None = None,
+    recipe_a: Recipe | None = None,
+    recipe_b: Recipe | None = None,
+    disable_ue8m0_cast: bool = False,
+) -> Scales:
+    """The scales of A [..., m, k] and of B [..., n, k], whose k is contiguous. Both are FP32 scales of 128 of
+    k; or, if either is packed or of 32 of k, both are packed, of the smaller number of k. Only kernels for
+    GPUs of 12.x read packed ones.
+
+    Raises:
+        ArgumentError: a recipe or a tensor is none that kernels read.
+    """
+    (x, of_x), (y, of_y) = a, b
+    packed = [scales.dtype == torch.int32 for scales in (of_x, of_y)]
+    of_a, of_b = granularities(recipe, recipe_a, recipe_b, packed_b=packed[1])
+    block = min(of_a[1], of_b[1])
+    if not any(packed) and block == blockwise_scales.BLOCK:
+        if of_a[0] != 1:
+            raise ArgumentError("recipe", f"A's is {of_a}; expected (1, 128) of FP32 scales")
+        return Scales(of_rows(of_x), of_weights(of_y, of_b), block)
+    if disable_ue8m0_cast and not all(packed):
+        message = "it is True; FP32 scales of 32 of k, or beside packed ones, have to be packed"
+        raise ArgumentError("disable_ue8m0_cast", message)
+    rows = words("a", of_x, of_a, block, *x.shape[-2:])
+    return Scales(rows, words("b", of_y, of_b, block, *y.shape[-2:]).mT, block)
+
+
+def words(
+    operand: str, scales: torch.Tensor, granularity: Recipe, block: int, rows: int, k: int
+) -> torch.Tensor:
+    """Scales as packed ones of `block` of k for each row: words that lie so are answered as they are.
+
+    `rows` and `k`: the extents of the matrix, whose name is `operand`.
+    """
+    shared_rows, shared_k = granularity
+    repeats, blocks = shared_k // block, ceil_div(k, block)
+    in_column = blockwise_scales.SCALES_PER_WORD if scales.dtype == torch.int32 else 1
+    expected = (ceil_div(rows, shared_rows), ceil_div(k, shared_k * in_column))
+    if scales.shape[-2:] != expected:
+        message = f"its scales have shape {tuple(scales.shape[-2:])}; expected {expected} by {granularity}"
+        raise ArgumentError(operand, message)
+    if scales.dtype != torch.int32:
+        if repeats > 1:
+            scales = scales.repeat_interleave(repeats, dim=-1)[..., :blocks]
+        if shared_rows > 1:
+            scales = scales.repeat_interleave(shared_rows, dim=-2)[..., :rows, :]
+        return get_mn_major_tma_aligned_packed_ue8m0_tensor(scales)
+    if shared_rows > 1:
+        recipe = f"packed scales of {operand} are those of single rows"
+        raise ArgumentError("recipe", f"{operand}'s is {granularity}; {recipe}: expected (1, {shared_k})")
+    if repeats > 1:
+        scales = spread_words(scales)[..., : blockwise_scales.words(blocks)]
+    return of_words(scales)
+
+
+def spread_words(scales: torch.Tensor) -> torch.Tensor:
+    """Words [..., w] of 128 of k as words [..., 4 w] of 32 of k, each with one exponent four times."""
+    shifts = torch.arange(0, 32, 8, dtype=torch.int32, device=scales.device).unsqueeze(1)
+    return repeated((scales.mT.unsqueeze(-2) >> shifts & 0xFF).flatten(-3, -2)).mT
+
+
+def repeated(exponents: torch.Tensor) -> torch.Tensor:
+    """Words that hold an exponent four times."""
+    return exponents | exponents << 8 | exponents << 16 | exponents << 24
+
+
+def of_words(scales: torch.Tensor) -> torch.Tensor:
+    """Words [..., m, w] with columns that TMA reads, by a kernel where they lie otherwise."""
+    return get_mn_major_tma_aligned_tensor(scales.view(torch.float32)).view(torch.int32)
 
 
 def of_rows(scales: torch.Tensor) -> torch.Tensor:
