@@ -29,7 +29,7 @@ def call_deep_gemm(module: Any, x: Operands, sizes: list[int]) -> None:
         module.fp8_gemm_nt(*operands, x.out[0], **more)
     elif problem.grouping == "row_index":
         call = module.m_grouped_fp8_gemm_nt_contiguous if scaled else module.m_grouped_bf16_gemm_nt_contiguous
-        call(*sides, x.out, x.group_of_row, ensure_zero_padding=False)
+        call(*sides, x.out, x.group_of_row)
     elif problem.grouping == "rows_valid":
         call = module.m_grouped_fp8_gemm_nt_masked if scaled else module.m_grouped_bf16_gemm_nt_masked
         call(*sides, x.out, x.rows_valid, int(problem.expected_m * MORE_ROWS))

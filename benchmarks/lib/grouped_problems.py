@@ -118,7 +118,7 @@ def contiguous(fp8: bool) -> Iterator[Problem]:
     def call(module: Any, x: Operands) -> None:
         a, b, groups = x.tensors
         name = "m_grouped_fp8_gemm_nt_contiguous" if fp8 else "m_grouped_bf16_gemm_nt_contiguous"
-        getattr(module, name)(a, b, x.d, groups, ensure_zero_padding=False)
+        getattr(module, name)(a, b, x.d, groups)
 
     def by_torch(x: Operands) -> Callable[[], Any]:
         a, b, groups = x.tensors

@@ -49,7 +49,7 @@ Drawn: TypeAlias = GemmProblem | GroupedProblem | ReducedProblem | Einsum
 
 
 def scaled(draw: random.Random) -> GroupedProblem:
-    """One dense product with block scales: m from 1 to 8192."""
+    """One dense product with block scales: m from 1 to 8192, no power of two."""
     n, k = _columns(draw)
     return GroupedProblem(log_uniform(draw, 1, 8192), n, k)
 
@@ -113,11 +113,22 @@ def _allocated(problem: Drawn) -> int:
     return problem.bytes
 
 
+def _has_round_rows(problem: Drawn) -> bool:
+    """Whether a number of rows that a caller chooses freely is a power of two, which kernels like best."""
+    if isinstance(problem, Einsum):
+        rows = problem.b
+    elif isinstance(problem, GroupedProblem) and problem.grouping in ("none", "rows_valid"):
+        rows = problem.expected_m or problem.m
+    else:  # measuring draws the rows, or the k, of each group at random
+        return False
+    return rows & (rows - 1) == 0
+
+
 def _endless(name: str, make: Callable[[random.Random], Drawn], seed: int) -> Iterator[Drawn]:
     draw = random.Random(f"{seed}, {name}")
     while True:
         problem = make(draw)
-        if _allocated(problem) <= MOST_BYTES:
+        if _allocated(problem) <= MOST_BYTES and not _has_round_rows(problem):
             yield problem
 
 

@@ -58,6 +58,13 @@ def test_extents_are_those_that_models_have(kind: str) -> None:
         assert problem.grouping != "rows_valid" or 1.3 * problem.expected_m <= problem.m
 
 
+def test_rows_that_a_caller_chooses_are_no_power_of_two() -> None:
+    for kind in ("scaled", "masked_fp8", "masked_bf16", "einsum"):
+        for problem in drawn(kind):
+            rows = problem.b if isinstance(problem, Einsum) else getattr(problem, "expected_m", 0) or problem.m
+            assert rows.bit_count() > 1
+
+
 def test_gradients_have_k_of_whole_blocks_in_each_group() -> None:
     for kind in ("k_grouped_fp8", "k_grouped_bf16"):
         for problem in drawn(kind):
