@@ -29,7 +29,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ MEASURES = ("warm", "cold")
 BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
 COLD_LAUNCHES = 16  # of a graph: the other kernels overwrite L2, so that more sets are not needed
 ROUNDS = 11
+SHORTLIST = 16  # sides that are screened in both measures, of more: those fastest in a short warm graph
+SHORT_LAUNCHES = 8  # of that graph
 SCREENED = 3  # replays of each tactic before the best are timed in turn
 FINALISTS = 4  # tactics of each measure
 DEEP_GEMM_KINDS = ("scaled", "contiguous", "masked", "k_grouped", "reduced", "einsum")
@@ -143,13 +145,26 @@ def measure(
 def add_best(graphs: Graphs, calls: Mapping[Hashable, Call], case: Case) -> None:
     """Adds the fastest of the calls in each measure, by a few replays of each, if their result is right."""
     screened = {}
-    for side, call in calls.items():
-        graphs.add(side, call)
+    for side in shortlist(calls, case):
+        graphs.add(side, calls[side])
         screened[side] = graphs.screened(side)
         graphs.remove(side)
     for side in finalists(screened):
         if case.is_right(calls[side]):
             graphs.add(side, calls[side])
+
+
+def shortlist(calls: Mapping[Hashable, Call], case: Case) -> list[Hashable]:
+    """The sides that are worth screening: all, or of many the fastest in a few warm launches."""
+    if len(calls) <= SHORTLIST:
+        return list(calls)
+    rough = {side: short_time(case.calls(call, SHORT_LAUNCHES)) for side, call in calls.items()}
+    return sorted(rough, key=rough.__getitem__)[:SHORTLIST]
+
+
+def short_time(calls: Sequence[Callable[[], Any]]) -> float:
+    sample = in_turn.replayed(Replays(calls, warm_up=1, wait=False))
+    return min(sample(), sample())
 
 
 def algorithms(case: Case) -> dict[Hashable, Call]:

@@ -1,12 +1,14 @@
-"""Times `grouped_gemm` tactics on cold code, on problems drawn at random, which teach the family's choice.
+"""Times `grouped_gemm` tactics, cold and warm, on problems drawn at random, which teach the family's choice.
 
     TILEWRIGHT_JIT=0 python -m benchmarks.fit.cold_times scaled contiguous_fp8 masked_fp8 k_grouped_fp8
         --seed 21 --seconds 200 --output cold_times.jsonl
 
 Of each problem, each built kernel's best tactics by the model and all whose estimates are near the first are
 timed as `cold_launches.py` does: in a CUDA graph of launches with a softmax and a layer norm over 16 MB each
-between them, whose own time is subtracted. The fastest are timed again in turn. A line of the file is a
-problem: microseconds by tactic (`us`), of those timed in turn (`turns`), and the model's first.
+between them, whose own time is subtracted. Those near the fastest are timed warm, too: launched one after
+another on operands that L2 does not hold. The fastest are timed again in turn. A line of the file is a
+problem: microseconds by tactic on cold code (`us`), of those timed in turn (`turns`), the same on warm code
+(`warm_us`, `warm_turns`), and the model's first.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,8 +38,10 @@ from tilewright.tools.timing import Replays
 
 BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
 LAUNCHES = 8  # of a graph
-PAIRS = 5  # replays of a tactic, each beside a replay of the other kernels alone
-FINALISTS, ROUNDS = 8, 9
+PAIRS = 3  # replays of a tactic, each beside a replay of the other kernels alone
+WARM_SAMPLES = 3
+NEAR = 1.12  # times the fastest on cold code: tactics that are timed warm
+FINALISTS, ROUNDS = 6, 9
 FACTOR, EACH = 1.35, 2  # estimates near the first, and tactics of each kernel
 
 
@@ -45,34 +49,55 @@ def measured(case: Case, noise: OtherKernels, tactics: Sequence[Tactic], until: 
     """Microseconds of the tactics, the fastest of them in turn."""
     count = min(LAUNCHES, len(case.sets))
     alone = Replays([noise] * count)
-    between = in_turn.replayed(alone)
 
-    def graph_of(tactic: Tactic) -> Replays:
-        calls = case.calls(lambda operands: operands.call(tactic), count)
-        return Replays([noise.before(call) for call in calls], warm_up=1, pool=alone.pool, wait=False)
+    def calls_of(tactic: Tactic, most: int | None) -> list[Callable[[], Any]]:
+        return case.calls(lambda operands: operands.call(tactic), most)
+
+    def graph_of(calls: Sequence[Callable[[], Any]]) -> Replays:
+        return Replays(calls, warm_up=1, pool=alone.pool, wait=False)
+
+    def cold(tactic: Tactic) -> Replays:
+        return graph_of([noise.before(call) for call in calls_of(tactic, count)])
+
+    def warm(tactic: Tactic) -> Replays:
+        return graph_of(calls_of(tactic, None))
 
     times: dict[Tactic, float] = {}
     for tactic in tactics:
-        graph = graph_of(tactic)
+        graph = cold(tactic)
         graph.replay()
         # Beside the other kernels' own time, which drifts with the clocks: by more than some launches take.
         pairs = [(graph.seconds(), alone.seconds()) for _ in range(PAIRS)]
-        times[tactic] = statistics.median(cold - other for cold, other in pairs)
+        times[tactic] = statistics.median(total - other for total, other in pairs)
         if time.monotonic() > until:
             break
-    fastest = sorted(times, key=times.__getitem__)[:FINALISTS]
-    sides: dict[Hashable, Callable[[], float]] = {BETWEEN: between}
-    sides |= {tactic: in_turn.replayed(graph_of(tactic)) for tactic in dict.fromkeys([*fastest, tactics[0]])}
-    turns = in_turn.medians(sides, ROUNDS, rotate=True)
-    alone_now = turns.pop(BETWEEN)
+    order = sorted(times, key=times.__getitem__)
+    near = [tactic for tactic in order if times[tactic] <= NEAR * times[order[0]]]
+    warm_times: dict[Tactic, float] = {}
+    for tactic in near:
+        sample = in_turn.replayed(warm(tactic))
+        warm_times[tactic] = min(sample() for _ in range(WARM_SAMPLES))
+    fastest = [*order[:FINALISTS], *sorted(near, key=warm_times.__getitem__)[: FINALISTS // 2], tactics[0]]
+    sides: dict[Hashable, Callable[[], float]] = {BETWEEN: in_turn.replayed(alone)}
+    for tactic in dict.fromkeys(fastest):
+        sides["cold", tactic] = in_turn.replayed(cold(tactic))
+        sides["warm", tactic] = in_turn.replayed(warm(tactic))
+    turns: dict[Any, float] = in_turn.medians(sides, ROUNDS, rotate=True)
+    between = turns.pop(BETWEEN)
+
+    def in_turns(measure: str, subtracted: float) -> dict[Tactic, float]:
+        return {tactic: value - subtracted for (name, tactic), value in turns.items() if name == measure}
+
     return {
-        "turns": {str(tactic): _microseconds(seconds - alone_now) for tactic, seconds in turns.items()},
-        "us": {str(tactic): _microseconds(seconds) for tactic, seconds in times.items()},
+        "turns": _microseconds(in_turns("cold", between)),
+        "warm_turns": _microseconds(in_turns("warm", 0.0)),
+        "us": _microseconds(times),
+        "warm_us": _microseconds(warm_times),
     }
 
 
-def _microseconds(seconds: float) -> float:
-    return round(seconds * 1e6, 2)
+def _microseconds(seconds: Mapping[Tactic, float]) -> dict[str, float]:
+    return {str(tactic): round(value * 1e6, 2) for tactic, value in seconds.items()}
 
 
 def main() -> int:
@@ -105,7 +130,7 @@ def main() -> int:
             for kind, draw in draws.items():
                 problem = next(draw)
                 try:
-                    case = case_of(problem, None, sets=4)
+                    case = case_of(problem, None)
                     ranked = FAMILY.rank(records, case.problem, device)
                     tactics = worth_timing(ranked, FACTOR, EACH)
                     deadline = time.monotonic() + options.each_seconds

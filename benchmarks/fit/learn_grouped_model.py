@@ -1,12 +1,13 @@
-"""Learns what `grouped_gemm`'s cost model leaves unexplained on cold code (families/grouped_gemm/learnt.py).
+"""Learns what `grouped_gemm`'s cost model leaves unexplained (families/grouped_gemm/learnt.py).
 
     python -m benchmarks.fit.learn_grouped_model            # how well it chooses for problems it has not seen
     python -m benchmarks.fit.learn_grouped_model --write    # learns from all problems, and writes the trees
     python -m benchmarks.fit.learn_grouped_model --thin RAW.jsonl ...    # the committed file of times
 
-Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 23. Of
-seed 21 those count that were taken in turn; the others were taken without the other kernels' own time beside
-each, and were off by up to 2 us. Needs numpy, and a minute of a CPU.
+Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 23 on cold
+code alone, 24 and later on cold and on warm code, which count alike. Of seed 21 those count that were taken
+in turn; the others were taken without the other kernels' own time beside each, and were off by up to 2 us.
+Needs numpy, and a minute of a CPU.
 """
 
 from __future__ import annotations
@@ -45,21 +46,30 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
-    """A problem's tactics of kernels that are committed. Times in turn count before others, and no other is
-    taken for faster than the fastest in turn."""
+    """A problem's tactics of kernels that are committed. A tactic's time is the fastest cold one, times what
+    the tactic takes longer than the fastest: the geometric mean of cold and warm, or cold alone."""
     problem = Problem(**row["problem"])
     problem = replace(problem, expected_m=row.get("expected_m", 0))
-    fastest = min(row["turns"].values())
-    times = {text: max(us, fastest) for text, us in row["us"].items()} | row["turns"]
+    cold = excess(row["us"], row["turns"])
+    warm = excess(row["warm_us"], row["warm_turns"]) if "warm_us" in row else {}
+    fastest = min(row["turns"].values()) * 1e-6
     seconds = {
-        tactic: us * 1e-6
-        for text, us in times.items()
-        if (tactic := Tactic.parse(text)).kernel in records and us >= LEAST_MICROSECONDS
+        tactic: fastest * math.sqrt(cold[text] * warm.get(text, cold[text]))
+        for text in cold
+        if (tactic := Tactic.parse(text)).kernel in records
     }
     kernels = {name: Kernel(records[name], problem, H200) for name in {tactic.kernel for tactic in seconds}}
     shape = (problem.m, problem.n, problem.k)
     learnable = columns(seconds, kernels, learnt.features)
-    return Lesson(shape, row["kind"], *learnable, math.log(fastest * 1e-6), math.nan)
+    return Lesson(shape, row["kind"], *learnable, math.log(min(seconds.values())), math.nan)
+
+
+def excess(us: dict[str, float], turns: dict[str, float]) -> dict[str, float]:
+    """Times over the fastest, by tactic. Times in turn count before others, and no other is taken for faster
+    than the fastest in turn."""
+    fastest = min(turns.values())
+    times = {text: max(time, fastest) for text, time in us.items() if time >= LEAST_MICROSECONDS} | turns
+    return {text: time / fastest for text, time in times.items()}
 
 
 def report(name: str, lessons: Sequence[Lesson], losses: Sequence[float]) -> None:
@@ -88,10 +98,17 @@ def thin(rows: Iterable[dict[str, Any]]) -> None:
     defaults = {field.name: field.default for field in fields(Problem)}
     with bz2.open(DATA, "wt", newline="\n") as file:
         for row in rows:
-            limit = FAR * min(row["turns"].values())
             problem = {name: value for name, value in row["problem"].items() if value != defaults[name]}
-            us = {text: time for text, time in row["us"].items() if time < limit and text not in row["turns"]}
-            file.write(json.dumps({**row, "problem": problem, "us": us}, separators=(",", ":")) + "\n")
+            screened = {"us": teaching(row["us"], row["turns"])}
+            if "warm_us" in row:
+                screened["warm_us"] = teaching(row["warm_us"], row["warm_turns"])
+            file.write(json.dumps({**row, "problem": problem, **screened}, separators=(",", ":")) + "\n")
+
+
+def teaching(us: dict[str, float], turns: dict[str, float]) -> dict[str, float]:
+    """The times that teach, and that were not taken in turn."""
+    limit = FAR * min(turns.values())
+    return {text: time for text, time in us.items() if time < limit and text not in turns}
 
 
 def main() -> None:

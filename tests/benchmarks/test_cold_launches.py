@@ -58,6 +58,15 @@ def test_finalists_are_the_fastest_of_either_measure(monkeypatch: pytest.MonkeyP
     assert cold_launches.finalists(screened) == [QUICK, middle]
 
 
+def test_of_many_sides_the_fastest_are_screened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cold_launches, "SHORTLIST", 2)
+    monkeypatch.setattr(cold_launches, "short_time", lambda calls: sum(call() for call in calls))
+    operands = Case([3.0, 4.0], lambda x: x, {})
+    few = {"a": lambda x: x, "b": lambda x: 2 * x}
+    assert cold_launches.shortlist(few, operands) == ["a", "b"]
+    assert cold_launches.shortlist({**few, "c": lambda x: x / 2}, operands) == ["c", "a"]
+
+
 def test_kinds_take_turns_and_parts_cover_all() -> None:
     arguments = ["scaled", "einsum", "--count", "3", "--seed", "5"]
     whole = cold_launches.problems(cold_launches.parsed(arguments))

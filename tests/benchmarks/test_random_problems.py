@@ -61,7 +61,9 @@ def test_extents_are_those_that_models_have(kind: str) -> None:
 def test_rows_that_a_caller_chooses_are_no_power_of_two() -> None:
     for kind in ("scaled", "masked_fp8", "masked_bf16", "einsum"):
         for problem in drawn(kind):
-            rows = problem.b if isinstance(problem, Einsum) else getattr(problem, "expected_m", 0) or problem.m
+            rows = (
+                problem.b if isinstance(problem, Einsum) else getattr(problem, "expected_m", 0) or problem.m
+            )
             assert rows.bit_count() > 1
 
 
