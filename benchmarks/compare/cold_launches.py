@@ -17,13 +17,15 @@ first. Writes OUTPUT.md.
 
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
-timed, too: `choice` is the best tactic's time over the time of the runtime's own choice. With
---every-algorithm, dense products of layout tn run beside each algorithm that cuBLASLt's heuristic lists.
+timed, too (with --choices COUNT, of the first COUNT problems of each kind): `choice` is the best tactic's time
+over the time of the runtime's own choice. With --every-algorithm, dense products of layout tn run beside each
+algorithm that cuBLASLt's heuristic lists.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import importlib
 import itertools
 import json
@@ -126,19 +128,19 @@ def rows_of(
 
 
 def measure(
-    kind: str, problem: Drawn, case: Case, others: OtherKernels, options: argparse.Namespace
+    kind: str, problem: Drawn, case: Case, others: OtherKernels, *, tactics: int, every_algorithm: bool
 ) -> list[dict[str, Any]]:
-    """The rows of a problem. Raises ValueError if a result is wrong or a time is noise."""
+    """The rows of a problem, whose first `tactics` tactics are timed, too. Raises ValueError if a result is
+    wrong or a time is noise."""
     case.check()
     graphs = Graphs(case, others)
     graphs.add("ours", case.ours)
     for peer, call in case.peers.items():
         graphs.add(peer, call)
-    if options.every_algorithm and "cublas" in case.peers and case.problem.layout == "tn":
+    if every_algorithm and "cublas" in case.peers and case.problem.layout == "tn":
         add_best(graphs, algorithms(case), case)
-    if options.tactics and case.family is not None:
-        tactics = case.tactics()[: options.tactics]
-        add_best(graphs, {tactic: call_of(tactic) for tactic in tactics}, case)
+    if tactics and case.family is not None:
+        add_best(graphs, {tactic: call_of(tactic) for tactic in case.tactics()[:tactics]}, case)
     return rows_of(kind, text_of(problem), case.choice(), graphs.microseconds())
 
 
@@ -223,6 +225,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     parser.add_argument("--tactics", type=int, default=0, metavar="N", help="tactics of each problem to time")
+    parser.add_argument("--choices", type=int, metavar="COUNT", help="problems of each kind with --tactics")
     parser.add_argument(
         "--every-algorithm", action="store_true", help="of cuBLASLt's heuristic, beside dense products"
     )
@@ -254,6 +257,7 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
     until, between = time.monotonic() + options.seconds, OtherKernels()
+    measured = collections.Counter[str]()
     for kind, problem in problems(options):
         if time.monotonic() > until:
             failed.append(f"{kind} {text_of(problem)}: the time was over")
@@ -262,7 +266,13 @@ def main() -> int:
             if options.check:
                 case_of(problem, theirs, sets=1).check()
                 continue
-            of_problem = measure(kind, problem, case_of(problem, theirs), between, options)
+            measured[kind] += 1
+            few = options.choices is not None and measured[kind] > options.choices
+            of_problem = measure(
+                *(kind, problem, case_of(problem, theirs), between),
+                tactics=0 if few else options.tactics,
+                every_algorithm=options.every_algorithm,
+            )
             rows += of_problem
             print(json.dumps(of_problem), flush=True)
         except (TilewrightError, ValueError, RuntimeError) as error:
