@@ -17,9 +17,9 @@ first. Writes OUTPUT.md.
 
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
-timed, too (with --choices COUNT, of the first COUNT problems of each kind): `choice` is the best tactic's time
-over the time of the runtime's own choice. With --every-algorithm, dense products of layout tn run beside each
-algorithm that cuBLASLt's heuristic lists.
+timed, too (with --choices COUNT, of the first COUNT problems of each kind): `choice` is the best tactic's
+time over the time of the runtime's own choice. With --every-algorithm, dense products of layout tn run beside
+each algorithm that cuBLASLt's heuristic lists.
 """
 
 from __future__ import annotations
@@ -267,10 +267,10 @@ def main() -> int:
                 case_of(problem, theirs, sets=1).check()
                 continue
             measured[kind] += 1
-            few = options.choices is not None and measured[kind] > options.choices
+            chosen_alone = options.choices is not None and measured[kind] > options.choices
             of_problem = measure(
                 *(kind, problem, case_of(problem, theirs), between),
-                tactics=0 if few else options.tactics,
+                tactics=0 if chosen_alone else options.tactics,
                 every_algorithm=options.every_algorithm,
             )
             rows += of_problem
