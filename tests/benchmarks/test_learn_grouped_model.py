@@ -1,0 +1,60 @@
+"""What the trees of `grouped_gemm` learn from a row of times, cold and warm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from benchmarks.fit import learn_grouped_model
+
+from tilewright.declarations.table import KernelRecord
+from tilewright.libraries.registry import Registry
+
+NAME = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_"
+FIRST, SECOND, THIRD = (
+    f"{NAME}{tile}" for tile in ("128x128x128_overlapped", "64x64x256_overlapped", "192x128x128")
+)
+COLD: dict[str, Any] = {
+    **{"kind": "scaled", "problem": {"m": 500, "n": 4096, "k": 4096}, "first": FIRST},
+    **{"us": {FIRST: 19.0, SECOND: 25.0, THIRD: 90.0}, "turns": {FIRST: 20.0}},
+}
+WARM: dict[str, Any] = {
+    **COLD,
+    "warm_us": {FIRST: 18.0, SECOND: 16.0},
+    "warm_turns": {FIRST: 18.0, SECOND: 16.0},
+}
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, KernelRecord]:
+    return {record.name: record for record in Registry().kernels("grouped_gemm")}
+
+
+def test_no_time_is_faster_than_the_fastest_in_turn() -> None:
+    assert learn_grouped_model.excess({"a": 9.0, "b": 15.0, "c": 0.4}, {"d": 10.0}) == {
+        "a": 1.0,
+        "b": 1.5,
+        "d": 1.0,
+    }
+
+
+def test_cold_times_alone_are_taken_as_they_are(records: dict[str, KernelRecord]) -> None:
+    lesson = learn_grouped_model.lesson(COLD, records)
+    assert [round(math.exp(time) * 1e6, 3) for time in lesson.times] == [20.0, 25.0, 90.0]
+    assert math.exp(lesson.fastest) * 1e6 == pytest.approx(20.0)
+
+
+def test_cold_and_warm_times_count_alike(records: dict[str, KernelRecord]) -> None:
+    lesson = learn_grouped_model.lesson(WARM, records)
+    relative = [math.exp(time) * 1e6 / 20.0 for time in lesson.times]
+    # The last was not timed warm: what it takes longer on cold code counts for both.
+    assert relative == pytest.approx([math.sqrt(18 / 16), math.sqrt(25 / 20), 90 / 20])
+    assert lesson.fastest == lesson.times.min()
+
+
+def test_far_tactics_and_those_in_turn_are_not_kept_twice() -> None:
+    assert learn_grouped_model.teaching({"a": 10.0, "b": 19.0, "c": 21.0}, {"a": 10.0}) == {"b": 19.0}
