@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.compare.packed_weights import humming_layer
-from benchmarks.lib import in_turn, machine
+from benchmarks.compare.packed_weights import humming_layer, humming_tuning
+from benchmarks.lib import in_turn, machine, ratios
 from benchmarks.lib.in_turn import replayed
 
 from tilewright import context
@@ -34,6 +34,8 @@ TOKENS = (1, 8, 64, 256, 1024, 4096, 16384)
 ROUNDS = 5
 SETS = 2  # of operands: the weights of one set exceed L2
 ROUTINGS = 4  # choices of experts, in turn
+PEERS = ("humming", "torch")
+PEER_COLUMNS = ("peer", "layer", "problems", "mean ratio", "worst", "at 1 or more")
 
 
 class Layer(NamedTuple):
@@ -76,8 +78,7 @@ class Sides:
             [measuring.decoded_group(first.weight, first.scale, group, problem) for group in groups]
         )
         linear = humming_layer(layer.n, layer.k, layer.format, self.wide, num_experts=layer.experts)
-        grouped = {"gemm_type": "grouped_contiguous"}
-        self.humming = None if linear is None else functools.partial(linear, compute_config=grouped)
+        self.humming = linear
 
     def measure(self, tokens: int) -> dict[str, Any]:
         layer = self.layer
@@ -107,9 +108,15 @@ class Sides:
         }
         if self.humming is not None:
             offsets = [torch.nn.functional.pad(groups, (1, 0)).long() for groups in ends]
+            compute = {"gemm_type": "grouped_contiguous"}
+            tuning = humming_tuning(self.humming, rows, **compute)
             calls = [
-                functools.partial(self.humming, a, outputs=out, expert_layout=layout) for layout in offsets
-            ]
+                functools.partial(
+                    self.humming, a, outputs=out, expert_layout=layout, compute_config=compute,
+                    tuning_config=tuning,
+                )
+                for layout in offsets
+            ]  # fmt: skip
             sides["humming"] = Replays(calls)
         seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
         touched = sum(int((groups.diff(prepend=groups.new_zeros(1)) > 0).sum()) for groups in ends) / ROUTINGS
@@ -122,24 +129,54 @@ class Sides:
 
 
 def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"# Experts with packed weights on {head['gpu']}"
+    yield "# Experts with packed 4-bit weights beside Humming and torch's grouped product"
     yield ""
-    yield f"`{head['command']}`, driver {head['driver']}, torch {head['torch']}. Times are us."
-    yield ""
+    humming = machine.describe("humming-kernels")["humming-kernels"]
     yield (
-        "| layer | format | experts, chosen | n x k | tokens | ours | Humming | torch, BF16 | TB/s | TFLOP/s "
-        "| tactic |"
+        f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}, "
+        f"Humming {humming}, {head['date']}. Microseconds of a launch with a cold L2, sides in turn, "
+        "medians. A ratio is the peer's time over ours. *Ours* is the tactic that selection chooses; torch "
+        "multiplies BF16 weights. TB/s counts the weights of the experts that tokens chose."
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    for row in rows:
-        layer, seconds = row["layer"], row["seconds"]
-        humming = f"{seconds['humming'] * 1e6:.1f}" if "humming" in seconds else ""
-        yield (
-            f"| {layer.model} | {layer.format} | {layer.experts}, {layer.chosen} | {layer.n} x {layer.k} "
-            f"| {row['tokens']} | {seconds['ours'] * 1e6:.1f} | {humming} | {seconds['torch'] * 1e6:.1f} "
-            f"| {row['bytes'] / seconds['ours'] * 1e-12:.2f} | {row['flops'] / seconds['ours'] * 1e-12:.0f} "
-            f"| `{row['tactic'].removeprefix('mixed_grouped_gemm_sm90_')}` |"
-        )
+    yield ""
+    yield from ratios.table(PEER_COLUMNS, summary(rows))
+    yield ""
+    columns = (
+        "layer", "format", "experts, chosen", "n x k", "tokens", "ours", "Humming", "torch",
+        "ratio to Humming", "ratio to torch", "TB/s", "TFLOP/s", "tactic",
+    )  # fmt: skip
+    yield from ratios.table(columns, [cells(row) for row in rows])
+
+
+def summary(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """Means of the ratios by peer and layer."""
+    measured = [
+        {"peer": peer, "layer": row["layer"].model, "ratio": row["seconds"][peer] / row["seconds"]["ours"]}
+        for peer in PEERS
+        for row in rows
+        if peer in row["seconds"]
+    ]
+    keys = ("peer", "layer", "count", "geomean", "least", "share at 1")
+    return [[line[key] for key in keys] for line in ratios.summaries(measured, ("peer", "layer"))]
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """The cells of a problem's line."""
+    layer, seconds = row["layer"], row["seconds"]
+    times = [seconds.get(peer) for peer in PEERS]
+    return [
+        layer.model,
+        layer.format,
+        f"{layer.experts}, {layer.chosen}",
+        f"{layer.n} x {layer.k}",
+        f"{row['tokens']}",
+        f"{seconds['ours'] * 1e6:.1f}",
+        *("" if time is None else f"{time * 1e6:.1f}" for time in times),
+        *("" if time is None else f"{time / seconds['ours']:.3f}" for time in times),
+        f"{row['bytes'] / seconds['ours'] * 1e-12:.2f}",
+        f"{row['flops'] / seconds['ours'] * 1e-12:.0f}",
+        f"`{row['tactic'].removeprefix('mixed_grouped_gemm_sm90_')}`",
+    ]
 
 
 def main() -> None:

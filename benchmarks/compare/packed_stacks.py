@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.compare.packed_weights import humming_layer
+from benchmarks.compare.packed_weights import humming_layer, humming_tuning
 from benchmarks.lib import in_turn, machine, ratios
 from benchmarks.lib.stack_layers import Layer, models
 from benchmarks.lib.stacks import Stack, random_weights
@@ -35,12 +35,14 @@ ROWS = (1, 7, 16, 33, 64)
 # Humming reads contiguous activations. The attention's, which are columns of a wider tensor, are copied.
 SIDES = {
     "ours": lambda a, weight: weight.ours(a.contiguous()),
-    "humming": lambda a, weight: weight.humming(a.contiguous()),
+    "humming": lambda a, weight: weight.humming(
+        a.contiguous(), tuning_config=humming_tuning(weight.humming, len(a))
+    ),
 }
 
 
 class Packed(NamedTuple):
-    """A weight as each side reads it: functions of the activations."""
+    """A weight as each side reads it: a function of the activations, and Humming's layer."""
 
     ours: Any
     humming: Any

@@ -39,6 +39,7 @@ from tilewright.tools.timing import Replays, rotations
 
 try:
     from humming.layer import HummingLayer
+    from humming.tune import get_heuristics_class, get_heuristics_config
 except ImportError:
     HummingLayer = None
 
@@ -91,6 +92,15 @@ def humming_layer(n: int, k: int, weight_format: str, wide: torch.Tensor, **more
     return layer
 
 
+def humming_tuning(layer: Any, m: int, **compute: Any) -> dict[str, Any]:
+    """The configuration of Humming's default kernel for m rows.
+
+    A call without a configuration compiles the kernels of all m, about 90 for a layer.
+    """
+    sample = get_heuristics_class().get_shape_m_sample(layer.humming_config, m)
+    return get_heuristics_config(layer.humming_config, shape_m=sample, **compute)
+
+
 def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
     """Calls of Humming's layers with random weights; none if it has no such format."""
     calls = []
@@ -99,7 +109,9 @@ def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], An
         layer = humming_layer(problem.n, problem.k, problem.weight_format, wide)
         if layer is None:
             return []
-        calls.append(functools.partial(layer, operand.a, outputs=torch.empty_like(operand.out)))
+        tuning = humming_tuning(layer, problem.m)
+        out = torch.empty_like(operand.out)
+        calls.append(functools.partial(layer, operand.a, outputs=out, tuning_config=tuning))
     return calls
 
 
@@ -189,17 +201,27 @@ def markdown(head: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield from summary(rows)
     yield ""
-    yield "| n x k | m | format | ours | Humming | torch.mm | TB/s | tactic |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for row in rows:
-        problem, seconds = row["problem"], row["seconds"]
-        humming = f"{seconds['humming'] * 1e6:.1f}" if "humming" in seconds else ""
-        yield (
-            f"| {problem.n} x {problem.k} | {problem.m} | {problem.weight_format} "
-            f"| {seconds['ours'] * 1e6:.1f} | {humming} | {seconds['torch.mm'] * 1e6:.1f} "
-            f"| {problem.bytes / seconds['ours'] * 1e-12:.2f} "
-            f"| `{row['tactic'].removeprefix('mixed_gemm_sm90_')}` |"
-        )
+    columns = (
+        "n x k", "m", "format", "ours", "Humming", "torch.mm", "ratio to Humming", "ratio to torch.mm",
+        "TB/s", "tactic",
+    )  # fmt: skip
+    yield from ratios.table(columns, [cells(row) for row in rows])
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """The cells of a problem's line."""
+    problem, seconds = row["problem"], row["seconds"]
+    peers = {peer: seconds.get(peer) for peer in ("humming", "torch.mm")}
+    return [
+        f"{problem.n} x {problem.k}",
+        f"{problem.m}",
+        problem.weight_format,
+        f"{seconds['ours'] * 1e6:.1f}",
+        *("" if time is None else f"{time * 1e6:.1f}" for time in peers.values()),
+        *("" if time is None else f"{time / seconds['ours']:.3f}" for time in peers.values()),
+        f"{problem.bytes / seconds['ours'] * 1e-12:.2f}",
+        f"`{row['tactic'].removeprefix('mixed_gemm_sm90_')}`",
+    ]
 
 
 def main() -> None:
