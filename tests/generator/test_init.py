@@ -42,6 +42,24 @@ def test_a_few_lean_products_are_the_default(tmp_path: Path, tilewright: Command
     assert all("_lean_" in name for name in names)
 
 
+def test_copies_of_shipped_kernels_are_no_warning(tmp_path: Path, tilewright: Command) -> None:
+    """A new repository's kernels have other comments. A kernel with other code is one."""
+    folder = tmp_path / "mine"
+    tilewright("init", folder)
+    tilewright("generate", "--root", folder)
+    answer = tilewright("doctor", "--root", folder)
+    assert f"4 kernels of {folder}/generated have the source of those in shipped" in answer.out
+    assert "another of that name" not in answer.out
+    (table,) = (folder / "generated").glob("*/table.json")
+    row = json.loads(table.read_text())["kernels"][0]
+    source = table.with_name(row["source"])
+    source.write_text(source.read_text().replace("kStages = ", "kStages = 1 + "))
+    table.write_text(table.read_text().replace(row["sha256"], "0" * 64))
+    answer = tilewright("doctor", "--root", folder)
+    assert "3 kernels of" in answer.out
+    assert f"{row['name']}: the kernel of {folder}/generated is used, another of that name" in answer.out
+
+
 def test_ci_the_hook_and_git_know_the_generated_files(tmp_path: Path, tilewright: Command) -> None:
     assert tilewright("init", tmp_path).code == 0
     workflow = yaml.safe_load((tmp_path / ".github/workflows/tilewright.yml").read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,21 @@ from tilewright.compile import prebuilt, trust
 from tilewright.compile.damage import damaged
 from tilewright.compile.disk import UNIT_DISK_BYTES
 from tilewright.compile.keys import HeaderSet
+from tilewright.compile.source_keys import SourceKeys
 from tilewright.compile.store import Store
 from tilewright.declarations import catalog
-from tilewright.errors import CacheRefusedError, NoKernelError, UnsupportedDeviceError
+from tilewright.errors import (
+    CacheRefusedError,
+    NoKernelError,
+    UnreadableFileError,
+    UnsupportedDeviceError,
+)
 from tilewright.libraries.builds import jit_allowed
 from tilewright.selection.families import family_of
 from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Findings
 
 if TYPE_CHECKING:
+    from tilewright.libraries.registry import Registry
     from tilewright.selection.family import Family
     from tilewright.tools.doctor.machine import Machine
 
@@ -90,16 +98,37 @@ def modules(machine: Machine) -> Findings:
         here = "" if device is None else f", {runs} run on {device.name}"
         origin = f", of the set {registry.set_of(table)}" if len(registry.sets) > 1 else ""
         yield OK, f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}{origin}", ""
-    for kernel, used, passed_over in registry.shadowed():
-        mend = f"Rename one of them, or leave a set out: {sets.VARIABLE} (docs/shipping.md)."
-        yield (
-            WARNING,
-            f"{kernel}: the kernel of {used} is used, another of that name in {passed_over} not",
-            mend,
-        )
+    yield from _repeated(registry)
     if device is not None and registry.tables and not total:
         mend = f"Add a spec with `arch: {routing.wanted_target(device.capability)}` (docs/specs.md)."
         yield PROBLEM, f"no kernel runs on {device.name}", mend
+
+
+def _repeated(registry: Registry) -> Findings:
+    """Checks kernels that two sets have: a copy of a shipped spec makes the same kernels again."""
+    keys, copies = SourceKeys(paths.include_dir(), ""), Counter[str]()
+    for kernel, used, passed_over in registry.shadowed():
+        if _is_copy(registry, keys, kernel, passed_over):
+            copies[f"of {used} have the source of those in {passed_over}"] += 1
+        else:
+            mend = f"Rename one of them, or leave a set out: {sets.VARIABLE} (docs/shipping.md)."
+            text = f"{kernel}: the kernel of {used} is used, another of that name in {passed_over} not"
+            yield WARNING, text, mend
+    for text, count in copies.items():
+        yield OK, f"{count} kernels {text}", ""
+
+
+def _is_copy(registry: Registry, keys: SourceKeys, kernel: str, passed_over: str) -> bool:
+    """Whether the kernel of the set `passed_over` differs from the one that is used in comments alone."""
+    home = registry.table_of(kernel)
+    tables = registry.tables.values()
+    copy = next(table for table in tables if registry.set_of(table) == passed_over and kernel in table)
+    if home[kernel]._replace(sha256="") != copy[kernel]._replace(sha256=""):
+        return False
+    try:
+        return keys.of(home, home[kernel]) == keys.of(copy, copy[kernel])
+    except (FileNotFoundError, UnreadableFileError):  # nobody can build it
+        return False
 
 
 def libraries(machine: Machine) -> Findings:
