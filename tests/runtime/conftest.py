@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from grouped_rows import HOST_GROUPED_ROWS
+from grouped_rows import HOST_GROUPED_ROWS, HOST_WORDS_ROWS
 from host_modules import (
     HOST_BLOCKSCALED_ROWS,
     HOST_MQA_ROWS,
@@ -29,7 +29,7 @@ from mixed_rows import HOST_EXPERTS_ROWS, HOST_MIXED_ROWS
 from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
-from tilewright.architectures.device import B300, H200, DeviceProperties
+from tilewright.architectures.device import B300, H200, RTX_PRO_6000, DeviceProperties
 from tilewright.context import Context
 from tilewright.declarations.table import KernelRecord
 
@@ -102,6 +102,7 @@ MODULES = {
     "host_blockscaled": HostModule("blockscaled_gemm", HOST_BLOCKSCALED_ROWS, "host_blockscaled_kernels.cc"),
     "host_quantize": HostModule("quantize", HOST_QUANTIZE_ROWS, "host_quantize_kernels.cc"),
     "host_grouped_gemm": HostModule("grouped_gemm", HOST_GROUPED_ROWS, "host_grouped_kernels.cc"),
+    "host_words": HostModule("grouped_gemm", HOST_WORDS_ROWS, "host_grouped_kernels.cc"),
     "host_reduced": HostModule("reduced_gemm", HOST_REDUCED_ROWS, "host_reduced_kernels.cc"),
     "host_scale_columns": HostModule(
         "scale_columns", HOST_SCALE_COLUMNS_ROWS, "host_scale_columns_kernels.cc"
@@ -162,6 +163,7 @@ hopper = _context(["host_quantize"], lacking=("host_to_nvfp4_f16_absent",))
 scale_columns_host = _context(["host_scale_columns"])
 transpose_fp8_host = _context(["host_transpose_fp8"])
 grouped = _context(["host_grouped_gemm"])
+grouped_words = _context(["host_words"], device=RTX_PRO_6000)
 prenorm = _context(["host_prenorm"])
 mixed_host = _context(["host_mixed"])
 experts_host = _context(["host_experts"])

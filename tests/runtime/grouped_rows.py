@@ -33,3 +33,11 @@ HOST_GROUPED_ROWS = [
         "host_bf16_f32_nt", a="bf16", b="bf16", d="f32", scales="none", tile=[128, 128, 64], layout="nt"
     ),
 ]
+
+_WORDS = {"arch": "sm_120f", "mainloop": "mma"}
+HOST_WORDS_ROWS = [
+    make_grouped_row("host_words_32", scales="1x32_ue8m0", **_WORDS),
+    make_grouped_row("host_words_32_f32", scales="1x32_ue8m0", d="f32", **_WORDS),
+    make_grouped_row("host_words_128", scales="1x128_ue8m0", **_WORDS),
+    make_grouped_row("host_words_128_f32", scales="1x128_ue8m0", d="f32", **_WORDS),
+]

@@ -62,6 +62,14 @@ int group_of(Args const& args, int matrix, int row) {
   }
 }
 
+// The UE8M0 factor of a block of k, of words of four.
+double factor_in_words(float const* scales, int64_t words_between, int block, int64_t line) {
+  uint32_t word;
+  std::memcpy(&word, scales + block / 4 * words_between + line, sizeof(word));
+  uint32_t const code = word >> block % 4 * 8 & 0xFF;
+  return code == 0xFF ? NAN : std::ldexp(1.0, int(code) - 127);
+}
+
 double scale_b(Args const& args, int group, int block, int column) {
   int64_t const at = args.scales_k_major ? block + column * args.ld_scale_b : block * args.ld_scale_b + column;
   return args.scale_b[group * args.batch_stride_scale_b + at];
@@ -88,8 +96,19 @@ void multiply_rows(Args const& args) {
   }
 }
 
+// The factors of element `p` of k of row `i` of A and column `j` of B, which lie at these addresses. `kBlock`: elements
+// of k that share a factor of words of four; 0: factors are F32, of 128.
+template <int kBlock>
+double factors(Args const& args, float const* scale_a, float const* scale_b, int64_t p, int64_t i, int64_t j) {
+  if (kBlock == 0) {
+    return double(scale_a[p / 128 * args.ld_scale_a + i]) * scale_b[p / 128 * args.ld_scale_b + j];
+  }
+  int const block = int(p) / (kBlock + !kBlock);
+  return factor_in_words(scale_a, args.ld_scale_a, block, i) * factor_in_words(scale_b, args.ld_scale_b, block, j);
+}
+
 // Parts of k: each group's memory follows that of the one before it.
-template <class Input, class Output>
+template <class Input, class Output, int kBlock>
 void multiply_parts(Args const& args) {
   auto const* c = static_cast<Output const*>(args.c);
   auto* d = static_cast<Output*>(args.d);
@@ -102,9 +121,8 @@ void multiply_parts(Args const& args) {
       for (int64_t j = 0; j < args.n; ++j) {
         double sum = c != nullptr ? load(c[g * args.batch_stride_c + i * args.ld_c + j]) : 0;
         for (int64_t p = 0; p < k; ++p) {
-          int64_t const block = (start + p) / 128;
-          sum += load(a[i * k + p]) * args.scale_a[block * args.ld_scale_a + i] * load(b[j * k + p]) *
-                 args.scale_b[block * args.ld_scale_b + j];
+          sum += load(a[i * k + p]) * load(b[j * k + p]) *
+                 factors<kBlock>(args, args.scale_a, args.scale_b, start + p, i, j);
         }
         store(d[g * args.batch_stride_d + i * args.ld_d + j], sum);
       }
@@ -122,7 +140,8 @@ bool stays(Args const& args, int matrix, int row) {
   return !counts;
 }
 
-template <class Input, class Output, int kColumnsOfScale, bool kRowMajorB = false>
+// `kColumnsOfScale`: columns of B that share a factor; 0: there are no factors. `kBlock`: as `factors` has it.
+template <class Input, class Output, int kColumnsOfScale, bool kRowMajorB = false, int kBlock = 0>
 int32_t launch(void const* opaque, void*, void*) {
   auto const& args = *static_cast<Args const*>(opaque);
   if (args.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
@@ -134,7 +153,7 @@ int32_t launch(void const* opaque, void*, void*) {
     if constexpr (kColumnsOfScale == 0) {
       multiply_rows<Output>(args);
     } else {
-      multiply_parts<Input, Output>(args);
+      multiply_parts<Input, Output, kBlock>(args);
     }
     return TILEWRIGHT_OK;
   }
@@ -153,7 +172,10 @@ int32_t launch(void const* opaque, void*, void*) {
         double sum = 0;
         for (int p = 0; group >= 0 && p < args.k; ++p) {
           double factor = 1;
-          if (kColumnsOfScale > 0) {
+          if (kBlock > 0) {
+            factor = factors<kBlock>(args, args.scale_a + l * args.batch_stride_scale_a,
+                                     args.scale_b + group * args.batch_stride_scale_b, p, i, j);
+          } else if (kColumnsOfScale > 0) {
             factor = args.scale_a[l * args.batch_stride_scale_a + p / 128 * args.ld_scale_a + i] *
                      scale_b(args, group, p / 128, j / kColumnsOfScale);
           }
@@ -195,3 +217,7 @@ HOST_KERNEL(host_bf16, Bf16, Bf16, 0)
 HOST_KERNEL(host_bf16_f32, Bf16, float, 0)
 HOST_KERNEL(host_bf16_tt, Bf16, Bf16, 0, true)
 HOST_KERNEL(host_bf16_f32_nt, Bf16, float, 0)
+HOST_KERNEL(host_words_32, E4m3, Bf16, 1, false, 32)
+HOST_KERNEL(host_words_32_f32, E4m3, float, 1, false, 32)
+HOST_KERNEL(host_words_128, E4m3, Bf16, 1, false, 128)
+HOST_KERNEL(host_words_128_f32, E4m3, float, 1, false, 128)

@@ -18,7 +18,8 @@ def call(**fields: Any) -> Callable[[], dict[str, Any]]:
     def call() -> dict[str, Any]:
         problem = Problem(**{"m": M, "n": N, "k": K, "c": True, "row_alignment": 4, **fields})
         made = measuring.make(problem, torch.Generator().manual_seed(0))
-        given = {"a": made.a, "b": made.b, "scale_a": made.scale_a, "scale_b": made.scale_b, "c": made.c}
+        names = ("a", "b", "scale_a", "scale_b", "scale_block", "c")
+        given = {name: getattr(made, name) for name in names}
         return given | made.layout | {"out": torch.zeros_like(made.out), "out_dtype": made.out.dtype}
 
     return call
@@ -31,10 +32,13 @@ def aligned(**fields: Any) -> Callable[[], dict[str, Any]]:
     return aligned
 
 
-def parts() -> dict[str, Any]:
-    given = call(groups=GROUPS, k=384, grouping="k_sizes", scales="1x128", d="f32")()
-    del given["out_dtype"]
-    return given
+def parts_of(scales: str) -> Callable[[], dict[str, Any]]:
+    def parts() -> dict[str, Any]:
+        given = call(groups=GROUPS, k=384, grouping="k_sizes", scales=scales, d="f32")()
+        del given["out_dtype"]
+        return given
+
+    return parts
 
 
 def rows() -> dict[str, Any]:
@@ -49,7 +53,7 @@ CONTRACT = FamilyCalls(
     {
         "scaled_gemm": (call(groups=GROUPS), call(scales="1x128", d="f32")),
         "grouped_gemm_contiguous": (aligned(grouping="row_index"), aligned(grouping="ends", scales="1x128")),
-        "grouped_gemm_k": (parts, rows),
+        "grouped_gemm_k": (parts_of("1x128"), rows),
         "grouped_gemm_masked": (
             call(groups=GROUPS, grouping="rows_valid", expected_m=9),
             call(groups=GROUPS, grouping="rows_valid", **BF16),

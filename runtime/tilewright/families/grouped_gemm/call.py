@@ -40,7 +40,11 @@ class Product(Op):
         if values["scale_block"] not in PACKED_SCALES.values():
             raise ArgumentError("scale_block", f"expected 32 or 128, got {values['scale_block']!r}")
         grouping = self.grouping or ("row_index" if values["group_of_row"] is not None else "ends")
-        scales = _scales(values["b"], values["scale_b"], values["scale_block"])
+        if any(_is_packed(values[name]) for name in _SCALES):
+            sizes = PACKED_SCALES.items()
+            scales = {"scales": next(name for name, size in sizes if size == values["scale_block"])}
+        else:
+            scales = _scales(values["b"], values["scale_b"])
         return {"grouping": grouping, **scales, "layout": self.layout(values)}
 
     def layout(self, values: Values) -> str:
@@ -163,11 +167,13 @@ class ProductOfParts(Product):
                 raise ArgumentError(name, f"expected memory without gaps, got strides {tensor.stride()}")
 
 
-def _scales(b: Any, scales: Any, block: int) -> dict[str, Any]:
-    """The granularity of B's scale factors, and whether k is their contiguous dimension. `block`: elements of
-    k that share a packed one."""
-    if isinstance(scales, torch.Tensor) and scales.dtype == torch.int32:
-        return {"scales": next(name for name, size in PACKED_SCALES.items() if size == block)}
+def _is_packed(scales: Any) -> bool:
+    """Whether scale factors are words. If only one operand's are, the other's type is wrong."""
+    return isinstance(scales, torch.Tensor) and scales.dtype == torch.int32
+
+
+def _scales(b: Any, scales: Any) -> dict[str, Any]:
+    """The granularity of B's F32 scale factors, and whether k is their contiguous dimension."""
     if (
         not isinstance(scales, torch.Tensor)
         or not isinstance(b, torch.Tensor)

@@ -112,7 +112,7 @@ def factors_of(scales: torch.Tensor, problem: Problem) -> torch.Tensor:
     if problem.scales not in PACKED_SCALES:
         return scales
     codes = blockwise_scales.unpack(scales, problem.k_blocks).view(torch.uint8).int()
-    return torch.ldexp(torch.ones((), device=scales.device), codes - _UE8M0_BIAS)
+    return torch.ldexp(torch.ones_like(codes, dtype=torch.float32), codes - _UE8M0_BIAS)
 
 
 def spread(scale_b: torch.Tensor, problem: Problem) -> torch.Tensor:
