@@ -96,6 +96,44 @@
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x32x128_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_64x16x256_mma_swap) \
-  X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_64x64x128_mma)
+  X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_64x64x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_128x16x128_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_128x32x128_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_128x64x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_128x64x128_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_128x96x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x16x256_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x32x256_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x64x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x8x256_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_f32_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_f32_1x32_ue8m0_128x32x128_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_f32_1x32_ue8m0_64x16x256_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_mxfp4_f32_1x32_ue8m0_64x64x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_128x32x128_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_128x64x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_128x64x128_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_64x16x256_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_64x64x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x128x128_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x128x256_mma_1buffer) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x16x256_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x32x256_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x64x256_mma) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x64x256_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x96x256_mma) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_64x128x256_mma) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_64x16x512_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_64x32x256_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_64x64x256_mma) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_64x8x512_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_f32_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_f32_1x32_ue8m0_128x32x256_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_f32_1x32_ue8m0_64x16x512_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_mxfp4_f32_1x32_ue8m0_64x64x256_mma)
 
 TILEWRIGHT_TABLE(sm120_grouped_gemm, TILEWRIGHT_KERNELS, tilewright_grouped_gemm_args)

@@ -69,6 +69,13 @@ GROUPED = (
     "packed_32_of_192_rows", "packed_128_swapped_8", "packed_32_swapped_24", "packed_128_index",
     "packed_32_ends_swapped", "packed_32_of_k", "packed_128_valid",
 )  # fmt: skip
+GROUPED_FP4 = (
+    "fp4", "fp4_half_a_box", "fp4_two_boxes", "fp4_96_columns", "fp4_192_rows", "fp4_rows_halved",
+    "fp4_f32_c", "fp4_f32_in_place", "fp4_c", "fp4_heads", "fp4_broadcast", "fp4_swapped_8",
+    "fp4_swapped_half_a_box", "fp4_f32_swapped", "fp4_index", "fp4_index_zeroes", "fp4_ends_swapped",
+    "fp4_valid", "fp4_valid_swapped", "fp8_fp4", "fp8_fp4_swapped", "fp8_fp4_swapped_8", "fp8_fp4_f32",
+    "fp8_fp4_index", "fp8_fp4_ends", "fp8_fp4_valid_swapped", "fp4_fp8", "fp4_fp8_swapped", "fp4_fp8_valid",
+)  # fmt: skip
 BLOCKSCALED = (
     "nvfp4", "nvfp4_narrow", "nvfp4_256_rows", "nvfp4_256_columns", "nvfp4_rows_halved", "nvfp4_64_rows",
     "nvfp4_64_columns", "nvfp4_two_boxes", "nvfp4_f32", "nvfp4_f16", "nvfp4_c", "nvfp4_swapped",
@@ -81,6 +88,7 @@ PROGRAMS = {
     "sm120_gemm": GEMM,
     "sm120_reduced": REDUCED,
     "sm120_grouped": GROUPED,
+    "sm120_grouped_fp4": GROUPED_FP4,
     "sm120_blockscaled": BLOCKSCALED,
 }
 CASES = [(name, case) for name, cases in PROGRAMS.items() for case in cases]

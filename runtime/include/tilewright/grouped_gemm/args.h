@@ -8,9 +8,9 @@
 // in the lowest byte.
 //
 // g is the group of row m, or of a part of k: then A and B hold [m, k] and [n, k] of each group's part, one
-// behind the other, and each group has a D. Operands of 16 bits have no scales. Who says which rows are of
-// which group is `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes
-// for it.
+// behind the other, and each group has a D. Operands of 16 bits have no scales. FP4 has factors for 32 of k; it
+// lies two to a byte, the even index in the low nibble. Who says which rows are of which group is `grouping`. A
+// kernel compiled with swapped operands swaps them itself; nothing here changes for it.
 #ifndef TILEWRIGHT_GROUPED_GEMM_ARGS_H_
 #define TILEWRIGHT_GROUPED_GEMM_ARGS_H_
 

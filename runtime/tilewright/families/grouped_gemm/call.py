@@ -18,7 +18,13 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.errors import AlignmentError, ArgumentError
 from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.interface import INTERFACE
-from tilewright.families.grouped_gemm.problem import OUTPUTS, PACKED_SCALES, Problem, part_multiple
+from tilewright.families.grouped_gemm.problem import (
+    FP4_SCALES,
+    OUTPUTS,
+    PACKED_SCALES,
+    Problem,
+    part_multiple,
+)
 
 _SCALES = ("scale_a", "scale_b")
 _FOUR = 16 // 4  # floats in 16 bytes, of which TMA's strides are multiples
@@ -52,7 +58,10 @@ class Product(Op):
         return "tt" if values["scale_b"] is None and _row_major(values["b"]) else "tn"
 
     def rules(self, values: Values, problem: Problem) -> None:
-        scaled = problem.a == "e4m3"
+        scaled = problem.scaled
+        if problem.fp4 and problem.scales != FP4_SCALES:
+            message = "expected 32, and scale factors of int32, beside FP4"
+            raise ArgumentError("scale_block", f"{message}; got {values['scale_block']}, {problem.scales}")
         if not self.grouping and (values["group_of_row"] is None) == (values["group_ends"] is None):
             raise ArgumentError("group_of_row", "expected either group_of_row or group_ends")
         # TMA reads factors from multiples of 16 bytes on, and tiles begin with their group.
@@ -137,7 +146,9 @@ class ProductOfParts(Product):
     """Products of ranges of k: each group has a range of k and a D, in F32."""
 
     def combinations(self, values: Values) -> Combinations:
-        return Combinations(("a", "b"), dict.fromkeys(OUTPUTS, ("f32",)))
+        """FP4 is refused: a group's rows would end within a byte's pair, or a stage of its neighbour's."""
+        pairs = [pair for pair in OUTPUTS if "mxfp4" not in pair]
+        return Combinations(("a", "b"), dict.fromkeys(pairs, ("f32",)))
 
     def layout(self, values: Values) -> str:
         """In FP8 each group's range is a matrix of its own, with k contiguous; in 16 bits the ranges are rows

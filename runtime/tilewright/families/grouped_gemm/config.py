@@ -27,8 +27,8 @@ class GroupedGemmConfig:
     and splits of k are run-time arguments."""
 
     arch: Annotated[MatrixTarget, "architecture the kernel is compiled for"]
-    a: Annotated[Literal["e4m3", "bf16"], "type of A"]
-    b: Annotated[Literal["e4m3", "bf16"], "type of B"]
+    a: Annotated[Literal["e4m3", "bf16", "mxfp4"], "type of A"]
+    b: Annotated[Literal["e4m3", "bf16", "mxfp4"], "type of B"]
     d: Annotated[Literal["bf16", "f32"], "type of D, and of C where there is one"]
     scales: Annotated[
         Literal["none", "128x128", "1x128", "1x32_ue8m0", "1x128_ue8m0"],
@@ -83,6 +83,11 @@ def packed(config: GroupedGemmConfig) -> bool:
     """Whether scale factors are UE8M0, by which the instruction multiplies
     (grouped_gemm/packed_kernel.hpp)."""
     return config.scales in PACKED_SCALES
+
+
+def fp4(config: GroupedGemmConfig) -> bool:
+    """Whether an operand is of FP4 (grouped_gemm/fp4_kernel.hpp)."""
+    return "mxfp4" in {config.a, config.b}
 
 
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:

@@ -28,11 +28,15 @@ from tilewright.selection.estimates import Estimate
 LANES = 128  # F32 multiplications and additions of an SM in a clock
 # Multiplications of an SM in a clock: BF16 has half of FP8's rate (503.8 TFLOP/s, dense, with F32 sums; RTX
 # Blackwell PRO white paper). GeForce has half of both (RTX Blackwell white paper).
-MULTIPLICATIONS = {8: MMA_SYNC.multiplications[8], 16: MMA_SYNC.multiplications[8] // 2}
+MULTIPLICATIONS = {**MMA_SYNC.multiplications, 16: MMA_SYNC.multiplications[8] // 2}
 GEFORCE_SHARE = 0.5
 
-MATH_SHARE = {16: 0.95, 8: 0.85}  # share of the rate in a loop that nothing holds up (324; as for gemm)
-SUSTAINED_SHARE = {16: 0.755, 8: 0.808}  # share of the peak that power sustains (324; as for gemm)
+MATH_SHARE = {
+    16: 0.95,
+    8: 0.85,
+    4: 0.85,
+}  # share of the rate in a loop that nothing holds up (324; as for gemm)
+SUSTAINED_SHARE = {16: 0.755, 8: 0.808, 4: 0.72}  # share of the peak that power sustains (324; as for gemm)
 STAGE_CLOCKS = 60  # of a stage's barriers; a guess, as for gemm
 # Instructions of promotion for a sum and 128 of k: one, and one that multiplies the factors of a row and a
 # column where both have their own. They are issued beside mma.sync, and share a scheduler with it.
@@ -59,7 +63,8 @@ def estimator(
 
 
 def _estimate(record: KernelRecord, problem: Problem, device: DeviceProperties) -> Estimate:
-    config, width = record.config, bits(problem.a)
+    config = record.config
+    width = max(bits(problem.a), bits(problem.b))  # FP4 beside FP8 is multiplied as FP8 is
     tile_m, tile_n, tile_k = config["tile"]
     rows, columns = (tile_n, tile_m) if config["swap_ab"] else (tile_m, tile_n)  # of D
     tiles = max(1.0, tiles_down(problem, rows) * ceil(problem.n / columns))
@@ -69,7 +74,7 @@ def _estimate(record: KernelRecord, problem: Problem, device: DeviceProperties) 
     multiplied = tile_m * tile_n * tile_k / MULTIPLICATIONS[width] / rate  # clocks of a k tile
     math = multiplied / MATH_SHARE[width] + STAGE_CLOCKS
     math += PROMOTION.get(problem.scales, 0.0) * tile_m * tile_n * tile_k / 128 / LANES
-    loaded = (tile_m + tile_n) * tile_k * width / 8
+    loaded = (rows * bits(problem.a) + columns * bits(problem.b)) * tile_k / 8
     bandwidth = device.memory_bandwidth * MEMORY_SHARES.get(device.capability, MEMORY_SHARES[12, 0])
     memory = problem.bytes * device.clock_hz / bandwidth / (tiles * k_tiles)  # clocks of a k tile, of all SMs
 

@@ -49,34 +49,34 @@ Scale factors are F32; or of both operands UE8M0, for 32 or 128 of k, in words o
 in the lowest byte.
 
 g is the group of row m, or of a part of k: then A and B hold [m, k] and [n, k] of each group's part, one
-behind the other, and each group has a D. Operands of 16 bits have no scales. Who says which rows are of
-which group is `grouping`. A kernel compiled with swapped operands swaps them itself; nothing here changes
-for it.
+behind the other, and each group has a D. Operands of 16 bits have no scales. FP4 has factors for 32 of k; it
+lies two to a byte, the even index in the low nibble. Who says which rows are of which group is `grouping`. A
+kernel compiled with swapped operands swaps them itself; nothing here changes for it.
 """,
     types=Combinations(("a", "b"), OUTPUTS),
     operands=(
         Matrix(
             "a", "[m, k], k (or m, as the kernel's layout says) contiguous; a batch of such where each group "
-            "has its own", rows="m", columns="k", batch=_of_a, single=True, type="a",
+            "has its own", rows="m", columns="k", batch=_of_a, single=True, type="a", raw=True,
             contiguous=lambda problem: "columns" if problem.layout[0] == "t" else "rows",
         ),
         Matrix(
             "b", "[groups, k, n], likewise k or n",
-            rows="k", columns="n", batch=_of_b, single=True, type="b",
+            rows="k", columns="n", batch=_of_b, single=True, type="b", raw=True,
             contiguous=lambda problem: "rows" if problem.layout[1] == "n" else "columns",
         ),
         Matrix(
             "scale_a", "[m, k/128], m contiguous; or words [m, k/32/4 or k/128/4], likewise; null of 16-bit "
             "operands",
             rows="m", columns="scale_lines", batch=_of_a, single=True, type="scale_type", contiguous="rows",
-            pointer="const float*", wanted=lambda problem: problem.a == "e4m3",
+            pointer="const float*", wanted=lambda problem: problem.scaled,
         ),
         Matrix(
             "scale_b", "[groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous; or "
             "words [groups, k/32/4 or k/128/4, n], n contiguous",
             rows="scale_lines", columns="scale_columns", batch=_of_b, single=True, type="scale_type",
             alignment=4, contiguous=lambda problem: "rows" if problem.scales_k_major else "columns",
-            pointer="const float*", wanted=lambda problem: problem.a == "e4m3",
+            pointer="const float*", wanted=lambda problem: problem.scaled,
         ),
         Matrix(
             "c", "[m, n], n contiguous; or null; may be d",

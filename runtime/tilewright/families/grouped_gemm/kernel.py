@@ -7,12 +7,13 @@ from typing import Any
 from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import alignment, camel, named, spelt, with_launch
+from tilewright.configurations.sources import alignment, camel, kernel_operands, named, spelt, with_launch
 from tilewright.families.grouped_gemm import rules
 from tilewright.families.grouped_gemm.config import (
     GroupedGemmConfig,
     GroupedGemmFacts,
     by_mma,
+    fp4,
     own_scales,
     packed,
 )
@@ -21,6 +22,7 @@ from tilewright.families.grouped_gemm.problem import PACKED_SCALES, scales_text
 from tilewright.formats.types import bits
 
 RULES = rules.RULES
+FP4_ELEMENTS = {"mxfp4": "sm120::E2m1", "e4m3": "sm90::E4m3"}  # of kernels that have an operand of FP4
 
 _WHEN = {
     "after": "when they are done",
@@ -32,7 +34,8 @@ _WHEN = {
 
 def template(config: GroupedGemmConfig) -> str:
     """The template that a kernel is rendered from."""
-    return f"grouped_gemm/{'packed' if packed(config) else 'mma' if by_mma(config) else 'kernel'}.cu.j2"
+    kind = "fp4" if fp4(config) else "packed" if packed(config) else "mma" if by_mma(config) else "kernel"
+    return f"grouped_gemm/{kind}.cu.j2"
 
 
 def kernel_name(config: GroupedGemmConfig) -> str:
@@ -108,12 +111,21 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
     fp8, core = bits(config.a) == 8, MMA_SYNC if by_mma(config) else WGMMA
     if by_mma(config) and not has_tensor_core(config.arch, MMA_SYNC):
         fp8 = False  # multiplied as FP16 on sm_90a, whose mma.sync has no instruction for it
-    instruction = "mx" if packed(config) else "fp8" if fp8 else "half"
+    both_fp4 = config.a == config.b == "mxfp4"
+    instruction = "mxfp4" if both_fp4 else "mx" if packed(config) else "fp8" if fp8 else "half"
     return {
         "arch": config.arch,
         "defines": [],
-        "instructions": [core.opcodes[instruction].name],
+        "instructions": [
+            "".join(core.opcodes[instruction]) if fp4(config) else core.opcodes[instruction].name
+        ],
     }
+
+
+def fp4_variables(config: GroupedGemmConfig) -> dict[str, str | int]:
+    """The variables of the template of FP4 alone."""
+    a, b = (FP4_ELEMENTS[dtype] for dtype in kernel_operands(config))
+    return {"fp4_element_a": a, "fp4_element_b": b, "tile_k": config.tile.k}
 
 
 def variables(config: GroupedGemmConfig) -> dict[str, str]:
@@ -137,6 +149,7 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
                 else {"scales_a": scales_a.capitalize(), "scales_b": scales_b.capitalize()}
             ),
             **({} if by_mma(config) else {"promotion": camel(config.promotion)}),
+            **(fp4_variables(config) if fp4(config) else {}),
             "store_buffers": buffers(config),
         }
     )

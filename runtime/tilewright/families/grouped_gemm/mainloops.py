@@ -36,6 +36,8 @@ class Lean(Kernels[Problem]):
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         if kind.grouping == "k_sizes":
+            if 4 in {bits(kind.a), bits(kind.b)}:
+                return "parts of k are matrices of bytes, whose rows end where their group does: none of FP4"
             if (kind.scales, kind.layout, kind.d) not in PARTS:
                 scales = "1x128 or 1x32_ue8m0"
                 return f"parts of k are multiplied with scales {scales}, or without in layout nt, into f32"

@@ -71,8 +71,9 @@ class Operands(measuring.Operands):
         group = self.groups()
         rows = (group >= 0).nonzero().flatten()
         rows = rows if every else rows[measuring.spread(rows.numel())]
-        a, b = self.a.reshape(-1, problem.k), self.b.reshape(-1, *self.b.shape[-2:])
-        left, right = a[rows].double(), b.double()
+        a = self.a.reshape(-1, self.a.shape[-1])
+        left, right = elements(a[rows]), elements(self.b.mT).mT
+        right = right.reshape(-1, *right.shape[-2:])
         if self.scale_a is not None:
             scales = factors_of(self.scale_a, problem).reshape(-1, problem.k_blocks)[rows]
             left *= scales.double().repeat_interleave(problem.scale_block, -1)[:, : problem.k]
@@ -105,6 +106,13 @@ class Operands(measuring.Operands):
             b = ranges(self.b.mT, problem.n, factors_of(self.scale_b.mT, problem))
             products = torch.stack([x @ y.mT for x, y in zip(a, b, strict=True)])
         return products if self.c is None else products + self.c.double()
+
+
+def elements(operand: torch.Tensor) -> torch.Tensor:
+    """The elements [..., rows, k] of an operand without its scales, in float64."""
+    if operand.dtype != torch.float4_e2m1fn_x2:
+        return operand.double()
+    return reference.decode_e2m1(reference.unpack_e2m1(operand))
 
 
 def factors_of(scales: torch.Tensor, problem: Problem) -> torch.Tensor:

@@ -1,5 +1,5 @@
-"""Shared memory of a kernel, as `sm90/scaled_layout.hpp`, `grouped_gemm/kernel.hpp` and
-`grouped_gemm/mma_kernel.hpp` lay it out."""
+"""Shared memory of a kernel, as `sm90/scaled_layout.hpp`, `grouped_gemm/kernel.hpp`,
+`grouped_gemm/mma_kernel.hpp` and `grouped_gemm/fp4_stage.hpp` lay it out."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from tilewright.configurations.lean_tiles import (
     BARRIER_BYTES,
     MOST_STAGES,
     Warpgroups,
-    boxes,
     cooperative,
-    operand_bytes,
     store_bytes,
 )
 from tilewright.configurations.shapes import round_up
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY
-from tilewright.configurations.sources import k_contiguous
+from tilewright.configurations.sources import k_contiguous, kernel_operands
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, own_scales
 from tilewright.formats.types import bits
 
 _QUEUE_BYTES = 384  # eight tiles of 32 bytes on their way to the consumers, each with two barriers
 _MORE_BUFFERS = (3, 4)
-_BLOCK = 128  # rows that share a scale factor
+_BLOCK = 128  # rows, or elements of k, that share a scale factor or a word of them
 _TMA_SHARED = 128  # bytes at whose multiples TMA writes to shared memory
 
 
@@ -43,10 +41,22 @@ def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
     return cooperative(config.tile.m, config.tile.n)
 
 
+def side_bytes(config: GroupedGemmConfig) -> tuple[int, int]:
+    """Bytes of a stage's rows of the kernel's own A and B. FP4 lies packed, beside FP8 too."""
+    a, b = (config.tile.k * bits(dtype) // 8 for dtype in kernel_operands(config))
+    return config.tile.m * a, config.tile.n * b
+
+
+def scale_lines(config: GroupedGemmConfig) -> int:
+    """Lines of a stage's scale factors: one for each 128 of k, in words or in floats."""
+    return config.tile.k // _BLOCK
+
+
 def scale_bytes(config: GroupedGemmConfig) -> int:
     """Bytes of a stage's scale factors of single rows."""
     sides = zip(own_scales(config), (config.tile.m, config.tile.n), strict=True)
-    return sum(round_up(boxes(config) * rows * 4, _TMA_SHARED) for scales, rows in sides if scales == "rows")
+    lines = scale_lines(config)
+    return sum(round_up(lines * rows * 4, _TMA_SHARED) for scales, rows in sides if scales == "rows")
 
 
 def float_bytes(divided: Warpgroups, most_buffers: int) -> int:
@@ -65,7 +75,7 @@ def blocks_of(rows: int) -> int:
 def block_bytes(config: GroupedGemmConfig) -> int:
     """Bytes of a stage's scale factors of blocks."""
     sides = zip(own_scales(config), (config.tile.m, config.tile.n), strict=True)
-    words = sum(boxes(config) * blocks_of(rows) for scales, rows in sides if scales == "blocks")
+    words = sum(scale_lines(config) * blocks_of(rows) for scales, rows in sides if scales == "blocks")
     return round_up(words * 4, 16)
 
 
@@ -76,8 +86,13 @@ def _stored(config: GroupedGemmConfig, buffers: int) -> int:
     return store_bytes(warpgroups(config), bits(config.d), config.swap_ab, buffers)
 
 
+def stage_bytes(config: GroupedGemmConfig) -> int:
+    """Bytes that a stage takes, with its barriers."""
+    return sum(side_bytes(config)) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
+
+
 def _stages(config: GroupedGemmConfig, buffers: int) -> int:
-    stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
+    stage = stage_bytes(config)
     return min(MOST_STAGES, (most_bytes(config) - _stored(config, buffers) - _QUEUE_BYTES) // stage)
 
 
@@ -95,6 +110,6 @@ def memory(config: GroupedGemmConfig) -> tuple[int, int]:
     """The stages that fit, and the bytes of a thread block's dynamic shared memory, for two stages at
     least."""
     count = buffers(config)
-    stage = operand_bytes(config) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
+    stage = stage_bytes(config)
     stages = _stages(config, count) if config.stages == "auto" else config.stages
     return stages, max(stages, 2) * stage + _stored(config, count) + _QUEUE_BYTES

@@ -20,12 +20,16 @@ FLOAT_SCALES = ("128x128", "1x128")
 # share a scale.
 PACKED_SCALES = {"1x32_ue8m0": 32, "1x128_ue8m0": 128}
 SCALES = ("none", *FLOAT_SCALES, *PACKED_SCALES)
+FP4_SCALES = "1x32_ue8m0"  # of both operands, if either is of FP4
 # The scales, layout and D of products whose k is divided among groups.
 # A word of UE8M0 scales of 128 of k would hold those of two groups.
 PARTS = (("1x128", "tn", "f32"), ("none", "nt", "f32"), ("1x32_ue8m0", "tn", "f32"))
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
     ("e4m3", "e4m3"): ("bf16", "f32"),
+    ("mxfp4", "mxfp4"): ("bf16", "f32"),
+    ("e4m3", "mxfp4"): ("bf16", "f32"),
+    ("mxfp4", "e4m3"): ("bf16", "f32"),
 }
 
 
@@ -75,6 +79,16 @@ class Problem(ProblemBase):
     head_left: int = 0  # columns written at the start of each head
     head_gap: int = 0  # columns of D left untouched after them
     head_right: int = 0  # columns written after the gap
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the operands have scales."""
+        return self.a != "bf16"
+
+    @property
+    def fp4(self) -> bool:
+        """Whether an operand is of FP4."""
+        return "mxfp4" in {self.a, self.b}
 
     @property
     def scale_block(self) -> int:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
 from tilewright.configurations.lean_tiles import BOX_BYTES, misfit_pieces
-from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
+from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, packed
-from tilewright.families.grouped_gemm.memory import memory, most_bytes, warpgroups
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, fp4, packed
+from tilewright.families.grouped_gemm.memory import memory, most_bytes, side_bytes, warpgroups
 from tilewright.formats.types import bits
 
 # Registers for sums, by warpgroups that multiply, of a thread's 224 (of three warpgroups: 152). With more,
 # the compiler spills within the loop over k.
 _REGISTERS = {1: 192, 2: 192, 3: 128}
+_SWIZZLED = 1024  # bytes at whose multiples boxes begin
 _MMA_REGISTERS = 112  # of mma.sync, whose operands take registers, too; 128x128 with scales spills 236 bytes
 
 
@@ -28,10 +29,16 @@ def mainloop_arch(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-# wgmma.mma_async multiplies more pairs; what is scaled in blocks of 128 (DeepSeek-V3's recipe) is e4m3.
+# wgmma.mma_async multiplies more pairs; what is scaled in blocks of 128 (DeepSeek-V3's recipe) is e4m3. FP4
+# has factors of 32 of k (kind::mxf4nvf4, scale_vec::2X), and so has FP8 beside it.
 @rule(OURS, "a b scales", compiles="nobody asks for the pair")
 def operand_types(config: GroupedGemmConfig) -> str | None:
-    """A and B are both e4m3, with scale factors, or both bf16, without."""
+    """A and B are both e4m3, with scale factors, or both bf16, without; or mxfp4 and e4m3 or mxfp4, with
+    scales 1x32_ue8m0."""
+    if fp4(config):
+        if "bf16" in {config.a, config.b}:
+            return f"no kernel here multiplies {config.a} by {config.b}"
+        return None if config.scales == "1x32_ue8m0" else f"mxfp4 has scales 1x32_ue8m0, not {config.scales}"
     if config.a != config.b:
         return f"no kernel here multiplies {config.a} by {config.b}"
     if (config.a == "bf16") != (config.scales == "none"):
@@ -82,10 +89,19 @@ def tile_sides(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-# sm90/pipeline.hpp: an operand's stage is one box of 128 bytes a row, or two.
-@rule(OURS, "tile a", compiles="a stage is made of boxes of 128 bytes, one or two")
+# sm90/pipeline.hpp: an operand's stage is one box of 128 bytes a row, or two. grouped_gemm/fp4_stage.hpp: FP4
+# also has one of 64 bytes, and boxes begin at multiples of 1,024 bytes.
+@rule(OURS, "tile a b", compiles="a stage is made of boxes of 128 bytes, one or two")
 def tile_depth(config: GroupedGemmConfig) -> str | None:
-    """The tile's K is 128 or 256 bytes: one or two boxes."""
+    """The tile's K is 128 or 256 bytes: one or two boxes; of two mxfp4 also 64; of mxfp4 beside e4m3, 128 or
+    256 elements."""
+    if fp4(config):
+        depths = (128, 256, 512) if config.a == config.b else (128, 256)
+        reason = among(f"tile K of {config.a} x {config.b}", config.tile.k, depths)
+        misfits = [size for size in side_bytes(config) if size % _SWIZZLED]
+        return reason or (
+            f"a stage's {misfits[0]} B of mxfp4 are not a multiple of {_SWIZZLED}" if misfits else None
+        )
     size = config.tile.k * bits(config.a) // 8
     if size not in (BOX_BYTES, 2 * BOX_BYTES):
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {BOX_BYTES} or {2 * BOX_BYTES}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tilewright.declarations.vocabulary import Choice, Extent, Fields, Flag, Types, Words
-from tilewright.families.grouped_gemm.problem import GROUPINGS, LAYOUTS, OUTPUTS, SCALES, Problem
+from tilewright.families.grouped_gemm.problem import FP4_SCALES, GROUPINGS, LAYOUTS, OUTPUTS, SCALES, Problem
 
-_PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS}
+_PAIRS = {a if a == b else f"{a}x{b}": {"a": a, "b": b} for a, b in OUTPUTS}
+_FP4 = "mxfp4"
 
 
 def _outputs(fields: Fields) -> tuple[str, ...]:
@@ -13,7 +14,13 @@ def _outputs(fields: Fields) -> tuple[str, ...]:
 
 
 def _scales(fields: Fields) -> tuple[str, ...]:
+    if _FP4 in {fields["a"], fields["b"]}:
+        return (FP4_SCALES,)
     return SCALES[1:] if fields["a"] == "e4m3" else SCALES[:1]
+
+
+def _multiple_of_k(fields: Fields) -> int:
+    return 2 if _FP4 in {fields["a"], fields["b"]} else 1
 
 
 def _layouts(fields: Fields) -> tuple[str, ...]:
@@ -27,7 +34,13 @@ WORDS = Words(
     extents=(
         Extent("m", "Rows of A and D: of all groups, or of each where each has its own.", usual=4096),
         Extent("n", "Columns of B and D.", usual=7168),
-        Extent("k", "Columns of A, rows of B.", usual=2048),
+        Extent(
+            "k",
+            "Columns of A, rows of B.",
+            usual=2048,
+            multiple=_multiple_of_k,
+            because="two elements of FP4 lie in a byte",
+        ),
         Extent("groups", "Matrices of B.", usual=8, default=1),
         Extent(
             "expected_m",
@@ -44,7 +57,7 @@ WORDS = Words(
         option="--dtype",
         default="fp8",
         fields={**_PAIRS, "fp8": _PAIRS["e4m3"]},
-        help="Of A and B: fp8 (e4m3, default) or bf16.",
+        help="Of A and B: fp8 (e4m3, default), bf16, mxfp4, e4m3xmxfp4 or mxfp4xe4m3.",
     ),
     others=(
         Choice("out_dtype", "Of D: bf16 (default) or f32.", _outputs, field="d"),
