@@ -118,6 +118,10 @@
   X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_128x64x128_mma_swap) \
   X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_64x16x256_mma_swap) \
   X(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_64x64x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_f32_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_f32_1x32_ue8m0_128x32x128_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_f32_1x32_ue8m0_64x16x256_mma_swap) \
+  X(grouped_gemm_sm120f_mxfp4_e4m3_f32_1x32_ue8m0_64x64x128_mma) \
   X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x128x128_mma) \
   X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x128x128_mma_swap) \
   X(grouped_gemm_sm120f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x128x256_mma_1buffer) \

@@ -18,6 +18,8 @@ FP8 = GroupedGemmConfig(
     arch="sm_90a", a="e4m3", b="e4m3", d="bf16", scales="128x128", tile=Tile(128, 128, 128)
 )
 MMA = replace(FP8, arch="sm_120f", mainloop="mma", tile=Tile(128, 96, 128))
+FP4 = replace(MMA, a="mxfp4", b="mxfp4", scales="1x32_ue8m0", tile=Tile(128, 96, 256))
+MIXED = replace(FP4, a="e4m3", tile=Tile(128, 128, 128))
 BF16 = replace(FP8, a="bf16", b="bf16", scales="none", tile=Tile(128, 128, 64))
 
 
@@ -41,6 +43,13 @@ def reasons(config: GroupedGemmConfig) -> dict[str, str]:
         replace(MMA, arch="sm_90a"),
         replace(MMA, scales="1x32_ue8m0", tile=Tile(128, 128, 128)),
         replace(MMA, swap_ab=True, tile=Tile(64, 8, 256)),
+        FP4,
+        replace(FP4, tile=Tile(128, 128, 128)),
+        replace(FP4, swap_ab=True, tile=Tile(64, 8, 512)),
+        replace(FP4, tile=Tile(128, 128, 256), store_buffers=1),
+        MIXED,
+        replace(MIXED, swap_ab=True, tile=Tile(64, 8, 128)),  # FP4 is the kernel's A
+        replace(MIXED, a="mxfp4", b="e4m3"),
         replace(BF16, arch="sm_120f", mainloop="mma", layout="tt", tile=Tile(128, 64, 64)),
     ],
     ids=FAMILY.kernel_name,
@@ -84,6 +93,18 @@ def test_legal(config: GroupedGemmConfig) -> None:
             "packed_scales",
             "no instruction of mma on sm_90a",
         ),
+        (replace(FP4, scales="1x128_ue8m0"), "operand_types", "mxfp4 has scales 1x32_ue8m0, not 1x128_ue8m0"),
+        (replace(FP4, a="bf16"), "operand_types", "no kernel here multiplies bf16 by mxfp4"),
+        (replace(FP4, layout="tt"), "layouts", "no instruction here transposes mxfp4"),
+        (replace(FP4, arch="sm_90a", mainloop="lean"), "packed_scales", "no instruction of lean on sm_90a"),
+        (replace(FP4, tile=Tile(64, 64, 64)), "tile_depth", "tile K of mxfp4 x mxfp4"),
+        (replace(MIXED, tile=Tile(64, 64, 512)), "tile_depth", "tile K of e4m3 x mxfp4"),
+        (
+            replace(MIXED, a="mxfp4", b="e4m3", swap_ab=True, tile=Tile(64, 8, 128)),
+            "tile_depth",
+            "512 B of mxfp4 are not a multiple of 1024",
+        ),
+        (replace(FP4, tile=Tile(128, 128, 256)), "shared_memory", "> 101376 B of sm_12x, with 2 stages"),
         (replace(MMA, tile=Tile(192, 40, 128)), "tile_sides", "N is a multiple of 16, not 40"),
         (replace(MMA, arch="sm_90a", stages=4), "shared_memory", "> 101376 B of sm_12x, with 4 stages"),
         (
@@ -129,6 +150,17 @@ def test_shared_memory() -> None:
     # F32 goes by TMA in pieces of an odd number of 8 columns where there is one: 9 of 18, twice.
     floats = replace(FP8, scales="1x128", d="f32", tile=Tile(128, 144, 128), stages=2)
     assert memory(floats)[1] == 2 * (272 * 128 + 512 + 640 + barriers) + 2 * 2 * 64 * 9 * 32 + queue
+
+
+def test_shared_memory_of_fp4() -> None:
+    """A stage has half the bytes for an element of FP4, and a line of words for each 128 of k."""
+    barriers, queue, stores = 16, 384, 2 * 64 * 64 * 2  # stores of one subtile of each warpgroup
+    swapped = replace(FP4, swap_ab=True, tile=Tile(64, 32, 256), stages=2)
+    assert memory(swapped)[1] == 2 * (96 * 128 + 2 * (64 + 32) * 4 + barriers) + 64 * 32 * 2 + queue
+    mixed = replace(MIXED, store_buffers=1, stages=2)
+    assert memory(mixed)[1] == 2 * (128 * 128 + 128 * 64 + 256 * 4 + barriers) + stores + queue
+    reverse = replace(mixed, a="mxfp4", b="e4m3", tile=Tile(128, 64, 128))
+    assert memory(reverse)[1] == 2 * (128 * 64 + 64 * 128 + 192 * 4 + barriers) + stores // 2 + queue
 
 
 def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told() -> None:

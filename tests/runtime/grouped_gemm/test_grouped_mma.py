@@ -11,7 +11,7 @@ from tilewright.architectures.device import H200, RTX_PRO_6000
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, plain
 from tilewright.families.grouped_gemm.family import FAMILY
-from tilewright.families.grouped_gemm.problem import GROUPINGS, PACKED_SCALES, PARTS, Problem
+from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, GROUPINGS, PACKED_SCALES, PARTS, Problem
 from tilewright.libraries.registry import Registry
 
 REGISTRY = Registry()
@@ -63,6 +63,23 @@ def test_packed_scales_have_kernels_of_their_own(scales: str, grouping: str) -> 
     assert {record.config["scales"] for record in fitting} <= {scales}
     assert bool(fitting) == (scales == "1x32_ue8m0" or grouping != "k_sizes")
     assert not FAMILY.fitting(REGISTRY.runnable("grouped_gemm", H200.capability), problem)
+
+
+@pytest.mark.parametrize("c", [False, True])
+@pytest.mark.parametrize("d", ["bf16", "f32"])
+@pytest.mark.parametrize(("a", "b"), [("mxfp4", "mxfp4"), ("e4m3", "mxfp4"), ("mxfp4", "e4m3")])
+def test_fp4_has_kernels_for_groups_of_rows(a: str, b: str, d: str, c: bool) -> None:
+    """Groups of k are refused with the reason, and so is a k whose rows TMA cannot read."""
+    fields: dict[str, Any] = {"a": a, "b": b, "d": d, "c": c, "scales": "1x32_ue8m0"}
+    for grouping in ("none", *GROUPED_ROWS):
+        fitting = FAMILY.fitting(OF_RTX, Problem(1024, 4096, 2048, 4, grouping=grouping, **fields))
+        assert len(fitting) > 2
+        assert all((row.config["a"], row.config["b"], row.config["d"]) == (a, b, d) for row in fitting)
+    assert not FAMILY.fitting(OF_RTX, Problem(1024, 4096, 2064, 4, **fields))
+    of_k = Problem(1024, 4096, 2048, 4, grouping="k_sizes", **fields)
+    assert not FAMILY.fitting(OF_RTX, of_k)
+    kernel = FAMILY.fitting(OF_RTX, Problem(1024, 4096, 2048, **fields))[0]
+    assert "none of FP4" in (FAMILY.misfit(kernel, of_k) or "")
 
 
 @pytest.mark.parametrize("c", [False, True])

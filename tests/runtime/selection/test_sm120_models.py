@@ -71,16 +71,11 @@ def test_fp8(m: int, n: int, k: int, measured: float, fast: bool) -> None:
         ("m=32768 n=7168 k=3072 groups=4 grouping=ends", 728),
         ("m=4096 n=6144 k=7168 groups=6 grouping=rows_valid expected_m=1024", 633),
         ("m=4096 n=4096 k=4096 groups=6 grouping=rows_valid expected_m=1024", 633),
-        ("m=4096 n=7168 k=32768 groups=4 grouping=k_sizes scales=1x128 out_dtype=f32 c=true", 551),
-        ("m=7168 n=2048 k=32768 groups=4 grouping=k_sizes scales=1x128 out_dtype=f32 c=true", 551),
     ],
 )
 def test_fp8_with_scales_and_groups(words: str, measured: float) -> None:
     """Of the kernel that is chosen. 324's scales are powers of two, which the instruction multiplies by."""
-    _, problem = problems.of_words(f"grouped_gemm fp8 {words}".split())
-    estimated = best(f"grouped_gemm fp8 {words}", RTX_PRO_6000).estimate
-    assert estimated is not None
-    reached = problem.flops / estimated.seconds / 1e12
+    reached = reached_by(f"grouped_gemm fp8 {words}")
     assert abs(reached / measured - 1) < TOLERANCE, reached
 
 
@@ -94,10 +89,48 @@ def test_fp8_with_scales_and_groups(words: str, measured: float) -> None:
     ],
 )
 def test_fp8_with_packed_scales(words: str, measured: float, scales: str) -> None:
-    _, problem = problems.of_words(f"grouped_gemm fp8 {words} scales={scales}".split())
-    estimated = best(f"grouped_gemm fp8 {words} scales={scales}", RTX_PRO_6000).estimate
+    assert abs(reached_by(f"grouped_gemm fp8 {words} scales={scales}") / measured - 1) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("words", "measured"),
+    [
+        ("m=4096 n=2112 k=7168", 1307),
+        ("m=4096 n=7168 k=2048", 1201),
+        ("m=4096 n=24576 k=1536", 1168),
+        ("m=32768 n=6144 k=7168 groups=4 grouping=row_index", 1372),
+        ("m=32768 n=7168 k=3072 groups=4 grouping=ends", 1372),
+        ("m=4096 n=6144 k=7168 groups=6 grouping=rows_valid expected_m=1024", 1169),
+        ("m=4096 n=4096 k=4096 groups=6 grouping=rows_valid expected_m=1024", 1169),
+    ],
+)
+def test_fp4(words: str, measured: float) -> None:
+    reached = reached_by(f"grouped_gemm mxfp4 {words}")
+    assert abs(reached / measured - 1) < TOLERANCE, reached
+    assert 1.6 < reached / reached_by(f"grouped_gemm fp8 {words} scales=1x32_ue8m0") < 2  # 324: 1.6 to 1.9
+
+
+@pytest.mark.parametrize("types", ["e4m3xmxfp4", "mxfp4xe4m3"])
+def test_fp4_beside_fp8(types: str) -> None:
+    reached = reached_by(f"grouped_gemm {types} m=4096 n=24576 k=1536")
+    assert abs(reached / 670 - 1) < TOLERANCE, reached
+
+
+@pytest.mark.parametrize(("m", "n"), [(4096, 7168), (7168, 2048), (7168, 4096)])
+@pytest.mark.parametrize("scales", ["1x128", "1x32_ue8m0"])
+def test_groups_of_k(scales: str, m: int, n: int) -> None:
+    words = f"m={m} n={n} k=32768 groups=4 grouping=k_sizes scales={scales} out_dtype=f32 c=true"
+    reached = reached_by(f"grouped_gemm fp8 {words}")
+    assert abs(reached / 551 - 1) < TOLERANCE, reached
+
+
+def reached_by(words: str) -> float:
+    """TFLOP/s of the kernel that is chosen, by its model."""
+    _, problem = problems.of_words(words.split())
+    estimated = best(words, RTX_PRO_6000).estimate
     assert estimated is not None
-    assert abs(problem.flops / estimated.seconds / 1e12 / measured - 1) < TOLERANCE
+    flops: int = problem.flops
+    return flops / estimated.seconds / 1e12
 
 
 def test_bf16_in_groups() -> None:

@@ -122,18 +122,30 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
     }
 
 
-def fp4_variables(config: GroupedGemmConfig) -> dict[str, str | int]:
-    """The variables of the template of FP4 alone."""
+def fp4_variables(config: GroupedGemmConfig) -> dict[str, Any]:
+    """Operands as a kernel of FP4 sees them, and its tile."""
     a, b = (FP4_ELEMENTS[dtype] for dtype in kernel_operands(config))
-    return {"fp4_element_a": a, "fp4_element_b": b, "tile_k": config.tile.k}
+    m, n, k = config.tile
+    tile = {"tile_m": m, "tile_n": n, "tile_k": k}
+    return {"element_a": a, "element_b": b, "element_d": camel(config.d), "swap_ab": config.swap_ab, **tile}
+
+
+def scale_variables(config: GroupedGemmConfig) -> dict[str, Any]:
+    """What shares a scale factor, as templates say it; FP4 has one way."""
+    if fp4(config):
+        return {}
+    if packed(config):
+        return {"scale_block": PACKED_SCALES[config.scales]}
+    a, b = own_scales(config)
+    return {"scales_a": a.capitalize(), "scales_b": b.capitalize()}
 
 
 def variables(config: GroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    scales_a, scales_b = own_scales(config)
     return spelt(
-        lean_tiles.variables(config)
+        (fp4_variables(config) if fp4(config) else lean_tiles.variables(config))
+        | scale_variables(config)
         | {
             "formula": formula(config),
             "operands": f"A {config.a} {major(config, 0)}, B {config.b} {major(config, 1)}, "
@@ -143,13 +155,7 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "stages": stages,
             "shared_memory": total,
             "pdl": config.pdl,
-            **(
-                {"scale_block": PACKED_SCALES[config.scales]}
-                if packed(config)
-                else {"scales_a": scales_a.capitalize(), "scales_b": scales_b.capitalize()}
-            ),
             **({} if by_mma(config) else {"promotion": camel(config.promotion)}),
-            **(fp4_variables(config) if fp4(config) else {}),
             "store_buffers": buffers(config),
         }
     )
