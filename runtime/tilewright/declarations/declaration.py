@@ -77,6 +77,9 @@ class Matrix(Operand):
     function if the problem decides."""
     contiguous: Axis | Callable[[Any], Axis] = "columns"
     """The contiguous dimension; a function if the problem decides."""
+    pairs: Axis = "rows"
+    """The dimension along which two elements of FP4 lie in a byte, if the problem decides what is contiguous.
+    Otherwise it is the contiguous one."""
     parts: Callable[[Any], int] = lambda problem: 1  # the factor of the extent `columns` in the columns
 
     @cached_property

@@ -50,14 +50,14 @@ class MatrixView:
     @classmethod
     def read(cls, matrix: Matrix, type: str, tensor: torch.Tensor) -> MatrixView:
         """The layout of a tensor of two or three dimensions. Two elements of FP4 share a byte along the
-        dimension that the declaration calls contiguous."""
+        dimension that the declaration calls contiguous, or that of its `pairs`."""
         shape, strides = tuple(tensor.shape), tensor.stride()
         batch, batch_stride = (shape[0], strides[0]) if len(shape) == 3 else (1, 0)
         view = cls(type, batch, shape[-2], shape[-1], batch_stride, strides[-2], strides[-1])
         if (packed := per_byte(type)) == 1:
             return view
         view = replace(view, batch_stride=packed * batch_stride)
-        if matrix.contiguous == "columns":
+        if (matrix.pairs if callable(matrix.contiguous) else matrix.contiguous) == "columns":
             return replace(view, columns=packed * view.columns, row_stride=packed * view.row_stride)
         return replace(view, rows=packed * view.rows, column_stride=packed * view.column_stride)
 

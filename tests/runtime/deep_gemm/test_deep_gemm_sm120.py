@@ -152,10 +152,12 @@ def test_a_kernel_or_the_reason(sm120: Context, family: str, name: str) -> None:
 
 
 def test_what_has_no_kernel_anywhere_names_the_argument(sm120: Context) -> None:
-    """FP4 operands, and blocks of 64."""
-    packed = torch.zeros(128, 128, dtype=torch.int8)
-    with pytest.raises(TilewrightError, match="int8"):
-        deep_gemm.fp8_fp4_gemm_nt((packed, torch.ones(2, 128).mT), blocks(128, 256), bf16(128, 128))
+    """Groups of k of FP4, and blocks of 64."""
+    packed = torch.zeros(128 * 64, dtype=torch.int8), torch.zeros(1, 128, dtype=torch.int32).mT
+    with pytest.raises(ArgumentError, match=r"a: it is torch\.int8; no kernel multiplies groups of k of FP4"):
+        deep_gemm.k_grouped_fp8_gemm_nt_contiguous(
+            packed, packed, SUMS[None], [128], ONE, SUMS[None], (1, 1, 32)
+        )
     with pytest.raises(ArgumentError, match="recipe"):
         deep_gemm.fp8_fp4_gemm_nt(fp8(128, 256), fp8(128, 256), bf16(128, 128), recipe=(1, 1, 64))
 

@@ -9,6 +9,7 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm.fp4 import is_fp4
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, Scales, granularities, lie_ready, of_operands, repeated
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
@@ -57,6 +58,12 @@ def k_grouped_fp8_gemm_nt_contiguous(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
+    for name, operand in (("a", x), ("b", y)):
+        if is_fp4(operand):
+            message = (
+                f"it is {operand.dtype}; no kernel multiplies groups of k of FP4, whose rows end in bytes"
+            )
+            raise ArgumentError(name, f"{message} of two: expected torch.float8_e4m3fn")
     m, n = d.shape[1:]
     k = _total_k(x, m, of_x, granularities(recipe)[0][1])
     left, right = _matrix("a", x, m, k), _matrix("b", y, n, k)

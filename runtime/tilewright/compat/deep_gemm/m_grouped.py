@@ -1,4 +1,4 @@
-"""Products of rows that belong to groups: FP8 with scales, and BF16."""
+"""Products of rows that belong to groups: FP8 and FP4 with scales, and BF16."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
 from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
@@ -83,11 +84,13 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants):
         return
-    rows, columns, block = of_operands(a, b, recipe, recipe_a, recipe_b, disable_ue8m0_cast)
-    operands = x, y.mT, masked_m, rows, columns
+    left, right = k_major(x), k_major(y)
+    recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
+    rows, columns, block = of_operands((left, of_x), (right, of_y), *recipes)
+    operands = left, right.mT, masked_m, rows, columns
     options = {"expected_m": expected_m, "scale_block": block, "out": d}
     tilewright.grouped_gemm_masked(*operands, **options)
-    if lie_ready((of_x, of_y), (rows, columns)):
+    if not (is_fp4(x) or is_fp4(y)) and lie_ready((x, y, of_x, of_y), (left, right, rows, columns)):
         fast_path.keep(key, call, _MASKED, tilewright.grouped_gemm_masked, *operands, **options)
 
 
@@ -159,14 +162,16 @@ def _contiguous(
         wants = wants or of_x.requires_grad or of_y.requires_grad
     if fast_path.launch(key, call, wants):
         return
+    left, right = x, y
     scales: tuple[torch.Tensor, ...] = ()
     groups: dict[str, Any] = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment}
     groups |= {"expected_m": expected_m, "zero_padding": zero, "out": d}
     if of_x is not None and of_y is not None and recipes is not None:
-        of_both = of_operands((x, of_x), (y, of_y), *recipes)
+        left, right = k_major(x), k_major(y)
+        of_both = of_operands((left, of_x), (right, of_y), *recipes)
         scales, groups["scale_block"] = (of_both.rows, of_both.columns), of_both.block
-    tilewright.grouped_gemm_contiguous(x, y.mT, *scales, **groups)
-    if lie_ready((of_x, of_y), scales):
+    tilewright.grouped_gemm_contiguous(left, right.mT, *scales, **groups)
+    if not (is_fp4(x) or is_fp4(y)) and lie_ready((x, y, of_x, of_y), (left, right, *scales)):
         op = tilewright.grouped_gemm_contiguous
         fast_path.keep(key, call, _CONTIGUOUS, op, x, y.mT, *scales, **groups)
 

@@ -1,8 +1,8 @@
-"""FP8 products with scales: dense ones, batches in any order, and results with gaps.
+"""FP8 and FP4 products with scales: dense ones, batches in any order, and results with gaps.
 
 An operand is a pair: float8_e4m3fn, and scales. These are float32, one for 128 of k of each row, or of B for
 each block of 128x128. On GPUs of 12.x they may also be UE8M0, for 32 or 128 of k of each row, four to a word
-of int32 (`scales.of_operands`).
+of int32 (`scales.of_operands`); an operand may then be FP4 (`fp4`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
 from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
 from tilewright.errors import ArgumentError
@@ -33,8 +34,9 @@ def fp8_fp4_gemm_nt(
 ) -> None:
     """d [m, n] = a [m, k] b [n, k]^T + c; d and c bfloat16 or float32, c may be d.
 
-    Operands that have m or n contiguous are transposed by a kernel (`tilewright.transpose_fp8`). Raises
-    ArgumentError: as `tilewright.scaled_gemm`. Hopper has no kernel for packed scales and those of 32 of k.
+    Operands that have m or n contiguous are transposed by a kernel (`tilewright.transpose_fp8`), FP4 by
+    torch. Raises ArgumentError: as `tilewright.scaled_gemm`. Hopper has no kernel for FP4, packed scales and
+    those of 32 of k.
     """
     (x, of_x), (y, of_y) = a, b
     key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b)
@@ -46,7 +48,7 @@ def fp8_fp4_gemm_nt(
     recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
     rows, columns, block = of_operands((left, of_x), (right, of_y), *recipes)
     tilewright.scaled_gemm(left, right.mT, rows, columns, out=d, c=c, scale_block=block)
-    if lie_ready((x, y, of_x, of_y), (left, right, rows, columns)):
+    if not (is_fp4(x) or is_fp4(y)) and lie_ready((x, y, of_x, of_y), (left, right, rows, columns)):
         op = tilewright.scaled_gemm
         fast_path.keep(key, call, _CALL, op, x, y.mT, rows, columns, out=d, c=c, scale_block=block)
 
@@ -113,11 +115,3 @@ def fp8_gemm_nt_skip_head_mid(
     rows, columns, block = of_operands((x, a[1]), (y, b[1]), recipe, disable_ue8m0_cast=disable_ue8m0_cast)
     scaled = x, y.mT, rows, columns
     tilewright.scaled_gemm(*scaled, out=d, scale_block=block, head_left=left, head_gap=mid, head_right=right)
-
-
-def k_major(operand: torch.Tensor) -> torch.Tensor:
-    """[..., rows, k] with k contiguous: FP8's wgmma reads no other. What has its rows contiguous is
-    transposed by a kernel."""
-    if operand.stride(-1) == 1 or operand.shape[-1] == 1:
-        return operand
-    return tilewright.transpose_fp8(operand.mT)

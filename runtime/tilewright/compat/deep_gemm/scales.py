@@ -10,6 +10,7 @@ import torch
 from tilewright import blockwise_scales
 from tilewright.calls import fast_path
 from tilewright.calls.custom_ops import needs_dispatcher
+from tilewright.compat.deep_gemm.fp4 import extent_k, is_fp4
 from tilewright.compat.deep_gemm.utils.layout import (
     get_mn_major_tma_aligned_packed_ue8m0_tensor,
     get_mn_major_tma_aligned_tensor,
@@ -67,8 +68,8 @@ def of_operands(
     disable_ue8m0_cast: bool = False,
 ) -> Scales:
     """The scales of A [..., m, k] and of B [..., n, k], whose k is contiguous. Both are FP32 scales of 128 of
-    k; or, if either is packed or of 32 of k, both are packed, of the smaller number of k. Only kernels for
-    GPUs of 12.x read packed ones.
+    k; or, if either is packed or of 32 of k, both are packed, of the smaller number of k. Beside FP4 both are
+    packed, of 32 of k. Only kernels for GPUs of 12.x read packed ones.
 
     Raises:
         ArgumentError: a recipe or a tensor is none that kernels read.
@@ -76,7 +77,7 @@ def of_operands(
     (x, of_x), (y, of_y) = a, b
     packed = [scales.dtype == torch.int32 for scales in (of_x, of_y)]
     of_a, of_b = granularities(recipe, recipe_a, recipe_b, packed_b=packed[1])
-    block = min(of_a[1], of_b[1])
+    block = BLOCKS[0] if is_fp4(x) or is_fp4(y) else min(of_a[1], of_b[1])
     if not any(packed) and block == blockwise_scales.BLOCK:
         if of_a[0] != 1:
             raise ArgumentError("recipe", f"A's is {of_a}; expected (1, 128) of FP32 scales")
@@ -84,8 +85,8 @@ def of_operands(
     if disable_ue8m0_cast and not all(packed):
         message = "it is True; FP32 scales of 32 of k, or beside packed ones, have to be packed"
         raise ArgumentError("disable_ue8m0_cast", message)
-    rows = words("a", of_x, of_a, block, *x.shape[-2:])
-    return Scales(rows, words("b", of_y, of_b, block, *y.shape[-2:]).mT, block)
+    rows = words("a", of_x, of_a, block, x.shape[-2], extent_k(x))
+    return Scales(rows, words("b", of_y, of_b, block, y.shape[-2], extent_k(y)).mT, block)
 
 
 def words(

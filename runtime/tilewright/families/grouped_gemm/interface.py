@@ -58,7 +58,7 @@ kernel compiled with swapped operands swaps them itself; nothing here changes fo
         Matrix(
             "a", "[m, k], k (or m, as the kernel's layout says) contiguous; a batch of such where each group "
             "has its own", rows="m", columns="k", batch=_of_a, single=True, type="a", raw=True,
-            contiguous=lambda problem: "columns" if problem.layout[0] == "t" else "rows",
+            contiguous=lambda problem: "columns" if problem.layout[0] == "t" else "rows", pairs="columns",
         ),
         Matrix(
             "b", "[groups, k, n], likewise k or n",

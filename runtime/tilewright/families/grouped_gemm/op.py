@@ -52,9 +52,9 @@ def scaled_gemm(
         scale_block: on GPUs of 12.x, scale factors may be UE8M0, four to a word (int32), for 32 or 128 of k
             of each row and column: scale_a [m, ceil(k/scale_block/4)] and scale_b
             [ceil(k/scale_block/4), n], m and n contiguous, as `scale_columns` packs them. The number says
-            which: words do not tell. It means nothing beside float32. With words for 32, either operand or both
-            may be FP4, two elements to a byte, the even index in the low nibble: a [m, k/2] and b [k/2, n] of
-            float4_e2m1fn_x2 or uint8, k a multiple of 32.
+            which: words do not tell. It means nothing beside float32. With words for 32, either operand or
+            both may be FP4, two elements to a byte, the even index in the low nibble: a [m, k/2] and b
+            [k/2, n] of float4_e2m1fn_x2 or uint8, k a multiple of 32.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:
