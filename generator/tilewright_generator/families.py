@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from tilewright.base import plugins
 from tilewright.base.spelling import did_you_mean, quoted
 from tilewright.configurations.family import Family
 from tilewright.declarations import catalog
@@ -37,9 +39,21 @@ def get(name: str) -> Family:
         return _registered[name]
     if name not in _installed():
         listed = names()
-        hint = did_you_mean(name, listed) if len(listed) > 1 else ""
+        hint = _off_the_path(name) or (did_you_mean(name, listed) if len(listed) > 1 else "")
         raise UsageError(f"no family {quoted(name)} (there are: {', '.join(listed)}){hint}")
     return _declared(name)
+
+
+def _off_the_path(name: str) -> str:
+    """What to do if the family's folder lies in the project, where Python does not look for it."""
+    here = Path.cwd()
+    if not name.isidentifier():
+        return ""
+    for folder in (here, *here.parents):
+        if (folder / plugins.NAMESPACE / name).is_dir():
+            place = f"{plugins.NAMESPACE}/{name} is in {folder}, which is not on Python's path"
+            return f"; {place}: pip install --editable {folder}, or export PYTHONPATH={folder}"
+    return ""
 
 
 @cache

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -25,6 +26,20 @@ def test_packaged_families_and_registered_ones_are_known_by_name() -> None:
 def test_an_unknown_family_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"no family 'gem' .*; did you mean 'gemm'"):
         families.get("gem")
+
+
+def test_a_family_beside_the_specs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python finds it only if the project is installed, or on its path."""
+    (tmp_path / "tilewright_families/row_scale").mkdir(parents=True)
+    (tmp_path / "specs").mkdir()
+    monkeypatch.chdir(tmp_path / "specs")
+    with pytest.raises(
+        UsageError, match=f"row_scale is in {tmp_path}, which is not on .* PYTHONPATH={tmp_path}"
+    ):
+        families.get("row_scale")
+    with pytest.raises(UsageError) as caught:
+        families.get("col_scale")
+    assert "PYTHONPATH" not in str(caught.value)
 
 
 def test_a_name_cannot_be_registered_twice() -> None:
