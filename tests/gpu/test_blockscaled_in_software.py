@@ -61,8 +61,8 @@ def operands_of(problem: Problem) -> measuring.Operands:
 
 
 @pytest.mark.timeout(900)  # for the compiler
-@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("case", CASES)
 def test_every_bit_of_d(software: Context, kernel: str, case: str) -> None:
     record = software.registry.record(kernel)
     fields, arguments = CASES[case]
