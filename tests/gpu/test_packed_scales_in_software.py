@@ -36,12 +36,13 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def operands_of(problem: Problem) -> measuring.Operands:
-    """Numbers from -3 to 3 with factors 1/2, 1 and 2. Rows of padding hold NaN."""
+    """FP4 as `measuring` has it, FP8 from -3 to 3, factors 1/2, 1 and 2; those of padding are NaN."""
     generator = torch.Generator("cuda").manual_seed(problem.m)
     operands = measuring.make(problem, generator)
     for operand in (operands.a, operands.b, *([operands.c] if problem.c else [])):
-        numbers = torch.randint(-3, 4, operand.shape, generator=generator, device="cuda")
-        operand.copy_(numbers.to(operand.dtype))
+        if operand.dtype != torch.float4_e2m1fn_x2:
+            numbers = torch.randint(-3, 4, operand.shape, generator=generator, device="cuda")
+            operand.copy_(numbers.to(operand.dtype))
 
     def words(rows: torch.Size) -> torch.Tensor:
         codes = torch.randint(126, 129, (*rows, problem.k_blocks), generator=generator, device="cuda")
@@ -62,8 +63,11 @@ def operands_of(problem: Problem) -> measuring.Operands:
 @pytest.mark.parametrize("case", CASES)
 def test_every_bit_of_d(software: Context, kernel: str, case: str) -> None:
     record: KernelRecord = software.registry.record(kernel)
-    kind = {name: record.config[name] for name in ("d", "scales")}
-    problem = Problem(**CASES[case], **kind)
+    kind = {name: record.config[name] for name in ("a", "b", "d", "scales")}
+    fields = dict(CASES[case])
+    if "mxfp4" in (kind["a"], kind["b"]):
+        fields["k"] = -(-fields["k"] // 32) * 32  # whole blocks
+    problem = Problem(**fields, **kind)
     if reason := FAMILY.misfit(record, problem):
         pytest.skip(reason)
     operands = operands_of(problem)

@@ -72,7 +72,8 @@ class Operands(measuring.Operands):
         rows = (group >= 0).nonzero().flatten()
         rows = rows if every else rows[measuring.spread(rows.numel())]
         a = self.a.reshape(-1, self.a.shape[-1])
-        left, right = elements(a[rows]), elements(self.b.mT).mT
+        a = a.view(torch.uint8)[rows].view(a.dtype)  # torch indexes no FP4
+        left, right = elements(a), elements(self.b.mT).mT
         right = right.reshape(-1, *right.shape[-2:])
         if self.scale_a is not None:
             scales = factors_of(self.scale_a, problem).reshape(-1, problem.k_blocks)[rows]
