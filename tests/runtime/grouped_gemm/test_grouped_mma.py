@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from tilewright import context as contexts
 from tilewright.architectures.device import H200, RTX_PRO_6000
+from tilewright.context import Context
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, plain
+from tilewright.errors import WrongResultError
 from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, GROUPINGS, PACKED_SCALES, PARTS, Problem
 from tilewright.libraries.registry import Registry
@@ -106,3 +109,22 @@ def test_which_arguments_they_take(tactic: dict[str, Any], says: str | None) -> 
     reason = FAMILY.misfit_arguments(Tactic(FP8.name, **tactic), FP8)
     assert (reason is None) if says is None else (says in (reason or ""))
     assert FAMILY.candidates(FP8, problem_of(FP8), RTX_PRO_6000) == (plain(FP8.name),)
+
+
+@pytest.mark.parametrize("grouping", ["none", "ends", "rows_valid"])
+@pytest.mark.parametrize(("a", "b"), [("mxfp4", "mxfp4"), ("mxfp4", "e4m3"), ("e4m3", "mxfp4")])
+def test_operands_of_fp4_are_measured(a: str, b: str, grouping: str) -> None:
+    """torch indexes no FP4: the rows of A that are compared are taken as bytes."""
+    torch = pytest.importorskip("torch")
+    from tilewright.families.grouped_gemm import measuring  # noqa: PLC0415 (it imports torch)
+
+    with contexts.use(Context(described=RTX_PRO_6000)):
+        problem = Problem(20, 24, 96, 3, a=a, b=b, scales="1x32_ue8m0", grouping=grouping, row_alignment=4)
+        operands = measuring.make(problem, torch.Generator().manual_seed(0))
+    _, expected = operands.compared(every=True)
+    rows = operands.out.reshape(-1, problem.n)
+    rows[(operands.groups() >= 0).nonzero().flatten()] = expected.to(rows.dtype)
+    assert 0 < operands.check() < 4e-3
+    rows.mul_(1.25)
+    with pytest.raises(WrongResultError):
+        operands.check()
