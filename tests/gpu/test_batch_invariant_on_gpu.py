@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import gemm_reference as reference
 import pytest
@@ -25,6 +26,9 @@ SHAPES = [  # n, k
     *((4096, 4096), (1536, 7168), (256, 22400), (2112, 7168), (576, 1536), (24576, 4096)),
     *((4096, 12288), (2560, 8192), (7168, 2048), (512, 16384), (128, 512), (1088, 4864)),
 ]
+# Shapes where every m splits k (families/gemm/fixed_splits.py) into 2 to 4 ranges. In half of them kernels
+# with k tiles of 128 and 256 bytes agree where the ranges begin.
+SPLIT = [(256, 22400), (512, 16384), (1024, 21504), (768, 19136), (1472, 18304), (576, 6976), (1344, 24704)]
 pytestmark = pytest.mark.marks_kernels
 
 Product = Callable[[int], torch.Tensor]  # the first m of MOST rows of D
@@ -33,6 +37,17 @@ Product = Callable[[int], torch.Tensor]  # the first m of MOST rows of D
 def gemm(a: str, n: int, k: int, **options: object) -> Product:
     left, right = reference.random((MOST, k), a, 1), reference.random((n, k), a, 2).t()
     return lambda m: tilewright.gemm(left[:m], right, **options)
+
+
+def with_addends(a: str, n: int, k: int) -> Product:
+    """activation(alpha * A B + beta * C + bias), with factors whose products are rounded; FP8 has scales."""
+    left, right = reference.random((MOST, k), a, 1), reference.random((n, k), a, 2).t()
+    c, bias = reference.random((MOST, n), "bf16", 3), reference.random((n,), "bf16", 4)
+    scales = torch.tensor([0.3, 1.7], device="cuda")
+    options: dict[str, Any] = {"out_dtype": torch.bfloat16, "bias": bias, "activation": "silu"}
+    if a == "e4m3":
+        options |= {"scale_a": scales[:1], "scale_b": scales[1:]}
+    return lambda m: tilewright.gemm(left[:m], right, c=c[:m], alpha=0.7, beta=1.3, **options)
 
 
 def einsum(n: int, k: int) -> Product:
@@ -96,6 +111,7 @@ def nvfp4(n: int, k: int) -> Product:
     return product
 
 
+ADDENDS = ("bf16, addends", "fp8, addends")
 PRODUCTS: dict[str, Callable[[int, int], Product]] = {
     "bf16": lambda n, k: gemm("bf16", n, k),
     "f16": lambda n, k: gemm("f16", n, k),
@@ -103,6 +119,8 @@ PRODUCTS: dict[str, Callable[[int, int], Product]] = {
     "fp8": lambda n, k: gemm("e4m3", n, k, out_dtype=torch.bfloat16),
     "fp8, fast": lambda n, k: gemm("e4m3", n, k, out_dtype=torch.bfloat16, fast_accum=True),
     "tf32": lambda n, k: gemm("tf32", n, k),
+    "bf16, addends": lambda n, k: with_addends("bf16", n, k),
+    "fp8, addends": lambda n, k: with_addends("e4m3", n, k),
     "einsum": einsum,
     "scaled": scaled,
     "masked": masked,
@@ -114,6 +132,16 @@ PRODUCTS: dict[str, Callable[[int, int], Product]] = {
 @pytest.mark.parametrize(("n", "k"), SHAPES)
 @pytest.mark.parametrize("kind", PRODUCTS)
 def test_a_row_has_the_same_bits_in_every_batch(kind: str, n: int, k: int) -> None:
+    check(kind, n, k)
+
+
+@pytest.mark.parametrize(("n", "k"), SPLIT)
+@pytest.mark.parametrize("kind", ["bf16", "f16", "bf16 into f32", "fp8", "fp8, fast", *ADDENDS])
+def test_a_split_k_gives_the_same_bits_in_every_batch(kind: str, n: int, k: int) -> None:
+    check(kind, n, k)
+
+
+def check(kind: str, n: int, k: int) -> None:
     with tilewright.batch_invariant():
         product = built(lambda: PRODUCTS[kind](n, k))
         most = built(lambda: product(MOST))

@@ -38,6 +38,14 @@ class CompositeFamily(Family[P]):
     def candidates(self, record: KernelRecord, problem: P, device: DeviceProperties) -> Sequence[Tactic]:
         return self.kernels(record).candidates(record, problem, device)
 
+    def invariant_candidates(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Sequence[Tactic]:
+        return self.kernels(record).invariant_candidates(record, problem, device)
+
+    def invariant_order(self, record: KernelRecord, problem: P) -> str:
+        return self.kernels(record).invariant_order(record, problem)
+
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
         return self.kernels(record).misfit_device(tactic, record, device)
 

@@ -193,12 +193,15 @@ class Family(Kernels[P]):
         fitting: Iterable[KernelRecord],
         problem: P,
         device: DeviceProperties,
+        *,
+        batch_invariant: bool = False,
     ) -> list[Candidate]:
-        """Same as `rank`, for kernels that are known to fit.
+        """Same as `rank`, for kernels that are known to fit. `batch_invariant`: only tactics that count in
+        this mode.
 
         Tactics for which the device has no room are left out.
         """
-        return weighing.weigh(self, fitting, problem, device)
+        return weighing.weigh(self, fitting, problem, device, batch_invariant=batch_invariant)
 
     def sweep(
         self,
@@ -206,11 +209,12 @@ class Family(Kernels[P]):
         problem: P,
         values: Sequence[int],
         device: DeviceProperties,
-        counts: Callable[[Tactic, KernelRecord], bool],
+        *,
+        batch_invariant: bool = False,
     ) -> Mapping[int, Candidate]:
-        """The first candidate of `weigh` that counts, for many values of the `neighbour` extent at once; a
-        value that is left out has to be weighed. `fitting` are the kernels that fit the largest value, which
-        is the problem's."""
+        """The first candidate of `weigh`, for many values of the `neighbour` extent at once; a value that is
+        left out has to be weighed. `fitting` are the kernels that fit the largest value, which is the
+        problem's."""
         return {}
 
     def model(

@@ -84,6 +84,21 @@ class Kernels(Generic[P]):
         `wider`)."""
         return (plain(record.name),)
 
+    def invariant_candidates(
+        self, record: KernelRecord, problem: P, device: DeviceProperties
+    ) -> Sequence[Tactic]:
+        """The kernel's tactics that selection estimates in batch-invariant mode."""
+        return [
+            tactic
+            for tactic in self.candidates(record, problem, device)
+            if self.misfit_invariant(tactic, record, problem) is None
+        ]
+
+    def invariant_order(self, record: KernelRecord, problem: P) -> str:
+        """The order in which batch-invariant mode adds products along k, in words, if it splits k; else
+        empty."""
+        return ""
+
     def estimator(
         self, record: KernelRecord, problem: P, device: DeviceProperties
     ) -> Callable[[Tactic], Estimate] | None:

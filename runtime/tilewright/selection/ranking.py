@@ -65,25 +65,29 @@ class Ranking:
         Raises NoKernelError if none is batch-invariant, as the caller demands."""
         if self._foreknown is not None and self._runs(self._foreknown):
             return [self._foreknown]
-        ranked = self.family.weigh(self.fitting, self.problem, self.device)
-        if not self.batch_invariant:
-            return ranked
-        invariant = [candidate for candidate in ranked if self._counts(candidate.tactic, candidate.record)]
-        if ranked and not invariant:
-            raise self._none_invariant(ranked[0].tactic, ranked[0].record)
-        return invariant
-
-    def _counts(self, tactic: Tactic, record: KernelRecord) -> bool:
-        """Whether a tactic is batch-invariant, or need not be."""
-        return not self.batch_invariant or self.family.misfit_invariant(tactic, record, self.problem) is None
+        ranked = self.family.weigh(
+            self.fitting, self.problem, self.device, batch_invariant=self.batch_invariant
+        )
+        if self.batch_invariant and not ranked:
+            free = self.family.weigh(self.fitting, self.problem, self.device)
+            if free:
+                raise self._none_invariant(free[0].tactic, free[0].record)
+        return ranked
 
     def counting(self) -> list[KernelRecord]:
-        """The kernels that compute the problem and whose first tactic counts. Raises NoKernelError if there
-        is none."""
-        counting = [kernel for kernel in self.fitting if self._counts(self.first_tactic(kernel), kernel)]
+        """The kernels that compute the problem with a tactic that counts. Raises NoKernelError if there is
+        none."""
+        counting = [kernel for kernel in self.fitting if self._tactics(kernel)]
         if not counting:
-            raise self._none_invariant(self.first_tactic(self.fitting[0]), self.fitting[0])
+            record = self.fitting[0]
+            raise self._none_invariant(self.family.candidates(record, self.problem, self.device)[0], record)
         return counting
+
+    def _tactics(self, record: KernelRecord) -> Sequence[Tactic]:
+        """The kernel's tactics that count."""
+        family = self.family
+        tactics_of = family.invariant_candidates if self.batch_invariant else family.candidates
+        return tactics_of(record, self.problem, self.device)
 
     def _none_invariant(self, tactic: Tactic, record: KernelRecord) -> NoKernelError:
         reason = self.family.misfit_invariant(tactic, record, self.problem)
@@ -135,7 +139,7 @@ class Ranking:
         return f"{lead}, {nanoseconds / best - 1:.1%} ahead of {next(slower).tactic}"
 
     def first_tactic(self, record: KernelRecord) -> Tactic:
-        return self.family.candidates(record, self.problem, self.device)[0]
+        return self._tactics(record)[0]
 
     def _say_what_is_left_out(self, fitting: Sequence[KernelRecord]) -> None:
         of_kind = self.family.of_kind(self.registry, self.records, self.problem.kind)

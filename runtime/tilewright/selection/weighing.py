@@ -36,7 +36,12 @@ _HOW_K_IS_CUT = attrgetter("splits", "decomposition")
 
 
 def weigh(
-    kernels: Kernels[P], fitting: Iterable[KernelRecord], problem: P, device: DeviceProperties
+    kernels: Kernels[P],
+    fitting: Iterable[KernelRecord],
+    problem: P,
+    device: DeviceProperties,
+    *,
+    batch_invariant: bool = False,
 ) -> list[Candidate]:
     """The legal tactics of kernels that fit, the best first (`Family.weigh`).
 
@@ -50,7 +55,7 @@ def weigh(
         weigher = _weigher(kernels, record, problem, device)
         if weigher is None:
             continue
-        tactics = possible(kernels, record, problem, device)
+        tactics = possible(kernels, record, problem, device, batch_invariant=batch_invariant)
         for _, alike in itertools.groupby(tactics, _HOW_K_IS_CUT):
             first, *rest = alike
             ranked.append(weigher(first))
@@ -66,10 +71,16 @@ def weigh(
 
 
 def possible(
-    kernels: Kernels[P], record: KernelRecord, problem: P, device: DeviceProperties
+    kernels: Kernels[P],
+    record: KernelRecord,
+    problem: P,
+    device: DeviceProperties,
+    *,
+    batch_invariant: bool = False,
 ) -> Sequence[Tactic]:
     """The candidates of a kernel for which the device has room."""
-    candidates = kernels.candidates(record, problem, device)
+    tactics_of = kernels.invariant_candidates if batch_invariant else kernels.candidates
+    candidates = tactics_of(record, problem, device)
     if all(device.clusters):  # no cluster is known to be too large
         return candidates
     return [tactic for tactic in candidates if not kernels.misfit_device(tactic, record, device)]

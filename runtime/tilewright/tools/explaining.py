@@ -55,6 +55,8 @@ class Explanation:
     free: tuple[Tactic, float] | None
     """In batch-invariant mode, the choice without it, and the share of this choice's estimated time that it
     would save; None if the mode costs nothing, or if no model knows it."""
+    order: str
+    """In batch-invariant mode, how every m splits k; empty if it does not."""
     messages: list[str]  # about tuned files: files that were refused, entries that were dropped
 
     def as_json(self) -> dict[str, Any]:
@@ -70,6 +72,7 @@ class Explanation:
             "source": self.choice.source,
             "why": self.choice.why,
             "free": self.free and {"tactic": str(self.free[0]), "saved": self.free[1]},
+            "order": self.order,
             "candidates": [
                 {
                     "tactic": str(row.tactic),
@@ -99,6 +102,8 @@ class Explanation:
             yield f"On an {self.device} the choice is {choice.tactic}, and a call raises NotBuiltError:"
             yield from (f"  {line}" for line in self.raises.splitlines())
         yield f"Why ({choice.source}): {choice.why}."
+        if self.order:
+            yield f"Batch-invariant mode splits k: {self.order}."
         if self.free:
             tactic, saved = self.free
             yield f"Batch-invariant mode costs {saved:.0%} of the estimated time; without it {tactic} runs."
@@ -147,13 +152,7 @@ def explain(
         return Row(of, built, estimate, entry.seconds if entry and entry.tactic == of else None)
 
     fitting = family.fitting(records, problem)
-    ranked = family.weigh(fitting, problem, device)
-    if context.batch_invariant:
-        ranked = [
-            candidate
-            for candidate in ranked
-            if family.misfit_invariant(candidate.tactic, candidate.record, problem) is None
-        ]
+    ranked = family.weigh(fitting, problem, device, batch_invariant=context.batch_invariant)
     rows = [
         row(candidate.tactic, registry.is_built(candidate.record), candidate.estimate) for candidate in ranked
     ]
@@ -182,6 +181,7 @@ def explain(
         rows=rows,
         left_out=family.left_out(records, problem).most_common(),
         free=_free(context, family, problem, device, choice) if context.batch_invariant else None,
+        order=family.invariant_order(choice.record, problem) if context.batch_invariant else "",
         messages=tuned.messages if tuned else [],
     )
 

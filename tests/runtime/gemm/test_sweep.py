@@ -10,7 +10,6 @@ import pytest
 from tilewright.architectures.device import H100, H200
 from tilewright.context import Context
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
 from tilewright.models.product import Product
@@ -27,16 +26,14 @@ def fitting(problem: Problem) -> list[KernelRecord]:
     return FAMILY.fitting(RECORDS, problem)
 
 
-def all_count(tactic: Tactic, record: KernelRecord) -> bool:
-    return True
-
-
 @pytest.mark.parametrize(
     ("problem", "values"),
     [
         (Problem(0, 4096, 4096), range(260, 16385, 3151)),
         (Problem(0, 24576, 4096), range(1021, 1030)),
         (Problem(0, 256, 7168, d="f32"), range(257, 9000, 2733)),
+        (Problem(0, 1024, 21504), range(257, 9000, 1709)),
+        (Problem(0, 768, 19136, fast_accum=True, **FP8), range(257, 9000, 2733)),
         (Problem(0, 128, 512, batch=16), range(300, 4000, 907)),
         (Problem(0, 512, 128, batch=16, layout="tt"), range(300, 4000, 907)),
         (Problem(0, 1000, 2048, bias=True, activation="gelu"), range(258, 3000, 811)),
@@ -46,45 +43,29 @@ def all_count(tactic: Tactic, record: KernelRecord) -> bool:
     ],
     ids=str,
 )
-def test_the_first_tactics_of_many_m(problem: Problem, values: range) -> None:
+@pytest.mark.parametrize("batch_invariant", [False, True])
+def test_the_first_tactics_of_many_m(problem: Problem, values: range, batch_invariant: bool) -> None:
     device = H100 if problem.fast_accum else H200
     largest = replace(problem, m=values[-1])
-    firsts = FAMILY.sweep(fitting(largest), largest, values, device, all_count)
+    firsts = FAMILY.sweep(fitting(largest), largest, values, device, batch_invariant=batch_invariant)
     assert list(firsts) == list(values)
     for m in values:
         here = replace(problem, m=m)
-        expected = FAMILY.weigh(fitting(here), here, device)[0]
+        expected = FAMILY.weigh(fitting(here), here, device, batch_invariant=batch_invariant)[0]
         assert firsts[m].tactic == expected.tactic
         assert firsts[m].record is expected.record
         assert firsts[m].estimate.seconds == expected.estimate.seconds
 
 
-def test_tactics_that_do_not_count_are_passed_over() -> None:
-    problem, values = Problem(2000, 4096, 4096), range(257, 2001, 311)
-
-    def alone(tactic: Tactic, record: KernelRecord) -> bool:
-        return not tactic.cluster
-
-    firsts = FAMILY.sweep(fitting(problem), problem, values, H200, alone)
-    passed = 0
-    for m in firsts:
-        here = replace(problem, m=m)
-        ranked = FAMILY.weigh(fitting(here), here, H200)
-        passed += not alone(ranked[0].tactic, ranked[0].record)
-        expected = next(each for each in ranked if alone(each.tactic, each.record))
-        assert firsts[m].tactic == expected.tactic
-    assert len(firsts) >= passed > 0
-
-
 def test_what_arrays_do_not_serve_is_left_out() -> None:
     problem = Problem(4096, 4096, 4096)
-    assert list(FAMILY.sweep(fitting(problem), problem, range(1, 300), H200, all_count)) == [*range(257, 300)]
+    assert list(FAMILY.sweep(fitting(problem), problem, range(1, 300), H200)) == [*range(257, 300)]
     other = replace(problem, layout="nt")
-    assert not FAMILY.sweep(fitting(other), other, [4096], H200, all_count)
+    assert not FAMILY.sweep(fitting(other), other, [4096], H200)
     tf32 = Problem(4096, 4096, 4096, a="tf32", b="tf32", d="f32")
-    assert not FAMILY.sweep(fitting(tf32), tf32, [4096], H200, all_count)
+    assert not FAMILY.sweep(fitting(tf32), tf32, [4096], H200)
     few_columns = Problem(4096, 8, 4096)
-    assert not FAMILY.sweep(fitting(few_columns), few_columns, [4096], H200, all_count)
+    assert not FAMILY.sweep(fitting(few_columns), few_columns, [4096], H200)
 
 
 @pytest.mark.parametrize("batch_invariant", [False, True])

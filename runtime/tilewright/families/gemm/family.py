@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import TCGEN05, TCGEN05_ULTRA, of_capability
 from tilewright.declarations.products import hopper_peak
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import Tactic, rearranged
+from tilewright.declarations.tactics import rearranged
 from tilewright.families.gemm.cost_tcgen05 import Tcgen05
 from tilewright.families.gemm.mainloops import kernels_of
 from tilewright.families.gemm.problem import Problem
@@ -40,14 +40,15 @@ class _Gemm(CompositeFamily[Problem]):
         problem: Problem,
         values: Sequence[int],
         device: DeviceProperties,
-        counts: Callable[[Tactic, KernelRecord], bool],
+        *,
+        batch_invariant: bool = False,
     ) -> Mapping[int, Candidate]:
         try:
             from tilewright.families.gemm import sweep  # noqa: PLC0415 (numpy need not be there)
         except ModuleNotFoundError:
             return {}
-        possible = functools.partial(weighing.possible, self)
-        return sweep.first_of_each(fitting, problem, values, device, possible=possible, counts=counts)
+        possible = functools.partial(weighing.possible, self, batch_invariant=batch_invariant)
+        return sweep.first_of_each(fitting, problem, values, device, possible=possible)
 
 
 FAMILY = _Gemm()

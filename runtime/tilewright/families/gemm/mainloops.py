@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,15 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic
-from tilewright.families.gemm import cost, cost_lean, cost_mma, cost_stream, cost_tcgen05, learnt
+from tilewright.families.gemm import (
+    cost,
+    cost_lean,
+    cost_mma,
+    cost_stream,
+    cost_tcgen05,
+    fixed_splits,
+    learnt,
+)
 from tilewright.families.gemm.problem import ADDENDS, GIVEN, INTEGER_ACTIVATIONS, Problem, addends
 from tilewright.formats.types import TMA_BYTES, bits, bytes_of
 from tilewright.selection import fitting, memory_splits
@@ -119,10 +128,22 @@ class Lean(Mainloop):
         return fitting.misfit_room(fitting.blocks_of(tactic), device)
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        """Without splits, all lean kernels of a type add products along k in one order, in steps of 32 bytes:
-        1,011 results of different tiles, schedules, swapped operands and clusters had equal bits (H200). FP8
-        kernels that promote their sums do so every 128 of k."""
-        return _misfit_order(tactic, record, problem)
+        """All lean kernels of a type add products along k in one order, in steps of 32 bytes: 1,011 results
+        of different tiles, schedules, swapped operands and clusters had equal bits (H200). FP8 kernels that
+        promote their sums do so every 128 of k. If k is split, it is split alike for every m."""
+        return _misfit_promotion(record, problem) or fixed_splits.misfit(tactic, record, problem)
+
+    def invariant_order(self, record: KernelRecord, problem: Problem) -> str:
+        return fixed_splits.order(problem)
+
+    def invariant_candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> Sequence[Tactic]:
+        if fixed_splits.splits_of(problem) == 1:
+            return super().invariant_candidates(record, problem, device)
+        if _misfit_promotion(record, problem) or fixed_splits.misfit_cuts(record, problem):
+            return ()
+        return fixed_splits.candidates(record, problem, CLUSTERS)
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
@@ -171,7 +192,7 @@ class Mma(Mainloop):
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         """Without splits they add products along k in one order, in steps of 32 bytes."""
-        return _misfit_order(tactic, record, problem)
+        return _misfit_promotion(record, problem) or fitting.misfit_invariant_split(tactic)
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
@@ -271,12 +292,12 @@ def _misfit_rows(problem: Problem) -> str | None:
     )
 
 
-def _misfit_order(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-    """The reason why a kernel adds products along k in another order than other kernels of its mainloop;
-    empty if it does not."""
+def _misfit_promotion(record: KernelRecord, problem: Problem) -> str | None:
+    """Why a kernel's sums have other bits than those that the call allows: it promotes them, and the others
+    do not. None if they agree."""
     if bits(problem.a) == 8 and record.config["fast_accum"] != problem.fast_accum:
         return "it promotes its sums, and kernels with fast accumulation do not"
-    return fitting.misfit_invariant_split(tactic)
+    return None
 
 
 MAINLOOPS = {

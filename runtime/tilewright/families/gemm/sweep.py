@@ -28,7 +28,6 @@ from tilewright.selection.estimates import Estimate
 from tilewright.selection.weighing import FAR, MOST_REFINED, Candidate
 
 Array = Any  # of numpy
-Counts = Callable[[Tactic, KernelRecord], bool]
 Possible = Callable[[KernelRecord, Problem, DeviceProperties], Sequence[Tactic]]
 
 BLOCK = 2048  # values of m at once
@@ -90,13 +89,11 @@ def first_of_each(
     device: DeviceProperties,
     *,
     possible: Possible,
-    counts: Counts,
 ) -> dict[int, Candidate]:
-    """The first of `Family.weigh`'s tactics that counts, by m. An m for which that is not among those that
-    are refined is left out; so are all if arrays do not serve.
+    """The first of `Family.weigh`'s tactics, by m. All m are left out if arrays do not serve.
 
     records: the kernels that fit the largest m. Whether a lean kernel fits does not depend on m, and other
-    kernels that fit fewer rows fit none of these.
+    kernels that fit fewer rows fit none of these. possible: a kernel's candidates.
     """
     side = [record.config["tile"][1 if record.config["swap_ab"] else 0] for record in records]
     lean = all(record.config["mainloop"] == "lean" for record in records)
@@ -106,7 +103,7 @@ def first_of_each(
     swept = [value for value in values if value > max(side)]
     for start in range(0, len(swept), BLOCK):
         rows = np.array(swept[start : start + BLOCK], dtype=float).view(_Exact)
-        chosen |= _Block(records, problem, rows, device, possible).firsts(counts)
+        chosen |= _Block(records, problem, rows, device, possible).firsts()
     return chosen
 
 
@@ -154,16 +151,14 @@ class _Block:
             yield start, _Interval(record, problem, rows, self._device)
             start = end
 
-    def firsts(self, counts: Counts) -> dict[int, Candidate]:
-        """The first tactic that counts of those that are refined, by m."""
+    def firsts(self) -> dict[int, Candidate]:
+        """The first tactic of those that are refined, by m."""
         keys = self._keys()
         best = np.full(len(self._rows), np.iinfo(np.int64).max)
         winners: list[Candidate | None] = [None] * len(self._rows)
         most = np.partition(keys, min(MOST_REFINED, len(keys)) - 1, axis=0)[min(MOST_REFINED, len(keys)) - 1]
         refined = [(item, places) for item in self._weighed if (places := self._among(item, keys, most)).size]
         for item, places, seconds in self._refined(refined):
-            if not counts(item.tactic, item.interval.record):
-                continue
             key = _rounded(seconds) * len(self._rank) + self._rank[item.tactic]
             for place in (key < best[places]).nonzero()[0]:
                 best[places[place]] = key[place]

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.context import Context
-from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import Tactic
 from tilewright.errors import TilewrightError
 from tilewright.libraries.registry import Registry
 from tilewright.models.product import Product
@@ -85,13 +83,10 @@ def choices(
     family = family_of(product.family)
     records, tuned = context.registry.route(family.name, device), context.tuned(family, device)
     largest = product.problem(values[-1])
-
-    def counts(tactic: Tactic, record: KernelRecord) -> bool:
-        return not context.batch_invariant or family.misfit_invariant(tactic, record, largest) is None
-
     firsts: Mapping[int, Candidate] = {}
     if at_once and product.extent == family.neighbour:
-        firsts = family.sweep(family.fitting(records, largest), largest, values, device, counts)
+        fitting = family.fitting(records, largest)
+        firsts = family.sweep(fitting, largest, values, device, batch_invariant=context.batch_invariant)
     ranges: list[Chosen] = []
     for value in values:
         choice = choose(
