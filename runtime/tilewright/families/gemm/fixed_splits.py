@@ -96,8 +96,8 @@ def misfit(tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None
 
 
 def candidates(record: KernelRecord, problem: Problem, clusters: tuple[str, ...]) -> tuple[Tactic, ...]:
-    """The tactics of a kernel that divides k where the mode does: clusters whose thread blocks add the ranges'
-    sums, and a second kernel that adds them from memory."""
+    """The tactics of a kernel that divides k where the mode does: clusters whose thread blocks add the sums
+    of the ranges, and a second kernel that adds them from memory."""
     splits = splits_of(problem)
     down, across = grid = fitting.own_tiles(record, problem.m, problem.n)
     clustered: tuple[Tactic, ...] = ()
