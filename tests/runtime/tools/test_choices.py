@@ -41,10 +41,12 @@ def test_every_value_has_the_tactic_that_a_call_gets() -> None:
         assert entry["module"] == context.registry.table_of(choice.record.name).module
 
 
-def test_batch_invariant_choices_split_nothing() -> None:
-    small = ["gemm", "bf16", "m=64:64", "n=256", "k=22400", "--device", "h200"]
-    assert "splits=" in run(*small).stdout
-    assert "splits=" not in run(*small, "--batch-invariant").stdout
+@pytest.mark.parametrize(("k", "splits"), [(5632, []), (22400, ["4"])])
+def test_batch_invariant_choices_split_k_alike(k: int, splits: list[str]) -> None:
+    small = ["gemm", "bf16", "m=64:65", "n=256", f"k={k}", "--device", "h200"]
+    free = re.findall(r"splits=(\d+)", run(*small).stdout)
+    assert set(free) - {"4"}
+    assert sorted({*re.findall(r"splits=(\d+)", run(*small, "--batch-invariant").stdout)}) == splits
 
 
 def test_the_header_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
