@@ -7,7 +7,7 @@ from typing import Any
 
 from table_rows import table_row
 
-BITS = {"bf16": 16, "e4m3": 8, "f32": 32}
+BITS = {"bf16": 16, "e4m3": 8, "f32": 32, "mxfp4": 4}
 
 
 def make_grouped_row(name: str, **fields: Any) -> dict[str, Any]:
@@ -38,6 +38,10 @@ _WORDS = {"arch": "sm_120f", "mainloop": "mma"}
 HOST_WORDS_ROWS = [
     make_grouped_row("host_words_32", scales="1x32_ue8m0", **_WORDS),
     make_grouped_row("host_words_32_f32", scales="1x32_ue8m0", d="f32", **_WORDS),
+    make_grouped_row("host_fp4", a="mxfp4", b="mxfp4", scales="1x32_ue8m0", **_WORDS),
+    make_grouped_row("host_fp4_f32", a="mxfp4", b="mxfp4", d="f32", scales="1x32_ue8m0", **_WORDS),
+    make_grouped_row("host_fp8_fp4", b="mxfp4", scales="1x32_ue8m0", **_WORDS),
+    make_grouped_row("host_fp4_fp8", a="mxfp4", scales="1x32_ue8m0", **_WORDS),
     make_grouped_row("host_words_128", scales="1x128_ue8m0", **_WORDS),
     make_grouped_row("host_words_128_f32", scales="1x128_ue8m0", d="f32", **_WORDS),
 ]

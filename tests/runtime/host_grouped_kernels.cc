@@ -3,6 +3,7 @@
 // zeroed.
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "tilewright/abi.h"
 #include "tilewright/grouped_gemm/args.h"
@@ -37,6 +38,28 @@ void store(Bf16& to, double value) {
   to.bits = static_cast<uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
 }
 void store(float& to, double value) { to = static_cast<float>(value); }
+
+struct E2m1;  // two to a byte, the even one in the low four bits
+
+// The elements of a matrix.
+template <class Input>
+struct Elements {
+  Input const* at;
+
+  explicit Elements(void const* address) : at(static_cast<Input const*>(address)) {}
+  double operator[](int64_t i) const { return load(at[i]); }
+};
+template <>
+struct Elements<E2m1> {
+  uint8_t const* at;
+
+  explicit Elements(void const* address) : at(static_cast<uint8_t const*>(address)) {}
+  double operator[](int64_t i) const {
+    constexpr double kMagnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    int const bits = at[i / 2] >> i % 2 * 4 & 15;
+    return bits & 8 ? -kMagnitudes[bits & 7] : kMagnitudes[bits];
+  }
+};
 
 using Args = tilewright_grouped_gemm_args;
 
@@ -141,7 +164,8 @@ bool stays(Args const& args, int matrix, int row) {
 }
 
 // `kColumnsOfScale`: columns of B that share a factor; 0: there are no factors. `kBlock`: as `factors` has it.
-template <class Input, class Output, int kColumnsOfScale, bool kRowMajorB = false, int kBlock = 0>
+template <class Input, class Output, int kColumnsOfScale, bool kRowMajorB = false, int kBlock = 0,
+          class InputB = Input>
 int32_t launch(void const* opaque, void*, void*) {
   auto const& args = *static_cast<Args const*>(opaque);
   if (args.grouping == TILEWRIGHT_GROUPING_K_SIZES) {
@@ -152,13 +176,15 @@ int32_t launch(void const* opaque, void*, void*) {
     }
     if constexpr (kColumnsOfScale == 0) {
       multiply_rows<Output>(args);
+    } else if constexpr (std::is_same_v<Input, E2m1> || std::is_same_v<InputB, E2m1>) {
+      return TILEWRIGHT_NOT_SUPPORTED;
     } else {
       multiply_parts<Input, Output, kBlock>(args);
     }
     return TILEWRIGHT_OK;
   }
-  auto const* a = static_cast<Input const*>(args.a);
-  auto const* b = static_cast<Input const*>(args.b);
+  Elements<Input> const a(args.a);
+  Elements<InputB> const b(args.b);
   auto const* c = static_cast<Output const*>(args.c);
   auto* d = static_cast<Output*>(args.d);
   bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
@@ -179,8 +205,8 @@ int32_t launch(void const* opaque, void*, void*) {
             factor = args.scale_a[l * args.batch_stride_scale_a + p / 128 * args.ld_scale_a + i] *
                      scale_b(args, group, p / 128, j / kColumnsOfScale);
           }
-          sum += factor * load(a[l * args.batch_stride_a + i * args.ld_a + p]) *
-                 load(b[group * args.batch_stride_b + (kRowMajorB ? p * args.ld_b + j : j * args.ld_b + p)]);
+          sum += factor * a[l * args.batch_stride_a + i * args.ld_a + p] *
+                 b[group * args.batch_stride_b + (kRowMajorB ? p * args.ld_b + j : j * args.ld_b + p)];
         }
         if (c != nullptr) {
           sum += load(c[l * args.batch_stride_c + i * args.ld_c + j]);
@@ -219,5 +245,9 @@ HOST_KERNEL(host_bf16_tt, Bf16, Bf16, 0, true)
 HOST_KERNEL(host_bf16_f32_nt, Bf16, float, 0)
 HOST_KERNEL(host_words_32, E4m3, Bf16, 1, false, 32)
 HOST_KERNEL(host_words_32_f32, E4m3, float, 1, false, 32)
+HOST_KERNEL(host_fp4, E2m1, Bf16, 1, false, 32)
+HOST_KERNEL(host_fp4_f32, E2m1, float, 1, false, 32)
+HOST_KERNEL(host_fp8_fp4, E4m3, Bf16, 1, false, 32, E2m1)
+HOST_KERNEL(host_fp4_fp8, E2m1, Bf16, 1, false, 32, E4m3)
 HOST_KERNEL(host_words_128, E4m3, Bf16, 1, false, 128)
 HOST_KERNEL(host_words_128_f32, E4m3, float, 1, false, 128)
