@@ -4,11 +4,12 @@
         --seed 21 --seconds 200 --output cold_times.jsonl
 
 Of each problem, each built kernel's best tactics by the model and all whose estimates are near the first are
-timed as `cold_launches.py` does: in a CUDA graph of launches with a softmax and a layer norm over 16 MB each
-between them, whose own time is subtracted. Those near the fastest are timed warm, too: launched one after
-another on operands that L2 does not hold. The fastest are timed again in turn. A line of the file is a
-problem: microseconds by tactic on cold code (`us`), of those timed in turn (`turns`), the same on warm code
-(`warm_us`, `warm_turns`), and the model's first.
+timed (with --tactics N, the first N of the ranking, which takes a third of the time) as `cold_launches.py`
+does: in a CUDA graph of launches with a softmax and a layer norm over 16 MB each between them, whose own time
+is subtracted. Those near the fastest are timed warm, too: launched one after another on operands that L2 does
+not hold. The fastest are timed again in turn. A line of the file is a problem: microseconds by tactic on cold
+code (`us`), of those timed in turn (`turns`), the same on warm code (`warm_us`, `warm_turns`), and the model's
+first.
 """
 
 from __future__ import annotations
@@ -108,6 +109,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--skip", type=int, default=0, help="problems of the seed")
     parser.add_argument("--seconds", type=float, default=200, help="start no problem after")
+    parser.add_argument(
+        "--tactics", type=int, metavar="N", help="the first N tactics of the ranking alone, trees included"
+    )
     parser.add_argument("--each-seconds", type=float, default=2, help="of a problem's tactics")
     parser.add_argument("--output", type=Path, default=Path("cold_times.jsonl"))
     options = parser.parse_args()
@@ -132,7 +136,9 @@ def main() -> int:
                 try:
                     case = case_of(problem, None)
                     ranked = FAMILY.rank(records, case.problem, device)
-                    tactics = worth_timing(ranked, FACTOR, EACH)
+                    tactics = [candidate.tactic for candidate in ranked[: options.tactics]]
+                    if options.tactics is None:
+                        tactics = worth_timing(ranked, FACTOR, EACH)
                     deadline = time.monotonic() + options.each_seconds
                     row = measured(case, noise, tactics, deadline)
                 except (TilewrightError, ValueError, RuntimeError, StopIteration) as error:
