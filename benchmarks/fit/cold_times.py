@@ -8,8 +8,8 @@ timed (with --tactics N, the first N of the ranking, which takes a third of the 
 does: in a CUDA graph of launches with a softmax and a layer norm over 16 MB each between them, whose own time
 is subtracted. Those near the fastest are timed warm, too: launched one after another on operands that L2 does
 not hold. The fastest are timed again in turn. A line of the file is a problem: microseconds by tactic on cold
-code (`us`), of those timed in turn (`turns`), the same on warm code (`warm_us`, `warm_turns`), and the model's
-first.
+code (`us`), of those timed in turn (`turns`), the same on warm code (`warm_us`, `warm_turns`), and the
+model's first.
 """
 
 from __future__ import annotations
