@@ -1,4 +1,4 @@
-"""Times `grouped_gemm` tactics, cold and warm, on problems drawn at random, which teach the family's choice.
+"""Times tactics, cold and warm, on problems drawn at random, which teach a family's choice.
 
     TILEWRIGHT_JIT=0 python -m benchmarks.fit.cold_times scaled contiguous_fp8 masked_fp8 k_grouped_fp8
         --seed 21 --seconds 200 --output cold_times.jsonl
@@ -15,6 +15,7 @@ model's first.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -32,9 +33,10 @@ from benchmarks.lib.launch_cases import Case, OtherKernels, case_of
 from benchmarks.lib.random_problems import KINDS, text_of
 
 from tilewright import context as contexts
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import TilewrightError
-from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.tools.timing import Replays
 
 BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
@@ -101,6 +103,15 @@ def _microseconds(seconds: Mapping[Tactic, float]) -> dict[str, float]:
     return {str(tactic): round(value * 1e6, 2) for tactic, value in seconds.items()}
 
 
+@functools.cache
+def built(family: str, device: DeviceProperties) -> list[KernelRecord]:
+    """The kernels of a family that are built for the device."""
+    registry = contexts.current().registry
+    records = [record for record in registry.route(family, device) if registry.is_built(record)]
+    print(f"{len(records)} kernels of {family} are built", flush=True)
+    return records
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -119,12 +130,8 @@ def main() -> int:
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
     until, noise = time.monotonic() + options.seconds, OtherKernels()
-    current = contexts.current()
-    device = current.device(torch.cuda.current_device())
-    records = [
-        record for record in current.registry.kernels(FAMILY.name) if current.registry.is_built(record)
-    ]
-    print(f"{device}\n{len(records)} kernels are built", flush=True)
+    device = contexts.current().device(torch.cuda.current_device())
+    print(device, flush=True)
     draws = {kind: KINDS[kind](options.seed) for kind in options.kinds}
     for draw in draws.values():
         for _ in range(options.skip):
@@ -135,7 +142,7 @@ def main() -> int:
                 problem = next(draw)
                 try:
                     case = case_of(problem, None)
-                    ranked = FAMILY.rank(records, case.problem, device)
+                    ranked = case.family.rank(built(case.family.name, device), case.problem, device)
                     tactics = [candidate.tactic for candidate in ranked[: options.tactics]]
                     if options.tactics is None:
                         tactics = worth_timing(ranked, FACTOR, EACH)
@@ -148,8 +155,8 @@ def main() -> int:
                     case = None  # type: ignore[assignment]
                     torch.cuda.empty_cache()
                 row = {"kind": kind, "problem": asdict(problem), "first": str(ranked[0].tactic), **row}
-                if problem.expected_m:
-                    row["expected_m"] = int(problem.expected_m * MORE_ROWS)
+                if expected := getattr(problem, "expected_m", 0):
+                    row["expected_m"] = int(expected * MORE_ROWS)
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 turns = row["turns"]
