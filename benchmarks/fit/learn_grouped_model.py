@@ -1,13 +1,14 @@
-"""Learns what `grouped_gemm`'s cost model leaves unexplained (families/grouped_gemm/learnt.py).
+"""Learns what `grouped_gemm`'s cost model leaves unexplained on cold code (families/grouped_gemm/learnt.py).
 
     python -m benchmarks.fit.learn_grouped_model            # how well it chooses for problems it has not seen
     python -m benchmarks.fit.learn_grouped_model --write    # learns from all problems, and writes the trees
     python -m benchmarks.fit.learn_grouped_model --thin RAW.jsonl ...    # the committed file of times
 
-Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 23 on cold
-code alone, 24 and later on cold and on warm code, which count alike. Of seed 21 those count that were taken
-in turn; the others were taken without the other kernels' own time beside each, and were off by up to 2 us.
-Needs numpy, and a minute of a CPU.
+Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 25. Of
+seed 21 those count that were taken in turn; the others were taken without the other kernels' own time beside
+each, and were off by up to 2 us. Warm times, which seeds 24 and 25 have, too, do not teach: trees that learnt
+from the mean of both chose no better on warm code, and worse on cold code. Needs numpy, and a minute of a
+CPU.
 """
 
 from __future__ import annotations
@@ -46,30 +47,24 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
-    """A problem's tactics of kernels that are committed. A tactic's time is the fastest cold one, times what
-    the tactic takes longer than the fastest: the geometric mean of cold and warm, or cold alone."""
+    """A problem's tactics of kernels that are committed, by their times on cold code."""
     problem = Problem(**row["problem"])
     problem = replace(problem, expected_m=row.get("expected_m", 0))
-    cold = excess(row["us"], row["turns"])
-    warm = excess(row["warm_us"], row["warm_turns"]) if "warm_us" in row else {}
-    fastest = min(row["turns"].values()) * 1e-6
+    times = counted(row["us"], row["turns"])
     seconds = {
-        tactic: fastest * math.sqrt(cold[text] * warm.get(text, cold[text]))
-        for text in cold
-        if (tactic := Tactic.parse(text)).kernel in records
+        tactic: us * 1e-6 for text, us in times.items() if (tactic := Tactic.parse(text)).kernel in records
     }
     kernels = {name: Kernel(records[name], problem, H200) for name in {tactic.kernel for tactic in seconds}}
     shape = (problem.m, problem.n, problem.k)
     learnable = columns(seconds, kernels, learnt.features)
-    return Lesson(shape, row["kind"], *learnable, math.log(min(seconds.values())), math.nan)
+    return Lesson(shape, row["kind"], *learnable, math.log(min(times.values()) * 1e-6), math.nan)
 
 
-def excess(us: dict[str, float], turns: dict[str, float]) -> dict[str, float]:
-    """Times over the fastest, by tactic. Times in turn count before others, and no other is taken for faster
-    than the fastest in turn."""
+def counted(us: dict[str, float], turns: dict[str, float]) -> dict[str, float]:
+    """Microseconds by tactic. Times in turn count before others, and no other is taken for faster than the
+    fastest in turn."""
     fastest = min(turns.values())
-    times = {text: max(time, fastest) for text, time in us.items() if time >= LEAST_MICROSECONDS} | turns
-    return {text: time / fastest for text, time in times.items()}
+    return {text: max(time, fastest) for text, time in us.items() if time >= LEAST_MICROSECONDS} | turns
 
 
 def report(name: str, lessons: Sequence[Lesson], losses: Sequence[float]) -> None:

@@ -35,25 +35,15 @@ def records() -> dict[str, KernelRecord]:
 
 
 def test_no_time_is_faster_than_the_fastest_in_turn() -> None:
-    assert learn_grouped_model.excess({"a": 9.0, "b": 15.0, "c": 0.4}, {"d": 10.0}) == {
-        "a": 1.0,
-        "b": 1.5,
-        "d": 1.0,
-    }
+    times = learn_grouped_model.counted({"a": 9.0, "b": 15.0, "c": 0.4}, {"d": 10.0})
+    assert times == {"a": 10.0, "b": 15.0, "d": 10.0}
 
 
-def test_cold_times_alone_are_taken_as_they_are(records: dict[str, KernelRecord]) -> None:
-    lesson = learn_grouped_model.lesson(COLD, records)
+@pytest.mark.parametrize("row", [COLD, WARM], ids=["cold", "cold and warm"])
+def test_cold_times_teach(row: dict[str, Any], records: dict[str, KernelRecord]) -> None:
+    lesson = learn_grouped_model.lesson(row, records)
     assert [round(math.exp(time) * 1e6, 3) for time in lesson.times] == [20.0, 25.0, 90.0]
     assert math.exp(lesson.fastest) * 1e6 == pytest.approx(20.0)
-
-
-def test_cold_and_warm_times_count_alike(records: dict[str, KernelRecord]) -> None:
-    lesson = learn_grouped_model.lesson(WARM, records)
-    relative = [math.exp(time) * 1e6 / 20.0 for time in lesson.times]
-    # The last was not timed warm: what it takes longer on cold code counts for both.
-    assert relative == pytest.approx([math.sqrt(18 / 16), math.sqrt(25 / 20), 90 / 20])
-    assert lesson.fastest == lesson.times.min()
 
 
 def test_far_tactics_and_those_in_turn_are_not_kept_twice() -> None:
