@@ -12,6 +12,7 @@ from tilewright.compile.building import build
 from tilewright.compile.compilers import COMPILERS, of, of_table
 from tilewright.compile.cute_dsl import installed, unit
 from tilewright.compile.findings import WRONG_PATH
+from tilewright.compile.keys import HeaderSet
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.source_keys import SourceKeys
 from tilewright.compile.store import Store
@@ -110,6 +111,24 @@ def test_a_source_key_sees_the_layout_of_python(mini: Mini) -> None:
     assert key("first", text, **python) == key("second", text, **python)
     assert key("first", text, **python) != key("third", otherwise, **python)
     assert key("fourth", text) == key("fifth", otherwise)
+
+
+def test_a_source_key_sees_the_modules_that_a_program_imports(tmp_path: Path) -> None:
+    folder = tmp_path / "tilewright" / "family"
+    folder.mkdir(parents=True)
+    source = b'PROGRAM = "tilewright/family/program.py"\n'
+
+    def keys(part: str) -> tuple[list[str], str]:
+        text = "from tilewright_programs.family.part import (\n    number,\n)\n"
+        (folder / "program.py").write_text(text, encoding="utf-8")
+        (folder / "part.py").write_text(part, encoding="utf-8")
+        headers = HeaderSet(tmp_path)
+        return list(headers.reached(source)), headers.including(source)
+
+    names, first = keys("if a:\n    number = 1\n")
+    assert names == ["tilewright/family/part.py", "tilewright/family/program.py"]
+    assert keys("if a:\n    number = 1\n") == (names, first)
+    assert keys("if a:\n  number = 1\n")[1] != first
 
 
 @needs_cute_dsl

@@ -1,5 +1,5 @@
-"""Runs the PTX of tcgen05 kernels on the host: warps, tensor maps, mbarriers, tensor memory and MMAs as the
-PTX ISA defines them. It knows the instructions that these kernels have; another one is an error.
+"""Runs the PTX of kernels in CuTe-DSL on the host: warps, tensor maps, mbarriers, tensor memory and MMAs as
+the PTX ISA defines them. It knows the instructions that these kernels have; another one is an error.
 
 A TMA load writes at once, as early as it may. MMAs, and the arrivals that follow them, wait: until nothing
 else can go on (`late`), or at random. So a barrier that is lacking shows in the result.
@@ -112,8 +112,9 @@ class Launch:
     late: bool
 
     def run(self) -> None:
-        for index in range(self.clusters):
-            Cluster(self, index).run()
+        with np.errstate(all="ignore"):
+            for index in range(self.clusters):
+                Cluster(self, index).run()
 
 
 class Cluster:
@@ -193,6 +194,12 @@ class Program:
             r"wait.parity \1, \2;",
             ptx,
             flags=re.DOTALL,
+        )
+        ptx = re.sub(
+            r"\{\s*\.reg \.b8 a, b, c, d;\s*((?:cvt\.rn\.satfinite\.e2m1x2\.f32 [^;]*;\s*){4})"
+            r"mov\.b32 (%r\d+), \{a, b, c, d\};\s*\}",
+            lambda match: f"e2m1x8 {match[2]}, {', '.join(re.findall(r'%r[0-9]+', match[1]))};",
+            ptx,
         )
         body = ptx[ptx.index("{", ptx.index(".reqntid")) + 1 : ptx.rindex("}")]
         body = re.sub(r"//[^\n]*", "", body)
@@ -291,43 +298,43 @@ class Warp:
 
     def run(self) -> Iterator[None]:
         code, end = self.cluster.program.code, len(self.cluster.program.code)
-        with np.errstate(all="ignore"):
-            while True:
-                pc = int(self.pcs.min())
-                if pc >= end:
-                    return
-                at = self.pcs == pc
-                instruction = code[pc]
-                self.steps += 1
-                self.active = at
-                if instruction.guard:
-                    condition = self.value(instruction.guard.lstrip("!"), "u1")
-                    self.active = at & (~condition if instruction.guard.startswith("!") else condition)
-                name = instruction.name
-                if name in ("bra", "bra.uni"):
-                    self.pcs[at] = pc + 1
-                    self.pcs[self.active] = self.cluster.program.labels[instruction.operands[0]]
-                    continue
-                if name == "ret":
-                    self.pcs[at] = pc + 1
-                    self.pcs[self.active] = end
-                    continue
-                if self.active.any():
-                    if name in _WAITS:
-                        while not _WAITS[name](self, *instruction.operands):
-                            self.steps -= 0
-                            yield
-                            self.active = at
+        while True:
+            pc = int(self.pcs.min())
+            if pc >= end:
+                return
+            at = self.pcs == pc
+            instruction = code[pc]
+            self.steps += 1
+            self.active = at
+            if instruction.guard:
+                condition = self.value(instruction.guard.lstrip("!"), "u1")
+                self.active = at & (~condition if instruction.guard.startswith("!") else condition)
+            name = instruction.name
+            if name in ("bra", "bra.uni"):
+                self.pcs[at] = pc + 1
+                self.pcs[self.active] = self.cluster.program.labels[instruction.operands[0]]
+                continue
+            if name == "ret":
+                self.pcs[at] = pc + 1
+                self.pcs[self.active] = end
+                continue
+            if self.active.any():
+                if name in _WAITS:
+                    while not _WAITS[name](self, *instruction.operands):
+                        self.steps -= 0
                         yield
                         self.active = at
-                    else:
-                        _execute(self, instruction)
-                self.pcs[at] = pc + 1
+                    yield
+                    self.active = at
+                else:
+                    _execute(self, instruction)
+            self.pcs[at] = pc + 1
 
 
 _SPECIAL: dict[str, Callable[[Warp], Any]] = {
     "%tid.x": lambda warp: warp.number * LANES + np.arange(LANES),
     "%cluster_ctarank": lambda warp: warp.block.rank,
+    "%laneid": lambda warp: np.arange(LANES),
     "%clusterid.x": lambda warp: warp.cluster.index,
     "%ctaid.x": lambda warp: warp.cluster.index * len(warp.cluster.blocks) + warp.block.rank,
     "%nctaid.x": lambda warp: warp.cluster.grid,
@@ -560,7 +567,10 @@ def _execute(warp: Warp, instruction: Instruction) -> None:
             does(warp, name, operands)
             return
     head, *_, kind = name.split(".")
-    if kind == "pred":
+    if name.startswith("max.NaN.xorsign.abs."):
+        words = (warp.value(text, "u4") for text in operands[1:])
+        warp.write(operands[0], _larger_pairs(*words, infinity=0x7F80 if kind == "bf16x2" else 0x7C00))
+    elif kind == "pred":
         values = [warp.predicate(text) for text in operands[1:]]
         warp.write(operands[0], _PREDICATES[head](*values))
     elif name in _NUMBERS:
@@ -612,6 +622,27 @@ def _shuffle(warp: Warp, name: str, operands: list[str]) -> None:
     warp.write(operands[0], warp.value(operands[1], "u4")[warp.value(operands[2], "u4") & 31])
 
 
+def _butterfly(warp: Warp, name: str, operands: list[str]) -> None:
+    assert warp.active.all(), "a shuffle of some lanes alone"
+    own = warp.value(operands[1], "u4")
+    warp.write(operands[0], own[np.arange(LANES) ^ int(warp.value(operands[2], "u4")[0])])
+
+
+def _funnel(warp: Warp, name: str, operands: list[str]) -> None:
+    low, high = (warp.value(text, "u4").astype("u8") for text in operands[1:3])
+    both, count = high << np.uint64(32) | low, np.uint64(int(operands[3]))
+    warp.write(operands[0], (both << count >> np.uint64(32)).astype("u4"))
+
+
+def _permute(warp: Warp, name: str, operands: list[str]) -> None:
+    first, second, selector = (warp.value(text, "u4").astype("u8") for text in operands[1:])
+    both, result = second << np.uint64(32) | first, np.zeros(LANES, "u8")
+    for i in range(4):
+        index = selector >> np.uint64(4 * i) & np.uint64(7)
+        result |= (both >> index * np.uint64(8) & np.uint64(0xFF)) << np.uint64(8 * i)
+    warp.write(operands[0], result.astype("u4"))
+
+
 def _map_address(warp: Warp, name: str, operands: list[str]) -> None:
     offsets, ranks = warp.value(operands[1], "u4"), warp.value(operands[2], "u4")
     warp.write(operands[0], offsets & np.uint32(0xFFFFFF) | ranks << np.uint32(24))
@@ -653,6 +684,41 @@ def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a.astype("i8") * b
 
 
+def _saturated(values: np.ndarray) -> np.ndarray:
+    """Clamped to [0, 1]; NaN becomes 0."""
+    return np.where(values > 0, np.minimum(values, np.float32(1)), np.float32(0)).astype("f4")
+
+
+def _fma_exact(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a * b + c, rounded once: the sum of the exact product and c is rounded to odd first."""
+    product, c = a.astype("f8") * b, c.astype("f8")
+    total = product + c
+    rest = (product - (total - c)) + (c - (total - (total - c)))
+    inexact = np.isfinite(total) & (rest != 0)
+    towards = np.where((rest > 0) == (total > 0), 1, -1)
+    bits = total.view("i8")
+    odd = np.where(inexact & (bits & 1 == 0), np.where(towards > 0, bits + 1, bits - 1), bits)
+    return odd.view("f8").astype("f4")
+
+
+def _larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(a) | np.isnan(b), np.float32(np.nan), np.maximum(a, b))
+
+
+def _larger_pairs(a: np.ndarray, b: np.ndarray, infinity: int) -> np.ndarray:
+    """The larger magnitudes of two pairs of 16 bits; NaN if either is. Signs mean nothing."""
+    result = np.zeros(LANES, "u4")
+    for shift in (np.uint32(0), np.uint32(16)):
+        first, second = (word >> shift & np.uint32(0x7FFF) for word in (a, b))
+        largest = np.maximum(first, second)
+        result |= np.where(largest > infinity, np.uint32(0x7FFF), largest).astype("u4") << shift
+    return result
+
+
+def _product_high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a.astype("u8") * b.astype("u8") >> np.uint64(32)).astype("u4")
+
+
 _TESTS: dict[str, Callable[..., np.ndarray]] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -661,6 +727,7 @@ _TESTS: dict[str, Callable[..., np.ndarray]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
     "ltu": lambda a, b: ~(a >= b),
+    "neu": lambda a, b: ~(a == b),
 }
 _PREDICATES: dict[str, Callable[..., np.ndarray]] = {
     "mov": np.copy,
@@ -678,7 +745,15 @@ _NUMBERS: dict[str, Callable[..., np.ndarray]] = {
     **{f"and.{kind}": np.bitwise_and for kind in ("b32", "b64")},
     **{f"or.{kind}": np.bitwise_or for kind in ("b32", "b64")},
     "xor.b32": np.bitwise_xor,
+    "not.b32": np.invert,
     "max.s32": np.maximum,
+    "min.relu.s32": lambda a, b: np.maximum(np.minimum(a, b), 0),
+    "max.NaN.f32": _larger,
+    "mul.rn.f32": np.multiply,
+    "mul.rn.sat.f32": lambda a, b: _saturated(a * b),
+    "add.rn.f32": np.add,
+    "mul.hi.u32": _product_high,
+    "rem.s32": lambda a, b: (a - b * _divide(a, b)).astype("i4"),
     "max.f32": np.fmax,
     "neg.f32": np.negative,
     "neg.s32": np.negative,
@@ -687,7 +762,8 @@ _NUMBERS: dict[str, Callable[..., np.ndarray]] = {
     "div.s32": _divide,
     "div.rn.f32": np.divide,
     "mul.wide.s32": _wide_product,
-    "fma.rn.f32": _fma,
+    "fma.rn.f32": _fma_exact,
+    "fma.rn.sat.f32": lambda a, b, c: _saturated(_fma_exact(a, b, c)),
     "fma.rm.f32": _fma_down,
     "ex2.approx.ftz.f32": np.exp2,
 }
@@ -700,6 +776,16 @@ def _convert(warp: Warp, name: str, operands: list[str]) -> None:
     if name == "cvt.rn.f16x2.f32":
         high, low = (warp.value(text, "f4").astype("f2").view("u2") for text in operands[1:])
         return warp.write(operands[0], high.astype("u4") << np.uint32(16) | low)
+    if name == "cvt.rn.satfinite.e4m3x2.f32":
+        high, low = (_e4m3(warp.value(text, "f4")) for text in operands[1:])
+        return warp.write(operands[0], high << np.uint16(8) | low)
+    if name == "cvt.rn.f16x2.e4m3x2":
+        pair = warp.value(operands[1], "u2")
+        halves = (_half_of_e4m3(pair >> np.uint16(shift) & np.uint16(0xFF)) for shift in (0, 8))
+        low, high = (half.astype("u4") for half in halves)
+        return warp.write(operands[0], high << np.uint32(16) | low)
+    if name == "cvt.rzi.u32.f32":
+        return warp.write(operands[0], np.trunc(warp.value(operands[1], "f4")).astype("u4"))
     if name == "cvt.rn.bf16.f32":
         return warp.write(operands[0], _bf16(warp.value(operands[1], "f4")))
     if name == "cvt.rn.f16.f32":
@@ -716,6 +802,36 @@ def _convert(warp: Warp, name: str, operands: list[str]) -> None:
     return warp.write(operands[0], warp.value(operands[1], _TYPES[source]).astype(_TYPES[to]))
 
 
+def _nearest(size: np.ndarray, values: list[float]) -> np.ndarray:
+    """The index of the value that is nearest to each magnitude: of two the even one, at most the last."""
+    bounds = (np.array(values[1:]) + np.array(values[:-1])) / 2
+    reached = np.where(np.arange(len(bounds)) % 2 == 0, size[:, None] > bounds, size[:, None] >= bounds)
+    return reached.sum(axis=1)
+
+
+def _e4m3(values: np.ndarray) -> np.ndarray:
+    grid = list(decode(np.arange(0x7F, dtype="u1"), "e4m3"))
+    code = np.where(np.isnan(values), 0x7F, _nearest(np.abs(values).astype("f8"), grid))
+    return (code | np.where(np.signbit(values) & ~np.isnan(values), 0x80, 0)).astype("u2")
+
+
+def _half_of_e4m3(codes: np.ndarray) -> np.ndarray:
+    halves = decode(codes.astype("u1"), "e4m3").astype("f2")
+    return np.where(codes & 0x7F == 0x7F, np.float16(np.nan), halves).view("u2")
+
+
+def _convert_to_e2m1(warp: Warp, name: str, operands: list[str]) -> None:
+    """Eight floats, of each two of which the second comes first."""
+    target, *sources = operands
+    word = np.zeros(LANES, "u4")
+    for i, text in enumerate(sources):
+        values = warp.value(text, "f4")
+        code = _nearest(np.abs(values).astype("f8"), [0, 0.5, 1, 1.5, 2, 3, 4, 6])
+        code = np.where(np.isnan(values), 7, code | np.where(np.signbit(values), 8, 0))
+        word |= code.astype("u4") << np.uint32(4 * (i ^ 1))
+    warp.write(target, word)
+
+
 def _bf16(values: np.ndarray) -> np.ndarray:
     word = values.view("u4")
     rounded = (word + np.uint32(0x7FFF) + (word >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
@@ -723,8 +839,8 @@ def _bf16(values: np.ndarray) -> np.ndarray:
 
 
 def _access(warp: Warp, name: str, operands: list[str]) -> None:
-    head, space, *rest = name.split(".")
-    kind = _TYPES[rest[-1]]
+    head, space, *rest = name.replace(".volatile", "").split(".")
+    kind = {"u8": "u1", **_TYPES}[rest[-1]]
     size = np.dtype(kind).itemsize
     place, values = (operands[1], operands[0]) if head == "ld" else (operands[0], operands[1])
     registers = [text.strip() for text in values.strip("{}").split(",")]
@@ -748,7 +864,7 @@ def _access(warp: Warp, name: str, operands: list[str]) -> None:
             if head == "ld":
                 out[register][lane] = part.view(kind)[0]
             else:
-                part[:] = np.array([warp.value(register, kind)[lane]]).view(np.uint8)
+                part[:] = warp.value(register, f"u{max(4, size)}")[lane : lane + 1].view(np.uint8)[:size]
     if head == "ld":
         for register, held in out.items():
             warp.write(register, held)
@@ -818,6 +934,10 @@ _BY_PREFIX: dict[str, Callable[[Warp, str, list[str]], None]] = {
     "mapa.": _map_address,
     "elect.": _elect,
     "shfl.sync.idx.": _shuffle,
+    "shfl.sync.bfly.": _butterfly,
+    "shf.l.wrap.": _funnel,
+    "prmt.": _permute,
+    "e2m1x8": _convert_to_e2m1,
     "cvta.": _copy,
     "cvt.": _convert,
     "mov.b": _move,

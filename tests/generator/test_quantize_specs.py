@@ -18,12 +18,17 @@ from tilewright_generator import families
 from tilewright_generator.rules import verdicts
 
 FAMILY = families.get("quantize")
-ROWS = json.loads((ROOT / "generated" / "quantize" / "table.json").read_text(encoding="utf-8"))["kernels"]
+ROWS, CUTE_ROWS = (
+    json.loads((ROOT / "generated" / module / "table.json").read_text(encoding="utf-8"))["kernels"]
+    for module in ("quantize", "quantize_cute")
+)
 VECTOR = QuantizeConfig("sm_90a", "nvfp4", "bf16")
 RING = replace(VECTOR, variant="tma", stages=2)
 SQUARE = replace(VECTOR, format="fp8_128x128")
 SILU = replace(VECTOR, fusion="silu_mul")
 BACK = replace(VECTOR, direction="dequantize")
+CUTE = replace(VECTOR, compiler="cute_dsl")
+BOXES = replace(RING, compiler="cute_dsl")
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
@@ -41,6 +46,13 @@ REJECTED: list[Rejected] = [
     (SILU, {"format": "fp8_128x128"}, "fused_formats", "fp8_128x128", {"format": "mxfp4"}),
     (BACK, {"fusion": "rmsnorm"}, "fused_formats", "rmsnorm", {"direction": "quantize"}),
     (VECTOR, {"arithmetic": "fast", "format": "mxfp4"}, "fast_arithmetic", "mxfp4", {"format": "nvfp4"}),
+    (CUTE, {"format": "mxfp4"}, "cute_dsl_format", "mxfp4", {"format": "nvfp4"}),
+    (CUTE, {"direction": "dequantize"}, "cute_dsl_format", "dequantize", {"direction": "quantize"}),
+    (CUTE, {"fusion": "silu_mul"}, "cute_dsl_format", "silu_mul", {"fusion": "none"}),
+    (CUTE, {"arithmetic": "fast"}, "cute_dsl_format", "fast", {"arithmetic": "exact"}),
+    (CUTE, {"x": "f32"}, "cute_dsl_format", "not f32", {"x": "e4m3"}),
+    (BOXES, {"threads": 512}, "cute_dsl_box", "512 rows", {"threads": 256}),
+    (BOXES, {"stages": 8}, "shared_memory", "232,448", {"stages": 7}),
     (RING, {"stages": 8}, "shared_memory", "232,448", {"stages": 6}),
     (RING, {"arch": "sm_120f", "stages": 4}, "shared_memory", "101,376", {"stages": 3}),
 ]
@@ -56,7 +68,7 @@ def of_row(row: dict[str, Any]) -> QuantizeConfig:
     return QuantizeConfig(**row["config"])
 
 
-@pytest.mark.parametrize("one", [VECTOR, RING, SQUARE, SILU, BACK], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [VECTOR, RING, SQUARE, SILU, BACK, CUTE, BOXES], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: QuantizeConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
@@ -70,14 +82,15 @@ def test_every_rule_is_shown() -> None:
     check_every_rule_is_shown(REJECTED, RULES)
 
 
-def test_one_spec_is_for_every_architecture() -> None:
+@pytest.mark.parametrize("rows", [ROWS, CUTE_ROWS], ids=["quantize", "quantize_cute"])
+def test_one_spec_is_for_every_architecture(rows: list[dict[str, Any]]) -> None:
     """The same kernels but for the target, which the name shows."""
     kernels = defaultdict(set)
-    for row in ROWS:
+    for row in rows:
         kernels[row["arch"]].add(replace(of_row(row), arch="sm_90a"))
     assert set(kernels) == {"sm_90a", "sm_100f", "sm_110f", "sm_120f"}
     assert len({frozenset(one) for one in kernels.values()}) == 1
-    assert len(ROWS) == sum(map(len, kernels.values()))
+    assert len(rows) == sum(map(len, kernels.values()))
 
 
 def test_names_tell_all_fields() -> None:
@@ -85,6 +98,7 @@ def test_names_tell_all_fields() -> None:
     changes = [
         {"arch": "sm_100f"}, {"format": "mxfp4"}, {"x": "f16"}, {"direction": "dequantize"}, {"stages": 3},
         {"variant": "tma"}, {"arithmetic": "fast"}, {"fusion": "rmsnorm"}, {"threads": 512}, {"pdl": False},
+        {"compiler": "cute_dsl"},
     ]  # fmt: skip
     for base in (VECTOR, RING):
         different = [replace(base, **change) for change in changes]
@@ -92,13 +106,16 @@ def test_names_tell_all_fields() -> None:
         assert len({FAMILY.kernel_name(one) for one in legal}) == len(legal) >= 7
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+@pytest.mark.parametrize("row", [*ROWS, *CUTE_ROWS], ids=lambda row: row["name"])
 def test_a_row_says_what_the_machine_code_must_hold(row: dict[str, Any]) -> None:
     """E2M1 by its instruction where there is one, and on sm_90 in software: the same kernels otherwise."""
     config, patterns = of_row(row), " ".join(row["instructions"])
     quantizes, fp4 = config.direction == "quantize", config.format.endswith("fp4")
     assert ("E2M1" in patterns) == (quantizes and fp4 and config.arch != "sm_90a")
     assert ("E4M3" in patterns or "E5M2" in patterns) == (quantizes and not fp4)
-    assert ("UBLKCP" in patterns) == (config.variant == "tma")
+    in_cpp = config.compiler == "nvcc"
+    assert ("UBLKCP" in patterns) == (config.variant == "tma" and in_cpp)
+    assert ("UTMALDG" in patterns) == (config.variant == "tma" and not in_cpp)
+    assert row.get("compiler", "nvcc") == config.compiler
     assert row["facts"]["smem_bytes"] == shared_bytes(config)
     assert row["facts"]["threads"] == config.threads + (32 if config.variant == "tma" else 0)

@@ -13,6 +13,7 @@ def make_quantize_row(name: str, **fields: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
         "arch": "sm_90a", "format": "nvfp4", "x": "bf16", "direction": "quantize", "variant": "vector",
         "arithmetic": "exact", "fusion": "none", "threads": 256, "stages": 1, "pdl": True,
+        "compiler": "nvcc",
     } | fields  # fmt: skip
     count = 8 if made["x"] == "f32" else 16
     stage = made["threads"] // 32 * 4 * 32 * 32

@@ -22,8 +22,11 @@ from tilewright.errors import BuildError, UnreadableFileError
 _NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
 KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
 _CUTLASS = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](?:cutlass|cute)/'
-# In C++; and the program of a source in Python, which includes nothing of tilewright's itself.
-_INCLUDE = rb'(?m)^(?:[ \t]*#[ \t]*include[ \t]*[<"]|PROGRAM = ")(tilewright/[^">]+)[">]'
+# In C++; the program of a source in Python; and the modules that a program imports.
+_INCLUDE = (
+    rb'(?m)^(?:(?:[ \t]*#[ \t]*include[ \t]*[<"]|PROGRAM = ")(tilewright/[^">]+)[">]'
+    rb"|from tilewright_programs\.([\w.]+) import )"
+)
 
 
 def digest(*parts: str) -> str:
@@ -100,7 +103,7 @@ class HeaderSet:
         wherever the header lies."""
 
         def of(match: re.Match[bytes]) -> bytes:
-            return b"#include %s" % self._meaning_of(match[1].decode(errors="backslashreplace")).encode()
+            return b"#include %s" % self._meaning_of(_name(match)).encode()
 
         return hashlib.sha256(re.sub(_INCLUDE, of, text)).hexdigest()
 
@@ -133,6 +136,13 @@ class HeaderSet:
         return self._files[name]
 
 
+def _name(match: re.Match[bytes]) -> str:
+    """The name of a header, or of a module in Python, that a match of `_INCLUDE` names."""
+    if match[1] is not None:
+        return match[1].decode(errors="backslashreplace")
+    return f"tilewright/{match[2].decode().replace('.', '/')}.py"
+
+
 def _missing(name: str) -> str | None:
     """The hint for a missing header ("tilewright/FAMILY/args.h") of an out-of-tree family, else None."""
     family = name.split("/")[1]
@@ -144,7 +154,7 @@ def _missing(name: str) -> str | None:
 
 
 def _included(text: bytes) -> set[str]:
-    return {name.decode(errors="backslashreplace") for name in re.findall(_INCLUDE, text)}
+    return {_name(match) for match in re.finditer(_INCLUDE, text)}
 
 
 def files_digest(files: Mapping[str, Path], memory: Path | None, title: str, *, keep: bool = True) -> str:

@@ -88,6 +88,8 @@ def test_every_problem_of_the_committed_tables_has_an_estimate() -> None:
         records = registry.route("quantize", device)
         for record in records:
             config = record.config
+            if config["compiler"] == "cute_dsl":
+                continue  # it runs only if a call names it
             for layout in LAYOUTS[config["format"]]:
                 problem = Problem(
                     129, 4112, 2, config["direction"], config["format"], config["x"], layout,
@@ -152,8 +154,8 @@ def test_as_many_thread_blocks_fit_as_registers_and_memory_allow() -> None:
     registers = {row["name"]: -(-row["registers"] // 8) * 8 for row in json.loads(text)["kernels"]}
     seen = 0
     for record in Registry().kernels("quantize"):
-        if record.arch != "sm_90a":
-            continue
+        if record.arch != "sm_90a" or record.config["compiler"] == "cute_dsl":
+            continue  # no model is for kernels in CuTe-DSL
         threads = record.facts["threads"]
         by_registers = 65536 // (registers[record.name] * threads)
         by_memory = 228 * 1024 // (record.facts["smem_bytes"] + 1024)

@@ -5,7 +5,8 @@
 A source defines `HOST`, the unit of the host in C++; `program`, a function of cute.jit; `arguments()`, what
 it is compiled for; and `PARAMETERS`, the types of its kernel's parameters as PTX writes them. Or sources
 share a program that has the last three: `PROGRAM` is its file among the headers, and the values of `SETTINGS`
-are the arguments of its class `Program`.
+are the arguments of its class `Program`. A program may import other modules that lie among the headers, as
+the package `tilewright_programs`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+_PACKAGE = "tilewright_programs"
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\((.*?)\)", re.DOTALL)
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align \d+ )?\.(\w+)(?:\s+\.ptr(?:\s+\.\w+)*(?:\s+\d+)?)?\s+\w+(\[\d+\])?"
@@ -37,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _options().parse_args(own)
     folder = Path.cwd()
     _prepare(options.arch, folder / "scratch")
+    _offer(host)
     try:
         source = _load(options.source)
         shared = _shared(source, host)
@@ -58,9 +61,8 @@ def main(arguments: Sequence[str]) -> int:
         )
         if shared:
             depfile = Path(options.depfile)
-            depfile.write_text(
-                f"{depfile.read_text(encoding='utf-8').rstrip()} {shared.__file__}\n", encoding="utf-8"
-            )
+            read = " ".join([depfile.read_text(encoding="utf-8").rstrip(), str(shared.__file__), *_parts()])
+            depfile.write_text(f"{read}\n", encoding="utf-8")
     except RefusedError as error:
         print(f"tilewright-cute-dsl: {options.source}: error: {error}", flush=True)
         return 1
@@ -111,13 +113,30 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
+def _folders(host: Sequence[str]) -> list[Path]:
+    """The folders of headers that the host compiler's command names."""
+    return [Path(word.removeprefix("-I")) for word in host if word.startswith("-I")]
+
+
+def _offer(host: Sequence[str]) -> None:
+    """Lets programs import their other modules: `from tilewright_programs.FAMILY.MODULE import ...`."""
+    package = ModuleType(_PACKAGE)
+    package.__path__ = [str(folder / "tilewright") for folder in _folders(host)]
+    sys.modules[_PACKAGE] = package
+
+
+def _parts() -> list[str]:
+    """The files of the modules that a program imported of its package."""
+    parts = [module for name, module in sys.modules.items() if name.startswith(f"{_PACKAGE}.")]
+    return [module.__file__ for module in parts if module.__file__ is not None]
+
+
 def _shared(source: ModuleType, host: Sequence[str]) -> ModuleType | None:
     """The module of the program that a source names; None if it names none."""
     name = getattr(source, "PROGRAM", None)
     if name is None:
         return None
-    folders = [Path(word.removeprefix("-I")) for word in host if word.startswith("-I")]
-    path = next((folder / name for folder in folders if (folder / name).exists()), None)
+    path = next((folder / name for folder in _folders(host) if (folder / name).exists()), None)
     if path is None:
         raise RefusedError(f"expected the program {name} among the headers, got none")
     return _load(path)

@@ -5,10 +5,11 @@ A launch chooses the layout of scales, the grid, and whether each row has a glob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypedDict
 
 from tilewright.architectures.table import of_target
+from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shared import AnyTarget, Multiple, OwnPdl, SharedBytes, Threads
 from tilewright.configurations.value_kinds import Bounds
 from tilewright.families.quantize.problem import Direction, Format, Fusion, XType
@@ -49,6 +50,11 @@ class QuantizeConfig:
     ] = 256
     stages: Annotated[int, Bounds(1, 16), "depth of the tma variant's ring, 2 or more; 1 for vector"] = 1
     pdl: OwnPdl = True
+    compiler: Annotated[
+        Literal["nvcc", "cute_dsl"],
+        "nvcc: in C++; cute_dsl: in CuTe-DSL, whose compiler is an extra; only a call that names such a "
+        "kernel runs it. Its tma variant loads boxes of 128 bytes by tensor maps, swizzled",
+    ] = field(default="nvcc", metadata=LEFT_OUT)
 
 
 class QuantizeAlignment(TypedDict):
@@ -89,4 +95,10 @@ def by_thresholds(config: QuantizeConfig) -> bool:
         and config.arithmetic == "exact"
         and config.direction == "quantize"
         and not converts_e2m1(config)
+        and not in_cute_dsl(config)
     )
+
+
+def in_cute_dsl(config: QuantizeConfig) -> bool:
+    """Whether the kernel is written in CuTe-DSL."""
+    return config.compiler == "cute_dsl"

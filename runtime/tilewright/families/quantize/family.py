@@ -26,6 +26,7 @@ class _Quantize(Family[Problem]):
     problem = Problem
     decisive = ("direction", "format", "x", "fusion")
     settings = ("blocks",)
+    only_if_named = ({"compiler": "cute_dsl"},)
     estimator = staticmethod(estimator)
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:

@@ -14,8 +14,9 @@ from tilewright.families.quantize.config import (
     block,
     by_thresholds,
     converts_e2m1,
+    in_cute_dsl,
 )
-from tilewright.families.quantize.memory import shared_bytes, threads
+from tilewright.families.quantize.memory import box, resident, shared_bytes, threads
 from tilewright.families.quantize.problem import BLOCK
 from tilewright.families.quantize.vocabulary import K_MULTIPLE
 from tilewright.formats.types import TYPES, bits
@@ -30,6 +31,16 @@ _BLOCKWISE = {
 _FORMATS = {name: "".join(map(str.capitalize, name.split("_"))) for name in BLOCK} | _BLOCKWISE
 
 
+def template(config: QuantizeConfig) -> str:
+    """The template that a kernel is rendered from."""
+    return f"quantize/{'cute_dsl.py' if in_cute_dsl(config) else 'kernel.cu'}.j2"
+
+
+def host(config: QuantizeConfig) -> str:
+    """The header with a unit's host code, which its module's table includes: that of CuTe-DSL's kernels."""
+    return flag("tilewright/quantize/cute_dsl_host.hpp", in_cute_dsl(config))
+
+
 def kernel_name(config: QuantizeConfig) -> str:
     """See `named`."""
     return named(
@@ -38,7 +49,7 @@ def kernel_name(config: QuantizeConfig) -> str:
         flag(config.variant, config.direction == "quantize"),
         flag(f"{config.threads}threads", config.threads != 256),
         flag(f"{config.stages}stages", config.variant == "tma"), flag("fast", config.arithmetic == "fast"),
-        flag("nopdl", not config.pdl),
+        flag("cute_dsl", in_cute_dsl(config)), flag("nopdl", not config.pdl),
     )  # fmt: skip
 
 
@@ -58,7 +69,11 @@ def formula(config: QuantizeConfig) -> str:
 
 def work_text(config: QuantizeConfig) -> str:
     """How the work is done, in words."""
-    if config.variant == "tma":
+    if config.variant == "tma" and in_cute_dsl(config):
+        rows, columns = box(config)
+        stages = f"{config.stages} stages of {rows}x{columns} filled by a warp of TMA"
+        words = [f"{stages}, {config.threads} threads quantise"]
+    elif config.variant == "tma":
         words = [f"{config.stages} stages filled by a warp of bulk copies, {config.threads} threads quantise"]
     else:
         words = [f"{config.threads} threads, 16 bytes at a time"]
@@ -93,7 +108,8 @@ def facts(config: QuantizeConfig) -> QuantizeFacts:
 
 def build(config: QuantizeConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which instructions its machine code must hold."""
-    return {"arch": config.arch, "defines": [], "instructions": _instructions(config)}
+    compiler = {"compiler": config.compiler} if in_cute_dsl(config) else {}
+    return {"arch": config.arch, "defines": [], "instructions": _instructions(config), **compiler}
 
 
 def _instructions(config: QuantizeConfig) -> list[str]:
@@ -102,24 +118,45 @@ def _instructions(config: QuantizeConfig) -> list[str]:
         return []
     converts = bits(config.format) == 8 or converts_e2m1(config)
     conversions = [rf"F2FP\.SATFINITE\.{_data_type(config)}"] if converts else []
-    return [*conversions, "UBLKCP"] if config.variant == "tma" else conversions
+    copies = "UTMALDG" if in_cute_dsl(config) else "UBLKCP"
+    return [*conversions, copies] if config.variant == "tma" else conversions
 
 
 def variables(config: QuantizeConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     scale = "FP32 or packed UE8M0" if config.format in _BLOCKWISE else TYPES[config.format].scale.upper()
     rows, columns = block(config.format)
+    own = _cute_dsl(config) if in_cute_dsl(config) else {"kernel": _kernel(config)}
     return spelt(
         {
+            **own,
             "formula": formula(config),
             "types": f"x {config.x}, data {_data_type(config)}, scales {scale}, one for {rows}x{columns}",
             "work": with_launch(work_text(config), config),
-            "kernel": _kernel(config),
             "threads": threads(config),
             "shared_memory": shared_bytes(config),
             "pdl": config.pdl,
         }
     )
+
+
+def _cute_dsl(config: QuantizeConfig) -> dict[str, Any]:
+    """Variables of the template of CuTe-DSL: of the host's unit, then the settings of the program."""
+    rows, columns = box(config)
+    by_tma = config.variant == "tma"
+    return {
+        "x_bits": bits(config.x),
+        "box_rows": rows,
+        "box_columns": columns,
+        "by_tma": by_tma,
+        "x": config.x,
+        "variant": config.variant,
+        "consumers": config.threads,
+        "stages": config.stages,
+        "converts": str(converts_e2m1(config)),
+        "blocks": resident(config),
+        "pdl_in_python": str(config.pdl),
+    }
 
 
 def _data_type(config: QuantizeConfig) -> str:

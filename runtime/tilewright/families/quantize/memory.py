@@ -5,13 +5,20 @@ Every generated file asserts both against the compiler's.
 
 from __future__ import annotations
 
-from tilewright.families.quantize.config import QuantizeConfig, block, by_thresholds
+from tilewright.families.quantize.config import (
+    QuantizeConfig,
+    block,
+    by_thresholds,
+    converts_e2m1,
+    in_cute_dsl,
+)
 from tilewright.formats.types import bits
 
 ROWS = 4  # rows that a warp computes at a time
 _BARRIER = 8
 _COLUMNS = 128  # columns of a tile of column.hpp
 _FACTORS = 256 * 4  # bytes of the factors of NVFP4's scales
+_LINE, _BOX_ALIGNMENT = 128, 1024  # bytes: of a row of a box that TMA swizzles; of boxes in shared memory
 _THRESHOLDS = 128 * 32  # bytes of the thresholds of E4M3's magnitudes
 
 
@@ -28,6 +35,10 @@ def threads(config: QuantizeConfig) -> int:
 def shared_bytes(config: QuantizeConfig) -> int:
     """Bytes of dynamic shared memory of a thread block."""
     warps = config.threads // 32
+    if in_cute_dsl(config) and config.variant == "tma":
+        barriers = -(-2 * config.stages * _BARRIER // _BOX_ALIGNMENT) * _BOX_ALIGNMENT
+        rows, _ = box(config)
+        return _FACTORS + barriers + config.stages * rows * _LINE
     if config.direction == "dequantize":
         return 0
     if block(config.format)[0] > 1:  # an amax for each warp, or column, and the factor that follows
@@ -41,3 +52,17 @@ def shared_bytes(config: QuantizeConfig) -> int:
         slot = ROWS * 32 * elements(config) * bits(config.x) // 8
         return -(-config.stages * (warps * slot + (warps + 1) * _BARRIER) // 16) * 16 + table
     return table
+
+
+def box(config: QuantizeConfig) -> tuple[int, int]:
+    """Rows and columns that a thread block of a kernel in CuTe-DSL takes at a time (nvfp4_program.py)."""
+    columns = 8 * _LINE // bits(config.x) if config.variant == "tma" else 32 * elements(config)
+    return config.threads * elements(config) // columns * ROWS, columns
+
+
+def resident(config: QuantizeConfig) -> int:
+    """Thread blocks that an SM should hold of a kernel in CuTe-DSL: with fewer, a thread has more registers.
+    With the conversion to E2M1, ptxas spilled registers for three of the tma variant."""
+    if config.variant == "tma":
+        return 2 if converts_e2m1(config) else 3
+    return 768 // config.threads

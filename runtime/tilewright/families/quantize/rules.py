@@ -5,9 +5,9 @@ The comment above a rule names its source.
 
 from __future__ import annotations
 
-from tilewright.configurations.rule import OURS, of_module, rule
+from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.configurations.shared_rules import shared_memory
-from tilewright.families.quantize.config import QuantizeConfig, block
+from tilewright.families.quantize.config import QuantizeConfig, block, in_cute_dsl
 from tilewright.families.quantize.memory import shared_bytes
 from tilewright.families.quantize.problem import inputs
 
@@ -86,6 +86,29 @@ def fast_arithmetic(config: QuantizeConfig) -> str | None:
     if config.direction == "dequantize" or config.format != "nvfp4":
         return f"{config.direction} of {config.format} has no fast arithmetic"
     return None
+
+
+# quantize/nvfp4_program.py is one program.
+@rule(OURS, "format x direction fusion arithmetic", of=in_cute_dsl)
+def cute_dsl_format(config: QuantizeConfig) -> str | None:
+    """A kernel in CuTe-DSL quantises bf16, f16 or e4m3 to NVFP4, exactly and without a fusion."""
+    if config.direction == "dequantize" or config.format != "nvfp4":
+        return f"CuTe-DSL's kernels quantise to nvfp4; {config.direction} of {config.format} is in C++ alone"
+    if config.fusion != "none" or config.arithmetic != "exact":
+        what = config.fusion if config.fusion != "none" else f"{config.arithmetic} arithmetic"
+        return f"{what} is in C++ alone, not in CuTe-DSL"
+    return "CuTe-DSL's kernels take bf16, f16 or e4m3, not f32" if config.x == "f32" else None
+
+
+# PTX ISA: a side of a TMA box has at most 256 elements. Threads take four rows each.
+@rule(HARDWARE, "threads", of=lambda config: in_cute_dsl(config) and config.variant == "tma")
+def cute_dsl_box(config: QuantizeConfig) -> str | None:
+    """In the tma variant of CuTe-DSL 256 threads quantise: a box has at most 256 rows."""
+    return (
+        None
+        if config.threads == 256
+        else f"a box of {config.threads} threads has {config.threads} rows, 256 at most"
+    )
 
 
 RULES = (*of_module(__name__), shared_memory(shared_bytes, "stages x threads"))
