@@ -33,6 +33,8 @@ def products(namespace: dict[str, Any], name: str) -> tuple[torch.Tensor, torch.
     from tilewright.weights import unpack_weight  # noqa: PLC0415 (importing this module needs no torch)
 
     packed, x = namespace[f"{name}_packed"], namespace["x"].cpu().double()
+    if "x_fp8" in namespace:
+        x = namespace["x_fp8"].cpu().double() * namespace["x_scale"].cpu().double()[:, None]
     weights = (
         [packed] if packed.experts is None else [packed.expert(index) for index in range(packed.experts)]
     )

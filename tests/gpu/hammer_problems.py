@@ -16,6 +16,7 @@ from hammer_products import (
     gemm_cases,
     grouped_cases,
     mixed_cases,
+    mixed_fp8_cases,
     reduced_cases,
 )
 
@@ -26,6 +27,7 @@ CASES: dict[str, Cases] = {
     "gemm": gemm_cases,
     "grouped_gemm": grouped_cases,
     "hc_prenorm": prenorm_cases,
+    "mixed_fp8_gemm": mixed_fp8_cases,
     "mixed_gemm": mixed_cases,
     "mixed_grouped_gemm": experts_cases,
     "mqa_logits": logits_cases,

@@ -18,6 +18,7 @@ from tilewright.families.gemm.problem import GIVEN
 from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.grouped_gemm.problem import part_multiple
+from tilewright.families.mixed_fp8_gemm.problem import Problem as MixedFp8
 from tilewright.families.mixed_gemm.problem import Problem as Mixed
 from tilewright.families.mixed_grouped_gemm.problem import Problem as Experts
 from tilewright.families.reduced_gemm.problem import Problem as Reduced
@@ -256,6 +257,21 @@ def _mixed_wgmma(record: KernelRecord) -> Iterator[Case]:
     yield Case(Mixed(high, wide - 56, 2 * stage + 32, *kind, activation="silu"), Tactic(name, "4x1"))
     yield Case(Mixed(tile_n, 24 * tile_m, 8 * stage, *kind), Tactic(name, splits=4))
     yield Case(Mixed(high, 12 * tile_m, 9 * stage, *kind), Tactic(name, "2x1", splits=3))
+
+
+def mixed_fp8_cases(record: KernelRecord) -> Iterator[Case]:
+    """The same for FP8 activations; fewer, equally many and more stages of k than the ring has."""
+    name, config = record.name, record.config
+    (tile_m, tile_n, stage), kind = config["tile"], (config["a"], config["d"], config["weight_format"])
+    high, wide, ring = 3 * tile_n + tile_n // 2 + 1, 96 * tile_m, record.facts["stages"] * stage
+    yield Case(MixedFp8(tile_n, 2 * wide, stage, *kind), Tactic(name))
+    yield Case(
+        MixedFp8(high, wide + 8, 3 * stage, *kind, a_scale=True, bias=True),
+        Tactic(name, "2x1", raster="along_n", swizzle=2),
+    )
+    yield Case(MixedFp8(high, wide - 56, ring + 32, *kind, activation="silu"), Tactic(name, "4x1"))
+    yield Case(MixedFp8(tile_n, 24 * tile_m, 2 * ring + stage, *kind), Tactic(name, splits=4))
+    yield Case(MixedFp8(high, 12 * tile_m, 9 * stage, *kind), Tactic(name, "2x1", splits=3))
 
 
 def experts_cases(record: KernelRecord) -> Iterator[Case]:

@@ -20,7 +20,7 @@ def hopper() -> None:
         pytest.skip("kernels of sm_90a")
 
 
-@pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts"), strict=True)))
+@pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts", "awq"), strict=True)))
 def test_a_call_of_the_page_multiplies_by_the_decoded_weight(code: str, name: str) -> None:
     namespace = names(upto=code)
     exec(code, namespace)

@@ -25,7 +25,7 @@ from host_modules import (
     write_table,
 )
 from host_programs import FOLDER
-from mixed_rows import HOST_EXPERTS_ROWS, HOST_MIXED_ROWS
+from mixed_rows import HOST_EXPERTS_ROWS, HOST_FP8_ROWS, HOST_MIXED_ROWS
 from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
@@ -112,6 +112,7 @@ MODULES = {
     ),
     "host_prenorm": HostModule("hc_prenorm", HOST_PRENORM_ROWS, "host_prenorm_kernels.cc"),
     "host_mixed": HostModule("mixed_gemm", HOST_MIXED_ROWS, "host_mixed_kernels.cc"),
+    "host_mixed_fp8": HostModule("mixed_fp8_gemm", HOST_FP8_ROWS, "host_mixed_fp8_kernels.cc"),
     "host_experts": HostModule("mixed_grouped_gemm", HOST_EXPERTS_ROWS, "host_mixed_grouped_kernels.cc"),
     "host_mqa_logits": HostModule("mqa_logits", HOST_MQA_ROWS, "host_mqa_logits_kernels.cc"),
 }
@@ -166,7 +167,8 @@ grouped = _context(["host_grouped_gemm"])
 grouped_words = _context(["host_words"], device=RTX_PRO_6000)
 prenorm = _context(["host_prenorm"])
 mixed_host = _context(["host_mixed"])
+fp8_host = _context(["host_mixed_fp8"])
 experts_host = _context(["host_experts"])
-packed_hosts = _context(["host_mixed", "host_experts"])
+packed_hosts = _context(["host_mixed", "host_mixed_fp8", "host_experts"])
 mqa_host = _context(["host_mqa_logits"])
 all_hosts = _context(PRODUCTS, lacking=("host_absent",))

@@ -62,7 +62,7 @@ int code(uint8_t const* weight, int units, int row, int column, bool floating) {
 
 // Weight (row, column) of the packed weight `elements` with `scales`, which has `k` columns.
 template <class Type, Format kFormat, int kGroup>
-double weight_at(void const* elements, void const* scales, int k, int row, int column) {
+double exact_weight_at(void const* elements, void const* scales, int k, int row, int column) {
   static constexpr double kE2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   bool const floating = kFormat == kMxfp4 || kFormat == kNvfp4;
   int const units = (k + 127) / 128, size = floating ? 1 : kFormat == kInt4Zeros ? 4 : 2;
@@ -81,7 +81,14 @@ double weight_at(void const* elements, void const* scales, int k, int row, int c
   std::memcpy(words, scale, static_cast<size_t>(size));
   double const base = Type::value(Type::bits(1.00390625)) == 1.0 ? 128 : 1024;  // BF16 rounds 1 + 2^-8
   double const zero = kFormat == kInt4Zeros ? Type::value(words[1]) - base : 8;
-  return Type::value(Type::bits((value - zero) * Type::value(words[0])));
+  return (value - zero) * Type::value(words[0]);
+}
+
+// The same, rounded to the type of the activations: E2M1 times its scale needs no rounding.
+template <class Type, Format kFormat, int kGroup>
+double weight_at(void const* elements, void const* scales, int k, int row, int column) {
+  double const exact = exact_weight_at<Type, kFormat, kGroup>(elements, scales, k, row, column);
+  return kFormat == kInt4 || kFormat == kInt4Zeros ? Type::value(Type::bits(exact)) : exact;
 }
 
 }  // namespace

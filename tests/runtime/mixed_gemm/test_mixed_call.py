@@ -80,7 +80,7 @@ def test_one_scale_a_row(mixed_host: Context) -> None:
     assert torch.equal(d.double(), weight.dequantize().t())
 
 
-@pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts"), strict=True)))
+@pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts", "awq"), strict=True)))
 def test_calls_of_the_page(packed_hosts: Context, code: str, name: str) -> None:
     """docs/packed_weights.md, with its tensors on the CPU."""
     namespace = names(upto=code)

@@ -6,6 +6,7 @@ import torch
 
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.families.mixed_fp8_gemm.op import packed_fp8_gemm
 from tilewright.families.mixed_gemm.op import packed_gemm
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.weights import PackedWeight
@@ -16,6 +17,7 @@ def mixed_gemm(
     weight: PackedWeight,
     *,
     out: torch.Tensor | None = None,
+    a_scale: torch.Tensor | None = None,
     alpha: float = 1.0,
     bias: torch.Tensor | None = None,
     activation: str = "none",
@@ -23,13 +25,15 @@ def mixed_gemm(
 ) -> torch.Tensor:
     """activation(alpha * (a @ W.T) + bias) for a weight W [n, k] of `tilewright.pack_weight`.
 
-    It calls `tilewright.packed_gemm`, which torch.compile sees, with the weight's tensors and format, and
-    with alpha times the weight's global scale.
+    It calls `tilewright.packed_gemm`, or `tilewright.packed_fp8_gemm` for FP8 activations, with the weight's
+    tensors and format, and with alpha times the weight's global scale. torch.compile sees that op.
 
     Args:
-        a: [m, k]; of the weight's dtype, where that is not None.
+        a: [m, k]; of the weight's dtype, where that is not None, or float8_e4m3fn.
         weight: one weight; of a stack, `weight.expert(index)`.
-        out, alpha, bias, activation, tactic: as in `packed_gemm`.
+        a_scale: float32 [m], a factor of each row of an `a` of FP8; 1 if absent.
+        out, alpha, bias, activation, tactic: as in `packed_gemm`. The result for FP8 activations has the
+            weight's dtype, or bfloat16 where that is None, unless `out` says otherwise.
 
     Raises:
         ArgumentError: a stack of experts, or an `a` of another type or another k; and what `packed_gemm`
@@ -43,12 +47,36 @@ def mixed_gemm(
             f"a stack of {weight.experts} experts, expected one weight",
             hint="mixed_grouped_gemm multiplies by a stack; weight.expert(index) is one weight",
         )
-    if weight.dtype is not None and a.dtype != weight.dtype:
+    is_fp8 = a.dtype == torch.float8_e4m3fn
+    if weight.dtype is not None and a.dtype != weight.dtype and not is_fp8:
         raise ArgumentTypeError(
-            "a", f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for"
+            "a",
+            f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for",
+            hint="float8_e4m3fn goes with any weight but NVFP4",
         )
     if a.ndim == 2 and a.shape[1] != weight.k:
         raise ArgumentError("a", f"{a.shape[1]} columns, expected {weight.k}, the weight's k")
+    if is_fp8:
+        if out is not None and weight.dtype is not None and out.dtype != weight.dtype:
+            raise ArgumentTypeError(
+                "out", f"{out.dtype}, expected {weight.dtype}: the type of the weight's scales"
+            )
+        return packed_fp8_gemm(
+            a,
+            weight.weight,
+            weight.scale,
+            n=weight.n,
+            weight_format=format_name(weight.format, weight.group),
+            out=out,
+            out_dtype=(weight.dtype or torch.bfloat16) if out is None else None,
+            a_scale=a_scale,
+            alpha=alpha * weight.global_scale,
+            bias=bias,
+            activation=activation,
+            tactic=tactic,
+        )
+    if a_scale is not None:
+        raise ArgumentError("a_scale", f"expected None with {a.dtype}; it scales rows of float8_e4m3fn")
     return packed_gemm(
         a,
         weight.weight,

@@ -1,0 +1,154 @@
+"""`packed_fp8_gemm` on a GPU beside `torch.mm` of BF16 and Humming's kernels with FP8 activations.
+
+    python -m benchmarks.compare.packed_fp8_weights --output results/packed_fp8_weights
+
+For the shapes of layers, in one run: the tactic that is selected; `torch.mm` of BF16 activations and weights;
+Humming's layer with its defaults, where it can be imported, which gets the same FP8 activations with a factor
+for each row. All are CUDA graphs of calls that take operands in turn, so that L2 is cold, and medians of
+rounds in which the sides take turns. A ratio is the peer's time over ours. Each result of ours is checked
+first. Writes OUTPUT.md, after each problem.
+
+Humming compiles a kernel for each n and k: `--compile` makes its layers and calls them once, and times
+nothing. Several processes with --part 1/N to N/N do that at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.compare import packed_weights
+from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib.in_turn import replayed
+
+from tilewright import context
+from tilewright.families.mixed_fp8_gemm import measuring
+from tilewright.families.mixed_fp8_gemm.family import FAMILY
+from tilewright.families.mixed_fp8_gemm.problem import Problem
+from tilewright.tools.measuring import checked, make_operands
+from tilewright.tools.timing import Replays, rotations
+
+SHAPES = packed_weights.SHAPES
+ROWS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 16384)
+
+
+def listed(formats: list[str], rows: list[int]) -> Iterator[Problem]:
+    """The problems of layers."""
+    for weight_format in formats:
+        for n, k in SHAPES:
+            for m in rows:
+                yield Problem(m, n, k, weight_format=weight_format, a_scale=True)
+
+
+def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
+    """Calls of Humming's layers with random weights; none if it cannot be imported."""
+    calls = []
+    for operand in operands:
+        wide = torch.randn(problem.n, problem.k, device="cuda").bfloat16() / 64
+        options = {"input_config": {"dtype": "float8e4m3"}}
+        layer = packed_weights.humming_layer(problem.n, problem.k, problem.weight_format, wide, **options)
+        if layer is None:
+            return []
+        tuning = packed_weights.humming_tuning(layer, problem.m)
+        out, scale = torch.empty_like(operand.out), operand.a_scale[:, None].contiguous()
+        calls.append(
+            functools.partial(layer, operand.a, outputs=out, input_scale=scale, tuning_config=tuning)
+        )
+    return calls
+
+
+def compile_humming(problem: Problem) -> None:
+    """Calls Humming's layer once, which compiles its kernel."""
+    for call in humming_calls(problem, [measuring.make(problem, torch.Generator("cuda"))]):
+        call()
+    torch.cuda.synchronize()
+
+
+def measure(problem: Problem) -> dict[str, Any]:
+    here = context.current()
+    device = here.device(torch.cuda.current_device())
+    operands = make_operands(measuring, problem, device)[: packed_weights.MOST_SETS]
+    tactic = here.select(FAMILY, problem, device).tactic
+    checked(operands[0], tactic)
+    sets = rotations(problem.n * problem.k * 2, device.l2_bytes, least=2)
+    multiplied = []
+    for operand in operands[:sets]:
+        a = operand.a.bfloat16()
+        weight = torch.randn(problem.n, problem.k, device="cuda", dtype=torch.bfloat16)
+        multiplied.append(functools.partial(torch.mm, a, weight.T, out=torch.empty_like(operand.out)))
+    sides = {
+        "ours": Replays([functools.partial(operand.call, tactic) for operand in operands]),
+        "torch.mm": Replays(multiplied),
+    }
+    if calls := humming_calls(problem, operands):
+        sides["humming"] = Replays(calls)
+    seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, packed_weights.ROUNDS)
+    return {"problem": problem, "tactic": str(tactic), "seconds": seconds}
+
+
+def markdown(head: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "# Packed 4-bit weights by FP8 activations beside Humming and torch.mm"
+    yield ""
+    humming = machine.describe("humming-kernels")["humming-kernels"]
+    yield (
+        f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}, "
+        f"Humming {humming}, {head['date']}. Microseconds of a launch with a cold L2, sides in turn, "
+        "medians. A ratio is the peer's time over ours. *Ours* is the tactic that selection chooses; "
+        "torch.mm multiplies BF16 activations and weights; Humming's time is without quantising."
+    )
+    yield ""
+    yield from packed_weights.summary(rows)
+    yield ""
+    columns = (
+        "n x k", "m", "format", "ours", "Humming", "torch.mm", "ratio to Humming", "ratio to torch.mm",
+        "TFLOP/s", "tactic",
+    )  # fmt: skip
+    yield from ratios.table(columns, [cells(row) for row in rows])
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """The cells of a problem's line."""
+    problem, seconds = row["problem"], row["seconds"]
+    peers = {peer: seconds.get(peer) for peer in ("humming", "torch.mm")}
+    return [
+        f"{problem.n} x {problem.k}",
+        f"{problem.m}",
+        problem.weight_format,
+        f"{seconds['ours'] * 1e6:.1f}",
+        *("" if time is None else f"{time * 1e6:.1f}" for time in peers.values()),
+        *("" if time is None else f"{time / seconds['ours']:.3f}" for time in peers.values()),
+        f"{problem.flops / seconds['ours'] * 1e-12:.0f}",
+        f"`{row['tactic'].removeprefix('mixed_fp8_gemm_sm90_e4m3_')}`",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4"])
+    parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of activations")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after this time")
+    parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
+    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
+    options = parser.parse_args()
+    begun, (part, parts) = time.monotonic(), options.part
+    head, rows = machine.gpu_run("benchmarks.compare.packed_fp8_weights"), []
+    for problem in list(listed(options.formats, options.m))[part - 1 :: parts]:
+        if time.monotonic() - begun > options.seconds:
+            break
+        if options.compile:
+            compile_humming(problem)
+            continue
+        rows.append(measure(problem))
+        print(list(markdown(head, rows))[-1], flush=True)
+        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

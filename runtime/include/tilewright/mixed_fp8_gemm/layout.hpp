@@ -1,0 +1,48 @@
+// The shared memory of a `mixed_fp8_gemm` kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mixed_gemm/layout.hpp"
+
+namespace tilewright::mixed_fp8_gemm {
+
+using mixed_gemm::kPieceBytes;
+using mixed_gemm::kUnitK;
+
+// From an address that is a multiple of 1024: the stages of the activations, in boxes of 128 of k in TMA's 128-byte
+// swizzle; the epilogue's buffers; the stages of weights and of their scales, as they lie in memory; the barriers. A
+// stage has 128 of k. mixed_gemm::Producer fills it.
+template <class Format, int Slices_, int TileN, int Stages, int StoreBytes>
+struct Layout {
+  static constexpr int Slices = Slices_, Pieces = 1;  // boxes of activations
+  static constexpr int kBoxB = TileN * 128, kStageB = kBoxB;
+  static constexpr int kSliceA = 2 * kPieceBytes, kStageA = Slices * kSliceA;
+  static constexpr int kUnitScales = 64 * (kUnitK / Format::kGroup) * Format::kScaleBytes;
+  static constexpr int kPieceScales = 0;  // no stage has half a unit
+  static constexpr int kSliceScales = kUnitScales, kStageScales = Slices * kSliceScales;
+
+  static constexpr int kStoresAt = Stages * kStageB;
+  static constexpr int kWeightsAt = kStoresAt + StoreBytes;
+  static constexpr int kScalesAt = kWeightsAt + Stages * kStageA;
+  static constexpr int kBarriersAt = kScalesAt + Stages * kStageScales;
+  static constexpr int kBytes = kBarriersAt + Stages * 16;
+
+  static __device__ __forceinline__ uint32_t activations(uint32_t shared, int stage) {
+    return shared + stage * kStageB;
+  }
+  static __device__ __forceinline__ uint32_t weights(uint32_t shared, int stage, int slice) {
+    return shared + kWeightsAt + stage * kStageA + slice * kSliceA;
+  }
+  static __device__ __forceinline__ uint32_t scales(uint32_t shared, int stage, int slice) {
+    return shared + kScalesAt + stage * kStageScales + slice * kSliceScales;
+  }
+  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
+    return shared + kBarriersAt + stage * 8;
+  }
+  static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) {
+    return shared + kBarriersAt + (Stages + stage) * 8;
+  }
+};
+
+}  // namespace tilewright::mixed_fp8_gemm

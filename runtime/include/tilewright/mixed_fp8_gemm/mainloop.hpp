@@ -1,0 +1,153 @@
+// The main loop of a consumer warpgroup: D[64, N] += sum over blocks of k of S (W X^T of the block), where W is decoded
+// to FP8 registers and X, the activations, lies in shared memory. The tensor core sums a block of kBlock of k. Then the
+// sums are promoted: multiplied by the block's factors S of each row of W and added to F32 registers.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mixed_fp8_gemm/decode.hpp"
+#include "tilewright/mixed_fp8_gemm/layout.hpp"
+#include "tilewright/mixed_fp8_gemm/wgmma.hpp"
+#include "tilewright/sm90/mainloop.hpp"
+#include "tilewright/sm90/wgmma.hpp"
+
+namespace tilewright::mixed_fp8_gemm {
+
+// `Width`: columns that are multiplied and promoted at once, so that sums of the tensor core and promoted sums have
+// room in registers. A piece is decoded while the tensor core multiplies the other one of a stage, or another
+// warpgroup's.
+template <class Format, class Layout, int N, int Width, int Stages>
+struct Mainloop {
+  static constexpr int kCount = N / 2, kPart = Width / 2, kParts = N / Width;  // accumulators; parts of the columns
+  static constexpr int kBlock = Format::kBlock, kBlocks = kUnitK / kBlock;
+  static constexpr int kPieceK = kUnitK / 2, kSteps = 2;  // a piece's wgmmas
+  static_assert(Width % 8 == 0 && N % Width == 0);
+
+  uint32_t shared;
+  int slice;  // of this warpgroup in the tile
+  sm90::Release release;
+  sm90::Position<Stages> at{};
+
+  __device__ __forceinline__ Mainloop(uint32_t memory, int own_slice, sm90::Release const& readers)
+      : shared(memory), slice(own_slice), release(readers) {}
+
+  // Multiplies the next `stages` stages of the ring, at least one.
+  __device__ __forceinline__ void run(int stages, float (&sums)[kCount]) {
+#pragma unroll
+    for (float& sum : sums) {
+      sum = 0.0f;
+    }
+    sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+    start(at.stage);
+#pragma unroll 1
+    for (int i = 0; i + 1 < stages; ++i) {
+      unit<true>(sums);
+    }
+    unit<false>(sums);
+  }
+
+ private:
+  typename Format::Scales scales;
+  uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
+  uint32_t read;                      // depends on all loads of `start`
+
+  // Multiplies a stage whose scales are loaded and whose first piece is decoded. Each piece is decoded while the tensor
+  // core multiplies another one. `kMore`: another stage follows.
+  template <bool kMore>
+  __device__ __forceinline__ void unit(float (&sums)[kCount]) {
+    int const current = at.stage;
+    at.next();
+    float factors[kBlocks][2];
+    uint32_t const before = read;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      factors[block][0] = scales.factor(block, 0), factors[block][1] = scales.factor(block, 1);
+    }
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      constexpr int kPiecesOfBlock = kBlock > kPieceK ? 2 : 1;
+      int const first_piece = block * kBlock / kPieceK;
+#pragma unroll
+      for (int across = 0; across < kParts; ++across) {
+        bool const last = block == kBlocks - 1 && across == kParts - 1;
+        float part[kPart];
+#pragma unroll
+        for (int piece = first_piece; piece < first_piece + kPiecesOfBlock; ++piece) {
+          sm90::wgmma_fence();
+          multiply(current, block, across, piece, part);
+          sm90::wgmma_commit();
+          if (block == 0 && across == 0 && piece == 0) {
+            decode(current, 1);
+          }
+        }
+        if (kMore && last) {
+          if (kPiecesOfBlock == 2) {
+            sm90::wgmma_wait<1>();
+          }
+          sm90::hold(fragments[0]);
+          sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+          start(at.stage);
+        }
+        sm90::wgmma_wait<0>();
+        sm90::hold(part);
+        if (last) {
+          sm90::hold(fragments[1]);
+          // The arrival comes after all loads so far: each word depends on loads of elements or of scales.
+          sm90::Release after = release;
+          after.empty += sm90::zero_after(before | read | fragments[1][0] | fragments[1][4]);
+          after(current);
+        }
+#pragma unroll
+        for (int i = 0; i < kPart; ++i) {
+          float& sum = sums[across * kPart + i];
+          sum = fmaf(part[i], factors[block][i % 4 / 2], sum);
+        }
+      }
+    }
+  }
+
+  // Loads a stage's scales and decodes its first piece.
+  __device__ __forceinline__ void start(int stage) {
+    scales.load(Layout::scales(shared, stage, slice));
+    decode(stage, 0);
+    read = scales.any() | fragments[0][0] | fragments[0][4];
+  }
+
+  // Decodes a piece to its fragments.
+  __device__ __forceinline__ void decode(int stage, int piece) {
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+      Elements elements;
+      elements.load(Layout::weights(shared, stage, slice), piece * 2 + pair);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        uint32_t const words[2] = {elements.words[0][i], elements.words[1][i]};
+        uint32_t out[2];
+        Format::decode(words, scales, piece * 4 + pair * 2 + i, out);
+        fragments[piece][pair * 4 + i * 2] = out[0], fragments[piece][pair * 4 + i * 2 + 1] = out[1];
+      }
+    }
+  }
+
+  // Issues the wgmmas of the part of a block that lies in a piece. The block's first one overwrites the sums.
+  __device__ __forceinline__ void multiply(int stage, int block, int across, int piece, float (&part)[kPart]) const {
+    uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, stage) + across * Width * 128);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      int const k = piece * kPieceK + step * 32;
+      if (k / kBlock == block) {
+        sm90::WgmmaRegisters8<typename Format::Weight, Width>::run(part, fragments[piece] + step * 4,
+                                                                   sm90::behind(b, k / 16), k % kBlock > 0);
+      }
+    }
+  }
+};
+
+// The policy of kernels whose warpgroups multiply when they can.
+template <int Width>
+struct AtWill {
+  template <class Format, class Layout, int N, int Stages>
+  using Mainloop = mixed_fp8_gemm::Mainloop<Format, Layout, N, Width, Stages>;
+};
+
+}  // namespace tilewright::mixed_fp8_gemm

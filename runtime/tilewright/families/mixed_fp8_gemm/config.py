@@ -1,0 +1,60 @@
+"""One `mixed_fp8_gemm` kernel: FP8 activations by packed 4-bit weights.
+
+The kernel swaps its operands: the tile's M is along n, its N along m. Clusters and splits of k are arguments
+of a launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypedDict
+
+from tilewright.configurations.rows import LEFT_OUT
+from tilewright.configurations.shapes import Tile
+from tilewright.configurations.shared import (
+    MatrixAlignment,
+    OwnPdl,
+    SharedBytes,
+    StageCount,
+    Stages,
+    Threads,
+    WgmmaTarget,
+)
+from tilewright.families.mixed_gemm.config import Format
+
+
+@dataclass(frozen=True, slots=True)
+class MixedFp8GemmConfig:
+    """Everything that is decided when a `mixed_fp8_gemm` kernel is compiled."""
+
+    arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
+    d: Annotated[Literal["bf16", "f16"], "type of D and of the scales of integers"]
+    weight_format: Annotated[
+        Format, "format of the packed weight; g128: 128 of k share a scale; zp: with zero points"
+    ]
+    tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 128"]
+    a: Annotated[Literal["e4m3"], "type of A"] = "e4m3"
+    schedule: Annotated[
+        Literal["at_will", "in_turn"],
+        "at_will: both warpgroups multiply when they can. in_turn: one promotes and decodes while the other "
+        "multiplies",
+    ] = field(default="at_will", metadata=LEFT_OUT)
+    width: Annotated[
+        Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128],
+        "columns that a warpgroup multiplies and promotes at once; auto: as many as registers allow",
+    ] = field(default="auto", metadata=LEFT_OUT)
+    stages: Stages = "auto"
+    pdl: OwnPdl = True
+
+
+class MixedFp8GemmFacts(TypedDict):
+    """Derived numbers of a kernel."""
+
+    stages: StageCount
+    smem_bytes: SharedBytes
+    threads: Threads
+    splits: bool
+    alignment: MatrixAlignment
+
+
+CONFIG, FACTS = MixedFp8GemmConfig, MixedFp8GemmFacts

@@ -1,0 +1,82 @@
+"""What is written of a `mixed_fp8_gemm` kernel: its name, summary, table row and template's variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.architectures.table import WGMMA
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import named, spelt, with_launch
+from tilewright.families.mixed_fp8_gemm import rules
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig, MixedFp8GemmFacts
+from tilewright.families.mixed_fp8_gemm.memory import memory, width
+from tilewright.families.mixed_gemm.problem import FORMATS
+
+RULES = rules.RULES
+
+
+def kernel_name(config: MixedFp8GemmConfig) -> str:
+    """See `named`."""
+    return named(
+        "mixed_fp8_gemm", config.arch, config.a, config.weight_format, config.d, config.tile,
+        flag("inturn", config.schedule == "in_turn"), flag(f"w{config.width}", config.width != "auto"),
+        flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
+    )  # fmt: skip
+
+
+def format_type(config: MixedFp8GemmConfig) -> str:
+    """The format's policy in C++ (mixed_fp8_gemm/decode.hpp)."""
+    format, group = FORMATS[config.weight_format]
+    if format == "mxfp4":
+        return "Mxfp4"
+    return f"Int4<sm90::{config.d.capitalize()}, {group}, {str(format == 'int4_zp').lower()}>"
+
+
+def schedule_text(config: MixedFp8GemmConfig) -> str:
+    """How the work is done, in words."""
+    words = "weights decoded to FP8 registers, operands swapped, clusters and splits of k at run time"
+    return with_launch(words, config)
+
+
+def summary(config: MixedFp8GemmConfig) -> str:
+    """One line for lists."""
+    types = f"{config.a} x {config.weight_format} -> {config.d}"
+    return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
+
+
+def facts(config: MixedFp8GemmConfig) -> MixedFp8GemmFacts:
+    """Derived numbers that the runtime needs; alignments are in elements."""
+    stages, total = memory(config)
+    return {
+        "stages": stages,
+        "smem_bytes": total,
+        "threads": 128 * (config.tile.m // 64 + 1),
+        "splits": True,
+        "alignment": {"a": 16, "b": 1, "c": 1, "d": 1},
+    }
+
+
+def build(config: MixedFp8GemmConfig) -> dict[str, Any]:
+    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    return {"arch": config.arch, "defines": [], "instructions": [WGMMA.opcodes["fp8"].name]}
+
+
+def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
+    """The template's variables, all of them text."""
+    stages, total = memory(config)
+    return spelt(
+        {
+            "operands": f"A {config.a}, W packed {config.weight_format}, D {config.d}",
+            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            "schedule": schedule_text(config),
+            "element_d": config.d.capitalize(),
+            "format": format_type(config),
+            "tile_m": config.tile.m,
+            "tile_n": config.tile.n,
+            "policy": "in_turn" if config.schedule == "in_turn" else "mainloop",
+            "policy_type": f"{'InTurn' if config.schedule == 'in_turn' else 'AtWill'}<{width(config)}>",
+            "stages": stages,
+            "pdl": config.pdl,
+            "shared_memory": total,
+        }
+    )

@@ -1,0 +1,46 @@
+"""The shared memory of a `mixed_fp8_gemm` kernel, as mixed_fp8_gemm/layout.hpp lays it out.
+
+Every generated file asserts the total against the compiler's."""
+
+from __future__ import annotations
+
+from tilewright import weight_layout
+from tilewright.configurations import lean_tiles
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
+from tilewright.families.mixed_gemm.problem import FORMATS
+
+
+def warpgroups(config: MixedFp8GemmConfig) -> lean_tiles.Warpgroups:
+    """The warpgroups that multiply: 64 rows of the tile each."""
+    return lean_tiles.Warpgroups(config.tile.m // 64, 1, config.tile.n)
+
+
+WIDTHS = (8, 16, 32, 48, 64, 80, 96, 112, 128)  # of one instruction, of mixed_fp8_gemm/wgmma.hpp
+MOST_SUMS = 320
+"""Columns of promoted sums and of a part together. A thread has a register for half of them, of its 240, and
+one or two sets of 16 with decoded weights."""
+
+
+def width(config: MixedFp8GemmConfig) -> int:
+    """The columns that a warpgroup multiplies and promotes at once; 0 if there is no such number."""
+    if config.width != "auto":
+        return config.width
+    columns = config.tile.n
+    return max((w for w in WIDTHS if columns % w == 0 and columns + w <= MOST_SUMS), default=0)
+
+
+def stage_bytes(config: MixedFp8GemmConfig) -> int:
+    """Bytes of a stage, without its barriers."""
+    format, group = FORMATS[config.weight_format]
+    scales = weight_layout.FORMATS[format].record_bytes(group)
+    return config.tile.m // 64 * (weight_layout.UNIT_BYTES + scales) + config.tile.n * config.tile.k
+
+
+def memory(config: MixedFp8GemmConfig) -> Memory:
+    """Stages, as many as shared memory holds, and its bytes."""
+    stores = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True)
+    stage = stage_bytes(config) + BARRIER
+    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
+    stages = fitting if config.stages == "auto" else int(config.stages)
+    return Memory(stages, max(stages, 2) * stage + stores)

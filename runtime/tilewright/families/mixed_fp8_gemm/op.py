@@ -1,0 +1,92 @@
+"""The public op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tilewright import weight_layout
+from tilewright.architectures.device import DeviceProperties
+from tilewright.calls.op import Op, Values
+from tilewright.calls.placement import Arguments, Placement, place_without_copies
+from tilewright.calls.publish import public
+from tilewright.context import Context
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_fp8_gemm.family import FAMILY
+from tilewright.families.mixed_fp8_gemm.interface import INTERFACE
+from tilewright.families.mixed_fp8_gemm.problem import Problem
+from tilewright.families.mixed_gemm.op import ACTIVATED
+
+
+class _MixedFp8(Op):
+    interface = INTERFACE
+    family = FAMILY
+    passed = ("a", "weight", "scale", "out")
+
+    @staticmethod
+    def flops(a: Any, weight: Any, *_: Any, **__: Any) -> int:
+        return int(2 * a[0] * a[1] * weight[0] * weight_layout.UNIT_N)
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """D is written element by element where TMA cannot: any strides will do."""
+        return place_without_copies(INTERFACE, arguments, addresses, judged=("out",))
+
+    def without_kernel(self, problem: Problem, given: Values) -> None:
+        """activation(bias): k or alpha is 0."""
+        out, bias = given["out"], given["bias"]
+        value = torch.zeros_like(out, dtype=torch.float32)
+        if bias is not None:
+            value += bias.float()
+        out.copy_(ACTIVATED[problem.activation](value))
+
+
+@public(_MixedFp8())
+def packed_fp8_gemm(
+    a: torch.Tensor,
+    weight: torch.Tensor,
+    scale: torch.Tensor,
+    *,
+    n: int,
+    weight_format: str = "int4_g128",
+    out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    a_scale: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    bias: torch.Tensor | None = None,
+    activation: str = "none",
+    tactic: Tactic | str | None = None,
+) -> torch.Tensor:
+    """activation(alpha * a_scale[:, None] * (a @ W.T) + bias) for FP8 activations and a packed weight W
+    [n, k] of 4 bits, on the current stream.
+
+    The codes of W become FP8, which holds them exactly, and are multiplied by FP8's tensor cores. Sums of
+    each group are multiplied by its scale in FP32 (docs/packed_weights.md says what is exact).
+
+    Args:
+        a: [m, k] float8_e4m3fn, rows contiguous, in a wider tensor too; k a multiple of 32.
+        weight: uint8 [ceil(n/64), ceil(k/128) * 4096], contiguous: the packed elements.
+        scale: uint8 [ceil(n/64), ceil(k/128) * bytes], contiguous: the packed scales. Those of integers have
+            D's type.
+        n: rows of W, a multiple of 8.
+        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128 or mxfp4. A
+            weight with one scale for each row is packed as int4_g128.
+        out: [m, n] of D's type, rows contiguous, in a wider tensor too; made if absent.
+        out_dtype: D's type where `out` is absent: bfloat16 (default) or float16.
+        a_scale: float32 [m], contiguous: a factor of each row of a; 1 if absent. One scale for all of a is a
+            factor of alpha.
+        alpha: a factor. If it is 0, a and W are not read.
+        bias: [n] of D's type, contiguous.
+        activation: none, relu, gelu (erf) or silu; applied last.
+        tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
+
+    Returns:
+        D. An empty tensor where m or n is 0; activation(bias) where k or alpha is 0.
+
+    Raises:
+        AlignmentError: rows of a that do not begin at multiples of 16 bytes.
+    """
+    raise AssertionError("`calls.protocol` writes the body")

@@ -1,0 +1,38 @@
+"""What kernels of `mixed_fp8_gemm` multiply, in plain torch."""
+
+from __future__ import annotations
+
+import torch
+
+from tilewright import weight_layout
+from tilewright.families.mixed_fp8_gemm.problem import Problem
+from tilewright.families.mixed_gemm import reference as dense
+from tilewright.families.mixed_gemm.problem import FORMATS
+
+
+def weight_of(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
+    """W [n, k] in float64: kernels multiply by its codes, and sums of each group by the group's scale.
+
+    MXFP4: where a scale is less than 2^-16 of the largest of its row and 128 of k, a kernel may cut off bits
+    that are less than 2^-17 of the largest scale."""
+    return dense.exact(packed, problem.dense)
+
+
+def rounding_bound(a: torch.Tensor, packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
+    """The most by which a sum of products may differ from the exact one, [m, n] in float64.
+
+    A wgmma adds 32 products to a sum. The tensor core keeps 13 bits behind the leading bit of the largest of
+    these 33 numbers, and cuts off the rest: each of them loses less than 2^-13 of the largest. Every block of
+    k that is promoted begins with a sum of 0. Promotions add in F32, which rounds to 2^-24."""
+    format, group = FORMATS[problem.weight_format]
+    block = 128 if format == "mxfp4" else group
+    steps = block // 32
+    pad = -problem.k % block
+    products = a.double()[:, None, :] * weight_of(packed, problem)
+    products = torch.nn.functional.pad(products, (0, pad)).unflatten(-1, (-1, steps, 32))
+    sums = products.sum(-1).cumsum(-1)
+    before = torch.nn.functional.pad(sums, (1, 0))[..., :-1]
+    largest = torch.maximum(products.abs().amax(-1), before.abs())
+    cut = 33 * 2.0**-13 * largest.sum((-2, -1))
+    promoted = sums[..., -1].abs().sum(-1)
+    return cut + sums.shape[-2] * 2.0**-23 * (promoted + cut)

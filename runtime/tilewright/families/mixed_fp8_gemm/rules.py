@@ -1,0 +1,74 @@
+"""What is legal for a `mixed_fp8_gemm` kernel: the single statement, asked by all that need to know.
+
+The comment above a rule names what it rests on.
+"""
+
+from __future__ import annotations
+
+from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule
+from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
+from tilewright.families.mixed_fp8_gemm.memory import MOST_SUMS, memory, width
+from tilewright.families.mixed_fp8_gemm.problem import FORMATS
+
+COLUMNS = (8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)  # of a tile
+
+
+# decode.hpp: E4M3 has four significant bits, E5M2 three. An element of NVFP4 with its scale has six.
+@rule(HARDWARE, "weight_format")
+def formats(config: MixedFp8GemmConfig) -> str | None:
+    """The weight has a format whose elements FP8 holds exactly."""
+    return among("the weight's format", config.weight_format, FORMATS)
+
+
+# kernel.hpp: a warpgroup has 64 rows, and two multiply. layout.hpp: a stage has 128 of k.
+@rule(OURS, "tile")
+def tile_sides(config: MixedFp8GemmConfig) -> str | None:
+    """M is 64 or 128; N is a multiple of a width of wgmma that is spelt out; K is 128."""
+    reasons = (
+        among(f"tile {name}", extent, legal)
+        for name, extent, legal in zip("MNK", config.tile, ((64, 128), COLUMNS, (128,)), strict=True)
+    )
+    return next(filter(None, reasons), None)
+
+
+# in_turn.hpp: the second warpgroup multiplies while the first one promotes.
+@rule(OURS, "schedule tile", unless=(tile_sides,))
+def two_take_turns(config: MixedFp8GemmConfig) -> str | None:
+    """Two warpgroups take turns."""
+    alone = config.schedule == "in_turn" and config.tile.m != 128
+    return f"a tile of M {config.tile.m} has one warpgroup, which has no turns" if alone else None
+
+
+# mainloop.hpp: parts divide a tile's columns. Sums beyond these would spill.
+@rule(OURS, "tile width", compiles="the kernel would spill registers", unless=(tile_sides,))
+def part_width(config: MixedFp8GemmConfig) -> str | None:
+    """A part's columns divide the tile's, and both together are at most 320."""
+    columns, part = config.tile.n, width(config)
+    if part == 0 or columns % part:
+        return f"parts of {config.width} columns do not divide a tile of {columns}"
+    if columns + part > MOST_SUMS:
+        return f"sums of {columns} columns and of parts of {part} are more than those of {MOST_SUMS} together"
+    return None
+
+
+# CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
+@rule(HARDWARE, "stages tile weight_format", unless=(formats, tile_sides))
+def shared_memory(config: MixedFp8GemmConfig) -> str | None:
+    """Two stages or more fit into 227 KB."""
+    stages, total = memory(config)
+    if total > HOPPER_SHARED_MEMORY or stages < 2:
+        return f"two stages or more of {config.tile} do not fit into {HOPPER_SHARED_MEMORY:,} bytes"
+    return None
+
+
+# kernel.hpp: sums of a split k, and those that are activated, go through the activations' stages.
+@rule(OURS, "stages tile", unless=(formats, tile_sides, shared_memory))
+def room_for_sums(config: MixedFp8GemmConfig) -> str | None:
+    """The activations' stages hold a tile's sums."""
+    m, n, k = config.tile
+    room, sums = memory(config).stages * n * k, 4 * m * n
+    return f"a tile's sums take {sums:,} bytes, the stages of activations {room:,}" if sums > room else None
+
+
+RULES = of_module(__name__)
