@@ -7,8 +7,12 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(scale_columns_sm100f) \
+  X(scale_columns_sm100f_128x4) \
   X(scale_columns_sm110f) \
+  X(scale_columns_sm110f_128x4) \
   X(scale_columns_sm120f) \
-  X(scale_columns_sm90)
+  X(scale_columns_sm120f_128x4) \
+  X(scale_columns_sm90) \
+  X(scale_columns_sm90_128x4)
 
 TILEWRIGHT_TABLE(scale_columns, TILEWRIGHT_KERNELS, tilewright_scale_columns_args)

@@ -1,4 +1,5 @@
-"""Kernels that add up sizes of groups, on the host: of more than there is, or than an int holds.
+"""Kernels that add up sizes of groups, on the host: of more than there is, or than an int holds; and how
+`scale_columns` brings scales into its layouts.
 
 Every thread runs (`host_gpu.hpp`), and every result is compared with what sums of 64 bits yield.
 """
@@ -33,4 +34,10 @@ def test_groups_of_any_sizes(name: str) -> None:
 def test_scales_without_groups(contiguous: str) -> None:
     """One matrix and several, whose columns are no multiple of a word's four; floats and words."""
     done = run(program("scale_columns"), "matrices", contiguous)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_scales_in_the_layout_of_block_scaled_products() -> None:
+    """Every byte, for floats and words, for 32 and 128 of k, for rows and squares, of matrices with gaps."""
+    done = run(program("scale_atoms"))
     assert (done.returncode, done.stdout) == (0, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,19 +19,23 @@ def registry() -> Registry:
     return Registry()
 
 
-def names(family: str) -> list[str]:
-    """Of the kernels that run on this GPU; without one, of all."""
-    kernels = registry().kernels(family)
+def _any(record: KernelRecord) -> bool:
+    return True
+
+
+def names(family: str, only: Callable[[KernelRecord], bool] = _any) -> list[str]:
+    """Of the kernels that run on this GPU; without one, of all. `only`: of those for which it holds."""
+    kernels = [kernel for kernel in registry().kernels(family) if only(kernel)]
     if torch.cuda.is_available():
         capability = torch.cuda.get_device_capability()
         return [kernel.name for kernel in kernels if runs_on(kernel.arch, capability)]
     return [kernel.name for kernel in kernels]
 
 
-def fixture(family: str, build: str = "tilewright build") -> Any:
+def fixture(family: str, build: str = "tilewright build", only: Callable[[KernelRecord], bool] = _any) -> Any:
     """A fixture, `kernel` by the name that it is assigned to: each one's row; those not built are skipped."""
 
-    @pytest.fixture(name="kernel", params=names(family))
+    @pytest.fixture(name="kernel", params=names(family, only))
     def kernel(request: pytest.FixtureRequest) -> KernelRecord:
         record = registry().record(request.param)
         if not registry().is_built(record):

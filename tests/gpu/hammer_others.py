@@ -16,6 +16,7 @@ from tilewright.families.mqa_logits.problem import Problem as Logits
 from tilewright.families.quantize.family import FAMILY as QUANTIZE
 from tilewright.families.quantize.problem import LAYOUTS
 from tilewright.families.quantize.problem import Problem as Quantize
+from tilewright.families.scale_columns.problem import ATOMS
 from tilewright.families.scale_columns.problem import LAYOUTS as COLUMN_LAYOUTS
 from tilewright.families.scale_columns.problem import Problem as Columns
 from tilewright.families.transpose_fp8.problem import TYPES
@@ -39,7 +40,16 @@ def quantize_cases(record: KernelRecord) -> Iterator[Case]:
 
 
 def scale_columns_cases(record: KernelRecord) -> Iterator[Case]:
+    """Each layout that the kernel writes; for 128x4 also words and squares."""
+    tactic = Tactic(record.name)
+    if record.config["writes"] == ATOMS:
+        for block, words in ((32, False), (32, True), (128, False), (128, True)):
+            yield Case(Columns(20_477, 57, 1, ATOMS, block=block, words=words), tactic)
+        yield Case(Columns(160, 57, 2, ATOMS, rows=20_477), tactic)
+        return
     for layout in COLUMN_LAYOUTS:
+        if layout == ATOMS:
+            continue
         for m, columns, batch in ((20_477, 57, 1), (1_029, 129, 9)):
             yield Case(Columns(m, columns, batch, layout), Tactic(record.name))
 

@@ -129,7 +129,13 @@ HOST_REDUCED_ROWS = [
         {"threads": 384, "stages": 4, "smem_bytes": 100000}, ["HGMMA"],
     )
 ]  # fmt: skip
-HOST_SCALE_COLUMNS_ROWS = [table_row("host_scale_columns", {"arch": "sm_90a", "pdl": True}, {"threads": 256})]
+HOST_SCALE_COLUMNS_ROWS = [
+    table_row("host_scale_columns", {"arch": "sm_90a", "pdl": True}, {"threads": 256}),
+    table_row(
+        "host_scale_atoms", {"arch": "sm_90a", "pdl": True, "writes": "128x4"},
+        {"threads": 128, "alignment": {"out": 16}},
+    ),
+]  # fmt: skip
 HOST_TRANSPOSE_FP8_ROWS = [table_row("host_transpose_fp8", {"arch": "sm_90a", "pdl": True}, {"threads": 256})]
 
 

@@ -1,4 +1,6 @@
-// A kernel of `scale_columns` that runs on the host, behind the ABI of real ones: without groups along k.
+// Kernels of `scale_columns` that run on the host, behind the ABI of real ones: into columns, without groups along k;
+// and into the 128x4 layout.
+#include <cmath>
 #include <cstring>
 
 #include "tilewright/host.hpp"
@@ -48,6 +50,48 @@ struct Kernel {
   }
 };
 
+struct AtomKernel {
+  using Args = tilewright_scale_columns_args;
+  static constexpr int kThreads = 128, kSharedBytes = 0;
+
+  static bool can_implement(Args const& args) { return args.grouping == TILEWRIGHT_SCALE_GROUPS_NONE; }
+
+  static uint8_t byte(Args const& args, int64_t batch, int64_t row, int64_t block) {
+    int64_t const line = args.m == args.lines ? row : row / 128, at = block * 32 / args.block;
+    int64_t const column = args.packed ? at / 4 : at;
+    if (row >= args.lines || column >= args.columns) {
+      return 0;
+    }
+    int64_t const offset = args.row_major ? line * args.ld_scales + column : column * args.ld_scales + line;
+    float const scale = args.scales[batch * args.batch_stride_scales + offset];
+    uint8_t bytes[4];
+    std::memcpy(bytes, &scale, 4);
+    if (args.packed) {
+      return bytes[at % 4];
+    }
+    int exponent;
+    if (scale == 0) {
+      return std::signbit(scale) ? 255 : 0;
+    }
+    return scale > 0 && std::frexp(scale, &exponent) == 0.5f && exponent >= -126 ? exponent + 126 : 255;
+  }
+
+  static void run(Args const& args) {
+    int64_t const tiles = (args.lines + 127) / 128, atoms = args.ld_out / 4;
+    auto* out = static_cast<uint8_t*>(args.out);
+    for (int64_t batch = 0; batch < args.batch; ++batch) {
+      for (int64_t row = 0; row < tiles * 128; ++row) {
+        for (int64_t block = 0; block < args.ld_out; ++block) {
+          int64_t const atom = (batch * tiles + row / 128) * atoms + block / 4;
+          out[atom * 512 + row % 32 * 16 + row % 128 / 32 * 4 + block % 4] = byte(args, batch, row, block);
+        }
+      }
+    }
+  }
+};
+
 }  // namespace
 
-TILEWRIGHT_HOST_KERNEL(host_scale_columns, Kernel)
+#define HOST_KERNEL(NAME, KERNEL) TILEWRIGHT_HOST_KERNEL(NAME, KERNEL)
+HOST_KERNEL(host_scale_columns, Kernel)
+HOST_KERNEL(host_scale_atoms, AtomKernel)

@@ -7,6 +7,14 @@
 //
 // for all rows below m; rows from m to the next multiple of 4 are 0. The exponent of a float is the UE8M0 byte
 // of a power of two; the mantissa of other floats is lost.
+//
+// A kernel that writes the 128x4 layout makes bytes for a matrix of `lines` rows, one for 32 of k:
+//
+//   out[r, b] = the UE8M0 byte of scales[r, b * 32 / block], at the byte that this layout has for r and b
+//
+// where `scales` holds floats, or words of four exponents (packed), and a row of it is one of the matrix, or 128
+// of them if m is ceil(lines / 128). `ld_out` is the columns of bytes with their padding. A float that is no
+// power of two becomes NaN, 0 the byte 0. Padding is 0, but that a scale of the last 128 of k has four bytes.
 #ifndef TILEWRIGHT_SCALE_COLUMNS_ARGS_H_
 #define TILEWRIGHT_SCALE_COLUMNS_ARGS_H_
 
@@ -45,7 +53,7 @@ typedef struct tilewright_scale_columns_args {
 
   // of out
   int32_t lines;
-  // whether a line holds four columns
+  // whether a line holds four columns; for 128x4, whether an element of scales does
   int32_t packed;
   // whether columns of scales are contiguous
   int32_t row_major;
@@ -55,7 +63,7 @@ typedef struct tilewright_scale_columns_args {
   int32_t group_count;
   // groups begin at multiples of it
   int32_t alignment;
-  // elements of k of a column
+  // elements of k of a scale
   int32_t block;
 
   tilewright_scale_columns_tactic tactic;

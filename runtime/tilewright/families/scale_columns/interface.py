@@ -25,11 +25,20 @@ Arguments of a `scale_columns` kernel, in the caller's terms:
 
 for all rows below m; rows from m to the next multiple of 4 are 0. The exponent of a float is the UE8M0 byte
 of a power of two; the mantissa of other floats is lost.
+
+A kernel that writes the 128x4 layout makes bytes for a matrix of `lines` rows, one for 32 of k:
+
+  out[r, b] = the UE8M0 byte of scales[r, b * 32 / block], at the byte that this layout has for r and b
+
+where `scales` holds floats, or words of four exponents (packed), and a row of it is one of the matrix, or 128
+of them if m is ceil(lines / 128). `ld_out` is the columns of bytes with their padding. A float that is no
+power of two becomes NaN, 0 the byte 0. Padding is 0, but that a scale of the last 128 of k has four bytes.
 """,
     operands=(
         Matrix(
             "scales", "[m, columns], one of them contiguous",
-            rows="m", columns="columns", batch="batch", single=True, type="f32", alignment=4,
+            rows="m", columns="columns", batch="batch", single=True, alignment=4,
+            pointer="const float*", type=lambda problem: "s32" if problem.words else "f32",
             contiguous=lambda problem: "columns" if problem.row_major else "rows",
         ),
         Packed(
@@ -38,18 +47,21 @@ of a power of two; the mantissa of other floats is lost.
         ),
         Matrix(
             "out", "[lines, m rounded up to 4]; floats, or words", pointer="void*",
-            rows="lines", columns="leading", batch="batch", single=True, alignment=4, written=True,
-            type=lambda problem: "s32" if problem.packed else "f32",
+            rows="out_rows", columns="leading", batch="batch", single=True, alignment=4, written=True,
+            type=lambda problem: problem.out_type, raw=True,
         ),
     ),
     codes=(
         Code("lines", "of out"),
-        Code("packed", "whether a line holds four columns"),
+        Code(
+            "packed", "whether a line holds four columns; for 128x4, whether an element of scales does",
+            of=lambda problem: problem.packed or problem.words,
+        ),
         Code("row_major", "whether columns of scales are contiguous"),
         Code("grouping", GROUPING),
         Code("group_count", "of groups"),
         Code("alignment", "groups begin at multiples of it"),
-        Code("block", "elements of k of a column"),
+        Code("block", "elements of k of a scale"),
     ),
     tactic=TacticStruct(
         "tilewright_scale_columns_tactic",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from tilewright import blockwise_scales
+from tilewright import blockwise_scales, scale_factors
 from tilewright.errors import WrongResultError
 from tilewright.families.scale_columns.op import scale_columns
-from tilewright.families.scale_columns.problem import Problem
+from tilewright.families.scale_columns.problem import ATOM_BLOCK, Problem
+from tilewright.formats.dtypes import as_bytes
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
@@ -19,14 +20,22 @@ class Operands(measuring.Operands):
 
     def check(self) -> float:
         """Raises WrongResultError if a bit differs from torch's result."""
-        if self.problem.packed:
-            exponents = (self.scales.view(torch.int32) >> 23).to(torch.uint8)
-            expected = blockwise_scales.pack(exponents)
-        else:
-            expected = blockwise_scales.m_major(self.scales)
-        if not torch.equal(self.out, blockwise_scales.with_padding(expected)):
+        if not torch.equal(as_bytes(self.out), as_bytes(self._expected())):
             raise WrongResultError(f"{self.problem}: lines differ from torch's")
         return 0.0
+
+    def _expected(self) -> torch.Tensor:
+        problem = self.problem
+        if problem.layout == "m_major":
+            return blockwise_scales.with_padding(blockwise_scales.m_major(self.scales))
+        if problem.words:  # row-major words: the bytes of a row's columns follow one another
+            exponents = self.scales.contiguous().view(torch.uint8)
+        else:
+            exponents = (self.scales.view(torch.int32) >> 23).to(torch.uint8)
+        if problem.packed:
+            return blockwise_scales.with_padding(blockwise_scales.pack(exponents))
+        blocks = exponents.repeat_interleave(problem.block // ATOM_BLOCK, dim=-1)
+        return scale_factors.swizzle(blocks.repeat_interleave(problem.lines // problem.m, dim=-2))
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
@@ -34,11 +43,15 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     batch = (problem.batch,) if problem.batch > 1 else ()
     shape = (*batch, problem.m, problem.columns)
     scales = torch.randint(-20, 20, shape, generator=generator, device=generator.device).float().exp2()
-    return Operands(problem, scale_columns, scales=scales, layout=problem.layout)
+    if problem.words:
+        scales = torch.randint(-(2**31), 2**31, shape, generator=generator, device=generator.device)
+        scales = scales.to(torch.int32)
+    options = {"block": problem.block, "rows": problem.rows or None, "k": problem.k or None}
+    return Operands(problem, scale_columns, scales=scales, layout=problem.layout, **options)
 
 
 def peer(problem: Problem) -> Peer | None:
     """A transposition with torch."""
-    if problem.packed:
+    if problem.layout != "m_major":
         return None
     return "copy_", lambda x: x.out[..., : problem.m].copy_(x.scales.mT)

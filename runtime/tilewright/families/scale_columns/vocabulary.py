@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.declarations.vocabulary import Extent, Types, Words
-from tilewright.families.scale_columns.problem import LAYOUTS, Problem
+from tilewright.families.scale_columns.problem import ATOMS, LAYOUTS, Problem
 
 WORDS = Words(
     family="scale_columns",
@@ -17,7 +17,8 @@ WORDS = Words(
     types=Types(
         option="--formats",
         default="m_major",
-        fields={name: {"layout": name} for name in LAYOUTS},
-        help="What they become: m_major (default), floats; packed, words of four exponents.",
+        fields={f"ue8m0_{name}" if name == ATOMS else name: {"layout": name} for name in LAYOUTS},
+        help="What they become: m_major (default), floats; packed, words of four exponents; ue8m0_128x4, "
+        "bytes.",
     ),
 )
