@@ -44,7 +44,7 @@ int64_t scale_at(int64_t row, int64_t column, int64_t k, int block) {
 int64_t scales_of_a_matrix(int64_t rows, int64_t k, int block) {
   return (rows + 127) / 128 * 128 * (((k + block - 1) / block + 3) / 4 * 4);
 }
-double ue8m0(int code) { return std::ldexp(1.0, code - 127); }
+double ue8m0(int code) { return code == 255 ? std::nan("") : std::ldexp(1.0, code - 127); }
 
 template <class Element>
 double element(void const* data, int64_t at) {
@@ -225,3 +225,6 @@ HOST_KERNEL(host_mxfp8_e5m2, Mxfp8E5m2, Mxfp8, Bf16, 16, 1)
 HOST_KERNEL(host_mxfp8_quantized, Mxfp8, Mxfp8, Mxfp8, 16, 1)
 HOST_KERNEL(host_mxfp8_mxfp4, Mxfp8, Mxfp4, Bf16, 16, 1)
 HOST_KERNEL(host_mxfp4_mxfp8, Mxfp4, Mxfp8, Bf16, 16, 1)
+HOST_KERNEL(host_mxfp8_c, Mxfp8, Mxfp8, Bf16, 16, 1)
+HOST_KERNEL(host_mxfp8_f32, Mxfp8, Mxfp8, F32, 16, 1)
+HOST_KERNEL(host_mxfp4_f32, Mxfp4, Mxfp4, F32, 16, 1)

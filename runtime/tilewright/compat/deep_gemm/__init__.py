@@ -40,6 +40,7 @@ from tilewright.compat.deep_gemm.k_grouped import (
     k_grouped_fp8_gemm_nt_contiguous,
     k_grouped_fp8_gemm_tn_contiguous,
 )
+from tilewright.compat.deep_gemm.kept_scales import forget_scales, set_keep_scales
 from tilewright.compat.deep_gemm.m_grouped import (
     bf16_m_grouped_gemm_nt_masked,
     fp8_m_grouped_gemm_nt_masked,
@@ -117,6 +118,7 @@ __all__ = [
     "cublaslt_gemm_tn",
     "cublaslt_gemm_tt",
     "einsum",
+    "forget_scales",
     "fp8_einsum",
     "fp8_fp4_gemm_nn",
     "fp8_fp4_gemm_nt",
@@ -166,6 +168,7 @@ __all__ = [
     "per_token_cast_to_fp8",
     "set_block_size_multiple_of",
     "set_ignore_compile_dims",
+    "set_keep_scales",
     "set_mk_alignment_for_contiguous_layout",
     "set_num_sms",
     "set_pdl",

@@ -9,7 +9,9 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4
+from tilewright.compat.deep_gemm.gpus import has_tcgen05, refuse_groups
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, Scales, granularities, lie_ready, of_operands, repeated
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
@@ -67,6 +69,11 @@ def k_grouped_fp8_gemm_nt_contiguous(
     m, n = d.shape[1:]
     k = _total_k(x, m, of_x, granularities(recipe)[0][1])
     left, right = _matrix("a", x, m, k), _matrix("b", y, n, k)
+    if has_tcgen05(x):
+        if not ks_cpu or use_psum_layout:
+            refuse_groups(x)
+        _one_by_one((left.flatten(), of_x), (right.flatten(), of_y), d, ks_cpu or (), c)
+        return
     rows, columns, block = _scales((left, of_x), (right, of_y), grouped_layout, recipe)
     operands = left, right.mT, grouped_layout, rows, columns
     tilewright.grouped_gemm_k(*operands, out=d, c=c, scale_block=block)
@@ -112,7 +119,13 @@ def k_grouped_bf16_gemm_tn_contiguous(
     if use_psum_layout:
         ks_cpu, grouped_layout = None, _sizes_of_ends(grouped_layout, STAGE)
     in_stages = not ks_cpu or not any(k % STAGE for k in ks_cpu)
-    if in_stages and d.dtype == torch.float32 and not any(x.shape[1] % 8 or x.stride(0) % 8 for x in (a, b)):
+    one_by_one = has_tcgen05(a) and bool(ks_cpu)
+    if (
+        in_stages
+        and not one_by_one
+        and d.dtype == torch.float32
+        and not any(x.shape[1] % 8 or x.stride(0) % 8 for x in (a, b))
+    ):
         key = ("k_grouped", type(a), a.shape, type(b), b.shape)
         call = (a, b, None, None, c, d, grouped_layout)
         wants = a.requires_grad or b.requires_grad or d.requires_grad
@@ -128,6 +141,22 @@ def k_grouped_bf16_gemm_tn_contiguous(
         added = None if c is None else c[group]
         left, right = a[start : start + k].mT, b[start : start + k]
         tilewright.gemm(left, right, out=d[group], c=added, beta=beta)
+
+
+def _one_by_one(a: Pair, b: Pair, d: torch.Tensor, sizes: Sequence[int], c: torch.Tensor | None) -> None:
+    """A block-scaled product for each group, by sizes on the host. Data are flat, scales [., all k / 128]."""
+    m, n = d.shape[1:]
+    for group, (start, k) in enumerate(zip(_starts(sizes), sizes, strict=True)):
+        added = None if c is None else c[group]
+        if k == 0:
+            d[group].copy_(added) if added is not None else d[group].zero_()
+            continue
+        blocks = slice(start // BLOCK, (start + k) // BLOCK)
+        left, right = (
+            (data[rows * start : rows * (start + k)].view(rows, k), scales[:, blocks])
+            for (data, scales), rows in ((a, m), (b, n))
+        )
+        block_scaled.multiply(left, right, d[group], added, (1, 1, BLOCK))
 
 
 def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> torch.Tensor:

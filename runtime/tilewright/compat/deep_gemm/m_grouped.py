@@ -9,6 +9,7 @@ import torch
 import tilewright
 from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
+from tilewright.compat.deep_gemm.gpus import refuse_groups
 from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
@@ -84,6 +85,7 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants):
         return
+    refuse_groups(x)
     left, right = k_major(x), k_major(y)
     recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
     rows, columns, block = of_operands((left, of_x), (right, of_y), *recipes)
@@ -162,6 +164,7 @@ def _contiguous(
         wants = wants or of_x.requires_grad or of_y.requires_grad
     if fast_path.launch(key, call, wants):
         return
+    refuse_groups(x)
     left, right = x, y
     scales: tuple[torch.Tensor, ...] = ()
     groups: dict[str, Any] = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment}

@@ -2,7 +2,8 @@
 
 An operand is a pair: float8_e4m3fn, and scales. These are float32, one for 128 of k of each row, or of B for
 each block of 128x128. On GPUs of 12.x they may also be UE8M0, for 32 or 128 of k of each row, four to a word
-of int32 (`scales.of_operands`); an operand may then be FP4 (`fp4`).
+of int32 (`scales.of_operands`); an operand may then be FP4 (`fp4`). Where a GPU has no such kernels,
+block-scaled ones compute (`block_scaled`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import torch
 
 import tilewright
 from tilewright.calls import fast_path
+from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
 from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
@@ -35,14 +37,16 @@ def fp8_fp4_gemm_nt(
     """d [m, n] = a [m, k] b [n, k]^T + c; d and c bfloat16 or float32, c may be d.
 
     Operands that have m or n contiguous are transposed by a kernel (`tilewright.transpose_fp8`), FP4 by
-    torch. Raises ArgumentError: as `tilewright.scaled_gemm`. Hopper has no kernel for FP4, packed scales and
-    those of 32 of k.
+    torch. Raises ArgumentError, as `tilewright.scaled_gemm` or `block_scaled.multiply`.
     """
     (x, of_x), (y, of_y) = a, b
     key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b)
     call = (x, y, of_x, of_y, c, d)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
+        return
+    if block_scaled.needed(a, b, recipe, recipe_a, recipe_b):
+        block_scaled.multiply(a, b, d, c, recipe, recipe_a, recipe_b, casts=not disable_ue8m0_cast)
         return
     left, right = k_major(x), k_major(y)
     recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
@@ -93,6 +97,9 @@ def fp8_einsum(
     else:
         legal = "bhr,hdr->bhd, bhd,hdr->bhr, bhd,bhr->hdr"
         raise ArgumentError("expr", f"it is {expr!r}; expected one of {legal}")
+    if block_scaled.needed((x, of_x), (y, of_y), recipe):
+        block_scaled.multiply((x, of_x), (y, of_y), d, c, recipe)
+        return
     x, y = k_major(x), k_major(y)
     rows, columns, block = of_operands((x, of_x), (y, of_y), recipe)
     tilewright.scaled_gemm(x, y.mT, rows, columns, out=d, c=c, scale_block=block)
@@ -109,8 +116,22 @@ def fp8_gemm_nt_skip_head_mid(
 ) -> None:
     """Same as `fp8_fp4_gemm_nt`, into a d [m, heads * (left + mid + right)] with b [heads * (left +
     right), k]. Each head gets its first `left` columns, then a gap of `mid` columns that is not written,
-    then its `right` columns. All three are multiples of 8."""
+    then its `right` columns. All three are multiples of 8. Block-scaled kernels store no gaps: their result
+    is copied into d."""
     left, mid, right = head_splits
+    if block_scaled.needed(a, b, recipe):
+        y = k_major(b[0])
+        n = y.shape[-2]
+        if n % (left + right) or d.shape[-1] != n // (left + right) * (left + mid + right):
+            expected = f"heads of {left} + {right} columns, and of {left} + {mid} + {right} in d"
+            message = f"b has {n} rows and d {d.shape[-1]} columns; expected {expected}"
+            raise ArgumentError("head_splits", message)
+        whole = d.new_empty((d.shape[0], n))
+        block_scaled.multiply(a, (y, b[1]), whole, None, recipe, casts=not disable_ue8m0_cast)
+        heads, gaps = whole.view(len(whole), -1, left + right), d.view(len(whole), -1, left + mid + right)
+        gaps[..., :left] = heads[..., :left]
+        gaps[..., left + mid :] = heads[..., left:]
+        return
     x, y = k_major(a[0]), k_major(b[0])
     rows, columns, block = of_operands((x, a[1]), (y, b[1]), recipe, disable_ue8m0_cast=disable_ue8m0_cast)
     scaled = x, y.mT, rows, columns

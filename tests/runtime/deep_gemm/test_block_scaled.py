@@ -1,0 +1,336 @@
+"""`tilewright.compat.deep_gemm` by block-scaled kernels: results as if on a B200, and kept scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from host_modules import build_host_library, host_context, make_blockscaled_row, write_table
+from host_programs import FOLDER
+from table_rows import table_row
+
+import tilewright
+from tilewright import blockwise_scales, reference
+from tilewright.architectures.device import B200
+from tilewright.compat import deep_gemm
+from tilewright.compat.deep_gemm import kept_scales
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, NoKernelError, UnsupportedDeviceError
+
+_ATOMS = {"arch": "sm_100f", "pdl": True, "writes": "128x4"}
+_MXFP8, _MXFP4 = {"a": "mxfp8", "b": "mxfp8"}, {"a": "mxfp4", "b": "mxfp4"}
+MODULES: dict[str, tuple[str, list[dict[str, Any]], str]] = {
+    "blackwell_products": (
+        "blockscaled_gemm",
+        [
+            make_blockscaled_row("host_mxfp8", **_MXFP8),
+            make_blockscaled_row("host_mxfp8_c", **_MXFP8, c="same"),
+            make_blockscaled_row("host_mxfp8_f32", **_MXFP8, d="f32", c="same"),
+            make_blockscaled_row("host_mxfp4", **_MXFP4),
+            make_blockscaled_row("host_mxfp4_f32", **_MXFP4, d="f32"),
+            make_blockscaled_row("host_mxfp8_mxfp4", a="mxfp8", b="mxfp4"),
+            make_blockscaled_row("host_mxfp4_mxfp8", a="mxfp4", b="mxfp8"),
+        ],
+        "host_blockscaled_kernels.cc",
+    ),
+    "blackwell_scales": (
+        "scale_columns",
+        [table_row("host_scale_atoms", _ATOMS, {"threads": 128, "alignment": {"out": 16}})],
+        "host_scale_columns_kernels.cc",
+    ),
+    "blackwell_transpositions": (
+        "transpose_fp8",
+        [table_row("host_transpose_fp8", {"arch": "sm_100f", "pdl": True}, {"threads": 256})],
+        "host_transpose_fp8_kernels.cc",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def libraries() -> dict[str, Path]:
+    return {name: build_host_library(FOLDER, *module) for name, module in MODULES.items()}
+
+
+@pytest.fixture
+def b200(libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
+    for name, (family, rows, _) in MODULES.items():
+        write_table(tmp_path, name, rows, family)
+    deep_gemm.forget_scales()
+    yield from host_context(tmp_path, libraries, monkeypatch, device=B200)
+    deep_gemm.forget_scales()
+
+
+def exponents(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randint(-6, 7, shape, generator=torch.Generator().manual_seed(seed)).float().exp2()
+
+
+class Operand:
+    """A matrix [..., rows, k] of FP8 or FP4 with scales for `block`, and what it stands for."""
+
+    def __init__(
+        self, *shape: int, block: tuple[int, int] = (1, 128), fp4: bool = False, seed: int = 0
+    ) -> None:
+        *batch, rows, k = shape
+        generator = torch.Generator().manual_seed(seed)
+        if fp4:
+            self.data = torch.randint(-128, 128, (*batch, rows, k // 2), generator=generator).to(torch.int8)
+            codes = self.data.view(torch.uint8)
+            values = reference.decode_e2m1(torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)).double()
+        else:
+            self.data = torch.randn(shape, generator=generator).to(torch.float8_e4m3fn)
+            values = self.data.double()
+        down, across = block
+        self.scales = exponents(*batch, -(-rows // down), -(-k // across), seed=seed + 1)
+        wide = self.scales.repeat_interleave(down, -2)[..., :rows, :]
+        self.values = values * wide.repeat_interleave(across, -1)[..., :k]
+
+    @property
+    def pair(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.data, self.scales
+
+    @property
+    def packed(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """With scales in words, as DeepGEMM packs them."""
+        return self.data, blockwise_scales.pack((self.scales.view(torch.int32) >> 23).to(torch.uint8))
+
+
+def close(result: torch.Tensor, expected: torch.Tensor) -> None:
+    rtol = 2e-2 if result.dtype == torch.bfloat16 else 1e-6
+    torch.testing.assert_close(result.double(), expected, rtol=rtol, atol=rtol * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("accumulate", ["no", "c", "d"])
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_fp8(b200: Context, layout: str, accumulate: str, dtype: torch.dtype) -> None:
+    """Scales of 1x128 and of 128x128, of n that is no multiple of 128."""
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    d = torch.randn(20, 144, generator=torch.Generator().manual_seed(4)).to(dtype)
+    c = {"no": None, "c": d.clone(), "d": d}[accumulate]
+    expected = a.values @ b.values.mT + (0 if c is None else d.double())
+    turned = [tuple(part.mT.contiguous() for part in operand.pair) for operand in (a, b)]
+    given = a.pair if layout[0] == "n" else turned[0], b.pair if layout[1] == "t" else turned[1]
+    getattr(deep_gemm, f"fp8_gemm_{layout}")(*given, d, c)
+    close(d, expected)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("across", [32, 128])
+@pytest.mark.parametrize("fp4", [(False, False), (True, True), (False, True), (True, False)])
+def test_fp4_and_packed_scales(b200: Context, fp4: tuple[bool, bool], across: int, packed: bool) -> None:
+    """In each mixture of formats; recipes of each operand. k of 640 has five scales of 128: two words."""
+    a = Operand(20, 640, block=(1, across), fp4=fp4[0])
+    b = Operand(48, 640, block=(1, 32), fp4=fp4[1], seed=2)
+    d = torch.empty(20, 48, dtype=torch.bfloat16)
+    pairs = (a.packed, b.packed) if packed else (a.pair, b.pair)
+    deep_gemm.fp8_fp4_gemm_nt(*pairs, d, recipe_a=(1, across), recipe_b=(1, 32))
+    close(d, a.values @ b.values.mT)
+
+
+def test_words_of_scales_have_a_row_each_by_default(b200: Context) -> None:
+    a, b = Operand(20, 384), Operand(144, 384, seed=2)
+    d = torch.empty(20, 144, dtype=torch.bfloat16)
+    deep_gemm.fp8_gemm_nt(a.packed, b.packed, d)
+    close(d, a.values @ b.values.mT)
+
+
+def test_fp4_with_rows_contiguous(b200: Context) -> None:
+    """Two rows of B lie in a byte: it is repacked."""
+    a, b = Operand(20, 256, block=(1, 32), fp4=True), Operand(48, 256, block=(1, 32), fp4=True, seed=2)
+    turned = deep_gemm.transpose_packed_fp4(b.data), b.scales.mT.contiguous()
+    assert turned[0].shape == (256, 24)
+    d = torch.empty(20, 48)
+    deep_gemm.fp8_fp4_gemm_nn(a.pair, turned, d, recipe=(1, 1, 32))
+    close(d, a.values @ b.values.mT)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_fp8_einsum(b200: Context, packed: bool) -> None:
+    b, h, r, d = 6, 2, 256, 128
+    for expr, summed, kept in (("bhr,hdr->bhd", r, d), ("bhd,hdr->bhr", d, r)):
+        x = Operand(b, h, summed)
+        y = Operand(h, d, r, block=(128, 128), seed=2)
+        z = torch.empty(b, h, kept, dtype=torch.bfloat16)
+        left = x.pair
+        if packed:  # of rows in turn, m contiguous for each h
+            codes = (x.scales.view(torch.int32) >> 23).to(torch.uint8).transpose(0, 1).contiguous()
+            left = x.data, blockwise_scales.pack(codes).transpose(0, 1)
+        deep_gemm.fp8_einsum(expr, left, y.pair, z)
+        close(z, torch.einsum(expr, x.values, y.values))
+
+
+def test_fp8_einsum_over_a_batch(b200: Context) -> None:
+    """`bhd,bhr->hdr`, whose scales are of 128 of b."""
+    b, h, r, d = 256, 2, 32, 48
+    x, y = Operand(h, d, b), Operand(h, r, b, seed=2)  # by rows, and turned as the equation has them
+    pairs = [
+        (each.data.permute(2, 0, 1).contiguous(), each.scales.permute(2, 0, 1).contiguous())
+        for each in (x, y)
+    ]
+    z = torch.randn(h, d, r, generator=torch.Generator().manual_seed(4))
+    expected = z.double() + x.values @ y.values.mT
+    deep_gemm.fp8_einsum("bhd,bhr->hdr", *pairs, z, z, recipe=(1, 1, 128))
+    close(z, expected)
+
+
+def test_a_gap_in_each_head_stays_as_it_is(b200: Context) -> None:
+    heads, left, mid, right = 3, 40, 64, 88
+    a, b = Operand(12, 256), Operand(heads * (left + right), 256, block=(128, 128), seed=2)
+    d = torch.full((12, heads * (left + mid + right)), 7.0, dtype=torch.bfloat16)
+    deep_gemm.fp8_gemm_nt_skip_head_mid(a.pair, b.pair, d, (left, mid, right))
+    whole, product = d.view(12, heads, -1), (a.values @ b.values.mT).view(12, heads, -1)
+    close(whole[..., :left], product[..., :left])
+    close(whole[..., left + mid :], product[..., left:])
+    assert (whole[..., left : left + mid] == 7.0).all()
+    with pytest.raises(ArgumentError, match=r"heads of 40 \+ 88 columns, and of 40 \+ 16 \+ 88 in d"):
+        deep_gemm.fp8_gemm_nt_skip_head_mid(a.pair, b.pair, d, (40, 16, 88))
+
+
+@pytest.mark.parametrize("layout", ["nt", "tn"])
+@pytest.mark.parametrize("with_c", [False, True])
+def test_groups_along_k_by_sizes_on_the_host(b200: Context, layout: str, with_c: bool) -> None:
+    sizes, m, n = [128, 0, 384], 16, 48
+    parts = [slice(0, 128), slice(128, 128), slice(128, 512)]
+    a, b = Operand(m, sum(sizes)), Operand(n, sum(sizes), seed=2)
+    d = torch.randn(len(sizes), m, n, generator=torch.Generator().manual_seed(4))
+    c = d.clone() if with_c else None
+    expected = torch.stack([a.values[:, part] @ b.values[:, part].mT for part in parts])
+    expected += d.double() if with_c else 0
+    groups = torch.tensor(sizes, dtype=torch.int32)
+    if layout == "nt":
+        flat = [
+            torch.cat([each.data.view(torch.uint8)[:, part].flatten() for part in parts]) for each in (a, b)
+        ]
+        pairs = [
+            (data.view(torch.float8_e4m3fn), each.scales) for data, each in zip(flat, (a, b), strict=True)
+        ]
+        product = deep_gemm.k_grouped_fp8_gemm_nt_contiguous
+    else:
+        pairs = [(each.data.mT.contiguous(), each.scales.mT.contiguous()) for each in (a, b)]
+        product = deep_gemm.k_grouped_fp8_gemm_tn_contiguous
+    product(*pairs, d, sizes, groups, c)
+    close(d, expected)
+    with pytest.raises(UnsupportedDeviceError, match="no grouped_gemm kernel runs on NVIDIA B200"):
+        product(*pairs, d, None, groups, c)
+
+
+def test_scales_of_b_are_converted_once(b200: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And again after a write that torch counts, of other memory, of another k, and when told to forget."""
+    calls = []
+    convert = tilewright.scale_columns
+    monkeypatch.setattr(
+        tilewright,
+        "scale_columns",
+        lambda scales, **options: calls.append(scales) or convert(scales, **options),
+    )
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    d = torch.empty(20, 144, dtype=torch.bfloat16)
+
+    def converted() -> int:
+        calls.clear()
+        deep_gemm.fp8_gemm_nt(a.pair, b.pair, d)
+        return sum(scales is not a.scales for scales in calls)
+
+    assert [converted() for _ in range(3)] == [1, 0, 0]
+    before = d.clone()
+    b.scales.mul_(2)
+    assert [converted() for _ in range(2)] == [1, 0]
+    assert torch.equal(d, before * 2)
+    b.scales.view(-1)[0] *= 2
+    assert converted() == 1
+    b.scales = b.scales.clone()
+    assert converted() == 1
+    deep_gemm.forget_scales()
+    assert [converted() for _ in range(2)] == [1, 0]
+    deep_gemm.set_keep_scales(False)
+    assert [converted() for _ in range(2)] == [1, 1]
+    deep_gemm.set_keep_scales(True)
+    assert [converted() for _ in range(2)] == [1, 0]
+
+
+def test_other_scales_at_an_earlier_address_are_converted(b200: Context) -> None:
+    """Memory that is given back, and taken again, holds other scales: no conversion outlives it."""
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    results = []
+    for factor in (1.0, 4.0):
+        scales = torch.full((2, 3), factor)
+        d = torch.empty(20, 144)
+        deep_gemm.fp8_gemm_nt(a.pair, (b.data, scales), d)
+        results.append(d)
+        del scales
+    assert torch.equal(results[1], 4 * results[0])
+    assert len(kept_scales._State.kept) == 1
+
+
+def test_tensors_whose_writes_torch_does_not_count_are_not_kept(b200: Context) -> None:
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    d = torch.empty(20, 144)
+    with torch.inference_mode():
+        scales = b.scales.clone()
+    for _ in range(2):
+        deep_gemm.fp8_gemm_nt(a.pair, (b.data, scales), d)
+    assert not kept_scales._State.kept
+    close(d, a.values @ b.values.mT)
+
+
+def test_scales_in_the_layout_of_the_kernel_are_taken_as_they_are(b200: Context) -> None:
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    ready = tilewright.scale_columns(b.scales, layout="128x4", rows=144, k=384)
+    d = torch.empty(20, 144)
+    deep_gemm.fp8_gemm_nt(a.pair, (b.data, ready), d)
+    close(d, a.values @ b.values.mT)
+    assert not kept_scales._State.kept
+
+
+def test_scales_that_are_no_powers_of_two(b200: Context) -> None:
+    """Those of B are refused; those of A make rows NaN, so that no result is wrong unnoticed."""
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    d = torch.empty(20, 144)
+    with pytest.raises(ArgumentError, match="b: some of its scales are no positive powers of two"):
+        deep_gemm.fp8_gemm_nt(a.pair, (b.data, b.scales * 3), d)
+    assert not kept_scales._State.kept
+    a.scales[3, 1] = 0.75
+    deep_gemm.fp8_gemm_nt(a.pair, b.pair, d)
+    wrong = d.isnan()
+    assert wrong[3].all()
+    assert not wrong[:3].any()
+    assert not wrong[4:].any()
+
+
+def test_what_is_refused(b200: Context) -> None:
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    d = torch.empty(20, 144, dtype=torch.bfloat16)
+    with pytest.raises(ArgumentError, match="disable_ue8m0_cast: these tensor cores multiply by UE8M0"):
+        deep_gemm.fp8_gemm_nt(a.pair, b.pair, d, disable_ue8m0_cast=True)
+    with pytest.raises(ArgumentError, match=r"b: its scales have shape \(2, 2\); expected \(2, 3\)"):
+        deep_gemm.fp8_gemm_nt(a.pair, (b.data, b.scales[:, :2]), d)
+    with pytest.raises(ArgumentError, match=r"recipe: it is \(1, 64\) and \(128, 64\)"):
+        deep_gemm.fp8_gemm_nt(a.pair, b.pair, d, recipe=(1, 128, 64))
+    narrow = Operand(48, 384, block=(1, 32), fp4=True)
+    part, recipes = d[:, :48].clone(), {"recipe_a": (1, 128), "recipe_b": (1, 32)}
+    with pytest.raises(NoKernelError, match="adds no C"):
+        deep_gemm.fp8_fp4_gemm_nt(a.pair, narrow.pair, part, part.clone(), **recipes)
+    groups = torch.zeros(20, dtype=torch.int32)
+    for call in (
+        lambda: deep_gemm.m_grouped_fp8_gemm_nt_contiguous(a.pair, b.pair, d, groups),
+        lambda: deep_gemm.m_grouped_fp8_gemm_nt_masked(a.pair, b.pair, d, groups[:1], 4),
+    ):
+        with pytest.raises(UnsupportedDeviceError, match="no grouped_gemm kernel runs on NVIDIA B200"):
+            call()
+
+
+def test_products_are_compiled_whole(b200: Context) -> None:
+    a, b = Operand(20, 384), Operand(144, 384, seed=2)
+
+    def run(d: torch.Tensor) -> torch.Tensor:
+        deep_gemm.fp8_gemm_nt(a.pair, b.pair, d, recipe=(1, 1, 128))
+        return d + 1
+
+    torch._dynamo.reset()
+    made, expected = torch.zeros(20, 144), torch.zeros(20, 144)
+    assert torch.equal(torch.compile(run, fullgraph=True, backend="aot_eager")(made), run(expected))
+    assert torch.equal(made, expected)
+    assert expected.any()
