@@ -18,8 +18,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "statements.md"
 _HEAD = """\
 # What pull requests of other projects state
 
-Tilewright began with five pull requests to FlashInfer and DeepGEMM. Their statements stand here, each with
-what tilewright does of it, and the command, test or record that shows it. No Blackwell GPU has run
+Tilewright began with five pull requests to FlashInfer and DeepGEMM. Their statements stand here, and so do
+DeepGEMM's functions on SM100, each with what tilewright does of it, and the command, test or record that shows it. No Blackwell GPU has run
 tilewright's kernels yet; *met* means that the kernels and functions exist, are compiled and checked.
 
 A command stands without its first word, tilewright. `python -m benchmarks.statements --write` makes this page
@@ -35,7 +35,7 @@ def page(files: Sequence[Statements]) -> str:
 
 
 def _summary(files: Sequence[Statements]) -> Iterator[str]:
-    yield f"| pull request | {' | '.join(STATUSES.values())} |"
+    yield f"| statements of | {' | '.join(STATUSES.values())} |"
     yield "|---" * (len(STATUSES) + 1) + "|"
     for statements in files:
         counts = " | ".join(str(count) for count in statements.counts().values())
@@ -48,7 +48,7 @@ def _summary(files: Sequence[Statements]) -> Iterator[str]:
 def _section(statements: Statements) -> Iterator[str]:
     yield f"## {statements.title}"
     yield ""
-    yield f"[The pull request]({statements.url}). {statements.about.strip()}"
+    yield f"[{statements.source}]({statements.url}). {statements.about.strip()}"
     yield ""
     yield "| | statement | status | shown by | |"
     yield "|---|---|---|---|---|"

@@ -1,4 +1,4 @@
-"""Reads the statements of pull requests: a YAML file each."""
+"""Reads the statements of pull requests and projects: a YAML file each."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class Row(NamedTuple):
 
 
 class Statements(NamedTuple):
-    """The statements of a pull request."""
+    """The statements of a pull request, or of another project's functions on a GPU."""
 
     path: Path
     title: str
+    source: str  # the text of the link to the url
     url: str
     about: str
     rows: tuple[Row, ...]
@@ -55,7 +56,8 @@ def read(path: Path) -> Statements:
         if row.status != "met" and not row.reason:
             raise ValueError(f"{path.name}, row {number}: expected a reason for {STATUSES[row.status]}")
         rows.append(row)
-    return Statements(path, content["title"], content["url"], content["about"], tuple(rows))
+    source = content.get("source", "The pull request")
+    return Statements(path, content["title"], source, content["url"], content["about"], tuple(rows))
 
 
 def read_all() -> list[Statements]:

@@ -27,6 +27,7 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_2sm_c) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_2sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_dyn_1sm_swap) \

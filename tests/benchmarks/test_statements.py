@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 ALL = read_all()
 COUNTS = {
     "deepgemm_324": 28,
+    "deepgemm_sm100": 23,
     "flashinfer_2303": 14,
     "flashinfer_2460": 13,
     "flashinfer_2838": 16,
