@@ -19,8 +19,9 @@ _HEAD = """\
 # What pull requests of other projects state
 
 Tilewright began with five pull requests to FlashInfer and DeepGEMM. Their statements stand here, and so do
-DeepGEMM's functions on SM100, each with what tilewright does of it, and the command, test or record that shows it. No Blackwell GPU has run
-tilewright's kernels yet; *met* means that the kernels and functions exist, are compiled and checked.
+DeepGEMM's functions on SM100, each with what tilewright does of it, and the command, test or record that
+shows it. No Blackwell GPU has run tilewright's kernels yet; *met* means that the kernels and functions exist,
+are compiled and checked.
 
 A command stands without its first word, tilewright. `python -m benchmarks.statements --write` makes this page
 of `benchmarks/statements/*.yaml`; a test runs the commands and looks for what they must say.

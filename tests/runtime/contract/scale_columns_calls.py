@@ -37,5 +37,11 @@ CONTRACT = FamilyCalls(
     {"scale_columns": (grouped, packed, atoms)},
     kernels="scale_columns_host",
     free=("groups",),
-    measured=(Problem(37, 9), Problem(37, 9, 2, layout="packed"), Problem(130, 9, layout="128x4")),
+    measured=(
+        Problem(37, 9),
+        Problem(37, 9, 2, layout="packed"),
+        Problem(130, 9, layout="128x4"),
+        Problem(3, 9, 2, "128x4", rows=300),
+        Problem(130, 9, layout="128x4", block=32, words=True),
+    ),
 )

@@ -1,7 +1,7 @@
 """`tilewright.compat.deep_gemm` on B200, B300 and Thor, described: a kernel for each function, or the reason.
 
-Nothing is compiled: where a kernel is chosen, the error says that it is not built. `test_block_scaled.py` runs
-products on the host.
+Nothing is compiled: where a kernel is chosen, the error says that it is not built. Products run on the host
+in `test_block_scaled.py`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import torch
 from tilewright import blockwise_scales, scale_factors
 from tilewright.errors import WrongResultError
 from tilewright.families.scale_columns.op import scale_columns
-from tilewright.families.scale_columns.problem import ATOM_BLOCK, Problem
+from tilewright.families.scale_columns.problem import ATOM_BLOCK, ATOM_ROWS, Problem
 from tilewright.formats.dtypes import as_bytes
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
@@ -34,8 +34,9 @@ class Operands(measuring.Operands):
             exponents = (self.scales.view(torch.int32) >> 23).to(torch.uint8)
         if problem.packed:
             return blockwise_scales.with_padding(blockwise_scales.pack(exponents))
-        blocks = exponents.repeat_interleave(problem.block // ATOM_BLOCK, dim=-1)
-        return scale_factors.swizzle(blocks.repeat_interleave(problem.lines // problem.m, dim=-2))
+        if problem.lines != problem.m:  # a row of scales for 128 of the matrix
+            exponents = exponents.repeat_interleave(ATOM_ROWS, dim=-2)[..., : problem.lines, :]
+        return scale_factors.swizzle(exponents.repeat_interleave(problem.block // ATOM_BLOCK, dim=-1))
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:

@@ -19,6 +19,7 @@ from tilewright.families.scale_columns.family import FAMILY
 from tilewright.families.scale_columns.interface import INTERFACE
 from tilewright.families.scale_columns.problem import (
     ALONG_K,
+    ATOM_ROWS,
     ATOM_SOURCE_BLOCKS,
     ATOMS,
     GROUPINGS,
@@ -26,7 +27,6 @@ from tilewright.families.scale_columns.problem import (
     Problem,
 )
 
-ATOM_ROWS = 128  # of a matrix, that share a row of scales in blocks of 128x128
 STORED_BYTES = 16  # that the kernel of the 128x4 layout stores at once
 
 

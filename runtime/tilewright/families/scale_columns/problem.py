@@ -12,6 +12,7 @@ from tilewright.formats.types import bytes_of
 ATOMS: Final = "128x4"  # the layout of `scale_factors` that block-scaled tensor cores read
 LAYOUTS = ("m_major", "packed", ATOMS)
 ATOM_BLOCK = 32  # elements of k that a byte of it scales
+ATOM_ROWS = 128  # of a matrix, that share a row of scales in blocks of 128x128
 ATOM_SOURCE_BLOCKS = (32, 128)  # elements of k that a scale may stand for, to become such bytes
 GROUPINGS = ("none", "row_ends", "k_sizes", "k_ends")  # their order is C's
 ALONG_K = ("k_sizes", "k_ends")
