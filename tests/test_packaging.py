@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FEW = "scale_columns"  # four kernels: a small project
+FEW = "scale_columns"  # eight kernels: a small project
 KERNEL = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 
 
@@ -64,8 +64,8 @@ def finished(site: Path, words: str, place: Path, **environment: str) -> subproc
         (f"explain {KERNEL}", "made by specs/sm90_gemm_lean.yaml:"),
         ("explain --problem gemm bf16 m=32 n=5120 k=25600", "Why (tuned)"),  # tuned files
         ("explain --problem gemm bf16 m=777 n=1234 k=4096", "Why (model)"),  # learnt weights
-        ("generate --root PROJECT", "nothing to do: 4 kernels"),  # templates
-        ("build --root PROJECT --dry-run", "4 to compile"),  # headers
+        ("generate --root PROJECT", "nothing to do: 8 kernels"),  # templates
+        ("build --root PROJECT --dry-run", "8 to compile"),  # headers
         ("report --root PROJECT -o PROJECT/r.html", "wrote"),  # the page's template
         ("init PROJECT/new --spec sm90_gemm_stream", "wrote PROJECT/new/.gitattributes"),
         ("config --cmake", "-Dtilewright_DIR=SITE/tilewright/_data/cmake "),  # find_package

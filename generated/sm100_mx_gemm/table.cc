@@ -15,6 +15,7 @@
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f32_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp8_bf16_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp8_f16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x256x128_dyn_1sm) \
@@ -39,6 +40,7 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_2sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f32_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f32_128x128x128_dyn_2sm_c_direct) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_mxfp8_128x128x128_dyn_2sm)
 
 TILEWRIGHT_TABLE(sm100_mx_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)

@@ -124,11 +124,11 @@ LACKING = {
         ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"), ("mxfp8", "mxfp4", "f16"),
         ("mxfp8", "mxfp4", "f32"), ("mxfp4", "mxfp8", "f16"),
     },
-    "sm_100f": {("mxfp4", "mxfp8", "f16")},
+    "sm_100f": set(),
     "sm_110a": {
         ("nvfp4", "nvfp4", "f32"), ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"),
-        ("mxfp4", "mxfp4", "f16"), ("mxfp4", "mxfp4", "f32"), ("mxfp8", "mxfp4", "f16"),
-        ("mxfp8", "mxfp4", "f32"), ("mxfp4", "mxfp8", "f16"),
+        ("mxfp4", "mxfp4", "f16"), ("mxfp8", "mxfp4", "f16"),
+        ("mxfp4", "mxfp8", "f16"),
     },
     "sm_120f": set(),
 }  # fmt: skip

@@ -17,7 +17,7 @@ from tilewright_generator.fields import fields_of
 from tilewright_generator.project import Project
 from tilewright_generator.reports import speeds
 
-FEW = "scale_columns"  # four kernels
+FEW = "scale_columns"  # eight kernels
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 

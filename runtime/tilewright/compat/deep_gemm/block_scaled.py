@@ -96,8 +96,8 @@ def _operand(argument: str, pair: Pair, granularity: Recipe, *, casts: bool) -> 
 
 
 def _converted(scales: torch.Tensor, block: int, rows: int, k: int) -> torch.Tensor:
-    made: torch.Tensor = tilewright.scale_columns(scales, layout="128x4", block=block, rows=rows, k=k)
-    return made
+    converted: torch.Tensor = tilewright.scale_columns(scales, layout="128x4", block=block, rows=rows, k=k)
+    return converted
 
 
 def _check_powers(argument: str, scales: torch.Tensor, converted: torch.Tensor) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import torch
 
+import tilewright
 from tilewright import context as contexts
 from tilewright.architectures import table
+from tilewright.calls.publish import published
 
 
 def has_tcgen05(tensor: torch.Tensor) -> bool:
@@ -24,7 +26,8 @@ def refuse_groups(tensor: torch.Tensor) -> None:
     GPU reads groups on the device."""
     if has_tcgen05(tensor):
         context = contexts.current()
-        context.registry.route("grouped_gemm", context.device(tensor.device.index or 0))
+        family = published[tilewright.grouped_gemm_masked].interface.family
+        context.registry.route(family, context.device(tensor.device.index or 0))
 
 
 def _multiplies_by(tensor: torch.Tensor, core: table.TensorCore) -> bool:
