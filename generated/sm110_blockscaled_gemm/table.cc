@@ -7,14 +7,18 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp4_f16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f32_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp8_bf16_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp8_f16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp4_f16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_f32_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_f16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_f32_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x128x256_dyn_1sm) \
-  X(blockscaled_gemm_sm110_nvfp4_nvfp4_f16_128x128x256_dyn_1sm)
+  X(blockscaled_gemm_sm110_nvfp4_nvfp4_f16_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_nvfp4_nvfp4_f32_128x128x256_dyn_1sm)
 
 TILEWRIGHT_TABLE(sm110_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)

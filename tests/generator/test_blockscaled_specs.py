@@ -126,9 +126,7 @@ LACKING = {
     },
     "sm_100f": set(),
     "sm_110a": {
-        ("nvfp4", "nvfp4", "f32"), ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"),
-        ("mxfp4", "mxfp4", "f16"), ("mxfp8", "mxfp4", "f16"),
-        ("mxfp4", "mxfp8", "f16"),
+        ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"),
     },
     "sm_120f": set(),
 }  # fmt: skip
