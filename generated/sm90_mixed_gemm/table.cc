@@ -7,12 +7,16 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x128x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x160x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x192x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x32x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x48x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x64x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x96x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x32x128) \
@@ -37,12 +41,16 @@
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x64x128) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x160x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x192x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x48x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x96x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x16x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128) \
@@ -55,12 +63,16 @@
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x160x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x192x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x32x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x48x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x64x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x8x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x96x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x32x128) \

@@ -25,7 +25,7 @@ from tilewright.selection.estimates import Estimate
 SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # shares of the mean number of rows that groups have
 NUMBERS = Numbers(
     wgmma_clocks=3.5, overlap_piece=1.99, latency=2.06, box_clocks=49, l2_bytes_per_clock=56, hbm_share=0.744,
-    epilogue_bytes_per_clock=4.64,
+    epilogue_bytes_per_clock=4.64, overlap=4,
 )  # fmt: skip
 START_CLOCKS = 9020  # clocks of launch, of reading the groups, the first stage's loads, and the last store
 SUMS_CLOCKS = 371  # clocks of a tile whose groups of warpgroups add up their sums
