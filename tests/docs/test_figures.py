@@ -163,6 +163,11 @@ def speeds(name: str, row: Row) -> list[float]:
         kind = KINDS[f"{products.partition(' ')[0] if 'along' not in products else products} {row['type']}"]
         rows = record(name, "| kind | shape | us |")
         return [float(one["ratio"]) for one in rows if one["kind"] == kind]
+    if name == "packed_random":
+        packed = [
+            one for one in record(name, "| n x k | m |") if one["format"].startswith(row["type"].lower())
+        ]
+        return [float(one["ratio to Humming"]) for one in packed]
     return [float(one["ratio"]) for one in record(name, "| layer |" if "yaml" in name else "| m |")]
 
 
