@@ -44,10 +44,13 @@ def get(name: str) -> Family:
     return _declared(name)
 
 
+_FILE_NAME_BYTES = 255  # the most that Linux's file systems take
+
+
 def _off_the_path(name: str) -> str:
     """What to do if the family's folder lies in the project, where Python does not look for it."""
     here = Path.cwd()
-    if not name.isidentifier():
+    if not name.isidentifier() or len(name.encode()) > _FILE_NAME_BYTES:
         return ""
     for folder in (here, *here.parents):
         if (folder / plugins.NAMESPACE / name).is_dir():
