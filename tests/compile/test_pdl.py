@@ -79,7 +79,8 @@ def check(record: KernelRecord, source: str) -> None:
     wanted = switch_of(record) if record.config["pdl"] else set()
     assert {one for one in record.defines if "GDC" in one} == wanted, record.name
     if is_ours(record):  # the kernel's own parameter
-        assert re.search(r"\bKernel =\s[^;]*\bkPdl\b[^;]*>;|(sm90|lean)::Kernel<[^>]*\bkPdl>", source), record.name
+        parameter = r"\bKernel =\s[^;]*\bkPdl\b[^;]*>;|(sm90|lean)::Kernel<[^>]*\bkPdl>"
+        assert re.search(parameter, source), record.name
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.module)

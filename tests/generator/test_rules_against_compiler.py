@@ -60,7 +60,7 @@ def test_nvcc_agrees_or_the_rule_says_why_it_is_stricter(record: dict[str, Any],
 
 
 def test_a_whole_sample_has_every_rule(record: dict[str, Any], family: Family) -> None:
-    """Of the rules of CUTLASS's kernels: those of mma.sync's came after the sample was drawn."""
+    """The rules of CUTLASS's kernels; those of mma.sync's came after the sample was drawn."""
     if len(record["candidates"]) == record["drawn"]:
         rules = {rule.name for rule in family.rules} - {rule.name for rule in mma_rules.RULES}
         assert {row["rule"] for row in record["candidates"]} == rules | {""}
