@@ -24,7 +24,7 @@ def _any(record: KernelRecord) -> bool:
 
 
 def names(family: str, only: Callable[[KernelRecord], bool] = _any) -> list[str]:
-    """Of the kernels that run on this GPU; without one, of all. `only`: of those for which it holds."""
+    """The names of the kernels that run on this GPU, or of all without one, for which `only` holds."""
     kernels = [kernel for kernel in registry().kernels(family) if only(kernel)]
     if torch.cuda.is_available():
         capability = torch.cuda.get_device_capability()

@@ -133,8 +133,6 @@ def test_every_code_and_scale(kernel: KernelRecord) -> None:
         tactic=kernel.name,
     ).T  # fmt: skip
     finite, missing = torch.isfinite(right).all(1), right.isnan().any(1)
-    if format == "mxfp4":  # sums of twice the weights are scaled in FP32
-        finite &= (right.double().abs() < 2.0**127).all(1)
     assert int(finite.sum()) > n // 2
     assert torch.equal(actual[finite], right[finite])
     assert bool(actual[missing].isnan().all())
