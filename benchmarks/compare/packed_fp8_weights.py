@@ -114,18 +114,9 @@ def markdown(head: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def cells(row: dict[str, Any]) -> list[str]:
     """The cells of a problem's line."""
-    problem, seconds = row["problem"], row["seconds"]
-    peers = {peer: seconds.get(peer) for peer in ("humming", "torch.mm")}
-    return [
-        f"{problem.n} x {problem.k}",
-        f"{problem.m}",
-        problem.weight_format,
-        f"{seconds['ours'] * 1e6:.1f}",
-        *("" if time is None else f"{time * 1e6:.1f}" for time in peers.values()),
-        *("" if time is None else f"{time / seconds['ours']:.3f}" for time in peers.values()),
-        f"{problem.flops / seconds['ours'] * 1e-12:.0f}",
-        f"`{row['tactic'].removeprefix('mixed_fp8_gemm_sm90_e4m3_')}`",
-    ]
+    teraflops = row["problem"].flops / row["seconds"]["ours"] * 1e-12
+    tactic = row["tactic"].removeprefix("mixed_fp8_gemm_sm90_e4m3_")
+    return [*packed_weights.times(row), f"{teraflops:.0f}", f"`{tactic}`"]
 
 
 def main() -> None:

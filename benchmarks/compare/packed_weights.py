@@ -210,6 +210,12 @@ def markdown(head: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def cells(row: dict[str, Any]) -> list[str]:
     """The cells of a problem's line."""
+    terabytes = row["problem"].bytes / row["seconds"]["ours"] * 1e-12
+    return [*times(row), f"{terabytes:.2f}", f"`{row['tactic'].removeprefix('mixed_gemm_sm90_')}`"]
+
+
+def times(row: dict[str, Any]) -> list[str]:
+    """The cells that say the problem, microseconds, and ratios to the peers."""
     problem, seconds = row["problem"], row["seconds"]
     peers = {peer: seconds.get(peer) for peer in ("humming", "torch.mm")}
     return [
@@ -219,8 +225,6 @@ def cells(row: dict[str, Any]) -> list[str]:
         f"{seconds['ours'] * 1e6:.1f}",
         *("" if time is None else f"{time * 1e6:.1f}" for time in peers.values()),
         *("" if time is None else f"{time / seconds['ours']:.3f}" for time in peers.values()),
-        f"{problem.bytes / seconds['ours'] * 1e-12:.2f}",
-        f"`{row['tactic'].removeprefix('mixed_gemm_sm90_')}`",
     ]
 
 
