@@ -1,31 +1,14 @@
-// The `mixed_gemm` kernel for sm_90a: activations of 16 bits by packed 4-bit weights.
-//
-// Operands are swapped: the kernel's rows are D's columns (n), its columns D's rows (m). So the weights are operand A
-// of wgmma, which may lie in registers, where threads decode them, and the rows of activations are wgmma's N, which may
-// be as few as 8. A CTA runs the phases of sm90/product.hpp. The CTAs of a cluster share the activations of the same
-// rows by multicast, or divide a tile's k.
+// The `mixed_gemm` kernel for sm_90a: activations of 16 bits by packed 4-bit weights. phases.hpp says how a CTA works.
 #pragma once
-
-#include <cstdint>
-#include <type_traits>
 
 #include "tilewright/mixed_gemm/decode.hpp"
 #include "tilewright/mixed_gemm/layout.hpp"
 #include "tilewright/mixed_gemm/mainloop.hpp"
-#include "tilewright/sm90/cluster.hpp"
-#include "tilewright/sm90/cluster_reduction.hpp"
+#include "tilewright/mixed_gemm/phases.hpp"
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/product.hpp"
-#include "tilewright/sm90/scheduler.hpp"
 
 namespace tilewright::mixed_gemm {
-
-struct OwnParams {
-  sm90::Raster raster;
-  int stage_bytes;  // of weights, scales and activations that arrive in a stage
-  int clusters;
-  PackedWeight weight;
-};
 
 struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {};
 
@@ -33,168 +16,34 @@ struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {};
 // `Groups` groups multiply: the warpgroups of a group divide the tile's rows, the groups its k.
 template <class Type_, class Format_, class ElementD_, int TileM_, int TileN_, int Pieces, int Stages_, int Consumers,
           int Groups, bool kPdl_>
-struct Kernel {
+struct Types {
   using Type = Type_;
   using Format = Format_;
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_, kTileK = Pieces * kPieceK;
-  static constexpr bool kSwapped = true, kPdl = kPdl_;
+  static constexpr bool kPdl = kPdl_;
   static constexpr int kGroups = Groups, kOfGroup = Consumers / Groups;  // warpgroups
   using Warpgroups = sm90::Cooperative<TileM, TileN, kOfGroup>;
   static_assert(Warpgroups::kAcross == 1, "warpgroups divide the rows of a tile");
   static constexpr int kConsumers = Consumers, kRows = Warpgroups::kRows, kColumns = TileN;
-  static constexpr int kThreads = (Consumers + 1) * 128;
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, true, sm90::Activation::kNone>;
   // The store policy for sums that go through the stages' memory: those of a split k, of a D that TMA cannot store, and
   // those that are activated. Its code is in a loop, so that it takes little room.
   using SharedStore = sm90::Epilogue<ElementD, kRows, kColumns, true, sm90::Activation::kGiven, 2,
                                      sm90::shared_subtile_columns(kColumns, true, false)>;
-  static_assert(SharedStore::kBytes <= Store::kBytes);
   using Layout = mixed_gemm::Layout<Format, TileM / 64, TileN, Pieces, Stages, kOfGroup * Store::kBytes>;
-  using ClusterReduction = sm90::ClusterReduction<kRows, kColumns, kConsumers * 128>;
   using Mainloop = mixed_gemm::Mainloop<Type, Format, Layout, kRows, kColumns, Stages, Groups>;
-  using Producer = mixed_gemm::Producer<Layout, Stages>;
   using Params = mixed_gemm::Params;
-  static constexpr int kSharedBytes = Layout::kBytes;
-  static_assert(ClusterReduction::kBytes <= Layout::kStoresAt, "the stages have no room for the sums");
-  static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
-                "the stages exceed the shared memory of sm_90");
   // Registers of a thread, of the 65536: three warpgroups start with 168 each, four with 128, five with 96.
   static constexpr int kProducerRegisters = kConsumers <= 2 ? 40 : kConsumers == 3 ? 32 : 24;
   static constexpr int kConsumerRegisters = kConsumers <= 2 ? 232 : kConsumers == 3 ? 160 : 112;
 
-  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    sm90::run_product<Kernel>(params, memory);
-  }
-
-  static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
-    sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kOfGroup);
-  }
-
-  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
-    sm90::prefetch_map(&params.b);
-    if (params.epilogue.n_boxes > 0) {
-      sm90::prefetch_map(&params.d);
-    }
-  }
-
-  // Load: the producer's warps, of which one loads.
-  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                              bool loading_warp) {
-    sm90::ClusterShape const& cluster = params.cluster;
-    sm90::Load const activations(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
-    Producer producer{shared, params.weight, params.policy_a, params.stage_bytes};
-    int const first = params.first_k_tile(place.split), stages = params.k_tiles(place.split);
-    sm90::enter<kPdl>(cluster);
-    for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
-      if (loading_warp) {
-        Place const tile(params, place, index);
-        if (cluster.m > 1) {
-          producer.template run<true>(activations, first, stages, tile.row / 64, tile.column);
-        } else {
-          producer.template run<false>(activations, first, stages, tile.row / 64, tile.column);
-        }
-      }
-      if (params.epilogue_through_smem) {
-        __syncwarp();
-        sm90::cluster_barrier();  // all CTAs have stored their sums to the stages' memory
-        if (another_block(params, index)) {
-          sm90::cluster_barrier();  // all CTAs have read them
-        }
-      }
-    }
-    if (loading_warp && cluster.size() > 1) {
-      producer.drain();
-    }
-  }
-
-  // Multiply: a consumer warpgroup.
-  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
-                                                  sm90::ClusterPlace const& place, int warpgroup) {
-    if constexpr (!Store::kBoxes || Groups > 1) {
-      consume<true>(params, shared, place, warpgroup);
-    } else if (params.epilogue_through_smem) {
-      consume<true>(params, shared, place, warpgroup);
-    } else {
-      consume<false>(params, shared, place, warpgroup);
-    }
-  }
-
- private:
-  static constexpr int kAllConsumers = 5;  // named barrier; 1 to 4 are the epilogues'
-
-  // Where this CTA's tile of a cluster's block begins: rows of n, columns of m.
-  struct Place {
-    int row, column;
-
-    __device__ __forceinline__ Place(Params const& params, sm90::ClusterPlace const& place, int index) {
-      sm90::Block const block(params.raster, index);
-      row = (block.row * params.cluster.m + place.m) * TileM;
-      column = block.column * TileN;
-    }
-  };
-
-  static __device__ __forceinline__ bool another_block(Params const& params, int index) {
-    return index + sm90::cluster_count() < params.raster.blocks;
-  }
-
-  // `kThroughSmem`: sums go through shared memory, where the CTAs that divide k add them up. There are two loops,
-  // because ptxas would serialise the wgmmas of a loop with both epilogues (C7511).
-  template <bool kThroughSmem>
-  static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                                 int warpgroup) {
-    sm90::ClusterShape const& cluster = params.cluster;
-    int const slice = warpgroup % kOfGroup * kRows, group = warpgroup / kOfGroup, first_row = slice * 64;
-    sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
-    Mainloop mainloop(shared, slice, group, release);
-    sm90::enter<kPdl>(cluster);
-    using StorePolicy = std::conditional_t<kThroughSmem, SharedStore, Store>;
-    StorePolicy store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup % kOfGroup);
-    int const stages = params.k_tiles(place.split);
-    int before = 0;  // stages of the tiles before, modulo Groups
-    for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
-      float sums[kRows][kColumns / 2];
-      if constexpr (Groups == 1) {
-        mainloop.run(stages, sums);
-      } else {
-        int const skipped = (group - before) & (Groups - 1);  // stages of the tile before the group's first one
-        mainloop.run(stages > skipped ? (stages - skipped - 1) / Groups + 1 : 0, sums);
-        before = (before + stages) & (Groups - 1);
-      }
-      Place const tile(params, place, index);
-      if constexpr (kThroughSmem) {
-        sm90::named_barrier_sync(kAllConsumers, kConsumers * 128);  // all products are done: the stages are free
-        ClusterReduction::store_sums(shared, sums);
-        sm90::cluster_barrier();
-        constexpr int kSubtiles = kRows * StorePolicy::kSubtiles;
-#pragma unroll 1
-        for (int subtile = place.split; subtile < (group == 0 ? kSubtiles : 0); subtile += cluster.splits) {
-          float values[1][StorePolicy::kColumnGroups * 4];
-          ClusterReduction::template reduce<1, StorePolicy::kColumnGroups>(shared, subtile, 1, cluster, place, values);
-#pragma unroll
-          for (int other = 1; other < Groups; ++other) {
-            float more[1][StorePolicy::kColumnGroups * 4];
-            ClusterReduction::template reduce<1, StorePolicy::kColumnGroups>(shared + other * kOfGroup * 128 * 16,
-                                                                             subtile, 1, cluster, place, more);
-#pragma unroll
-            for (int i = 0; i < StorePolicy::kColumnGroups * 4; ++i) {
-              values[0][i] += more[0][i];
-            }
-          }
-          store.store_any(values[0], tile.row + first_row + subtile / StorePolicy::kSubtiles * 64,
-                          tile.column + subtile % StorePolicy::kSubtiles * StorePolicy::kColumns, 0);
-        }
-        if (another_block(params, index)) {
-          sm90::fence_async_proxy();  // TMA writes the stages next
-          sm90::cluster_barrier();
-        }
-      } else {
-        store.store(sums, tile.row + first_row, tile.column, 0);
-      }
-    }
-    store.drain();
-  }
+  static __device__ __forceinline__ void finish(Params const&, int, float (&)[kRows][kColumns / 2]) {}
 };
+
+template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
+          int Groups, bool kPdl>
+using Kernel = Phases<Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, Groups, kPdl>>;
 
 }  // namespace tilewright::mixed_gemm

@@ -1,7 +1,7 @@
 // The `mixed_grouped_gemm` kernel for sm_90a: activations of 16 bits by packed 4-bit weights, where each row of
 // activations has the weight of its group (an expert of a mixture).
 //
-// As in mixed_gemm/kernel.hpp, operands are swapped: the kernel's rows are D's columns (n), its columns D's rows. As in
+// As in mixed_gemm/phases.hpp, operands are swapped: the kernel's rows are D's columns (n), its columns D's rows. As in
 // grouped_gemm/kernel.hpp, the device reads which rows belong to which group, and a warp schedules tiles. The CTAs of a
 // cluster share the activations of the same rows by multicast.
 #pragma once
