@@ -70,7 +70,7 @@ def finished(site: Path, words: str, place: Path, **environment: str) -> subproc
         ("init PROJECT/new --spec sm90_gemm_stream", "wrote PROJECT/new/.gitattributes"),
         ("config --cmake", "-Dtilewright_DIR=SITE/tilewright/_data/cmake "),  # find_package
         ("config --includes", "-ISITE/tilewright/_data/include"),
-        ("new-family relu_rows --into PROJECT", "wrote 22 files"),  # templates of a family
+        ("new-family relu_rows --into PROJECT", "wrote 23 files"),  # templates of a family
     ],
 )
 def test_commands_of_an_installed_wheel(installed: Path, words: str, said: str, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ _UNIT = Object(
 )
 BUILD_REPORT = Object(
     {
-        "toolchain": Object({"cutlass": String(r"\d{1,4}(\.\d{1,4})*", "a release")}, others=String()),
+        "toolchain": Object(
+            {"cutlass": String(r"(\d{1,4}(\.\d{1,4})*)?", "a release, or nothing")}, others=String()
+        ),
         "kernels": Array(_UNIT),
     },
     others=Anything(),

@@ -17,7 +17,7 @@ from tilewright_generator.errors import UsageError
 
 TEMPLATES = Path(__file__).with_name("family_template")  # a file's template has its path, with NAME, and .j2
 MOST_CHARACTERS = 32  # kernels' names have more parts, and are read in tables
-_PACKAGING = "pyproject.toml"  # a project has one, for all its families
+_SHARED = ("pyproject.toml", ".gitignore")  # a project has one of each, for all its families
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _CPP_KEYWORD = re.compile(
     "alignas|alignof|and_eq|asm|auto|bitand|bitor|bool|case|catch|char|compl|const|constexpr|const_cast|decltype|"
@@ -72,13 +72,14 @@ def _namesake(name: str) -> str:
 
 def files(name: str) -> dict[str, str]:
     """The texts of the family's files, by their paths in the project."""
-    return new_files.rendered(TEMPLATES, {"name": name, "camel": camel(name)}, {"NAME": name})
+    return new_files.rendered(TEMPLATES, {"name": name, "camel": camel(name)}, {"dot_": ".", "NAME": name})
 
 
 def write(name: str, project: Path, *, dry_run: bool = False) -> new_files.Outcome:
     """Writes the family's files below a project's folder, or only says which they are.
 
-    Raises UsageError, and writes nothing, if one of them is there; a project's own pyproject.toml is kept.
+    Raises UsageError, and writes nothing, if one of them is there; a project's own pyproject.toml and
+    .gitignore are kept.
     """
     instead = "--into names another folder"
-    return new_files.write(files(name), project, may_stay=[_PACKAGING], instead=instead, dry_run=dry_run)
+    return new_files.write(files(name), project, may_stay=_SHARED, instead=instead, dry_run=dry_run)

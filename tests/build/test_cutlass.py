@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from small_modules import Mini
+from small_modules import HEAD, PLAIN, TAIL, Mini
 
 from tilewright.compile.building import build
 from tilewright.compile.library import libraries
@@ -16,8 +16,10 @@ from tilewright.compile.nvcc.cutlass import headers_release, keyed_release, sati
 from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.compile.report import BuildReport
 from tilewright.compile.store import Store
+from tilewright.context import Context
 from tilewright.errors import NotBuiltError
 from tilewright.libraries.registry import Registry
+from tilewright.tools import doctor
 from tilewright_generator.cli import invoke
 from tilewright_generator.cli.build import command
 
@@ -107,8 +109,8 @@ def test_newer_headers_compile_it_and_its_library_stays(
     newer = find_toolchain(cutlass=future)
     report = build([table], store=store, toolchain=newer)
     assert statuses(report) == {"plain": "built", "far": "built"}
-    older = build([table], store=store, toolchain=toolchain)  # other headers: "plain" is built once more
-    assert statuses(older) == {"plain": "built", "far": "skipped"}
+    older = build([table], store=store, toolchain=toolchain)  # "plain" includes none of these headers
+    assert statuses(older) == {"plain": "cached", "far": "skipped"}
     assert [set(library.kernels) for library in libraries("mini", store=store)] == [
         {"plain"},
         {"plain", "far"},
@@ -208,6 +210,63 @@ def test_the_command_takes_other_headers(project: Path, future: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "2 built" in result.stdout
     assert "skipped" not in result.stdout
+
+
+@pytest.fixture
+def bare(toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch) -> NvccToolchain:
+    """The toolchain of a machine without CUTLASS."""
+    monkeypatch.delenv("CUTLASS_PATH", raising=False)
+    monkeypatch.setattr("tilewright.compile.nvcc.cutlass.package_folders", lambda name: ())
+    found = find_toolchain()
+    assert (found.cutlass, found.cutlass_version, found.nvcc) == (None, "", toolchain.nvcc)
+    return found
+
+
+INCLUDING = '#include "cutlass/version.h"\n' + HEAD + PLAIN + TAIL
+LACKING = "and no headers of it are installed: pip install nvidia-cutlass, or pass --cutlass"
+
+
+@pytest.mark.compile
+def test_kernels_that_include_no_cutlass_are_built_without_it(
+    mini: Mini, store: Store, toolchain: NvccToolchain, bare: NvccToolchain
+) -> None:
+    mini.add("plain").add_source("collective", INCLUDING.format(name="collective", number=2))
+    table = mini.add("far", cutlass=FAR).table()
+    report = build([table], store=store)
+    assert statuses(report) == {"plain": "built", "collective": "skipped", "far": "skipped"}
+    assert report.skipped() == {
+        f"needs CUTLASS, {LACKING}": ["collective"],
+        f"needs CUTLASS {FAR}, {LACKING}": ["far"],
+    }
+    assert set(report.libraries[0].kernels) == {"plain"}
+    for select in (["collective"], lambda record: record.name == "collective"):
+        with pytest.raises(NotBuiltError, match=f"collective: needs CUTLASS, {LACKING}") as caught:
+            build([table], select, store=store)
+        assert "CUTLASS_PATH names the headers" in str(caught.value)
+    later = build([table], store=store, toolchain=toolchain)  # CUTLASS is installed
+    assert statuses(later) == {"plain": "cached", "collective": "built", "far": "skipped"}
+
+
+def test_commands_say_what_lacks_cutlass(
+    project: Path, bare: NvccToolchain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["build", "--dry-run"]) == 0
+    assert f"skipped 2 kernels: needs CUTLASS {FAR}, {LACKING}\n" in capsys.readouterr().out
+    assert invoke(["toolchain", "--json"]) == 0
+    assert not any(row["used"] for row in json.loads(capsys.readouterr().out)["cutlass"])
+
+
+def test_doctor_counts_kernels_that_lack_cutlass(mini: Mini, bare: NvccToolchain) -> None:
+    def findings() -> list[doctor.Finding]:
+        context = Context(Registry(mini.folder.parent))
+        return [each for each in doctor.diagnose(context) if each.text.startswith("no CUTLASS headers; ")]
+
+    mini.add("plain").table()
+    (finding,) = findings()
+    assert finding.text.endswith("; no kernel still to build includes them")
+    mini.add_source("collective", INCLUDING.format(name="collective", number=2)).table()
+    (finding,) = findings()
+    assert (finding.level, "; 1 kernels are skipped by builds: " in finding.text) == (doctor.OK, True)
 
 
 def test_headers_of_no_known_release(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:

@@ -76,7 +76,7 @@ def test_a_key_covers_source_headers_flags_toolchain_and_cutlass(
     (cutlass / "cutlass").mkdir(parents=True)
     (cutlass / "cutlass" / "cutlass.h").write_text("1\n")
     tools = replace(toolchain, cutlass=cutlass)
-    source = '#include "tilewright/gemm/adapter.hpp"\n'
+    source = '#include "cutlass/cutlass.h"\n#include "tilewright/gemm/adapter.hpp"\n'
 
     def key(chain: NvccToolchain = tools, text: str = source, **row: object) -> str:
         table = mini.add_source("one", text, **row).table()

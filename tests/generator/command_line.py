@@ -34,3 +34,12 @@ def run_in_a_process(*arguments: str | Path, cwd: Path = ROOT, **environment: st
         check=False,
     )
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def untracked(folder: Path) -> set[str]:
+    """The files of a folder that a new repository of git there would take."""
+    git = ["git", "-C", str(folder)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    listed = [*git, "ls-files", "--others", "--exclude-standard", "-z"]
+    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+    return set(filter(None, names.split("\0")))

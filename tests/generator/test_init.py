@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_line import ROOT, Command
+from command_line import ROOT, Command, untracked
 
 from tilewright.declarations import catalog
 from tilewright_generator import project_start
@@ -37,6 +37,7 @@ def test_a_few_lean_products_are_the_default(tmp_path: Path, tilewright: Command
     assert answer.code == 0
     assert f"wrote {folder}/.gitattributes" in answer.out
     assert "tilewright generate       # specs/gemm.yaml" in answer.out
+    assert "  git init && git add . && pre-commit install\n" in answer.out
     names = works(folder, tilewright)
     assert len(names) == 4
     assert all("_lean_" in name for name in names)
@@ -71,6 +72,17 @@ def test_ci_the_hook_and_git_know_the_generated_files(tmp_path: Path, tilewright
     assert (tmp_path / "specs/schema/gemm.schema.json").exists()
 
 
+def test_git_ignores_what_is_not_committed(tmp_path: Path, tilewright: Command) -> None:
+    assert tilewright("init", tmp_path).code == 0
+    committed = untracked(tmp_path)
+    assert ".gitignore" in committed
+    for left in (".venv/bin/python", "tilewright_kernels-1.0.whl", "tuned/nvidia_h200/gemm.json.lock"):
+        path = tmp_path / left
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert untracked(tmp_path) == committed
+
+
 @pytest.mark.parametrize("family", catalog.names())
 def test_every_family_has_a_spec_of_few_kernels(family: str, tmp_path: Path, tilewright: Command) -> None:
     folder = tmp_path / "mine"
@@ -94,11 +106,14 @@ def test_a_shipped_spec_is_copied_whole(tmp_path: Path, tilewright: Command) -> 
 def test_a_second_spec_joins_and_keeps_what_is_there(tmp_path: Path, tilewright: Command) -> None:
     assert tilewright("init", tmp_path).code == 0
     (tmp_path / "README.md").write_text("mine\n")
+    (tmp_path / ".git").mkdir()
     answer = tilewright("init", tmp_path, "--spec", "scale_columns")
     assert answer.code == 0
     assert "kept README.md" in answer.err
+    assert "kept .gitignore" in answer.err
     assert (tmp_path / "README.md").read_text() == "mine\n"
     assert specs(tmp_path) == ["gemm.yaml", "scale_columns.yaml"]
+    assert "  git add . && pre-commit install\n" in answer.out
 
 
 def test_a_spec_is_never_replaced(tmp_path: Path, tilewright: Command) -> None:
@@ -113,7 +128,7 @@ def test_a_spec_is_never_replaced(tmp_path: Path, tilewright: Command) -> None:
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, tilewright: Command) -> None:
     answer = tilewright("init", tmp_path / "mine", "--dry-run")
-    assert (answer.code, answer.out.count("would write ")) == (0, 6)
+    assert (answer.code, answer.out.count("would write ")) == (0, 7)
     assert not (tmp_path / "mine").exists()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Command
+from command_line import Command, untracked
 from family_project import NAME, ROOT, Answer, FamilyProject
 
 from tilewright.base import plugins
@@ -183,11 +183,20 @@ def test_another_family_of_the_same_project(tmp_path: Path, tilewright: Command)
     before = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
     second = tilewright("new-family", "gelu_rows", "--into", str(tmp_path), "--json")
     answer = json.loads(second.out)
-    assert answer["kept"] == [str(tmp_path / "pyproject.toml")]
+    assert sorted(answer["kept"]) == [str(tmp_path / ".gitignore"), str(tmp_path / "pyproject.toml")]
     assert {Path(path).relative_to(tmp_path).as_posix() for path in answer["written"]} == {
         *scaffold.files("gelu_rows")
-    } - {"pyproject.toml"}
+    } - {"pyproject.toml", ".gitignore"}
     assert (tmp_path / "pyproject.toml").read_text(encoding="utf-8") == before
+
+
+def test_git_ignores_what_python_leaves(tmp_path: Path, tilewright: Command) -> None:
+    assert tilewright("new-family", NAME, "--into", str(tmp_path)).code == 0
+    for left in ("__pycache__/op.cpython-312.pyc", ".pytest_cache/v/x", ".venv/bin/python", "dist/x.whl"):
+        path = tmp_path / left
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert untracked(tmp_path) == {*scaffold.files(NAME)}
 
 
 def test_nothing_is_replaced(tmp_path: Path, tilewright: Command) -> None:

@@ -81,8 +81,9 @@ def command(
     """Compile kernels, check their machine code and link each MODULE's library (default: all modules).
 
     Kernels that are built already are not built again; a build that was killed goes on where it stopped.
-    Exits 1 if a kernel fails to compile or runs on the wrong instructions. Kernels that need newer CUTLASS
-    headers are skipped and listed; exits 2 if all selected kernels are skipped.
+    Exits 1 if a kernel fails to compile or runs on the wrong instructions. Kernels that need CUTLASS
+    headers, or newer ones than are installed, are skipped and listed; exits 2 if all selected kernels are
+    skipped.
     """
     from tilewright.compile.building import build  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.compile.compiler_cache import words_of  # noqa: PLC0415

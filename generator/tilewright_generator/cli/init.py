@@ -18,7 +18,7 @@ next:{folder}
   tilewright generate       # specs/{module}.yaml -> generated/
   tilewright check          # what CI and the hook run
   tilewright build          # with nvcc
-  git add . && pre-commit install"""
+  {git}git add . && pre-commit install"""
 
 
 @click.command("init")
@@ -39,7 +39,7 @@ next:{folder}
 @answers.json_option
 def command(*, folder: Path, spec: str | None, family: str | None, dry_run: bool, as_json: bool) -> None:
     """Start a repository of kernels in DIR (default: the current folder): a spec, a check for GitHub's CI, a
-    hook for pre-commit, .gitattributes, README.md.
+    hook for pre-commit, .gitattributes, .gitignore, README.md.
 
     `tilewright generate`, `check` and `build` then work at once. Existing files are kept, so that `init
     --spec NAME` adds a spec to an existing repository.
@@ -64,4 +64,5 @@ def command(*, folder: Path, spec: str | None, family: str | None, dry_run: bool
         click.echo(f"{'would write' if dry_run else 'wrote'} {folder / path.relative_to(target)}")
     if not quiet() and not dry_run:
         enter = "" if target == Path.cwd() else f"\n  cd {shlex.quote(str(folder))}"
-        click.echo(NEXT.format(folder=enter, module=first.module))
+        git = "" if any((place / ".git").exists() for place in (target, *target.parents)) else "git init && "
+        click.echo(NEXT.format(folder=enter, module=first.module, git=git))

@@ -45,7 +45,8 @@ def command(*, name: str, into: Path | None, dry_run: bool, as_json: bool) -> No
         answers.print_json({"family": name, "written": written, "kept": kept})
         return
     for path in kept:
-        note(f"kept {path}: it must package tilewright_families, too")
+        duty = ": it must package tilewright_families, too" if path.suffix == ".toml" else ""
+        note(f"kept {path}{duty}")
     if dry_run:
         for path in written:
             click.echo(f"would write {folder / path.relative_to(folder.absolute())}")

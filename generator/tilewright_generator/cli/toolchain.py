@@ -104,7 +104,7 @@ def _headers(places: Iterable[Headers], used: NvccToolchain | None, kernels: Ker
         adds = Counter(module for module, record in skipped if satisfies(place.release, record.cutlass))
         is_used = place.include == used.cutlass
         rows.append(Release(place.release, place.origin, place.include, is_used, adds=adds))
-    if not any(row.used for row in rows):  # an option names it
+    if used.cutlass is not None and not any(row.used for row in rows):  # an option names it
         rows.insert(0, Release(used.cutlass_version, "--cutlass", used.cutlass, True))
     return rows
 

@@ -58,9 +58,9 @@ def build(
     and in no library; nothing is raised for it. Damaged libraries are set aside and linked again. `dry_run`
     writes nothing.
 
-    A kernel that needs newer CUTLASS headers than there are, or a compiler that is not installed, is skipped,
-    and the report says so. Raises
-    NotBuiltError where one is selected by its name, or where a predicate takes no other kernels.
+    A kernel that needs CUTLASS headers, or newer ones, or a compiler that is not installed, is skipped, and
+    the report says so. Raises NotBuiltError where one is selected by its name, or where a predicate takes no
+    other kernels.
     Raises ToolchainError where something is missing and StoreError where the cache cannot be written.
     """
     started = time.monotonic()
@@ -76,7 +76,7 @@ def build(
     _refuse(modules, select)
     missing = longest_first(unit for module in modules for unit in module.units if unit.to_compile)
     for compiler, arch in sorted({(unit.record.compiler, unit.record.arch) for unit in missing}):
-        COMPILERS[compiler].require(COMPILERS[compiler].part(toolchain), arch)
+        COMPILERS[compiler].require(COMPILERS[compiler].part(toolchain, cutlass=True), arch)
     limit = jobs or _machine_limit(missing)
     if not dry_run:
         for module in modules:

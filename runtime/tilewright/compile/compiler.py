@@ -47,8 +47,9 @@ class Compiler(ABC):
         """
 
     @abstractmethod
-    def part(self, toolchain: HostToolchain) -> HostToolchain:
-        """The part of a build's toolchain that the compiler uses. Raises ToolchainError if it is missing."""
+    def part(self, toolchain: HostToolchain, *, cutlass: bool) -> HostToolchain:
+        """The part of a build's toolchain that the compiler uses for units that include CUTLASS's headers, or
+        for the others. Raises ToolchainError if it is missing."""
 
     # What decides an object.
 
@@ -84,8 +85,9 @@ class Compiler(ABC):
     def require(self, toolchain: Any, arch: str) -> None:  # noqa: B027 (the default requires nothing)
         """Raises ToolchainError if the compiler cannot compile for a target."""
 
-    def refusal(self, record: KernelRecord, toolchain: Any) -> str:
-        """Why this toolchain's headers cannot compile a kernel; empty if they can."""
+    def refusal(self, record: KernelRecord, toolchain: Any, cutlass: bool) -> str:
+        """Why this toolchain's headers cannot compile a kernel; empty if they can. `cutlass`: its source
+        includes CUTLASS's headers."""
         return ""
 
     def obstacle(self, record: KernelRecord) -> str:

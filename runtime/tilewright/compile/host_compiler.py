@@ -30,7 +30,7 @@ class HostCompiler(Compiler):
 
         return find_host_toolchain()
 
-    def part(self, toolchain: HostToolchain) -> HostToolchain:
+    def part(self, toolchain: HostToolchain, *, cutlass: bool) -> HostToolchain:
         return toolchain.host_alone()
 
     def flags(self, record: KernelRecord) -> tuple[str, ...]:

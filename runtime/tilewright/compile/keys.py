@@ -1,8 +1,8 @@
 """Content keys: two builds share an object exactly when everything that decides it is equal.
 
-An object's key covers its source, the tilewright headers the source reaches, the CUTLASS tree, the
-toolchain and the flags; no path and no time. What a compiler says it included (the depfile) is checked
-against this afterwards, so that nothing unhashed gets in.
+An object's key covers its source, the tilewright headers the source reaches, the CUTLASS tree if one of
+these includes a header of it, the toolchain and the flags; no path and no time. What a compiler says it
+included (the depfile) is checked against this afterwards, so that nothing unhashed gets in.
 """
 
 from __future__ import annotations

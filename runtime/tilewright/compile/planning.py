@@ -129,8 +129,9 @@ class Planner:
             store.check()
             self._memory = store.root / "digests"
         self._writes = writes
-        self._parts: dict[str, HostToolchain] = {}  # of the toolchain, by compiler
-        self._inputs_of: dict[str, tuple[str, ...]] = {}  # of a kernel's key, by compiler
+        # Of the toolchain, and of a kernel's key, by compiler and whether a unit includes CUTLASS's headers.
+        self._parts: dict[tuple[str, bool], HostToolchain] = {}
+        self._inputs_of: dict[tuple[str, bool], tuple[str, ...]] = {}
 
     def unit(self, table: Table, record: KernelRecord) -> Unit:
         """The unit of a row, with its entry if the store has it whole."""
@@ -143,16 +144,16 @@ class Planner:
             return Unit(table, record, "", {}, None, problem)
         sha256 = hashlib.sha256(data).hexdigest()
         headers, compiler = self._headers.reached(data), compilers.of(record)
+        cutlass = self._headers.cutlass(data)
         key = digest(
             "kernel",
             sha256,
             self._headers.digest(headers),
-            *self._compiler_inputs(compiler),
+            *self._compiler_inputs(compiler, cutlass),
             *compiler.flags(record),
         )
         unit = Unit(table, record, key, self._inputs(source, sha256, headers), None, headers=headers)
-        unit.source_key = self._source_keys.of(table, record)
-        unit.cutlass = self._headers.cutlass(data)
+        unit.source_key, unit.cutlass = self._source_keys.of(table, record), cutlass
         if sha256 != record.sha256:
             unit.problem = (
                 f"{source} is not what {table.path.name} lists; `tilewright check` says how they differ"
@@ -161,7 +162,7 @@ class Planner:
         unit.problem = _unspeakable(source.resolve(), record) or _in_other_hands(table, record)
         if unit.problem:
             return unit
-        unit.skipped = compiler.refusal(record, self._part(compiler))
+        unit.skipped = compiler.refusal(record, self._part(compiler, cutlass=True), cutlass)
         if unit.skipped:
             unit.status = "skipped"
             return unit
@@ -171,23 +172,25 @@ class Planner:
 
     def toolchain_of(self, table: Table) -> HostToolchain:
         """The part of the toolchain that a module is compiled and linked by."""
-        return self._part(compilers.of_table(table))
+        return self._part(compilers.of_table(table), cutlass=False)
 
-    def _part(self, compiler: Compiler) -> HostToolchain:
-        if compiler.name not in self._parts:
-            self._parts[compiler.name] = compiler.part(self.toolchain)
-        return self._parts[compiler.name]
+    def _part(self, compiler: Compiler, *, cutlass: bool) -> HostToolchain:
+        which = (compiler.name, cutlass)
+        if which not in self._parts:
+            self._parts[which] = compiler.part(self.toolchain, cutlass=cutlass)
+        return self._parts[which]
 
-    def _compiler_inputs(self, compiler: Compiler) -> tuple[str, ...]:
-        if compiler.name not in self._inputs_of:
-            part = self._part(compiler)
-            self._inputs_of[compiler.name] = compiler.inputs(part, self._memory, keep=self._writes)
-        return self._inputs_of[compiler.name]
+    def _compiler_inputs(self, compiler: Compiler, cutlass: bool) -> tuple[str, ...]:
+        which = (compiler.name, cutlass)
+        if which not in self._inputs_of:
+            part = self._part(compiler, cutlass=cutlass)
+            self._inputs_of[which] = compiler.inputs(part, self._memory, keep=self._writes)
+        return self._inputs_of[which]
 
     def kernel_job(self, unit: Unit, slots: int, launcher: Sequence[str]) -> Job:
         source = unit.table.source(unit.record).resolve()
         compiler = compilers.of(unit.record)
-        toolchain, flags = self._part(compiler), compiler.flags(unit.record)
+        toolchain, flags = self._part(compiler, cutlass=unit.cutlass), compiler.flags(unit.record)
         return Job(
             name=unit.record.name,
             module=unit.table.module,

@@ -45,7 +45,7 @@ class CuteDsl(Nvcc):
         """Empty: programs in CuTe-DSL include no headers of CUTLASS's."""
         return ""
 
-    def refusal(self, record: KernelRecord, toolchain: NvccToolchain) -> str:
+    def refusal(self, record: KernelRecord, toolchain: NvccToolchain, cutlass: bool) -> str:
         return installed.lacking()
 
     def obstacle(self, record: KernelRecord) -> str:

@@ -52,11 +52,11 @@ class Nvcc(Compiler):
 
         return find_toolchain(**programs)
 
-    def part(self, toolchain: HostToolchain) -> NvccToolchain:
+    def part(self, toolchain: HostToolchain, *, cutlass: bool) -> NvccToolchain:
         from tilewright.compile.nvcc.toolchain import INSTALL_HINT, NvccToolchain  # noqa: PLC0415
 
         if isinstance(toolchain, NvccToolchain):
-            return toolchain
+            return toolchain if cutlass else toolchain.without_cutlass
         raise ToolchainError("this toolchain has no nvcc", hint=INSTALL_HINT)
 
     def flags(self, record: KernelRecord) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class Nvcc(Compiler):
 
         parts = {path.name: path for path in toolchain.parts}
         return (
-            tree_digest(toolchain.cutlass, memory, keep=keep),
+            *(tree_digest(tree, memory, keep=keep) for tree in self.header_trees(toolchain)),
             files_digest(parts, memory, f"parts of {toolchain.nvcc}", keep=keep),
             toolchain.identity,
         )
@@ -88,18 +88,23 @@ class Nvcc(Compiler):
         return keyed_release(release, record.cutlass)
 
     def header_trees(self, toolchain: NvccToolchain) -> tuple[Path, ...]:
-        return (toolchain.cutlass,)
+        return () if toolchain.cutlass is None else (toolchain.cutlass,)
 
     def require(self, toolchain: NvccToolchain, arch: str) -> None:
         toolchain.require(arch)
 
-    def refusal(self, record: KernelRecord, toolchain: NvccToolchain) -> str:
+    def refusal(self, record: KernelRecord, toolchain: NvccToolchain, cutlass: bool) -> str:
         from tilewright.compile.nvcc.cutlass import satisfies  # noqa: PLC0415
 
+        needed = f"CUTLASS {record.cutlass}".rstrip()
+        if toolchain.cutlass is None:
+            remedy = "pip install nvidia-cutlass, or pass --cutlass"
+            lacking = f"needs {needed}, and no headers of it are installed: {remedy}"
+            return lacking if cutlass or record.cutlass else ""
         if satisfies(toolchain.cutlass_version, record.cutlass):
             return ""
         return (
-            f"needs CUTLASS {record.cutlass}, the headers at {toolchain.cutlass} are "
+            f"needs {needed}, the headers at {toolchain.cutlass} are "
             f"{toolchain.cutlass_version or 'of no known release'}; pass --cutlass"
         )
 
@@ -128,7 +133,7 @@ class Nvcc(Compiler):
             *(f"-Xcompiler={flag}" for flag in host_flags),
             *flags,
             *includes(include),
-            f"-I{toolchain.cutlass}",
+            *(f"-I{tree}" for tree in self.header_trees(toolchain)),
             *(() if launcher else _REPRODUCIBLE),
             *OUTPUTS,
             "-c",

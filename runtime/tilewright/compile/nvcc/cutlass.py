@@ -45,7 +45,7 @@ def _numbers(release: str) -> tuple[int, ...]:
 def find_cutlass(explicit: str | Path | None, tried: list[str]) -> Path | None:
     """The include folder: `explicit`, else CUTLASS_PATH, else the nvidia-cutlass wheel's.
 
-    `tried` gets a line for each place where it is not.
+    `tried` gets a line for each of these places where it is not.
     """
     candidates: list[tuple[str, Path]] = []
     if explicit is not None:
@@ -53,13 +53,8 @@ def find_cutlass(explicit: str | Path | None, tried: list[str]) -> Path | None:
     elif named := os.environ.get("CUTLASS_PATH"):
         candidates.append(("CUTLASS_PATH", Path(named)))
     else:
-        tried.append("CUTLASS from CUTLASS_PATH: not set")
-        wheel = [
-            ("the nvidia-cutlass wheel", folder / "source") for folder in package_folders("cutlass_library")
-        ]
-        if not wheel:
-            tried.append("CUTLASS from the nvidia-cutlass wheel: not installed")
-        candidates += wheel
+        folders = package_folders("cutlass_library")
+        candidates += [("the nvidia-cutlass wheel", folder / "source") for folder in folders]
     for origin, place in candidates:
         for include in (place / "include", place):
             if (include / "cutlass" / "cutlass.h").is_file():

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -38,8 +38,8 @@ class NvccToolchain(HostToolchain):
     nvcc_version: str  # the last lines of `nvcc --version`
     root: Path  # of the toolkit: holds include/
     lib: Path  # holds libcudart_static.a
-    cutlass: Path  # an include folder
-    cutlass_version: str
+    cutlass: Path | None  # an include folder; None without CUTLASS, which most kernels do not include
+    cutlass_version: str  # empty without CUTLASS
     cuobjdump: Path
 
     @property
@@ -60,11 +60,17 @@ class NvccToolchain(HostToolchain):
 
     @property
     def named_paths(self) -> dict[str, Path]:
-        return {"the folder of CUTLASS headers": self.cutlass, "the path of nvcc": self.nvcc}
+        headers = {} if self.cutlass is None else {"the folder of CUTLASS headers": self.cutlass}
+        return {**headers, "the path of nvcc": self.nvcc}
 
     @property
     def headers_release(self) -> str:
         return self.cutlass_version
+
+    @cached_property
+    def without_cutlass(self) -> NvccToolchain:
+        """The toolchain of units that include none of CUTLASS's headers."""
+        return self if self.cutlass is None else replace(self, cutlass=None, cutlass_version="")
 
     @cached_property
     def parts(self) -> tuple[Path, ...]:
@@ -114,7 +120,9 @@ class NvccToolchain(HostToolchain):
 
 
 def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = None) -> NvccToolchain:
-    """Finds a complete toolchain; an explicit `nvcc` or `cutlass` is taken or refused, never replaced.
+    """Finds a toolchain; an explicit `nvcc` or `cutlass` is taken or refused, never replaced.
+
+    It may lack CUTLASS, unless an option or CUTLASS_PATH names a place for its headers.
 
     Raises ToolchainError that names every place tried, what was wrong there, and the remedy.
     """
@@ -123,17 +131,18 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
     compiler = _find_nvcc(nvcc, host, tried["nvcc"])
     headers = find_cutlass(cutlass, tried["CUTLASS"])
     cuobjdump = _find_cuobjdump(compiler[0], compiler[3], tried["cuobjdump"]) if compiler else None
-    if compiler is None or host is None or headers is None or cuobjdump is None:
+    misled = headers is None and bool(cutlass is not None or os.environ.get("CUTLASS_PATH"))
+    if compiler is None or host is None or cuobjdump is None or misled:
         hints = {
             "nvcc": INSTALL_HINT if nvcc is None else _OPTION_HINT.format("--nvcc", "an nvcc"),
             "host compiler": host_hint(),
-            "CUTLASS": INSTALL_HINT if cutlass is None else _OPTION_HINT.format("--cutlass", "its headers"),
+            "CUTLASS": _OPTION_HINT.format("CUTLASS_PATH" if cutlass is None else "--cutlass", "its headers"),
             "cuobjdump": INSTALL_HINT,
         }
         present = {
             "nvcc": compiler is not None,
             "host compiler": host is not None,
-            "CUTLASS": headers is not None,
+            "CUTLASS": not misled,
             "cuobjdump": cuobjdump is not None or compiler is None,  # it is looked for beside nvcc
         }
         missing = [name for name in present if not present[name]]
@@ -155,7 +164,7 @@ def find_toolchain(nvcc: str | Path | None = None, cutlass: str | Path | None = 
         host_version=host_version,
         machine=machine,
         cutlass=headers,
-        cutlass_version=headers_release(headers),
+        cutlass_version="" if headers is None else headers_release(headers),
         cuobjdump=cuobjdump,
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tilewright import bundle
 from tilewright.architectures import device as devices
 from tilewright.architectures import routing
-from tilewright.base import sets
+from tilewright.base import paths, reading, sets
 from tilewright.base.logs import LEVELS as LOG_LEVELS
 from tilewright.compile.compiler_cache import words_of
 from tilewright.errors import TilewrightError, ToolchainError
@@ -135,6 +135,9 @@ def toolchain(machine: Machine) -> Findings:
 def _cutlass(machine: Machine, found: NvccToolchain) -> Findings:
     from tilewright.compile.nvcc.cutlass import satisfies  # noqa: PLC0415
 
+    if found.cutlass is None:
+        yield _without_cutlass(machine)
+        return
     yield OK, f"CUTLASS {found.cutlass_version or 'of no known release'}: {found.cutlass}", ""
     registry, needs = machine.context.registry, dict[str, int]()
     for table in registry.tables.values():
@@ -147,6 +150,20 @@ def _cutlass(machine: Machine, found: NvccToolchain) -> Findings:
             "`tilewright toolchain` lists those of this machine."
         )
         yield WARNING, f"{count} kernels need CUTLASS {release} and cannot be built here", mend
+
+
+def _without_cutlass(machine: Machine) -> tuple[str, str, str]:
+    """Most kernels include none of its headers: that they are not here is no fault."""
+    from tilewright.compile.keys import HeaderSet  # noqa: PLC0415
+
+    registry, headers = machine.context.registry, HeaderSet(paths.include_dir())
+    count = sum(
+        headers.cutlass(reading.contents(table.source(record))) and not registry.is_built(record)
+        for table in registry.tables.values()
+        for record in table.values()
+    )
+    skipped = f"{count} kernels are skipped by builds: pip install nvidia-cutlass, or set CUTLASS_PATH"
+    return OK, f"no CUTLASS headers; {skipped if count else 'no kernel still to build includes them'}", ""
 
 
 def _cute_dsl(machine: Machine) -> Findings:
