@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -68,13 +68,16 @@ class Case:
         return [functools.partial(call, operands) for operands in self.sets[:most]]
 
     def check(self) -> None:
-        """Raises ValueError if a peer's result differs from ours by more than rounding."""
+        """Raises ValueError if a peer's result differs from ours by more than rounding. The message says how
+        far each is from float64."""
         actual = _result(self.sets[0], self.ours)
         for peer, call in self.peers.items():
-            difference = relative_difference(actual, _result(self.sets[0], call))
+            result = _result(self.sets[0], call)
+            difference = relative_difference(actual, result)
             if not difference <= TOLERANCES[peer]:  # a NaN fails
                 raise ValueError(
                     f"differs from {peer} by {difference:.2e}, {TOLERANCES[peer]:.0e} is allowed"
+                    + _judged(self.sets[0], {"ours": actual, peer: result})
                 )
 
     def runs(self, call: Call) -> bool:
@@ -95,6 +98,16 @@ def relative_difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
     """The norm of the difference, relative to the expected norm."""
     wide = expected.double()
     return float((actual.double() - wide).norm() / wide.norm())
+
+
+def _judged(operands: Any, results: Mapping[str, torch.Tensor]) -> str:
+    """How far each result is from the product in float64, where operands have one: text for a message."""
+    if not isinstance(operands, grouped_measuring.Operands):
+        return ""
+    operands.out.zero_()  # as for the results, because it may be C, too
+    _, expected = operands.compared(every=True)
+    distances = {side: relative_difference(result, expected) for side, result in results.items()}
+    return "; from float64: " + ", ".join(f"{side} {distance:.2e}" for side, distance in distances.items())
 
 
 def _result(operands: Any, call: Call) -> torch.Tensor:

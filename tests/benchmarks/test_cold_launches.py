@@ -13,7 +13,12 @@ from benchmarks.compare import cold_launches  # noqa: E402
 from benchmarks.lib import launch_cases  # noqa: E402
 from benchmarks.lib.launch_cases import Case  # noqa: E402
 
+from tilewright import context as contexts  # noqa: E402
+from tilewright.architectures.device import H200  # noqa: E402
+from tilewright.context import Context  # noqa: E402
 from tilewright.declarations.tactics import Tactic  # noqa: E402
+from tilewright.families.grouped_gemm import measuring  # noqa: E402
+from tilewright.families.grouped_gemm.problem import Problem  # noqa: E402
 
 HEAD = {"command": "python", "gpu": "NVIDIA H200", "driver": "1", "torch": "2"}
 SLOW, QUICK = Tactic("slow"), Tactic("quick")
@@ -112,6 +117,36 @@ def test_results_are_compared_with_each_peer() -> None:
     case(torch=wrote(1.02)).check()
     with pytest.raises(ValueError, match="differs from torch by nan"):
         case(torch=lambda x: torch.full((4,), float("nan"))).check()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(64, 64, 512, 2, d="f32", c=True, grouping="k_sizes", scales="1x128"),
+        Problem(256, 64, 256, 2, grouping="row_index"),
+    ],
+    ids=str,
+)
+def test_float64_judges_where_results_differ(problem: Problem) -> None:
+    with contexts.use(Context(described=H200)):
+        operands = measuring.make(problem, torch.Generator().manual_seed(0))
+    if problem.c:
+        operands.c = operands.out
+    operands.out.zero_()
+    right = operands.compared(every=True)[1]
+
+    def call(factor: float) -> Any:
+        def write(x: Any) -> None:
+            rows = x.out.reshape(-1, problem.n)
+            counted = x.groups() >= 0 if problem.grouping == "row_index" else slice(None)
+            rows[counted] = (factor * right).reshape(-1, problem.n).to(rows.dtype)
+
+        return write
+
+    with pytest.raises(ValueError, match=r"float64: ours \d.\d\de-0[3-9], deep_gemm 1.00e-01"):
+        Case([operands], call(1.0), {"deep_gemm": call(1.1)}).check()
+    with pytest.raises(ValueError, match=r"float64: ours 1.00e-01, deep_gemm \d.\d\de-0[3-9]"):
+        Case([operands], call(0.9), {"deep_gemm": call(1.0)}).check()
 
 
 def test_calls_take_the_sets_in_turn() -> None:
