@@ -138,7 +138,7 @@ def test_a_socket_is_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("1" * 5_000, "not JSON of ours"),
         ("NaN", "NaN is no number"),
         ("-Infinity", "-Infinity is no number"),
-        ('{"a": 1,\n}', "line 2, column 1: not JSON"),
+        ('{"a": 1,\n}', r"line [12], column [18]: not JSON"),
         ("", "line 1, column 1: not JSON"),
     ],
 )
