@@ -88,13 +88,20 @@ struct AtomKernel {
       sm90::wait_for_previous_kernel();
       sm90::allow_next_kernel();
     }
-    // Each thread loads kColumns scales at once: of its own row, or of each 8th row where columns are contiguous.
+    // A thread loads kColumns scales at once: of its own row, or, where columns are contiguous, of each 8th row. They
+    // stay in registers until all are asked for, because a store to shared memory orders the loads behind it.
     constexpr int kRowsAtOnce = kThreads / kColumns;
+    int const row = params.turned ? threadIdx.x / kColumns : threadIdx.x;
+    int const column = params.turned ? threadIdx.x % kColumns : 0;
+    Loads const loads = loads_of(params, scales, row_tile * kRows + row, column_tile * kColumns + column);
+    uint32_t loaded[kColumns];
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
-      int const row = params.turned ? i * kRowsAtOnce + threadIdx.x / kColumns : threadIdx.x;
-      int const column = params.turned ? threadIdx.x % kColumns : i;
-      tile[row][column] = load(params, scales, row_tile * kRows + row, column_tile * kColumns + column);
+      loaded[i] = i < loads.count ? loads.first[i * loads.step] : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      tile[row + (params.turned ? i * kRowsAtOnce : 0)][column + (params.turned ? 0 : i)] = loaded[i];
     }
     __syncthreads();
     uint4* const out = params.out + (static_cast<int64_t>(matrix) * params.row_tiles + row_tile) * params.atoms * 32;
@@ -116,13 +123,23 @@ struct AtomKernel {
   static int64_t column_tiles(Args const& args) { return ceil_div(args.ld_out / kAtomColumns, atoms_of_tile(args)); }
   static int64_t blocks(Args const& args) { return ceil_div(args.lines, kRows) * column_tiles(args) * args.batch; }
 
-  // A scale of a row of the matrix; 0 beyond the last row and column, which is padding.
-  static __device__ __forceinline__ uint32_t load(Params const& params, uint32_t const* scales, int row, int column) {
-    if (row >= params.rows || column >= params.columns) {
-      return 0;
-    }
+  // The scales that a thread loads. Those beyond the last row and column are 0, which is padding.
+  struct Loads {
+    uint32_t const* first;
+    int64_t step;
+    int count;
+  };
+
+  static __device__ __forceinline__ Loads loads_of(Params const& params, uint32_t const* scales, int row, int column) {
+    constexpr int kRowsAtOnce = kThreads / kColumns;
     int const line = params.shared_by_rows ? row / kRows : row;
-    return scales[line * params.row_step + column * params.column_step];
+    uint32_t const* const first = scales + line * params.row_step + column * params.column_step;
+    int const rows = params.rows - row, columns = params.columns - column;  // that are left
+    if (rows <= 0 || columns <= 0) {
+      return {first, 0, 0};
+    }
+    return params.turned ? Loads{first, kRowsAtOnce * params.row_step, (rows + kRowsAtOnce - 1) / kRowsAtOnce}
+                         : Loads{first, params.column_step, columns};
   }
 
   // The UE8M0 byte of a float. A scale that is no power of two becomes NaN, so that no product is wrong unnoticed. 0
