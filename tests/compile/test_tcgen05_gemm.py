@@ -36,6 +36,7 @@ from tilewright.compile.cute_dsl import unit
 
 source, include, scratch = map(Path, sys.argv[1:])
 unit._prepare("sm_100f", scratch)
+unit._offer([f"-I{include}"])
 loaded = unit._load(source)
 program = unit._shared(loaded, [f"-I{include}"]).Program(**loaded.SETTINGS)
 ptx = unit.named(unit._compiled(program, scratch), "kernel", program.PARAMETERS)
