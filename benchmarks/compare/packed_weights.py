@@ -10,8 +10,9 @@ is the peer's time over ours. Each result of ours is checked first. Writes OUTPU
 
 A random problem has one of the formats in turn; n and k are log-uniform from 1,024 to 28,672, in multiples of
 128; m is log-uniform, three times of four from 1 to 128, else from 129 to 4,096, and never a power of two but
-1. Humming compiles a kernel for each n and k: `--compile` makes its layers and calls them once, and times
-nothing. Several processes with --part 1/N to N/N do that at once.
+1. `--rows 1 16` keeps the problems of 1 to 16 rows. Humming compiles a kernel for each n and k: `--compile`
+makes its layers and calls them once, and times nothing. Several processes with --part 1/N to N/N do that at
+once.
 """
 
 from __future__ import annotations
@@ -234,16 +235,20 @@ def main() -> None:
     parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"])
     parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--rows", type=int, nargs=2, default=(1, MANY), metavar=("LEAST", "MOST"), help="keep these m alone"
+    )
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after this time")
     parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
     options = parser.parse_args()
-    begun, (part, parts) = time.monotonic(), options.part
+    begun, (part, parts), (least, most) = time.monotonic(), options.part, options.rows
     problems = listed(options.formats)
     if options.random:
         problems = drawn(options.formats, options.random, options.seed)
     head, rows = machine.gpu_run("benchmarks.compare.packed_weights"), []
-    for problem in list(problems)[part - 1 :: parts]:
+    kept = [problem for problem in problems if least <= problem.m <= most]
+    for problem in kept[part - 1 :: parts]:
         if time.monotonic() - begun > options.seconds:
             break
         if options.compile:
