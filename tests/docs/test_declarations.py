@@ -27,7 +27,15 @@ ALIKE = {  # files that each of them has, by hand
 }  # fmt: skip
 OTHERS = {
     "hc_prenorm": {"memory.py", "reference.py"},
-    "grouped_gemm": {"call.py", "cost_mma.py", "learnt.py", "mainloops.py", "memory.py"},
+    "grouped_gemm": {
+        "call.py",
+        "cost_mma.py",
+        "cost_tcgen05.py",
+        "learnt.py",
+        "mainloops.py",
+        "memory.py",
+        "tcgen05.py",
+    },
     "mqa_logits": set(),
 }
 

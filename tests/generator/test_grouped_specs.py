@@ -20,6 +20,7 @@ FP8 = GroupedGemmConfig(
 MMA = replace(FP8, arch="sm_120f", mainloop="mma", tile=Tile(128, 96, 128))
 FP4 = replace(MMA, a="mxfp4", b="mxfp4", scales="1x32_ue8m0", tile=Tile(128, 96, 256))
 MIXED = replace(FP4, a="e4m3", tile=Tile(128, 128, 128))
+TCGEN05 = replace(FP8, arch="sm_100f", mainloop="tcgen05", schedule="2sm", scales="1x32_ue8m0", pdl=False)
 BF16 = replace(FP8, a="bf16", b="bf16", scales="none", tile=Tile(128, 128, 64))
 
 
@@ -51,6 +52,9 @@ def reasons(config: GroupedGemmConfig) -> dict[str, str]:
         replace(MIXED, swap_ab=True, tile=Tile(64, 8, 128)),  # FP4 is the kernel's A
         replace(MIXED, a="mxfp4", b="e4m3"),
         replace(BF16, arch="sm_120f", mainloop="mma", layout="tt", tile=Tile(128, 64, 64)),
+        TCGEN05,
+        replace(TCGEN05, scales="1x128_ue8m0", swap_ab=True, schedule="1sm", tile=Tile(128, 64, 128)),
+        replace(TCGEN05, a="mxfp4", b="mxfp4", tile=Tile(128, 256, 256)),
     ],
     ids=FAMILY.kernel_name,
 )
@@ -62,6 +66,17 @@ def test_legal(config: GroupedGemmConfig) -> None:
     ("config", "rule", "message"),
     [
         (replace(FP8, b="bf16"), "operand_types", "no kernel here multiplies e4m3 by bf16"),
+        (
+            replace(TCGEN05, arch="sm_120f"),
+            "mainloop_arch",
+            "tcgen05 is for sm_100a and sm_100f, not sm_120f",
+        ),
+        (replace(TCGEN05, scales="1x128"), "packed_scales", "UE8M0 factors, not by scales 1x128"),
+        (replace(TCGEN05, tile=Tile(64, 128, 128)), "tcgen05_tile", "has M 128, not 64"),
+        (replace(TCGEN05, tile=Tile(128, 96, 128)), "tcgen05_tile", "tile N of tcgen05"),
+        (replace(TCGEN05, tile=Tile(128, 128, 256)), "tcgen05_tile", "tile K of e4m3 x e4m3"),
+        (replace(TCGEN05, pdl=True), "settled_fields", "pdl"),
+        (replace(FP8, schedule="2sm"), "settled_fields", "schedule"),
         (replace(FP8, scales="none"), "operand_types", "e4m3 has scales 128x128 or 1x128"),
         (replace(BF16, scales="1x128"), "operand_types", "bf16 has no scale factors"),
         (replace(FP8, tile=Tile(320, 128, 128)), "tile_sides", "tile M 320 is not 64, 128, 192 or 256"),
@@ -185,7 +200,14 @@ def test_names() -> None:
 
 def test_a_row_leaves_out_a_mainloop_that_older_rows_lack() -> None:
     assert "mainloop" not in rows.written(FP8)
-    assert rows.written(FP8) == {name: value for name, value in asdict(FP8).items() if name != "mainloop"} | {
-        "tile": FP8.tile
-    }
+    left_out = {"mainloop", "schedule"}
+    kept = {name: value for name, value in asdict(FP8).items() if name not in left_out}
+    assert rows.written(FP8) == kept | {"tile": FP8.tile}
     assert rows.written(MMA)["mainloop"] == "mma"
+
+
+def test_shared_memory_of_groups_on_tcgen05_is_what_cutlass_was_asked_for() -> None:
+    """CUTLASS 4.2's SharedStorageSize and stages of trial units."""
+    swapped = replace(TCGEN05, b="mxfp4", swap_ab=True, schedule="1sm", tile=Tile(128, 64, 128))
+    assert memory(replace(TCGEN05, schedule="1sm")) == (6, 221184)
+    assert memory(swapped) == (8, 224256)

@@ -22,6 +22,7 @@ UNWRITTEN = {
     ("blockscaled_gemm/hopper.cu.j2", "swap_ab"),
     ("grouped_gemm/packed.cu.j2", "mn_major_a"),
     ("grouped_gemm/packed.cu.j2", "mn_major_b"),
+    ("grouped_gemm/tcgen05.cu.j2", "two_sm"),
 }
 
 

@@ -17,7 +17,13 @@ from tilewright.architectures.device import B200, B300, THOR, DeviceProperties
 from tilewright.compat import deep_gemm
 from tilewright.compat.deep_gemm import block_scaled
 from tilewright.context import Context
-from tilewright.errors import NotBuiltError, TilewrightError, UnsupportedDeviceError
+from tilewright.errors import (
+    ArgumentError,
+    NoKernelError,
+    NotBuiltError,
+    TilewrightError,
+    UnsupportedDeviceError,
+)
 
 Call = Callable[[], object]
 TARGETS = {B200: ("sm100f",), B300: ("sm100f", "sm103"), THOR: ("sm110", "sm110f")}
@@ -166,43 +172,99 @@ def test_scales_are_converted_first(device: DeviceProperties) -> None:
         deep_gemm.fp8_gemm_nt(fp8(128, 256), squares(128, 256), bf16(128, 128))
 
 
+# Groups of rows that the device reads.
 GROUPS: dict[str, Call] = {
     "m_grouped_fp8_gemm_nt_contiguous": lambda: deep_gemm.m_grouped_fp8_gemm_nt_contiguous(
-        fp8(128, 256), squares(2, 128, 256), bf16(128, 128), ROWS
+        words(128, 256), words(2, 128, 256), bf16(128, 128), ROWS
     ),
     "m_grouped_fp8_gemm_nt_contiguous, psum": lambda: deep_gemm.m_grouped_fp8_gemm_nt_contiguous(
-        fp8(128, 256), squares(1, 128, 256), bf16(128, 128), ONE, use_psum_layout=True
+        words(128, 256), words(1, 128, 256), bf16(128, 128), ONE, use_psum_layout=True
     ),
     "m_grouped_fp8_gemm_nn_contiguous": lambda: deep_gemm.m_grouped_fp8_gemm_nn_contiguous(
-        fp8(128, 256), tuple(part.mT for part in squares(2, 128, 256)), bf16(128, 128), ROWS
+        words(128, 256), tuple(part.mT for part in words(2, 128, 256)), bf16(128, 128), ROWS
     ),
     "m_grouped_fp8_fp4_gemm_nt_contiguous": lambda: deep_gemm.m_grouped_fp8_fp4_gemm_nt_contiguous(
-        fp8(128, 256), fp4(2, 128, 256), bf16(128, 128), ROWS, **MIXED
+        words(128, 256, block=32), fp4_words(2, 128, 256), bf16(128, 128), ROWS, recipe=(1, 1, 32)
+    ),
+    "m_grouped_fp8_fp4_gemm_nt_contiguous of FP4": lambda: deep_gemm.m_grouped_fp8_fp4_gemm_nt_contiguous(
+        fp4_words(128, 256), fp4_words(2, 128, 256), bf16(128, 128), ROWS, recipe=(1, 1, 32)
     ),
     "m_grouped_fp8_gemm_nt_masked": lambda: deep_gemm.m_grouped_fp8_gemm_nt_masked(
-        fp8(1, 128, 256), squares(1, 128, 256), bf16(1, 128, 128), ONE, 64
+        words(1, 128, 256), words(1, 128, 256), bf16(1, 128, 128), ONE, 64
     ),
-    "m_grouped_bf16_gemm_nt_contiguous": lambda: deep_gemm.m_grouped_bf16_gemm_nt_contiguous(
-        bf16(128, 64), bf16(2, 128, 64), bf16(128, 128), ROWS
+}
+# Those that no kernel for tcgen05 multiplies, with what the message says.
+LACKING: dict[str, tuple[Call, str]] = {
+    "m_grouped_bf16_gemm_nt_contiguous": (
+        lambda: deep_gemm.m_grouped_bf16_gemm_nt_contiguous(
+            bf16(128, 64), bf16(2, 128, 64), bf16(128, 128), ROWS
+        ),
+        "its a is ",
     ),
-    "m_grouped_bf16_gemm_nt_masked": lambda: deep_gemm.m_grouped_bf16_gemm_nt_masked(
-        bf16(1, 128, 64), bf16(1, 128, 64), bf16(1, 128, 128), ONE, 64
+    "m_grouped_bf16_gemm_nt_masked": (
+        lambda: deep_gemm.m_grouped_bf16_gemm_nt_masked(
+            bf16(1, 128, 64), bf16(1, 128, 64), bf16(1, 128, 128), ONE, 64
+        ),
+        "its a is ",
     ),
-    "k_grouped_fp8_gemm_nt_contiguous, no sizes": lambda: deep_gemm.k_grouped_fp8_gemm_nt_contiguous(
-        flat(128, 128), flat(128, 128), SUMS[None], None, ONE
-    ),
-    "k_grouped_bf16_gemm_tn_contiguous, no sizes": lambda: deep_gemm.k_grouped_bf16_gemm_tn_contiguous(
-        bf16(128, 128), bf16(128, 128), SUMS[None], None, ONE
+    "k_grouped_bf16_gemm_tn_contiguous, no sizes": (
+        lambda: deep_gemm.k_grouped_bf16_gemm_tn_contiguous(
+            bf16(128, 128), bf16(128, 128), SUMS[None], None, ONE
+        ),
+        "its a is ",
     ),
 }
 
 
+def words(*shape: int, block: int = 128) -> tuple[torch.Tensor, torch.Tensor]:
+    """FP8 with packed scales, which lie as TMA reads them."""
+    return torch.zeros(shape, dtype=torch.float8_e4m3fn), packed(*shape[:-1], shape[-1] // block)
+
+
+def fp4_words(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return fp4(*shape)[0], packed(*shape[:-1], shape[-1] // 32)
+
+
+def packed(*shape: int) -> torch.Tensor:
+    return torch.zeros(*shape[:-2], -(-shape[-1] // 4), shape[-2], dtype=torch.int32).mT
+
+
 @pytest.mark.parametrize("name", GROUPS)
-def test_groups_that_the_device_reads_have_no_kernel(device: DeviceProperties, name: str) -> None:
-    """The error says for which targets there are kernels, before anything is launched."""
-    with pytest.raises(UnsupportedDeviceError) as caught:
+def test_groups_of_rows_that_the_device_reads(device: DeviceProperties, name: str) -> None:
+    """A kernel on B200 and B300. On Thor the error says for which targets there are kernels."""
+    with pytest.raises(TilewrightError) as caught:
         GROUPS[name]()
     error = caught.value
-    assert error.message.startswith(f"no grouped_gemm kernel runs on {device.name}"), error
-    assert "there are kernels for: sm_120f" in error.message
-    assert error.hint
+    if device is THOR:
+        assert isinstance(error, UnsupportedDeviceError), error
+        assert error.message.startswith(f"no grouped_gemm kernel runs on {device.name}"), error
+        assert "there are kernels for: sm_100f" in error.message
+        assert error.hint
+        return
+    assert isinstance(error, NotBuiltError), error
+    assert error.message.startswith("grouped_gemm_sm100f_"), error
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_what_no_kernel_multiplies(device: DeviceProperties, name: str) -> None:
+    call, reason = LACKING[name]
+    with pytest.raises(TilewrightError) as caught:
+        call()
+    error = caught.value
+    if device is THOR:
+        assert isinstance(error, UnsupportedDeviceError), error
+    else:
+        assert isinstance(error, NoKernelError), error
+        assert reason in str(error), error
+
+
+def test_groups_along_k_need_sizes_on_the_host(device: DeviceProperties) -> None:
+    with pytest.raises(ArgumentError, match="expected each group's k as integers"):
+        deep_gemm.k_grouped_fp8_gemm_nt_contiguous(flat(128, 128), flat(128, 128), SUMS[None], None, ONE)
+
+
+def test_scales_in_fp32_are_packed_first(device: DeviceProperties) -> None:
+    if device is THOR:
+        return
+    with pytest.raises(NotBuiltError, match="scale_columns_sm100f"):
+        deep_gemm.m_grouped_fp8_gemm_nt_contiguous(fp8(128, 256), squares(2, 128, 256), bf16(128, 128), ROWS)

@@ -161,7 +161,7 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
             "format is no part of a problem; there are m, k, groups",
         ),
         (["quantize", "m=1", "k=64", "fusion=gelu"], "fusion gelu: expected one of none, silu_mul, rmsnorm"),
-        (["grouped_gemm", *SHAPE, "--device", "b200"], "no grouped_gemm kernel runs on NVIDIA B200"),
+        (["reduced_gemm", *SHAPE, "--device", "b200"], "no reduced_gemm kernel runs on NVIDIA B200"),
         (["gemm", *SHAPE, "--device", "b100"], "b100"),
         (["gemm", *SHAPE, "--spec", __file__], "--spec says nothing of a problem"),
     ],
@@ -305,11 +305,12 @@ def test_targets_are_the_generators(family: str) -> None:
 
 
 def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_cli(["explain", "--problem", "grouped_gemm", *SHAPE, "--device", "b300"]) == 2
+    assert run_cli(["explain", "--problem", "reduced_gemm", *SHAPE, "--device", "b300"]) == 2
     message = capsys.readouterr().err
     assert "sm_103a" not in message
-    assert "The rules of grouped_gemm know no target of this GPU (they know sm_90a, sm_120a, " in message
-    others = "blockscaled_gemm, gemm, hc_prenorm, mqa_logits, quantize, scale_columns, transpose_fp8"
+    assert "The rules of reduced_gemm know no target of this GPU (they know sm_90a, sm_120a, " in message
+    families = "blockscaled_gemm, gemm, grouped_gemm, hc_prenorm, mqa_logits, quantize"
+    others = f"{families}, scale_columns, transpose_fp8"
     assert f"There are kernels of {others} for this GPU." in message
     assert run_cli(["explain", "--problem", "hc_prenorm", "m=1", "n=24", "k=64", "--device", "thor"]) == 2
     assert "`arch: sm_110a`" in capsys.readouterr().err

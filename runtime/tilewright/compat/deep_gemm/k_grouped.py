@@ -11,7 +11,7 @@ import tilewright
 from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4
-from tilewright.compat.deep_gemm.gpus import has_tcgen05, refuse_groups
+from tilewright.compat.deep_gemm.gpus import has_tcgen05
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, Scales, granularities, lie_ready, of_operands, repeated
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
@@ -20,6 +20,10 @@ from tilewright.errors import ArgumentError
 STAGE = 64  # elements of k that a kernel of 16 bits multiplies together
 BLOCK = 128  # that share a scale
 
+NO_SIZES = (
+    "no kernel for GPUs of 10.x and 11.x reads sizes of groups along k on the device: expected each group's "
+    "k as integers, without use_psum_layout"
+)
 _CALL = ("a", "b", "scale_a", "scale_b", "c", "out", "group_k")
 
 
@@ -71,8 +75,8 @@ def k_grouped_fp8_gemm_nt_contiguous(
     left, right = _matrix("a", x, m, k), _matrix("b", y, n, k)
     if has_tcgen05(x):
         if not ks_cpu or use_psum_layout:
-            refuse_groups(x)
-        _one_by_one((left.flatten(), of_x), (right.flatten(), of_y), d, ks_cpu or (), c)
+            raise ArgumentError("ks_cpu", NO_SIZES)
+        _one_by_one((left.flatten(), of_x), (right.flatten(), of_y), d, ks_cpu, c)
         return
     rows, columns, block = _scales((left, of_x), (right, of_y), grouped_layout, recipe)
     operands = left, right.mT, grouped_layout, rows, columns

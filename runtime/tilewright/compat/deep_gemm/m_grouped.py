@@ -9,7 +9,7 @@ import torch
 import tilewright
 from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
-from tilewright.compat.deep_gemm.gpus import refuse_groups
+from tilewright.compat.deep_gemm.gpus import has_tcgen05, refuse_groups
 from tilewright.compat.deep_gemm.layouts import of_layout
 from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
@@ -88,7 +88,7 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     refuse_groups(x)
     left, right = k_major(x), k_major(y)
     recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
-    rows, columns, block = of_operands((left, of_x), (right, of_y), *recipes)
+    rows, columns, block = of_operands((left, of_x), (right, of_y), *recipes, has_tcgen05(x))
     operands = left, right.mT, masked_m, rows, columns
     options = {"expected_m": expected_m, "scale_block": block, "out": d}
     tilewright.grouped_gemm_masked(*operands, **options)
@@ -171,7 +171,7 @@ def _contiguous(
     groups |= {"expected_m": expected_m, "zero_padding": zero, "out": d}
     if of_x is not None and of_y is not None and recipes is not None:
         left, right = k_major(x), k_major(y)
-        of_both = of_operands((left, of_x), (right, of_y), *recipes)
+        of_both = of_operands((left, of_x), (right, of_y), *recipes, has_tcgen05(x))
         scales, groups["scale_block"] = (of_both.rows, of_both.columns), of_both.block
     tilewright.grouped_gemm_contiguous(left, right.mT, *scales, **groups)
     if not (is_fp4(x) or is_fp4(y)) and lie_ready((x, y, of_x, of_y), (left, right, *scales)):

@@ -66,10 +66,11 @@ def of_operands(
     recipe_a: Recipe | None = None,
     recipe_b: Recipe | None = None,
     disable_ue8m0_cast: bool = False,
+    packs: bool = False,
 ) -> Scales:
     """The scales of A [..., m, k] and of B [..., n, k], whose k is contiguous. Both are FP32 scales of 128 of
     k; or, if either is packed or of 32 of k, both are packed, of the smaller number of k. Beside FP4 both are
-    packed, of 32 of k. Only kernels for GPUs of 12.x read packed ones.
+    packed, of 32 of k. Only kernels for GPUs of 10.x and 12.x read packed ones. `packs`: they read no others.
 
     Raises:
         ArgumentError: a recipe or a tensor is none that kernels read.
@@ -78,12 +79,14 @@ def of_operands(
     packed = [scales.dtype == torch.int32 for scales in (of_x, of_y)]
     of_a, of_b = granularities(recipe, recipe_a, recipe_b, packed_b=packed[1])
     block = BLOCKS[0] if is_fp4(x) or is_fp4(y) else min(of_a[1], of_b[1])
-    if not any(packed) and block == blockwise_scales.BLOCK:
+    if not any(packed) and block == blockwise_scales.BLOCK and not packs:
         if of_a[0] != 1:
             raise ArgumentError("recipe", f"A's is {of_a}; expected (1, 128) of FP32 scales")
         return Scales(of_rows(of_x), of_weights(of_y, of_b), block)
     if disable_ue8m0_cast and not all(packed):
-        message = "it is True; FP32 scales of 32 of k, or beside packed ones, have to be packed"
+        message = (
+            "it is True; FP32 scales of 32 of k, beside packed ones, or on GPUs of 10.x have to be packed"
+        )
         raise ArgumentError("disable_ue8m0_cast", message)
     rows = words("a", of_x, of_a, block, x.shape[-2], extent_k(x))
     return Scales(rows, words("b", of_y, of_b, block, y.shape[-2], extent_k(y)).mT, block)

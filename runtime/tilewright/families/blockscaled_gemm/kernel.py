@@ -172,7 +172,7 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
     elif by_mma(config):
         own, where = _mma(config) | {"stages": stages}, ""
     else:
-        own = _blackwell(config)
+        own = blackwell(config)
         dynamic = config.cluster == "dynamic"
         where = ", run-time clusters" if dynamic else f", clusters of {config.cluster}"
     c_and_d = "D" if config.c == "none" else f"C {c_type(config.d)} and D"
@@ -215,7 +215,8 @@ def _mma(config: BlockscaledGemmConfig) -> dict[str, Any]:
     }
 
 
-def _blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
+def blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    """What the template of CUTLASS's collectives names."""
     aligned, swap = alignment(config), config.swap_ab
     two_sm, sm120 = config.schedule == "2sm", config.architecture is SM120
     epilogue, mainloop = _schedules(config)

@@ -32,6 +32,8 @@ ULTRA_SPARE = 512  # bytes that an ultra kernel leaves free, because CUTLASS cou
 # CUTLASS 4.5 counts a stage's barriers as 128 bytes, and on sm_12x leaves room for a dynamic scheduler.
 _COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
 _SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
+_GROUP_TILES = 8  # tiles of groups that are on their way from the scheduler
+TENSOR_MAP = 128  # bytes of a tensor map
 _ULTRA_BUFFERS = {16: 4, 32: 2}  # buffers of scale factors of a tile of K 768, by block
 _SCALE_ROWS = 128  # rows whose scale factors lie together
 
@@ -81,6 +83,20 @@ def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
     stages, mainloop = _stages(config, kernel + epilogue.carveout)
     barriers = (stages + epilogue.stages_c + accumulators) * BARRIER + 96
     return Memory(stages, epilogue.total(barriers + 2 * 16 + 4, mainloop))
+
+
+def memory_of_groups(config: BlockscaledGemmConfig) -> Memory:
+    """The same of CUTLASS's kernel of groups for tcgen05 (`sm100_gemm_array_tma_warpspecialized.hpp`), whose
+    scheduler passes on eight tiles, and which keeps six tensor maps in shared memory."""
+    epilogue = _tcgen05_epilogue(config)
+    accumulators = 1 if config.tile.n == 256 else 2
+    # Accumulators, the scheduler's barriers, throttle and responses, load order, tensor memory, tensor maps.
+    kernel = accumulators * BARRIER + 3 * _GROUP_TILES * 16 + 16 + 8 + _GROUP_TILES * 4 + 4 * TENSOR_MAP
+    carveout = epilogue.tensors + 2 * TENSOR_MAP + epilogue.stages_c * BARRIER
+    stages, mainloop = _stages(config, kernel + round_up(carveout, epilogue.alignment))
+    barriers = (stages + epilogue.stages_c + accumulators + _GROUP_TILES) * BARRIER + 3 * 16
+    head = round_up(barriers + _GROUP_TILES * 16 + 4, TENSOR_MAP) + 6 * TENSOR_MAP
+    return Memory(stages, epilogue.total(head, mainloop))
 
 
 def _sm120(config: BlockscaledGemmConfig) -> Memory:

@@ -6,12 +6,13 @@ D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,n or n/128] + C[m,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shared import (
+    AnyTarget,
+    ClusterMultiple,
     MatrixAlignment,
-    MatrixTarget,
     OwnPdl,
     OwnTile,
     PipelineFacts,
@@ -26,7 +27,7 @@ class GroupedGemmConfig:
     """Everything that is decided when a `grouped_gemm` kernel is compiled. How rows are grouped, clusters
     and splits of k are run-time arguments."""
 
-    arch: Annotated[MatrixTarget, "architecture the kernel is compiled for"]
+    arch: Annotated[AnyTarget, "architecture the kernel is compiled for"]
     a: Annotated[Literal["e4m3", "bf16", "mxfp4"], "type of A"]
     b: Annotated[Literal["e4m3", "bf16", "mxfp4"], "type of B"]
     d: Annotated[Literal["bf16", "f32"], "type of D, and of C where there is one"]
@@ -34,7 +35,7 @@ class GroupedGemmConfig:
         Literal["none", "128x128", "1x128", "1x32_ue8m0", "1x128_ue8m0"],
         "what of B shares an F32 scale factor: blocks of 128 of n and k, or 128 of k of each "
         "n; of A it is 128 of k of each m. Or what of both operands shares a UE8M0 factor, by which the "
-        "instruction of sm_12x multiplies: 32 or 128 of k. 16-bit operands have none",
+        "instruction of sm_12x multiplies, and that of sm_100: 32 or 128 of k. 16-bit operands have none",
     ]
     tile: OwnTile
     swap_ab: SwapAB = False
@@ -56,13 +57,20 @@ class GroupedGemmConfig:
     pdl: OwnPdl = True
     stages: Stages = "auto"
     mainloop: Annotated[
-        Literal["lean", "mma"],
+        Literal["lean", "mma", "tcgen05"],
         "lean multiplies by wgmma; mma by mma.sync, without clusters and splits of k, for sm_12x (and for "
-        "sm_90a, to be tried there)",
+        "sm_90a, to be tried there); tcgen05 is CUTLASS's collective of groups for sm_100",
     ] = field(default="lean", metadata=LEFT_OUT)
+    schedule: Annotated[
+        Literal["1sm", "2sm"], "tcgen05: one SM or a pair issues an MMA, of tiles that are a thread block's"
+    ] = field(default="1sm", metadata=LEFT_OUT)
 
 
-class GroupedGemmFacts(PipelineFacts):
+class _OfRunTimeClusters(TypedDict, total=False):
+    cluster_multiple: ClusterMultiple
+
+
+class GroupedGemmFacts(PipelineFacts, _OfRunTimeClusters):
     """Derived numbers that the runtime needs."""
 
     # Whether sums fit into the stages: to be added up along k, or to a 16-bit C. A kernel of mma.sync adds a
@@ -77,6 +85,11 @@ CONFIG, FACTS = GroupedGemmConfig, GroupedGemmFacts
 def by_mma(config: GroupedGemmConfig) -> bool:
     """Whether the kernel multiplies by mma.sync (grouped_gemm/mma_kernel.hpp)."""
     return config.mainloop == "mma"
+
+
+def by_tcgen05(config: GroupedGemmConfig) -> bool:
+    """Whether the kernel is CUTLASS's collective of groups (grouped_gemm/tcgen05.hpp)."""
+    return config.mainloop == "tcgen05"
 
 
 def packed(config: GroupedGemmConfig) -> bool:

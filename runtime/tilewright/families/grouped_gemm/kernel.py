@@ -6,13 +6,15 @@ from typing import Any
 
 from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
 from tilewright.configurations import lean_tiles
+from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import alignment, camel, kernel_operands, named, spelt, with_launch
-from tilewright.families.grouped_gemm import rules
+from tilewright.families.grouped_gemm import rules, tcgen05
 from tilewright.families.grouped_gemm.config import (
     GroupedGemmConfig,
     GroupedGemmFacts,
     by_mma,
+    by_tcgen05,
     fp4,
     own_scales,
     packed,
@@ -22,6 +24,8 @@ from tilewright.families.grouped_gemm.problem import PACKED_SCALES, scales_text
 from tilewright.formats.types import bits
 
 RULES = rules.RULES
+# CUTLASS's scheduler reads the extents of groups before griddepcontrol.wait.
+settling = Settling("mainloop", "lean", {"lean": {}, "mma": {}, "tcgen05": {"pdl": False}})
 FP4_ELEMENTS = {"mxfp4": "sm120::E2m1", "e4m3": "sm90::E4m3"}  # of kernels that have an operand of FP4
 
 _WHEN = {
@@ -34,6 +38,8 @@ _WHEN = {
 
 def template(config: GroupedGemmConfig) -> str:
     """The template that a kernel is rendered from."""
+    if by_tcgen05(config):
+        return "grouped_gemm/tcgen05.cu.j2"
     kind = "fp4" if fp4(config) else "packed" if packed(config) else "mma" if by_mma(config) else "kernel"
     return f"grouped_gemm/{kind}.cu.j2"
 
@@ -45,20 +51,22 @@ def kernel_name(config: GroupedGemmConfig) -> str:
         "grouped_gemm", config.arch, config.a, config.b, config.d,
         flag("1x128", scaled and not packed(config)), flag(config.scales, scaled),
         flag(config.layout, config.layout != "tn"), config.tile, flag("mma", by_mma(config)),
-        flag("swap", config.swap_ab),
+        flag(config.schedule, by_tcgen05(config)), flag("swap", config.swap_ab),
         flag(config.promotion.replace("_", ""), config.promotion != "after"),
         flag(f"{config.store_buffers}buffer", config.store_buffers != "auto"),
-        flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
+        flag(f"{config.stages}stages", config.stages != "auto"),
+        flag("nopdl", not config.pdl and not by_tcgen05(config)),
     )  # fmt: skip
 
 
 def formula(config: GroupedGemmConfig) -> str:
     """What the kernel computes, in the terms of its caller."""
+    c = "" if by_tcgen05(config) else " + C[m,n]"
     if config.scales == "none":
         return "D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]"
     if packed(config):
         block = PACKED_SCALES[config.scales]
-        return f"D[m,n] = sum over k of A[m,k] SA[m,k/{block}] B[g,k,n] SB[g,k/{block},n] + C[m,n]"
+        return f"D[m,n] = sum over k of A[m,k] SA[m,k/{block}] B[g,k,n] SB[g,k/{block},n]{c}"
     column = "n/128" if config.scales == "128x128" else "n"
     return f"D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,{column}] + C[m,n]"
 
@@ -70,6 +78,10 @@ def major(config: GroupedGemmConfig, operand: int) -> str:
 
 def schedule_text(config: GroupedGemmConfig) -> str:
     """The main loop, in words."""
+    if by_tcgen05(config):
+        pair = "one SM an MMA" if config.schedule == "1sm" else "two SMs an MMA"
+        swapped = ", operands swapped" if config.swap_ab else ""
+        return with_launch(f"CUTLASS's collective of groups, {pair}, clusters at run time{swapped}", config)
     if by_mma(config):
         words = ["lean mainloop of mma.sync", "groups at run time"]
     else:
@@ -97,6 +109,15 @@ def summary(config: GroupedGemmConfig) -> str:
 def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements (TMA: 16 bytes)."""
     stages, total = memory(config)
+    if by_tcgen05(config):
+        return {
+            "stages": stages,
+            "smem_bytes": total,
+            "threads": 256,  # four single warps, and four of the epilogue
+            "splits": False,
+            "alignment": tcgen05.alignment(config),
+            "cluster_multiple": (2 if config.schedule == "2sm" else 1, 1),
+        }
     return {
         "stages": stages,
         "smem_bytes": total,
@@ -108,6 +129,8 @@ def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
 
 def build(config: GroupedGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    if by_tcgen05(config):
+        return tcgen05.build(config)
     fp8, core = bits(config.a) == 8, MMA_SYNC if by_mma(config) else WGMMA
     if by_mma(config) and not has_tensor_core(config.arch, MMA_SYNC):
         fp8 = False  # multiplied as FP16 on sm_90a, whose mma.sync has no instruction for it
@@ -143,19 +166,23 @@ def scale_variables(config: GroupedGemmConfig) -> dict[str, Any]:
 def variables(config: GroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
+    own = tcgen05.variables(config) if by_tcgen05(config) else _own_variables(config)
     return spelt(
-        (fp4_variables(config) if fp4(config) else lean_tiles.variables(config))
-        | scale_variables(config)
+        own
         | {
             "formula": formula(config),
             "operands": f"A {config.a} {major(config, 0)}, B {config.b} {major(config, 1)}, "
-            f"C and D {config.d} row-major",
+            f"{'D' if by_tcgen05(config) else 'C and D'} {config.d} row-major",
             "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
             "schedule": schedule_text(config),
-            "stages": stages,
             "shared_memory": total,
-            "pdl": config.pdl,
-            **({} if by_mma(config) else {"promotion": camel(config.promotion)}),
-            "store_buffers": buffers(config),
         }
     )
+
+
+def _own_variables(config: GroupedGemmConfig) -> dict[str, Any]:
+    """Those of the kernels that are ours."""
+    tile = fp4_variables(config) if fp4(config) else lean_tiles.variables(config)
+    promotion = {} if by_mma(config) else {"promotion": camel(config.promotion)}
+    common = {"stages": memory(config)[0], "pdl": config.pdl, "store_buffers": buffers(config)}
+    return tile | scale_variables(config) | promotion | common

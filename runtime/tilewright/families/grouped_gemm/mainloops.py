@@ -7,12 +7,14 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import Tactic, plain
-from tilewright.families.grouped_gemm import cost, cost_mma, learnt
+from tilewright.declarations.tactics import Tactic, extents, plain
+from tilewright.families.blockscaled_gemm.mainloops import CLUSTERS, MOST_CLUSTER_SIDE
+from tilewright.families.grouped_gemm import cost, cost_mma, cost_tcgen05, learnt
 from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
 from tilewright.formats.types import bits
 from tilewright.selection.fitting import (
     blocks_of,
+    cluster_unit,
     in_clusters,
     misfit_blocks,
     misfit_contiguous,
@@ -25,6 +27,7 @@ from tilewright.selection.fitting import (
 from tilewright.selection.kernels import Kernels
 
 SPLITS = (1, 2, 4, 8)
+SCALE_ROWS = 128  # rows of an atom of the 128x4 layout
 
 
 class Lean(Kernels[Problem]):
@@ -97,7 +100,48 @@ class Mma(Lean):
         return (plain(record.name),)
 
 
-MAINLOOPS = {"lean": Lean(), "mma": Mma()}
+class Tcgen05(Lean):
+    """CUTLASS's collectives of groups (tilewright/grouped_gemm/tcgen05.hpp). A tile of scale factors has 128
+    rows, so groups begin at multiples of 128."""
+
+    settings = ("cluster", "raster", "swizzle")
+    estimator = staticmethod(cost_tcgen05.estimator)
+    refine = Kernels.refine  # nothing was learnt of these
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        if kind.grouping == "k_sizes":
+            return "its groups are rows of A, not parts of k"
+        return "it adds no C" if kind.c else None
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.grouping in ("row_index", "ends") and problem.row_alignment % SCALE_ROWS:
+            begins = f"its groups begin at multiples of {SCALE_ROWS} rows"
+            return f"{begins}, those of the problem at multiples of {problem.row_alignment}"
+        if problem.head_gap:
+            return "it skips no columns of D"
+        return super().misfit_extents(record, problem)
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record)
+        if reason is None and tactic.cluster:
+            m, n = extents(tactic.cluster)
+            if max(m, n) > MOST_CLUSTER_SIDE:
+                return f"cluster {tactic.cluster} has a side of more than {MOST_CLUSTER_SIDE}"
+            if m % cluster_unit(record)[0]:
+                return f"two SMs share an MMA, so M of the cluster is even, not {m}"
+        return reason
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return "its architecture was not tested: which of its kernels give equal bits is not known"
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        clusters = CLUSTERS[cluster_unit(record)[0]]
+        return tuple(Tactic(record.name, cluster="" if cluster == "1x1" else cluster) for cluster in clusters)
+
+
+MAINLOOPS = {"lean": Lean(), "mma": Mma(), "tcgen05": Tcgen05()}
 
 
 def kernels_of(record: KernelRecord) -> Kernels[Problem]:

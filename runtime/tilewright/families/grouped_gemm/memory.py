@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import gcd
 
+from tilewright.architectures.table import of_target
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.lean_tiles import (
     BARRIER_BYTES,
@@ -17,7 +18,8 @@ from tilewright.configurations.lean_tiles import (
 from tilewright.configurations.shapes import round_up
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY
 from tilewright.configurations.sources import k_contiguous, kernel_operands
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, own_scales
+from tilewright.families.grouped_gemm import tcgen05
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, by_tcgen05, own_scales
 from tilewright.formats.types import bits
 
 _QUEUE_BYTES = 384  # eight tiles of 32 bytes on their way to the consumers, each with two barriers
@@ -29,6 +31,8 @@ _TMA_SHARED = 128  # bytes at whose multiples TMA writes to shared memory
 def most_bytes(config: GroupedGemmConfig) -> int:
     """The most shared memory of a thread block. Kernels of mma.sync have no more on sm_90a than on sm_12x, so
     that both run the same code."""
+    if by_tcgen05(config):
+        return of_target(config.arch).shared_memory.block
     return SM120_SHARED_MEMORY if by_mma(config) else HOPPER_SHARED_MEMORY
 
 
@@ -109,6 +113,8 @@ def buffers(config: GroupedGemmConfig) -> int:
 def memory(config: GroupedGemmConfig) -> tuple[int, int]:
     """The stages that fit, and the bytes of a thread block's dynamic shared memory, for two stages at
     least."""
+    if by_tcgen05(config):
+        return tcgen05.memory(config)
     count = buffers(config)
     stage = stage_bytes(config)
     stages = _stages(config, count) if config.stages == "auto" else config.stages

@@ -49,11 +49,11 @@ def scaled_gemm(
         head_left, head_gap, head_right: D's columns come in heads of head_left + head_right, and behind the
             first `head_left` of each head D has `head_gap` columns more, which are not written: multiples of
             8, of D of bfloat16, without c. 0: none are skipped.
-        scale_block: on GPUs of 12.x, scale factors may be UE8M0, four to a word (int32), for 32 or 128 of k
-            of each row and column: scale_a [m, ceil(k/scale_block/4)] and scale_b
-            [ceil(k/scale_block/4), n], m and n contiguous, as `scale_columns` packs them. The number says
-            which: words do not tell. It means nothing beside float32. With words for 32, either operand or
-            both may be FP4, two elements to a byte, the even index in the low nibble: a [m, k/2] and b
+        scale_block: on GPUs of 12.x, and of groups on those of 10.x, scale factors may be UE8M0, four to a
+            word (int32), for 32 or 128 of k of each row and column: scale_a [m, ceil(k/scale_block/4)] and
+            scale_b [ceil(k/scale_block/4), n], m and n contiguous, as `scale_columns` packs them. The number
+            says which: words do not tell. It means nothing beside float32. With words for 32, either operand
+            or both may be FP4, two elements to a byte, the even index in the low nibble: a [m, k/2] and b
             [k/2, n] of float4_e2m1fn_x2 or uint8, k a multiple of 32.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
@@ -95,7 +95,8 @@ def grouped_gemm_contiguous(
         scale_a: [m, ceil(k/128)], as `scaled_gemm` takes it.
         scale_b: [groups, ceil(k/128), ceil(n/128)] or [groups, ceil(k/128), n], likewise.
         group_of_row: int32 [m]: the group of each row; a number that is no group's, as -1, is padding. Any
-            order is right; it is fast where rows of a group lie together.
+            order is right; it is fast where rows of a group lie together. On GPUs of 10.x, groups begin at
+            multiples of 128 rows: 128 rows of several groups become NaN.
         group_ends: int32 [groups], instead: the row behind each group's last. A group begins where the one
             before it ends, at the next multiple of `row_alignment`.
         row_alignment: the multiple, itself one of 4 for FP8; with group_of_row it helps to choose a kernel,

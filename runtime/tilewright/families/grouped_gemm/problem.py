@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.blockwise_scales import words
 from tilewright.declarations.problem import ProblemBase
+from tilewright.families.blockscaled_gemm.problem import Format
 from tilewright.formats.types import bits
 
 BLOCK = 128  # elements of k that share a scale of F32
@@ -20,6 +21,8 @@ FLOAT_SCALES = ("128x128", "1x128")
 # share a scale.
 PACKED_SCALES = {"1x32_ue8m0": 32, "1x128_ue8m0": 128}
 SCALES = ("none", *FLOAT_SCALES, *PACKED_SCALES)
+# What `blockscaled_gemm` calls operands with packed scales, by their types.
+MX_FORMATS: dict[str, Format] = {"e4m3": "mxfp8", "mxfp4": "mxfp4"}
 FP4_SCALES = "1x32_ue8m0"  # of both operands, if either is of FP4
 # The scales, layout and D of products whose k is divided among groups.
 # A word of UE8M0 scales of 128 of k would hold those of two groups.

@@ -5,11 +5,11 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
-from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
+from tilewright.architectures.table import MMA_SYNC, TCGEN05, WGMMA, has_tensor_core
 from tilewright.configurations.lean_tiles import BOX_BYTES, misfit_pieces
-from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule
+from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, fp4, packed
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, by_tcgen05, fp4, packed
 from tilewright.families.grouped_gemm.memory import memory, most_bytes, side_bytes, warpgroups
 from tilewright.formats.types import bits
 
@@ -23,10 +23,15 @@ _MMA_REGISTERS = 112  # of mma.sync, whose operands take registers, too; 128x128
 # PTX ISA: "wgmma.mma_async requires sm_90a".
 @rule(HARDWARE, "mainloop arch")
 def mainloop_arch(config: GroupedGemmConfig) -> str | None:
-    """The mainloop lean is for sm_90a; mma is for sm_12x, and is tried on sm_90a."""
-    if not by_mma(config) and not has_tensor_core(config.arch, WGMMA):
-        return f"the mainloop lean is for sm_90a, not {config.arch}; mma is for {config.arch}"
-    return None
+    """The mainloop lean is for sm_90a; mma is for sm_12x, and is tried on sm_90a; tcgen05 is for sm_100."""
+    fitting = {"lean": (WGMMA,), "mma": (WGMMA, MMA_SYNC), "tcgen05": (TCGEN05,)}
+    if any(has_tensor_core(config.arch, core) for core in fitting[config.mainloop]):
+        return None
+    if by_tcgen05(config):
+        return f"the mainloop tcgen05 is for sm_100a and sm_100f, not {config.arch}"
+    mainloop = "mma" if has_tensor_core(config.arch, MMA_SYNC) else "tcgen05"
+    own = "sm_90a" if config.mainloop == "lean" else "sm_12x"
+    return f"the mainloop {config.mainloop} is for {own}, not {config.arch}; {mainloop} is for {config.arch}"
 
 
 # wgmma.mma_async multiplies more pairs; what is scaled in blocks of 128 (DeepSeek-V3's recipe) is e4m3. FP4
@@ -50,8 +55,14 @@ def operand_types(config: GroupedGemmConfig) -> str | None:
 # PTX ISA: ".block_scale requires sm_120a", or the family's sm_120f.
 @rule(HARDWARE, "scales mainloop arch")
 def packed_scales(config: GroupedGemmConfig) -> str | None:
-    """UE8M0 factors are those of mma on sm_12x, whose instruction multiplies by them."""
-    if packed(config) and not (by_mma(config) and has_tensor_core(config.arch, MMA_SYNC)):
+    """UE8M0 factors are those of mma on sm_12x and of tcgen05, whose instructions multiply by them."""
+    if by_tcgen05(config) and not packed(config):
+        return f"tcgen05.mma multiplies by UE8M0 factors, not by scales {config.scales}"
+    if (
+        packed(config)
+        and not by_tcgen05(config)
+        and not (by_mma(config) and has_tensor_core(config.arch, MMA_SYNC))
+    ):
         return f"no instruction of {config.mainloop} on {config.arch} multiplies by UE8M0 factors"
     return None
 
@@ -140,7 +151,7 @@ def promotion_of_tile(config: GroupedGemmConfig) -> str | None:
 @rule(OURS, "tile promotion scales mainloop", compiles="the compiler would spill")
 def registers(config: GroupedGemmConfig) -> str | None:
     """The sums, and those of 128 of k beside them, fit the registers of a thread."""
-    if tile_sides(config):
+    if tile_sides(config) or by_tcgen05(config):
         return None
     consumers, rows, columns = warpgroups(config)
     sums = rows * columns // 2
@@ -166,11 +177,40 @@ def shared_memory(config: GroupedGemmConfig) -> str | None:
     """At least two stages, and what is stored from, fit into shared memory."""
     if tile_sides(config) or tile_depth(config) or pieces(config):
         return None
+    if by_tcgen05(config) and tcgen05_tile(config):
+        return None
     (stages, total), most = memory(config), most_bytes(config)
     if total > most or stages < 2:
         gpu = "sm_12x" if by_mma(config) else "sm_90"
         return f"shared memory {total} B > {most} B of {gpu}, with {max(stages, 2)} stages"
     return None
+
+
+# sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
+# or 256. Ours: a stage's row is a swizzled line of 128 bytes, or half of one (FP4).
+@rule(cutlass("4.2"), "tile mainloop", of=by_tcgen05)
+def tcgen05_tile(config: GroupedGemmConfig) -> str | None:
+    """A tile of tcgen05 has 128 rows, 64, 128, 192 or 256 columns, and K 128; with two mxfp4 also K 256."""
+    if config.tile.m != 128:
+        return f"a thread block's tile of tcgen05 has M 128, not {config.tile.m}"
+    depths = (128, 256) if config.a == config.b == "mxfp4" else (128,)
+    reason = among("tile N of tcgen05", config.tile.n, (64, 128, 192, 256))
+    return reason or among(f"tile K of {config.a} x {config.b} on tcgen05", config.tile.k, depths)
+
+
+# Only kernels of tcgen05 have a schedule. sm90_tile_scheduler_group.hpp: the constructor reads the extents of
+# groups before griddepcontrol.wait, so the product begins when the kernel before it has ended.
+@rule(
+    OURS,
+    "mainloop schedule pdl promotion store_buffers layout",
+    compiles="the kernel would be the same under another name, or would race with the kernel before it",
+)
+def settled_fields(config: GroupedGemmConfig) -> str | None:
+    """tcgen05 has no pdl, promotion or store_buffers, and layout tn; other mainloops have no schedule."""
+    if not by_tcgen05(config):
+        return unsettled(config, f"kernels with the mainloop {config.mainloop}", {"schedule": "1sm"})
+    settled = {"pdl": False, "promotion": "after", "store_buffers": "auto", "layout": "tn"}
+    return unsettled(config, "kernels with the mainloop tcgen05", settled)
 
 
 RULES = of_module(__name__)

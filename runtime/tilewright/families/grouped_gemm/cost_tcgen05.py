@@ -1,0 +1,52 @@
+"""A model of CUTLASS's kernels of groups on tcgen05: that of `selection/tcgen05_model.py`, of a batch of
+products with the expected rows of a group, behind the kernel that converts the scale factors.
+
+Nobody has timed these kernels. The numbers of a product are those of block-scaled kernels without groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.blockscaled_gemm.problem import Problem as Batch
+from tilewright.families.grouped_gemm.cost import group_rows
+from tilewright.families.grouped_gemm.problem import MX_FORMATS, Problem
+from tilewright.selection.estimates import Estimate
+from tilewright.selection.tcgen05_model import Tcgen05Model
+
+MMA_BLOCK = 32  # elements of k that share a factor in the 128x4 layout
+# Clocks in which a thread block replaces its tensor maps where a tile is of another group than the tile
+# before: a guess, two trips to L2 and back. CUTLASS loads the first stage of that tile behind them.
+MAPS_CLOCKS = 1000
+
+
+class GroupsOnTcgen05(Tcgen05Model):
+    """A kernel of sm_100 on products of groups."""
+
+    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        rows = max(1, group_rows(problem))
+        formats = (MX_FORMATS[problem.a], MX_FORMATS[problem.b])
+        batch = Batch(rows, problem.n, problem.k, problem.groups, *formats, problem.d)
+        config = {**record.config, "cluster": "dynamic", "scheduler": "data_parallel"}
+        facts = {**record.facts, "block": MMA_BLOCK}
+        super().__init__(record._replace(config=config, facts=facts), batch, device)
+        self.tile_clocks = MAPS_CLOCKS
+        self.seconds += (
+            self.LAUNCH_SECONDS + self.converted(problem) / device.memory_bandwidth / self.MEMORY_SHARE
+        )
+
+    @staticmethod
+    def converted(problem: Problem) -> float:
+        """Bytes of scale factors that the first kernel reads and writes."""
+        rows = problem.m * (problem.groups if problem.own_rows else 1) + problem.n * problem.groups
+        return float(rows * problem.k * (1 / problem.scale_block + 1 / MMA_BLOCK))
+
+
+def estimator(
+    record: KernelRecord, problem: Problem, device: DeviceProperties
+) -> Callable[[Tactic], Estimate] | None:
+    """The cost model of one kernel."""
+    return GroupsOnTcgen05(record, problem, device).weigh
