@@ -14,17 +14,14 @@ from itertools import groupby
 from tilewright_generator.reports.speeds import Series
 
 _WIDTH = 960  # of the chart, in pixels, as all lengths here
-_LEFT, _RIGHT = 268, 748  # the ends of the axis
+_LEFT, _RIGHT = 284, 742  # the ends of the axis
 _COLUMNS = {"problems": 806, "mean": 866, "worst": 926}  # right ends of the columns behind it
 _TOP = 62
 _ROW, _HEAD = 38, 34  # heights of a row, and of a peer's head
 _STEP = 3.4  # a dot's place on the axis; the most that lies between dots of one place
 _ROOM = 16  # above and below a row's middle
-_SLOWEST, _FASTEST = (
-    0.75,
-    2.25,
-)  # ends of the axis, which is logarithmic; what lies beyond is drawn at its end
-_TICKS = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
+_TICKS = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25)
+_SLOWEST, _FASTEST = _TICKS[0], _TICKS[-1]  # the axis is logarithmic; what lies beyond is drawn at its end
 
 _STYLE = """
 .tw-chart {
