@@ -16,6 +16,7 @@ from tilewright.compile.compiler_cache import default_launcher
 from tilewright.compile.nvcc.cutlass import find_cutlass
 from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.compile.system import package_folders
+from tilewright.compile.toolchain import find_host_toolchain
 from tilewright.errors import ToolchainError
 
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUTLASS_PATH", "CXX", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
@@ -221,6 +222,18 @@ def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchai
     for launcher in ("ccache", "sccache", "distcc"):
         monkeypatch.setenv("CXX", f"{launcher} g++")
         assert find_toolchain().host == toolchain.host
+
+
+def test_headers_that_a_link_of_the_system_leads_to_are_the_systems(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    include, target = tmp_path / "include", tmp_path / "uapi/asm"
+    (include / "asm").mkdir(parents=True)
+    target.mkdir(parents=True)
+    (target / "types.h").touch()
+    (include / "asm/types.h").symlink_to(target / "types.h")
+    monkeypatch.setenv("CXX", f"g++ -isystem {include}")
+    assert {include, target} <= {*find_host_toolchain().system_includes}
 
 
 def test_variables_that_add_flags_are_part_of_the_identity(

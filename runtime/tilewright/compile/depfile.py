@@ -9,11 +9,7 @@ from pathlib import Path
 
 
 def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterable[str]) -> list[str]:
-    """The files a make-style depfile names that are neither in `files` nor below one of `roots`.
-
-    A file that a link below a root leads to is below it: Debian's /usr/include/.../asm is a link since kernel
-    headers have a place of their own.
-    """
+    """The files a make-style depfile names that are neither in `files` nor below one of `roots`."""
     text = depfile.split(":", 1)[1] if ":" in depfile else ""
     text = text.replace("\\\n", " ")
     names = [name.replace("\\ ", " ") for name in re.split(r"(?<!\\)[ \t\n]+", text) if name]
@@ -21,12 +17,12 @@ def unhashed_inputs(depfile: str, cwd: Path, files: Iterable[str], roots: Iterab
     below = tuple(os.path.realpath(root) + os.sep for root in roots)
     folders: dict[str, str] = {}
 
-    def resolve(path: str) -> str:
+    def resolve(name: str) -> str:
+        path = os.path.join(cwd, name)  # noqa: PTH118 (pathlib is slow for 2,000 paths)
         folder, base = os.path.split(path)
         if folder not in folders:
             folders[folder] = os.path.realpath(folder)
         return f"{folders[folder]}{os.sep}{base}"
 
-    named = {os.path.join(cwd, name) for name in names}  # noqa: PTH118 (pathlib is slow for 2,000 paths)
-    paths = {resolve(path) for path in named if f"{os.sep}..{os.sep}" in path or not path.startswith(below)}
+    paths = {resolve(name) for name in names}
     return sorted(path for path in paths if path not in covered and not path.startswith(below))

@@ -75,11 +75,17 @@ class HostToolchain:
 
     @cached_property
     def system_includes(self) -> tuple[Path, ...]:
-        """The folders the host compiler searches by itself: its own and the C library's headers."""
+        """The folders the host compiler searches by itself: its own and the C library's headers.
+
+        Besides, where the links in asm/ lead: on Debian these headers may lie in /usr/lib/linux/uapi, and GCC
+        names a link's target if that is the shorter path.
+        """
         text = run([*self.host, "-E", "-x", "c++", "-v", os.devnull])
         listed = re.search(r"search starts here:\n(.*?)End of search list", text, re.DOTALL)
         names = re.findall(r"^ (\S.*)$", listed[1], re.MULTILINE) if listed else ["/usr/include", "/usr/lib"]
-        return tuple(Path(name).resolve() for name in names)
+        folders = [Path(name).resolve() for name in names]
+        linked = {header.resolve().parent for folder in folders for header in folder.glob("asm/*.h")}
+        return (*folders, *sorted(linked))
 
     def describe(self) -> dict[str, str]:
         """The releases of the programs, for people and records."""
