@@ -9,24 +9,33 @@ struct {
   int x;
 } blockDim;
 
-namespace host {
+// cuda_runtime_api.h
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
 
-// Runs a kernel whose threads do not wait for one another.
-template <class Function>
-auto over_grid(Function function, int blocks, int threads, int, void*) {
-  return [=](auto const&... arguments) {
-    int const block = blockIdx.x;
-    blockDim.x = threads;
-    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
-      for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
-        function(arguments...);
-      }
-    }
-    blockIdx.x = block;
-  };
+// Runs the thread blocks of a kernel, one after the other.
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(Parameters...),
+                               Arguments const&... arguments) {
+  int const block = blockIdx.x;
+  blockDim.x = config->blockDim.x;
+  for (blockIdx.x = 0; blockIdx.x < int(config->gridDim.x); ++blockIdx.x) {
+    run(blockDim.x, [&] { kernel(arguments...); });
+  }
+  blockIdx.x = block;
+  return cudaSuccess;
 }
-
-}  // namespace host
 
 #include "tilewright/grouped_gemm/args.h"
 

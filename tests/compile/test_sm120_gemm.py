@@ -27,7 +27,6 @@ REPLACED = (
     "tilewright/sm120/mma.hpp",
 )
 SUBTILE = "tilewright/sm90/subtile.hpp"
-ADAPTER = "tilewright/grouped_gemm/adapter.hpp"
 CLUSTER = "tilewright/sm90/cluster.hpp"
 # What headers of Hopper's kernels name, which no kernel here calls.
 WGMMA = """#pragma once
@@ -102,7 +101,7 @@ def program(name: str) -> Path:
         ["-std=c++20", "-O2", f"-I{HERE}", f"-I{INCLUDE}"],
         files=empty_headers(REPLACED)
         | {SUBTILE: without_loads((INCLUDE / SUBTILE).read_text())}
-        | {ADAPTER: without_launches((INCLUDE / ADAPTER).read_text()), "tilewright/sm90/wgmma.hpp": WGMMA}
+        | {"tilewright/sm90/wgmma.hpp": WGMMA}
         | {CLUSTER: of_lone_blocks((INCLUDE / CLUSTER).read_text())},
     )
 
@@ -138,10 +137,3 @@ def of_lone_blocks(text: str) -> str:
         text, count = assembly.subn(rf"\1 = {value};", text)
         assert count == 1
     return text
-
-
-def without_launches(text: str) -> str:
-    """adapter.hpp, whose launch of a small kernel calls `host::over_grid`."""
-    launch = re.compile(r"(\w+<Traits>)<<<(.*?)>>>", re.DOTALL)
-    assert len(launch.findall(text)) == 1
-    return launch.sub(r"host::over_grid(\1, \2)", text)

@@ -10,25 +10,37 @@ namespace tilewright::grouped_gemm {
 
 using sm90::ceil_div;
 
-// Writes the tensor maps of A and B for each group's part of k, in which rows are as long as the group's k. One thread
-// writes the two maps of one group.
-template <class Traits>
+// Writes the tensor maps of A and B for each group's part of k, in which rows are as long as the group's k. One warp
+// writes A's, the other one B's; a thread writes the map of a group. `kUnit`: groups have multiples of it.
+//
+// The product that follows may start at once: it waits for the end of this kernel before it reads a map. The product
+// before may still read the maps that lie in the same workspace, so this kernel waits for its end.
+template <class Traits, int kUnit>
 __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const* address_a, char const* address_b,
-                            int rows_a, int rows_b, int const* sizes, int groups, int k, int unit, CUtensorMap* maps) {
-  int const group = blockIdx.x * blockDim.x + threadIdx.x;
-  if (group >= groups) {
-    return;
+                            int rows_a, int rows_b, int const* sizes, int groups, int k, CUtensorMap* maps) {
+  constexpr int kLanes = 32;
+  if constexpr (Traits::Kernel::kPdl) {
+    sm90::allow_next_kernel();
+    sm90::wait_for_previous_kernel();
   }
-  int start = 0;
-  for (int before = 0; before < group; ++before) {
-    start += size_of_group(sizes[before], k - start, unit);
-  }
-  int const size = size_of_group(sizes[group], k - start, unit);
-  if (size > 0) {
-    maps[group * 2] = a;
-    maps[group * 2 + 1] = b;
-    sm90::replace_map(&maps[group * 2], address_a + int64_t(start) * rows_a, size);
-    sm90::replace_map(&maps[group * 2 + 1], address_b + int64_t(start) * rows_b, size);
+  int const lane = threadIdx.x % kLanes, of_b = threadIdx.x / kLanes;
+  int k_begin = 0;  // of the next group
+  for (int first = 0; first < groups; first += kLanes) {
+    int const group = first + lane;
+    int const requested = group < groups ? sizes[group] : 0;
+    int begin = 0, size = 0;  // of the thread's group
+#pragma unroll
+    for (int i = 0; i < kLanes; ++i) {
+      int const next = size_of_group(__shfl_sync(~0u, requested, i), k - k_begin, kUnit);
+      begin = i == lane ? k_begin : begin;
+      size = i == lane ? next : size;
+      k_begin += next;
+    }
+    if (size > 0) {
+      CUtensorMap* const map = &maps[group * 2 + of_b];
+      *map = of_b ? b : a;
+      sm90::replace_map(map, (of_b ? address_b : address_a) + int64_t(begin) * (of_b ? rows_b : rows_a), size);
+    }
   }
 }
 
@@ -210,14 +222,21 @@ struct Maker {
     if (args.grouping != TILEWRIGHT_GROUPING_K_SIZES) {
       return cudaSuccess;
     }
-    constexpr int kThreads = 32;
     auto* const maps = static_cast<CUtensorMap*>(launching.workspace);
     auto const *const a = static_cast<char const*>(args.a), *const b = static_cast<char const*>(args.b);
-    write_parts<Traits><<<ceil_div(args.groups, kThreads), kThreads, 0, launching.stream>>>(
-        params.a, params.b, kSwapped ? b : a, kSwapped ? a : b, kSwapped ? args.n : args.m, kSwapped ? args.m : args.n,
-        args.group_k, args.groups, args.k, params.groups.k_unit, maps);
+    cudaLaunchAttribute pdl{};
+    pdl.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    pdl.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(1);
+    config.blockDim = dim3(64);
+    config.stream = launching.stream;
+    config.attrs = &pdl;
+    config.numAttrs = Kernel::kPdl ? 1 : 0;
     params.group_maps = maps;
-    return cudaGetLastError();
+    return cudaLaunchKernelEx(&config, write_parts<Traits, kTileK>, params.a, params.b, kSwapped ? b : a,
+                              kSwapped ? a : b, kSwapped ? args.n : args.m, kSwapped ? args.m : args.n, args.group_k,
+                              args.groups, args.k, maps);
   }
 
   // An upper bound of the blocks of tiles, whatever the groups are.
