@@ -22,10 +22,13 @@
   X(mixed_gemm_sm90_bf16_int4_g128_256x32x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x64x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_stream) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_stream_4warps_3stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x32x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_2stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_bf16_int4_g32_128x16x128) \
@@ -56,10 +59,13 @@
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream_4warps_3stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x32x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128) \
@@ -78,10 +84,13 @@
   X(mixed_gemm_sm90_bf16_nvfp4_256x32x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x64x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_stream) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_stream_4warps_3stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x32x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_f16_int4_g128_128x16x128) \

@@ -36,7 +36,7 @@ struct Maker {
     params.slices = (args.n + kSliceRows - 1) / kSliceRows;
     params.splits = args.tactic.splits;
     sm90::EpilogueParams& epilogue = params.epilogue;
-    epilogue.alpha = args.alpha * Kernel::Format::kFactor;
+    epilogue.alpha = args.alpha * Kernel::kFactor;
     epilogue.activation = static_cast<sm90::Activation>(args.activation);
     epilogue.bias = args.bias, epilogue.type_bias = Kernel::ElementD::kAddend;
     epilogue.d = args.d, epilogue.ld_d = args.ld_d;

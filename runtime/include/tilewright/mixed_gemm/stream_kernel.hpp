@@ -1,5 +1,5 @@
 // The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed 4-bit weights, multiplied by
-// mma.sync. With up to 8 rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
+// mma.sync. With few rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
 //
 // A thread block, or a cluster that divides k, computes 64 columns of D, or 128. Its warps take units of 128 of k round
 // robin. Each warp has stages of its own, which it fills by bulk copies and which only it reads, so that warps wait for
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "tilewright/mixed_gemm/codes.hpp"
 #include "tilewright/mixed_gemm/decode.hpp"
 #include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/elements.hpp"
@@ -60,36 +61,13 @@ __device__ __forceinline__ void multiply(float (&d)[4], uint32_t const (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "C"(Type::kName));
 }
 
-// Multiplies 16 rows of W with a unit of activations, 16 of k at a time, and adds to `sums`. The weights are decoded
-// with their scales.
+// Multiplies 16 rows of W with a unit of activations, 16 of k at a time, and adds to `sums`. Weights become exact
+// numbers. The sums of a group are multiplied by its scale in FP32, once for 16 to 128 of k, where a scaled weight
+// would be an instruction for every two.
 template <class Type, class Format, int Tiles>
 struct Multiplier {
-  float (&sums)[Tiles][4];
-  typename Format::Scales scales;
-
-  __device__ __forceinline__ explicit Multiplier(float (&d)[Tiles][4]) : sums(d) {}
-
-  __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
-
-  __device__ __forceinline__ void multiply(uint32_t word, int step, uint32_t const (&activations)[Tiles][8][2], int k) {
-    uint32_t fragment[4];
-    Format::decode(word, scales, step, fragment);
-#pragma unroll
-    for (int j = 0; j < Tiles; ++j) {
-      stream::multiply<Type>(sums[j], fragment, activations[j][k]);
-    }
-  }
-
-  // A word that depends on the loads of scales.
-  __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
-};
-
-// Integers: only the zero point is subtracted from a code, which is exact. The sums of a group are multiplied by its
-// scale in FP32, once for 16 or 128 of k, where a scaled code would be an instruction for every two.
-template <class Type, int kGroup, bool kZeros, int Tiles>
-struct Multiplier<Type, Int4<Type, kGroup, kZeros>, Tiles> {
-  using Format = Int4<Type, kGroup, kZeros>;
-  using Pairs = detail::Pairs<Type>;
+  using Values = mixed_gemm::Values<Format>;
+  static constexpr float kFactor = Values::kFactor;  // what the sums must be multiplied with
 
   float (&sums)[Tiles][4];
   float group[Tiles][4] = {};
@@ -100,43 +78,29 @@ struct Multiplier<Type, Int4<Type, kGroup, kZeros>, Tiles> {
   __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
 
   __device__ __forceinline__ void multiply(uint32_t word, int step, uint32_t const (&activations)[Tiles][8][2], int k) {
-    constexpr int kStepsOfGroup = kGroup / 16;
-    uint32_t magic = Pairs::kMagic;
-    asm("" : "+r"(magic));  // keeps it in a register
-    uint32_t fragment[4], zeros[2] = {Pairs::kMagic + 0x00080008, Pairs::kMagic + 0x00080008};
-    if constexpr (kZeros) {
-      zeros[0] = detail::high_twice(word_of(step, 0)), zeros[1] = detail::high_twice(word_of(step, 1));
-    }
-#pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
-      fragment[pair] = Pairs::subtract(detail::masked_or<0x000F000F>(word >> (4 * pair), magic), zeros[pair % 2]);
-    }
+    constexpr int kStepsOfGroup = Format::kGroup / 16;
+    uint32_t fragment[4];
+    Values::numbers(word, scales, step, fragment);
 #pragma unroll
     for (int j = 0; j < Tiles; ++j) {
       stream::multiply<Type>(group[j], fragment, activations[j][k]);
     }
     if (k % kStepsOfGroup == kStepsOfGroup - 1) {
-      float const high = Type::to_float(static_cast<uint16_t>(word_of(step, 0)));
-      float const low = Type::to_float(static_cast<uint16_t>(kZeros ? word_of(step, 1) : word_of(step, 0) >> 16));
+      float factors[2];
+      Values::factors(scales, step, factors);
 #pragma unroll
       for (int j = 0; j < Tiles; ++j) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          sums[j][e] = fmaf(group[j][e], e < 2 ? high : low, sums[j][e]);
+          sums[j][e] = fmaf(group[j][e], factors[e / 2], sums[j][e]);
           group[j][e] = 0.0f;
         }
       }
     }
   }
 
+  // A word that depends on the loads of scales.
   __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
-
- private:
-  // The word with a row's scale. With zero points each row has a word of its own.
-  __device__ __forceinline__ uint32_t word_of(int step, int row) const {
-    int const group_of_64 = kGroup == 32 ? step / 2 : 0;
-    return scales.words[kZeros ? group_of_64 * 2 + row : group_of_64];
-  }
 };
 
 // `Rows`: the most rows of D, 8 or 16.
@@ -150,6 +114,7 @@ struct Kernel {
   static constexpr int kRows = Rows, kTiles = Rows / 8, kColumns = Layout::kColumns;
   static constexpr int kThreads = Warps * 32, kSharedBytes = Layout::kBytes;
   static constexpr bool kPdl = kPdl_;
+  static constexpr float kFactor = Multiplier<Type, Format, kTiles>::kFactor;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -31,9 +31,11 @@ UNIT_SECONDS = {
     "mxfp4": 0.181e-6,
     "nvfp4": 0.180e-6,
 }  # that an SM takes for a unit
+WIDE = 1.41  # how much longer with 16 rows than with 8
 STEP_SECONDS = 0.93e-6  # that a warp takes for a unit
 WAVE_SECONDS = 3.29e-6  # for each wave after the first
-CLUSTER_SECONDS = 0.445e-6  # for a cluster, and as much again for each thread block of it
+CLUSTER_SECONDS = 0.445e-6  # for a cluster
+CLUSTER_BLOCK_SECONDS = 0.445e-6  # for each thread block of it
 OVERLAP = 2.66  # p of the p-norm that combines HBM and an SM's work
 
 
@@ -50,6 +52,7 @@ def estimator(
     hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE)
     tiles, units = ceil(problem.n / record.config["tile"][0]), ceil(problem.k / UNIT_K)
     of_unit = UNIT_SECONDS[FORMATS[problem.weight_format][0]] * record.config["tile"][0] / 64
+    wide = WIDE if record.config["tile"][1] > 8 else 1.0
     warps = record.facts["threads"] // 32
 
     def weigh(tactic: Tactic) -> Estimate:
@@ -57,12 +60,12 @@ def estimator(
         blocks, of_block = tiles * splits, ceil(units / splits)
         waves = ceil(blocks / blocks_at_once(record, device, splits))
         of_sm = ceil(blocks / device.sm_count)
-        math = max(of_sm * of_block * of_unit, waves * ceil(of_block / warps) * STEP_SECONDS)
+        math = wide * max(of_sm * of_block * of_unit, waves * ceil(of_block / warps) * STEP_SECONDS)
         bounds = {"hbm": hbm, "math": math}
         main_loop = float(sum(bound**OVERLAP for bound in bounds.values()) ** (1 / OVERLAP))
         added = START_SECONDS + ROW_SECONDS * (problem.m - 1) + WAVE_SECONDS * (waves - 1)
         if splits > 1:
-            added += CLUSTER_SECONDS * (1 + splits)
+            added += CLUSTER_SECONDS + CLUSTER_BLOCK_SECONDS * splits
         bound = max(bounds, key=lambda name: bounds[name])
         return Estimate(main_loop + added, waves, bound, main_loop, added)
 
