@@ -1,12 +1,16 @@
 """`packed_fp8_gemm` on a GPU beside `torch.mm` of BF16 and Humming's kernels with FP8 activations.
 
     python -m benchmarks.compare.packed_fp8_weights --output results/packed_fp8_weights
+    python -m benchmarks.compare.packed_fp8_weights --random 40 --output results/packed_fp8_random
 
-For the shapes of layers, in one run: the tactic that is selected; `torch.mm` of BF16 activations and weights;
-Humming's layer with its defaults, where it can be imported, which gets the same FP8 activations with a factor
-for each row. All are CUDA graphs of calls that take operands in turn, so that L2 is cold, and medians of
-rounds in which the sides take turns. A ratio is the peer's time over ours. Each result of ours is checked
-first. Writes OUTPUT.md, after each problem.
+For the shapes of layers, or for shapes drawn at random, in one run: the tactic that is selected; `torch.mm`
+of BF16 activations and weights; Humming's layer with its defaults, where it can be imported, which gets the
+same FP8 activations with a factor for each row. All are CUDA graphs of calls that take operands in turn, so
+that L2 is cold, and medians of rounds in which the sides take turns. A ratio is the peer's time over ours.
+Each result of ours is checked first. Writes OUTPUT.md, after each problem.
+
+A random problem has one of the formats in turn; n and k are log-uniform from 1,024 to 28,672, in multiples of
+128, and m from 256 to 8,192.
 
 Humming compiles a kernel for each n and k: `--compile` makes its layers and calls them once, and times
 nothing. Several processes with --part 1/N to N/N do that at once.
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import functools
 import math
+import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +41,7 @@ from tilewright.tools.timing import Replays, rotations
 
 SHAPES = packed_weights.SHAPES
 ROWS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 16384)
+LEAST_ROWS, MOST_ROWS = 256, 8192  # of random problems
 
 
 def listed(formats: list[str], rows: list[int]) -> Iterator[Problem]:
@@ -44,6 +50,15 @@ def listed(formats: list[str], rows: list[int]) -> Iterator[Problem]:
         for n, k in SHAPES:
             for m in rows:
                 yield Problem(m, n, k, weight_format=weight_format, a_scale=True)
+
+
+def drawn(formats: list[str], count: int, seed: int) -> Iterator[Problem]:
+    """Problems drawn at random: the same ones for a seed."""
+    draw = random.Random(seed)
+    for index in range(count):
+        n, k = (packed_weights.extent(draw, packed_weights.LEAST, packed_weights.MOST, 128) for _ in range(2))
+        m = packed_weights.extent(draw, LEAST_ROWS, MOST_ROWS, 1)
+        yield Problem(m, n, k, weight_format=formats[index % len(formats)], a_scale=True)
 
 
 def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
@@ -124,13 +139,18 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4"])
     parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of activations")
+    parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after this time")
     parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
     options = parser.parse_args()
     begun, (part, parts) = time.monotonic(), options.part
+    problems = listed(options.formats, options.m)
+    if options.random:
+        problems = drawn(options.formats, options.random, options.seed)
     head, rows = machine.gpu_run("benchmarks.compare.packed_fp8_weights"), []
-    for problem in list(listed(options.formats, options.m))[part - 1 :: parts]:
+    for problem in list(problems)[part - 1 :: parts]:
         if time.monotonic() - begun > options.seconds:
             break
         if options.compile:

@@ -67,16 +67,17 @@ def listed(formats: list[str]) -> Iterator[Problem]:
                 yield Problem(m, n, k, weight_format=weight_format)
 
 
+def extent(draw: random.Random, least: int, most: int, step: int) -> int:
+    """A log-uniform number from least to most, in multiples of step."""
+    return round(math.exp(draw.uniform(math.log(least), math.log(most))) / step) * step
+
+
 def drawn(formats: list[str], count: int, seed: int) -> Iterator[Problem]:
     """Problems drawn at random: the same ones for a seed."""
     draw = random.Random(seed)
-
-    def extent(least: int, most: int, step: int) -> int:
-        return round(math.exp(draw.uniform(math.log(least), math.log(most))) / step) * step
-
     for index in range(count):
-        n, k = extent(LEAST, MOST, 128), extent(LEAST, MOST, 128)
-        m = extent(1, FEW, 1) if draw.random() < 0.75 else extent(FEW + 1, MANY, 1)
+        n, k = extent(draw, LEAST, MOST, 128), extent(draw, LEAST, MOST, 128)
+        m = extent(draw, 1, FEW, 1) if draw.random() < 0.75 else extent(draw, FEW + 1, MANY, 1)
         m += m > 1 and m & (m - 1) == 0
         yield Problem(m, n, k, weight_format=formats[index % len(formats)])
 

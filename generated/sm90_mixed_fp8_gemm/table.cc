@@ -7,12 +7,12 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_inturn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128_inturn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x256x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x256x128_inturn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x256x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x32x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_64x16x128) \
@@ -38,11 +38,12 @@
   X(mixed_fp8_gemm_sm90_e4m3_int4_zp_g128_f16_128x192x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_zp_g128_f16_128x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_inturn) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_inturn) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x32x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_64x16x128) \

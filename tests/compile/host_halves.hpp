@@ -83,7 +83,7 @@ struct E5m2 {
 };
 
 // Shared memory, in which addresses count bytes.
-inline uint8_t memory[8192];
+inline uint8_t memory[32768];
 
 inline uint32_t load_word(uint32_t address) {
   uint32_t word;

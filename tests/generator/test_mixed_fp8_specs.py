@@ -33,7 +33,7 @@ REJECTED: list[Rejected] = [
     (MANY, {"weight_format": "nvfp4"}, "formats", "not nvfp4", {"weight_format": "int4_g32"}),
     (MANY, {"tile": Tile(192, 64, 128)}, "tile_sides", "192", {"tile": Tile(128, 64, 128)}),
     (FEW, {"tile": Tile(64, 16, 64)}, "tile_sides", "64", {"tile": Tile(64, 16, 128)}),
-    (FEW, {"schedule": "in_turn"}, "two_take_turns", "M 64", {"tile": Tile(128, 16, 128)}),
+    (FEW, {"schedule": "ahead"}, "decodes_for_two", "M 64", {"tile": Tile(128, 64, 128)}),
     (MANY, {"width": 80}, "part_width", "parts of 80 columns do not divide", {"width": 64}),
     (MANY, {"tile": Tile(128, 256, 128), "width": 128}, "part_width", "of 320 together", {"width": 32}),
     (MANY, {"stages": 7}, "shared_memory", "two stages", {"stages": 4}),

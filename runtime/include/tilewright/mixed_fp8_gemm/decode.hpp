@@ -14,7 +14,7 @@
 //                and added to others in F32
 //   kFactor      what the promoted sums must be multiplied with; the epilogue does
 //   Scales       what a thread needs of the scales of its two rows for 128 of k
-//   decode(words, scales, chunk, out)
+//   decode(words, scales, chunk, half, out)
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ using mixed_gemm::detail::low_twice;
 using mixed_gemm::detail::masked_or;
 using F16Pairs = mixed_gemm::detail::Pairs<sm90::F16>;
 
-// The half of each 16 of k that the calling thread takes.
+// The calling thread's quad in its warpgroup, and the half of each 16 of k that the thread multiplies.
+__device__ __forceinline__ int own_quad() { return static_cast<int>(threadIdx.x) % 128 / 4; }
 __device__ __forceinline__ int own_half() { return static_cast<int>(threadIdx.x) / 2 % 2; }
 
 // The packed elements of 32 of k that the calling thread decodes: two words of threads 2w and 2w + 1 each.
@@ -75,8 +76,9 @@ template <int kOfHalf, int kHalves>
 struct ScaleWords {
   uint32_t words[kHalves][kOfHalf];
 
-  __device__ __forceinline__ void load(uint32_t address) {
-    uint32_t const own = address + threadIdx.x % 128 / 4 * kOfHalf * 4;  // a quad's threads have the same rows
+  // `quad`: of the warpgroup; a quad's threads have the same rows.
+  __device__ __forceinline__ void load(uint32_t address, int quad) {
+    uint32_t const own = address + quad * kOfHalf * 4;
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
       if constexpr (kOfHalf == 1) {
@@ -113,8 +115,9 @@ struct Int4 {
     }
   };
 
-  // Decodes elements of 16 of k: `words` are those of two threads, out[0] belongs to row g, out[1] to row g + 8.
-  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], Scales const& scales, int chunk,
+  // Decodes elements of `half` of the 16 of k of a chunk: `words` are those of two threads, out[0] belongs to row g,
+  // out[1] to row g + 8.
+  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], Scales const& scales, int chunk, int half,
                                                 uint32_t (&out)[2]) {
     // A code n in the lowest bits of F16's 1024 is 1024 + n, 4 bits higher it is 1024 + 16 n.
     uint32_t magic = F16Pairs::kMagic;
@@ -129,7 +132,7 @@ struct Int4 {
     uint32_t numbers[2][2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      uint32_t const codes = words[i] >> (8 * own_half());
+      uint32_t const codes = words[i] >> (8 * half);
       numbers[0][i] = F16Pairs::subtract(masked_or<0x000F000F>(codes, magic), first);
       numbers[1][i] = detail::multiply_add(masked_or<0x00F000F0>(codes, magic), kSixteenth, second);
     }
@@ -146,15 +149,15 @@ struct Int4 {
 // off that are less than 2^-17 of the largest.
 struct Mxfp4 {
   static constexpr int kGroup = 32, kBlock = 128, kScaleBytes = 1;
-  static constexpr float kFactor = 0.5f;  // the largest group's numbers are 2 times E2M1
+  static constexpr float kFactor = 1.0f;
   using Weight = sm90::E5m2;
 
   struct Scales {
     detail::ScaleWords<1, 2> raw;
     uint32_t largest;  // scales of the rows, one in each half
 
-    __device__ __forceinline__ void load(uint32_t address) {
-      raw.load(address);
+    __device__ __forceinline__ void load(uint32_t address, int quad) {
+      raw.load(address, quad);
       largest = larger(larger(pair(0), pair(1)), larger(pair(2), pair(3)));
     }
     // The scales of both rows, one in each half, for a group of 32 of the 128.
@@ -168,10 +171,10 @@ struct Mxfp4 {
       return (exponents & 0x001F001F) << 10;
     }
     __device__ __forceinline__ uint32_t any() const { return largest; }
-    // 2^(scale - 127): a scale of 0 is the subnormal 2^-127, one of 255 is NaN.
+    // 2^(scale - 128), because the numbers are 2 times E2M1: scales of 0 and 1 give subnormals, one of 255 gives NaN.
     __device__ __forceinline__ float factor(int, int row) const {
       uint32_t const scale = row == 0 ? largest & 0xFF : largest >> 16;
-      uint32_t const bits = scale == 0 ? 0x00400000 : scale << 23;
+      uint32_t const bits = scale < 2 ? 0x00200000 << scale : (scale - 1) << 23;
       return __uint_as_float(scale == 255 ? 0x7FC00000 : bits);
     }
 
@@ -183,12 +186,12 @@ struct Mxfp4 {
     }
   };
 
-  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], Scales const& scales, int chunk,
+  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], Scales const& scales, int chunk, int half,
                                                 uint32_t (&out)[2]) {
     // The signs of all elements lie in the upper bytes of each half. Magnitudes are shifted to where F16 has its two
     // lowest bits of the exponent and its highest bit of the mantissa: 2^-14 times the value.
     constexpr uint32_t kMagnitudes = 0x0E000E00, kSigns = 0x80808080;
-    bool const upper = own_half() != 0;
+    bool const upper = half != 0;
     // Shifts are multiplications: the pipe of shifts and logic is busier than that of IMAD.
     uint32_t const magnitude_shifts[2] = {upper ? 1u << 9 : 1u << 3, upper ? 1u : 1u << 6};
     uint32_t const sign_shifts[2] = {upper ? 1u << 2 : 1u, upper ? 1u << 1 : 1u << 3};

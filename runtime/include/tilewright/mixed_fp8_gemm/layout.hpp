@@ -11,9 +11,10 @@ using mixed_gemm::kPieceBytes;
 using mixed_gemm::kUnitK;
 
 // From an address that is a multiple of 1024: the stages of the activations, in boxes of 128 of k in TMA's 128-byte
-// swizzle; the epilogue's buffers; the stages of weights and of their scales, as they lie in memory; the barriers. A
-// stage has 128 of k. mixed_gemm::Producer fills it.
-template <class Format, int Slices_, int TileN, int Stages, int StoreBytes>
+// swizzle; the epilogue's buffers; the stages of weights and of their scales, as they lie in memory; decoded
+// weights; the barriers. A stage has 128 of k. mixed_gemm::Producer fills it. Where a warpgroup decodes ahead of others
+// (decoder.hpp), each of these has `Buffers` buffers of decoded weights of 128 of k; otherwise `Buffers` is 0.
+template <class Format, int Slices_, int TileN, int Stages, int StoreBytes, int Buffers_>
 struct Layout {
   static constexpr int Slices = Slices_, Pieces = 1;  // boxes of activations
   static constexpr int kBoxB = TileN * 128, kStageB = kBoxB;
@@ -25,8 +26,11 @@ struct Layout {
   static constexpr int kStoresAt = Stages * kStageB;
   static constexpr int kWeightsAt = kStoresAt + StoreBytes;
   static constexpr int kScalesAt = kWeightsAt + Stages * kStageA;
-  static constexpr int kBarriersAt = kScalesAt + Stages * kStageScales;
-  static constexpr int kBytes = kBarriersAt + Stages * 16;
+  static constexpr int Buffers = Buffers_, kBuffer = 64 * kUnitK, kAllBuffers = Slices * Buffers;
+  static constexpr int kBuffersAt = kScalesAt + Stages * kStageScales;
+  static constexpr int kBarriersAt = kBuffersAt + kAllBuffers * kBuffer;
+  static constexpr int kDecodedAt = kBarriersAt + Stages * 16;  // the buffers' barriers
+  static constexpr int kBytes = kDecodedAt + kAllBuffers * 16;
 
   static __device__ __forceinline__ uint32_t activations(uint32_t shared, int stage) {
     return shared + stage * kStageB;
@@ -42,6 +46,17 @@ struct Layout {
   }
   static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) {
     return shared + kBarriersAt + (Stages + stage) * 8;
+  }
+
+  // Of a slice's decoded weights.
+  static __device__ __forceinline__ uint32_t buffer(uint32_t shared, int slice, int index) {
+    return shared + kBuffersAt + (slice * Buffers + index) * kBuffer;
+  }
+  static __device__ __forceinline__ uint32_t decoded(uint32_t shared, int slice, int index) {
+    return shared + kDecodedAt + (slice * Buffers + index) * 8;
+  }
+  static __device__ __forceinline__ uint32_t taken(uint32_t shared, int slice, int index) {
+    return decoded(shared, slice, index) + kAllBuffers * 8;
   }
 };
 

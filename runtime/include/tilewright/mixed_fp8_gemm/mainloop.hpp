@@ -6,8 +6,10 @@
 #include <cstdint>
 
 #include "tilewright/mixed_fp8_gemm/decode.hpp"
+#include "tilewright/mixed_fp8_gemm/decoder.hpp"
 #include "tilewright/mixed_fp8_gemm/layout.hpp"
 #include "tilewright/mixed_fp8_gemm/wgmma.hpp"
+#include "tilewright/mixed_gemm/phases.hpp"
 #include "tilewright/sm90/mainloop.hpp"
 #include "tilewright/sm90/wgmma.hpp"
 
@@ -21,18 +23,21 @@ struct Mainloop {
   static constexpr int kCount = N / 2, kPart = Width / 2, kParts = N / Width;  // accumulators; parts of the columns
   static constexpr int kBlock = Format::kBlock, kBlocks = kUnitK / kBlock;
   static constexpr int kPieceK = kUnitK / 2, kSteps = 2;  // a piece's wgmmas
+  static constexpr bool kAhead = Layout::Buffers > 0;     // another warpgroup decodes
   static_assert(Width % 8 == 0 && N % Width == 0);
 
   uint32_t shared;
   int slice;  // of this warpgroup in the tile
   sm90::Release release;
   sm90::Position<Stages> at{};
+  sm90::Position<Layout::Buffers> buffer{};
 
-  __device__ __forceinline__ Mainloop(uint32_t memory, int own_slice, sm90::Release const& readers)
+  __device__ __forceinline__ Mainloop(uint32_t memory, int own_slice, int, sm90::Release const& readers)
       : shared(memory), slice(own_slice), release(readers) {}
 
   // Multiplies the next `stages` stages of the ring, at least one.
-  __device__ __forceinline__ void run(int stages, float (&sums)[kCount]) {
+  __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) {
+    float (&sums)[kCount] = tile[0];
 #pragma unroll
     for (float& sum : sums) {
       sum = 0.0f;
@@ -47,6 +52,9 @@ struct Mainloop {
   }
 
  private:
+  // The address of the thread's first words in its warpgroup's first buffer.
+  uint32_t decoded =
+      Layout::buffer(shared, slice, 0) + fragment_offset(own_quad(), own_half(), static_cast<int>(threadIdx.x) % 2);
   typename Format::Scales scales;
   uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
   uint32_t read;                      // depends on all loads of `start`
@@ -55,8 +63,9 @@ struct Mainloop {
   // core multiplies another one. `kMore`: another stage follows.
   template <bool kMore>
   __device__ __forceinline__ void unit(float (&sums)[kCount]) {
-    int const current = at.stage;
+    int const current = at.stage, own_buffer = buffer.stage;
     at.next();
+    buffer.next();
     float factors[kBlocks][2];
     uint32_t const before = read;
 #pragma unroll
@@ -77,7 +86,7 @@ struct Mainloop {
           multiply(current, block, across, piece, part);
           sm90::wgmma_commit();
           if (block == 0 && across == 0 && piece == 0) {
-            decode(current, 1);
+            decode(current, own_buffer, 1);
           }
         }
         if (kMore && last) {
@@ -90,11 +99,18 @@ struct Mainloop {
         }
         sm90::wgmma_wait<0>();
         sm90::hold(part);
+        if (kAhead && block == kBlocks - 1 && across == 0) {
+          give_back(own_buffer);
+        }
         if (last) {
           sm90::hold(fragments[1]);
-          // The arrival comes after all loads so far: each word depends on loads of elements or of scales.
           sm90::Release after = release;
-          after.empty += sm90::zero_after(before | read | fragments[1][0] | fragments[1][4]);
+          // The arrival comes after all loads so far: each word depends on loads of elements or of scales.
+          if constexpr (kAhead) {
+            after.empty += sm90::zero_after(fragments[0][0] | fragments[0][4]);
+          } else {
+            after.empty += sm90::zero_after(before | read | fragments[1][0] | fragments[1][4]);
+          }
           after(current);
         }
 #pragma unroll
@@ -108,13 +124,36 @@ struct Mainloop {
 
   // Loads a stage's scales and decodes its first piece.
   __device__ __forceinline__ void start(int stage) {
-    scales.load(Layout::scales(shared, stage, slice));
-    decode(stage, 0);
+    scales.load(Layout::scales(shared, stage, slice), own_quad());
+    if constexpr (kAhead) {
+      sm90::barrier_wait(Layout::decoded(shared, slice, buffer.stage), buffer.phase);
+    }
+    decode(stage, buffer.stage, 0);
     read = scales.any() | fragments[0][0] | fragments[0][4];
   }
 
-  // Decodes a piece to its fragments.
-  __device__ __forceinline__ void decode(int stage, int piece) {
+  // Gives back a buffer whose fragments this warp has loaded.
+  __device__ __forceinline__ void give_back(int own_buffer) const {
+    uint32_t const loaded = fragments[0][0] | fragments[0][4] | fragments[1][0] | fragments[1][4];
+    if (threadIdx.x % 32 == 0) {
+      sm90::barrier_arrive(Layout::taken(shared, slice, own_buffer) + sm90::zero_after(loaded));
+    }
+  }
+
+  // Decodes a piece to its fragments, or loads what is decoded.
+  __device__ __forceinline__ void decode(int stage, int own_buffer, int piece) {
+    if constexpr (kAhead) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        uint32_t words[4];
+        sm90::load_words(decoded + own_buffer * Layout::kBuffer + (piece * kSteps + step) * kStepBytes, words);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          fragments[piece][step * 4 + i] = words[i];
+        }
+      }
+      return;
+    }
 #pragma unroll
     for (int pair = 0; pair < 2; ++pair) {
       Elements elements;
@@ -123,7 +162,7 @@ struct Mainloop {
       for (int i = 0; i < 2; ++i) {
         uint32_t const words[2] = {elements.words[0][i], elements.words[1][i]};
         uint32_t out[2];
-        Format::decode(words, scales, piece * 4 + pair * 2 + i, out);
+        Format::decode(words, scales, piece * 4 + pair * 2 + i, own_half(), out);
         fragments[piece][pair * 4 + i * 2] = out[0], fragments[piece][pair * 4 + i * 2 + 1] = out[1];
       }
     }
@@ -143,9 +182,12 @@ struct Mainloop {
   }
 };
 
-// The policy of kernels whose warpgroups multiply when they can.
+// The policy of kernels whose warpgroups decode what they multiply.
 template <int Width>
 struct AtWill {
+  static constexpr int kBuffers = 0;
+  template <class Types>
+  using Kernel = mixed_gemm::Phases<Types>;
   template <class Format, class Layout, int N, int Stages>
   using Mainloop = mixed_fp8_gemm::Mainloop<Format, Layout, N, Width, Stages>;
 };

@@ -35,9 +35,9 @@ class MixedFp8GemmConfig:
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 128"]
     a: Annotated[Literal["e4m3"], "type of A"] = "e4m3"
     schedule: Annotated[
-        Literal["at_will", "in_turn"],
-        "at_will: both warpgroups multiply when they can. in_turn: one promotes and decodes while the other "
-        "multiplies",
+        Literal["at_will", "ahead"],
+        "at_will: warpgroups decode what they multiply. ahead: a warpgroup of its own decodes for the two "
+        "that multiply",
     ] = field(default="at_will", metadata=LEFT_OUT)
     width: Annotated[
         Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128],

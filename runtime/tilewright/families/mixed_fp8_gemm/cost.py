@@ -2,9 +2,10 @@
 
 One persistent thread block runs on each SM. A *unit* is 64 rows of W by 128 of k, which a warpgroup decodes,
 multiplies and promotes. The products of two warpgroups follow one another; decoding, and what waits for it,
-is added, because both warpgroups do it at the same time. A launch can be faster neither than HBM nor than the
-tensor cores. What does not overlap is added: the launch, the epilogue, and the sums that several thread
-blocks add up.
+is added, because both warpgroups do it at the same time. Where another warpgroup decodes ahead, less is
+added, and a unit takes at least the time in which it is decoded. A launch can be faster neither than HBM nor
+than the tensor cores. What does not overlap is added: the launch, the epilogue, and the sums that several
+thread blocks add up.
 
 Numbers that are not the hardware's own are fitted to 212 times on an H200 (L2 cold, launches back to back;
 three shapes, 1 to 4,096 rows, INT4 in groups of 128 and MXFP4): estimates are off by 4 %, and the model's
@@ -34,7 +35,12 @@ UNIT_CLOCKS = {
 ALONE = 0.656  # share of them that one warpgroup takes
 PROMOTION_CLOCKS = 150  # clocks for each promotion of a unit after the first
 PRODUCT_CLOCKS = 1.935  # clocks for each column of a warpgroup's unit
-IN_TURN_SHARE = 1.05  # share of UNIT_CLOCKS where warpgroups take turns; most such kernels are slower
+AHEAD_CLOCKS = {"int4": 200, "int4_zp": 250, "mxfp4": 200}  # as UNIT_CLOCKS, with a decoder
+DECODER_CLOCKS = {
+    "int4": 500,
+    "int4_zp": 600,
+    "mxfp4": 700,
+}  # of the decoder, for two units
 L2_BYTES_PER_CLOCK = 977  # bytes that an SM gets: no limit
 HBM_SHARE = 0.726  # share of the rated bandwidth that is reached
 EPILOGUE_BYTES_PER_CLOCK = 9.45  # of 128 bytes for each row of a tile
@@ -48,9 +54,11 @@ def unit_clocks(record: KernelRecord, problem: Problem) -> float:
     tile_m, tile_n = (int(extent) for extent in record.config["tile"][:2])
     format, group = FORMATS[problem.weight_format]
     promotions = 1 if format == "mxfp4" else 128 // group
-    beside: float = UNIT_CLOCKS[format] + PROMOTION_CLOCKS * (promotions - 1)
-    if record.config["schedule"] == "in_turn":
-        beside *= IN_TURN_SHARE
+    promoted = PROMOTION_CLOCKS * (promotions - 1)
+    if record.config["schedule"] == "ahead":
+        products = 2 * PRODUCT_CLOCKS * tile_n + AHEAD_CLOCKS[format] + promoted
+        return max(products, DECODER_CLOCKS[format])
+    beside = UNIT_CLOCKS[format] + promoted
     if tile_m == 64:
         return PRODUCT_CLOCKS * tile_n + ALONE * beside
     return 2 * PRODUCT_CLOCKS * tile_n + beside

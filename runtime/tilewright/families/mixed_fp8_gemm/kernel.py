@@ -13,13 +13,15 @@ from tilewright.families.mixed_fp8_gemm.memory import memory, width
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
+POLICIES = {"at_will": ("mainloop", "AtWill"), "ahead": ("ahead", "Ahead")}
+"""The header and the type of each schedule's policy."""
 
 
 def kernel_name(config: MixedFp8GemmConfig) -> str:
     """See `named`."""
     return named(
         "mixed_fp8_gemm", config.arch, config.a, config.weight_format, config.d, config.tile,
-        flag("inturn", config.schedule == "in_turn"), flag(f"w{config.width}", config.width != "auto"),
+        flag("ahead", config.schedule == "ahead"), flag(f"w{config.width}", config.width != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
 
@@ -50,7 +52,7 @@ def facts(config: MixedFp8GemmConfig) -> MixedFp8GemmFacts:
     return {
         "stages": stages,
         "smem_bytes": total,
-        "threads": 128 * (config.tile.m // 64 + 1),
+        "threads": 128 * (config.tile.m // 64 + 1 + (config.schedule == "ahead")),
         "splits": True,
         "alignment": {"a": 16, "b": 1, "c": 1, "d": 1},
     }
@@ -73,8 +75,8 @@ def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
             "format": format_type(config),
             "tile_m": config.tile.m,
             "tile_n": config.tile.n,
-            "policy": "in_turn" if config.schedule == "in_turn" else "mainloop",
-            "policy_type": f"{'InTurn' if config.schedule == 'in_turn' else 'AtWill'}<{width(config)}>",
+            "policy": POLICIES[config.schedule][0],
+            "policy_type": f"{POLICIES[config.schedule][1]}<{width(config)}>",
             "stages": stages,
             "pdl": config.pdl,
             "shared_memory": total,

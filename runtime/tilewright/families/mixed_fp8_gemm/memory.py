@@ -22,6 +22,10 @@ MOST_SUMS = 320
 one or two sets of 16 with decoded weights."""
 
 
+BUFFERS = 2
+"""Buffers of decoded weights for each warpgroup that multiplies, where another one decodes."""
+
+
 def width(config: MixedFp8GemmConfig) -> int:
     """The columns that a warpgroup multiplies and promotes at once; 0 if there is no such number."""
     if config.width != "auto":
@@ -40,6 +44,8 @@ def stage_bytes(config: MixedFp8GemmConfig) -> int:
 def memory(config: MixedFp8GemmConfig) -> Memory:
     """Stages, as many as shared memory holds, and its bytes."""
     stores = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True)
+    if config.schedule == "ahead":  # buffers of decoded weights
+        stores += BUFFERS * (config.tile.m * config.tile.k + config.tile.m // 64 * BARRIER)
     stage = stage_bytes(config) + BARRIER
     fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
     stages = fitting if config.stages == "auto" else int(config.stages)

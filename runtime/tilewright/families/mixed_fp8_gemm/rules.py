@@ -32,12 +32,16 @@ def tile_sides(config: MixedFp8GemmConfig) -> str | None:
     return next(filter(None, reasons), None)
 
 
-# in_turn.hpp: the second warpgroup multiplies while the first one promotes.
+# ahead.hpp: a thread of the warpgroup that decodes has elements of one of two slices.
 @rule(OURS, "schedule tile", unless=(tile_sides,))
-def two_take_turns(config: MixedFp8GemmConfig) -> str | None:
-    """Two warpgroups take turns."""
-    alone = config.schedule == "in_turn" and config.tile.m != 128
-    return f"a tile of M {config.tile.m} has one warpgroup, which has no turns" if alone else None
+def decodes_for_two(config: MixedFp8GemmConfig) -> str | None:
+    """A warpgroup decodes ahead for two others."""
+    alone = config.schedule == "ahead" and config.tile.m != 128
+    return (
+        f"a tile of M {config.tile.m} has one warpgroup that multiplies: none decodes ahead"
+        if alone
+        else None
+    )
 
 
 # mainloop.hpp: parts divide a tile's columns. Sums beyond these would spill.
