@@ -54,6 +54,8 @@ HUMMING: dict[str, dict[str, Any]] = {
     "int4": {"b_dtype": "uint4"},
     "mxfp4": {"b_dtype": "float4e2m1", "bs_dtype": "float8e8m0"},
     "nvfp4": {"b_dtype": "float4e2m1", "bs_dtype": "float8e4m3"},
+    "int8": {"b_dtype": "uint8"},
+    "e4m3": {"b_dtype": "float8e4m3"},
 }
 ROUNDS = 7
 MOST_SETS = 8  # of operands: each has its own weights of 16 bits, and Humming's
@@ -191,7 +193,7 @@ def _place(row: dict[str, Any]) -> tuple[str, bool, str, int]:
 
 
 def markdown(head: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[str]:
-    yield "# Packed 4-bit weights beside Humming and torch.mm"
+    yield "# Packed weights beside Humming and torch.mm"
     yield ""
     humming = machine.describe("humming-kernels")["humming-kernels"]
     yield (

@@ -6,6 +6,28 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x128x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x160x64) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x16x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x192x64) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x256x64) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x32x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x64x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x8x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_128x96x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_256x32x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_256x64x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x16x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x16x128_stream) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x16x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x16x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x32x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x64x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x8x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x8x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x128x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x160x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128) \
@@ -43,6 +65,28 @@
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x64x128) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x128x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x160x64) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x16x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x192x64) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x256x64) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x32x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x8x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int8_g128_128x96x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_256x32x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_256x64x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x16x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x16x128_stream) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x16x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x16x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x32x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x64x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x8x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x8x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_int8_g128_64x8x128_stream_4warps_4stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x160x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128) \
@@ -93,6 +137,10 @@
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_f16_e4m3_g128_128x16x128) \
+  X(mixed_gemm_sm90_f16_e4m3_g128_128x256x64) \
+  X(mixed_gemm_sm90_f16_e4m3_g128_128x64x128) \
+  X(mixed_gemm_sm90_f16_e4m3_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_f16_int4_g128_128x16x128) \
   X(mixed_gemm_sm90_f16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_int4_g128_128x64x128) \
@@ -101,6 +149,10 @@
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x64x128) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_f16_int8_g128_128x16x128) \
+  X(mixed_gemm_sm90_f16_int8_g128_128x256x64) \
+  X(mixed_gemm_sm90_f16_int8_g128_128x64x128) \
+  X(mixed_gemm_sm90_f16_int8_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_f16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_f16_nvfp4_128x256x64) \
   X(mixed_gemm_sm90_f16_nvfp4_128x64x128) \

@@ -6,6 +6,17 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_128x128x128) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_128x16x128) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_128x16x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_128x256x64) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_128x32x128) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_128x64x128) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_256x128x64) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x16x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x32x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x64x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x8x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x128x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
@@ -37,6 +48,17 @@
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x256x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x64x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_128x128x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_128x16x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_128x16x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_128x256x64) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_128x32x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_128x64x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_256x128x64) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x16x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x32x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x64x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x8x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x128x128) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
@@ -65,12 +87,18 @@
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x8x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_f16_e4m3_g128_128x16x128) \
+  X(mixed_grouped_gemm_sm90_f16_e4m3_g128_128x256x64) \
+  X(mixed_grouped_gemm_sm90_f16_e4m3_g128_128x64x128) \
   X(mixed_grouped_gemm_sm90_f16_int4_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_f16_int4_g128_128x256x64) \
   X(mixed_grouped_gemm_sm90_f16_int4_g128_128x64x128) \
   X(mixed_grouped_gemm_sm90_f16_int4_zp_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_f16_int4_zp_g128_128x256x64) \
   X(mixed_grouped_gemm_sm90_f16_int4_zp_g128_128x64x128) \
+  X(mixed_grouped_gemm_sm90_f16_int8_g128_128x16x128) \
+  X(mixed_grouped_gemm_sm90_f16_int8_g128_128x256x64) \
+  X(mixed_grouped_gemm_sm90_f16_int8_g128_128x64x128) \
   X(mixed_grouped_gemm_sm90_f16_nvfp4_128x16x128) \
   X(mixed_grouped_gemm_sm90_f16_nvfp4_128x256x64) \
   X(mixed_grouped_gemm_sm90_f16_nvfp4_128x64x128)

@@ -13,6 +13,8 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/packed_weights.md").read_tex
 _BLOCK = re.compile(r"^```python(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(mark, code) for mark, code in _BLOCK.findall(PAGE)]
 GPU = [code for mark, code in BLOCKS if mark == "gpu"]
+WEIGHTS = ("awq", "gate_up", "experts", "fp8", "int8", "awq")
+"""The weights of the blocks of `GPU`."""
 
 
 def names(upto: str | None = None) -> dict[str, Any]:

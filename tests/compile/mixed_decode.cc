@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host_halves.hpp"
-#include "tilewright/mixed_gemm/decode.hpp"
+#include "tilewright/mixed_gemm/decode8.hpp"
 
 using namespace tilewright::mixed_gemm;
 
@@ -18,7 +18,8 @@ int decode() {
   constexpr int kGroups = Format::kGroup < 64 ? 64 / Format::kGroup : 1;
   constexpr int kPieceScales = 64 * Format::kScaleBytes * kGroups;
   constexpr int kUnitScales = Format::kGroup == 128 ? kPieceScales : 2 * kPieceScales;
-  static uint8_t elements[4096], scales[kUnitScales];
+  constexpr int kParts = Format::kBits / 4;  // of a piece: 16 bytes of each thread
+  static uint8_t elements[4096 * kParts], scales[kUnitScales];
   static uint16_t weights[64][128];
   if (std::fread(elements, 1, sizeof elements, stdin) != sizeof elements ||
       std::fread(scales, 1, sizeof scales, stdin) != sizeof scales) {
@@ -26,14 +27,16 @@ int decode() {
   }
   for (int piece = 0; piece < 2; ++piece) {
     for (int thread = 0; thread < 128; ++thread) {
-      uint32_t words[4];
-      std::memcpy(words, elements + piece * 2048 + thread * 16, 16);
+      uint32_t words[4 * kParts];
+      for (int part = 0; part < kParts; ++part) {
+        std::memcpy(words + 4 * part, elements + (piece * kParts + part) * 2048 + thread * 16, 16);
+      }
       typename Format::Scales own;
       int const at = Format::kGroup == 128 ? 0 : piece * kPieceScales;
       std::memcpy(&own, scales + at + thread / 4 * int(sizeof own), sizeof own);
       for (int step = 0; step < 4; ++step) {
         uint32_t fragment[4];
-        Format::decode(words[step], own, step, fragment);
+        Format::decode(words + kParts * step, own, step, fragment);
         // PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16": a0, a1 and so on of a thread.
         int const warp = thread / 32, g = thread % 32 / 4, c = thread % 4;
         for (int i = 0; i < 8; ++i) {
@@ -61,7 +64,11 @@ int main(int, char** arguments) {
                                                                   {"f16 int4_zp_g32", decode<Int4<F16, 32, true>>},
                                                                   {"bf16 mxfp4", decode<Mxfp4>},
                                                                   {"bf16 nvfp4", decode<Nvfp4<Bf16>>},
-                                                                  {"f16 nvfp4", decode<Nvfp4<F16>>}};
+                                                                  {"f16 nvfp4", decode<Nvfp4<F16>>},
+                                                                  {"bf16 int8_g128", decode<Int8<Bf16>>},
+                                                                  {"f16 int8_g128", decode<Int8<F16>>},
+                                                                  {"bf16 e4m3_g128", decode<E4m3<Bf16>>},
+                                                                  {"f16 e4m3_g128", decode<E4m3<F16>>}};
   for (auto const& [name, function] : formats) {
     if (std::strcmp(name, arguments[1]) == 0) {
       return function();

@@ -1,4 +1,4 @@
-"""Packed 4-bit weights as the threads of `mixed_gemm` decode them: layout and arithmetic, on the host."""
+"""Packed weights as the threads of `mixed_gemm` decode them: layout and arithmetic, on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.formats.dtypes import dtype_of  # noqa: E402
 
 HERE = Path(__file__).parent
 INCLUDE = ROOT / "runtime/include"
-HEADER = "tilewright/mixed_gemm/decode.hpp"
+HEADER, HEADER8 = "tilewright/mixed_gemm/decode.hpp", "tilewright/mixed_gemm/decode8.hpp"
 # Each statement of PTX, and what it computes.
 STATEMENTS = {
     'asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(difference) : "r"(x), "r"(y));':
@@ -37,23 +37,34 @@ STATEMENTS = {
     'asm("max.u16x2 %0, %1, %2;" : "=r"(factors[row]) : "r"(scale << 7), "r"(0x00400040));':
         "factors[row] = sm90::larger_halves(scale << 7, 0x00400040);",
 }  # fmt: skip
+STATEMENTS8 = {
+    'asm("lop3.b32 %0, %1, %2, %3, 0x6A;" : "=r"(result) : "r"(x), "n"(kMask), "r"(bits));':
+        "result = (x & kMask) ^ bits;",
+    'asm("" : "+r"(magic), "+r"(upper));': "",
+}  # fmt: skip
 CONVERSION = re.compile(r'asm\("\{\\n\.reg \.b16 low.*?"r"\((step.*?)\)\);', re.DOTALL)
+
+
+def replaced(header: str, statements: dict[str, str]) -> str:
+    """The header's text with C++ for its PTX."""
+    text = (INCLUDE / header).read_text()
+    for statement, plain in statements.items():
+        assert text.count(statement) == 1, statement
+        text = text.replace(statement, plain)
+    return text
 
 
 @cache
 def program() -> Path:
-    text = (INCLUDE / HEADER).read_text()
-    for statement, meaning in STATEMENTS.items():
-        assert text.count(statement) == 1, statement
-        text = text.replace(statement, meaning)
-    text, count = CONVERSION.subn(r"halves = sm90::f16_of_e4m3(\1);", text)
+    text, count = CONVERSION.subn(r"halves = sm90::f16_of_e4m3(\1);", replaced(HEADER, STATEMENTS))
     assert count == 1
-    assert "asm" not in text
+    headers = {HEADER: text, HEADER8: replaced(HEADER8, STATEMENTS8)}
+    assert not any("asm" in text for text in headers.values())
     nothing = dict.fromkeys(
         (f"tilewright/sm90/{name}.hpp" for name in ("e2m1", "elements", "ptx")), "#pragma once\n"
     )
     options = ["-std=c++17", "-O1", f"-I{HERE}", f"-I{INCLUDE}"]
-    return compiled("mixed_decode", [HERE / "mixed_decode.cc"], options, files={HEADER: text, **nothing})
+    return compiled("mixed_decode", [HERE / "mixed_decode.cc"], options, files=headers | nothing)
 
 
 def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
@@ -61,7 +72,11 @@ def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
     format, group = FORMATS[name]
     random = torch.Generator().manual_seed(len(name))
     columns = 128 // group
-    codes = torch.randint(16, (64, 128), generator=random, dtype=torch.uint8)
+    bits = weight_layout.FORMATS[format].bits
+    codes = torch.randint(1 << bits, (64, 128), generator=random, dtype=torch.uint8)
+    codes[:2] = torch.arange(256).view(2, 128) % (1 << bits)
+    if format == "e4m3":
+        codes[(codes & 0x7F) == 0x7F] = 0x7E
     zeros = torch.randint(16, (64, columns), generator=random, dtype=torch.uint8) if "zp" in name else None
     if format in ("mxfp4", "nvfp4"):
         scales = torch.randint(256, (64, columns), generator=random, dtype=torch.uint8)
@@ -69,7 +84,8 @@ def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
     else:
         bits = torch.randint(-(2**15), 2**15, (64, columns), generator=random).to(torch.int16)
         scales = bits.view(dtype_of(a))
-        scales[:2, 0] = torch.tensor([0.0, float("nan")])
+        scales[8:10, 0] = torch.tensor([0.0, float("nan")])
+        scales[:2] = 1.0
     packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
     return packed, Problem(1, 64, 128, a=a, d=a, weight_format=name)
 
@@ -79,7 +95,8 @@ def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
     [
         ("bf16", "int4_g128"), ("bf16", "int4_g64"), ("bf16", "int4_g32"), ("bf16", "int4_zp_g128"),
         ("bf16", "int4_zp_g64"), ("bf16", "int4_zp_g32"), ("f16", "int4_g128"), ("f16", "int4_zp_g32"),
-        ("bf16", "mxfp4"), ("bf16", "nvfp4"), ("f16", "nvfp4"),
+        ("bf16", "mxfp4"), ("bf16", "nvfp4"), ("f16", "nvfp4"), ("bf16", "int8_g128"), ("f16", "int8_g128"),
+        ("bf16", "e4m3_g128"), ("f16", "e4m3_g128"),
     ],
 )  # fmt: skip
 def test_each_thread_decodes_what_the_reference_says(a: str, name: str) -> None:

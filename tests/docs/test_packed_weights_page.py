@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_comments_say_what_is_read() -> None:
     namespace = names()
     printed = re.findall(r"# (QuantizedWeight\(.*\))$", "".join(code for _, code in BLOCKS), re.MULTILINE)
-    assert printed == [repr(namespace[name]) for name in ("awq", "gate_up", "experts")]
+    assert printed == [repr(namespace[name]) for name in ("awq", "gate_up", "experts", "fp8", "int8")]
 
 
 def test_weights_are_packed_and_come_back() -> None:
@@ -44,11 +44,11 @@ def test_every_reader_is_in_the_table() -> None:
 
 def test_bytes_of_units_are_those_of_the_layout() -> None:
     rows = re.findall(r"^\| `(\w+)`(?:, (\d+))? \| (\d+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
-    assert len(rows) == 6
+    assert len(rows) == 8
     for format, group, octets, bits in rows:
         kind = weight_layout.FORMATS[format]
         size = kind.record_bytes(int(group) if group else kind.groups[0])
-        assert (int(octets), float(bits)) == (size, (4096 + size) * 8 / (64 * 128))
+        assert (int(octets), float(bits)) == (size, (kind.unit_bytes + size) * 8 / (64 * 128))
 
 
 def test_seconds_are_those_of_the_record() -> None:

@@ -31,6 +31,7 @@ MANY = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 192, 128))
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
     (MANY, {"weight_format": "nvfp4"}, "formats", "not nvfp4", {"weight_format": "int4_g32"}),
+    (MANY, {"weight_format": "e4m3_g128"}, "formats", "not e4m3_g128", {"weight_format": "mxfp4"}),
     (MANY, {"tile": Tile(192, 64, 128)}, "tile_sides", "192", {"tile": Tile(128, 64, 128)}),
     (FEW, {"tile": Tile(64, 16, 64)}, "tile_sides", "64", {"tile": Tile(64, 16, 128)}),
     (FEW, {"schedule": "ahead"}, "decodes_for_two", "M 64", {"tile": Tile(128, 64, 128)}),

@@ -76,6 +76,17 @@ def test_shared_memory_is_as_stream_kernel_hpp_lays_it_out() -> None:
     assert memory(replace(STREAM, stages=3)) == (3, 8 * 3 * stage + 8 * (64 + 4) * 4)
 
 
+def test_codes_of_8_bits_take_twice_the_room() -> None:
+    rest = 2 * 128 + 16 * 256 + 16  # scales, activations, barriers
+    wide = replace(FEW, weight_format="e4m3_g128", stages=5)
+    assert memory(wide) == (5, 5 * (2 * 8192 + rest) + 2 * 16 * 64 * 2)
+    half = replace(wide, tile=Tile(128, 16, 64))
+    assert memory(half).total == 5 * (2 * 4096 + 2 * 128 + 16 * 128 + 16) + 2 * 16 * 64 * 2
+    stage = 8192 + 128 + 8 * 256 + 8
+    stream = replace(STREAM, weight_format="int8_g128", stages=2)
+    assert memory(stream) == (2, 8 * 2 * stage + 8 * (64 + 4) * 4)
+
+
 def test_auto_takes_what_fits() -> None:
     for config in (MANY, replace(FEW, tile=Tile(256, 64, 128)), STREAM, replace(STREAM, warps=4)):
         stages, total = memory(config)

@@ -136,7 +136,10 @@ def test_every_code_and_scale(kernel: KernelRecord) -> None:
         scales = (torch.arange(2**16, device="cuda") - 2**15).to(torch.int16).view(dtype).view(n, 16)
         if format == "int4_zp":
             zeros = (torch.arange(n * 16, device="cuda") * 7 // 5 % 16).to(torch.uint8).view(n, 16)
-    codes = (torch.arange(n * k, device="cuda") % 16).view(n, k).to(torch.uint8)
+    bits = weight_layout.FORMATS[format].bits
+    codes = (torch.arange(n * k, device="cuda") % (1 << bits)).view(n, k).to(torch.uint8)
+    if format == "e4m3":
+        codes[(codes & 0x7F) == 0x7F] = 0
     packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
     problem = problem_of(kernel, k, n, k)
     right = decoded(packed, problem)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from golden_vectors import golden
-from packed_weights_page import GPU, names, products
+from packed_weights_page import GPU, WEIGHTS, names, products
 
 import tilewright
 from tilewright import weights
@@ -20,7 +20,7 @@ def hopper() -> None:
         pytest.skip("kernels of sm_90a")
 
 
-@pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts", "awq"), strict=True)))
+@pytest.mark.parametrize(("code", "name"), list(zip(GPU, WEIGHTS, strict=True)))
 def test_a_call_of_the_page_multiplies_by_the_decoded_weight(code: str, name: str) -> None:
     namespace = names(upto=code)
     exec(code, namespace)
@@ -35,6 +35,8 @@ LAYERS = {
     "mxfp4_compressed_tensors": torch.bfloat16,
     "nvfp4_modelopt": torch.bfloat16,
     "nvfp4_compressed_tensors": torch.bfloat16,
+    "fp8_channel": torch.bfloat16,
+    "pack_int8": torch.float16,
 }
 
 

@@ -64,8 +64,8 @@ struct Kernel {
           double sum = 0;
           for (int k = 0; group >= 0 && k < args.k; ++k) {
             sum += Type::value(a[matrix * args.batch_stride_a + row * args.ld_a + k]) *
-                   weight_at<Type, kFormat, kGroup>(weights + group * units * 4096, scales + group * units * of_unit,
-                                                    args.k, column, k);
+                   weight_at<Type, kFormat, kGroup>(weights + group * units * kUnitBytes<kFormat>,
+                                                    scales + group * units * of_unit, args.k, column, k);
           }
           sum *= factor;
           if (args.bias != nullptr && group >= 0) {
@@ -99,3 +99,4 @@ HOST_KERNEL(host_experts_int4, Bf16, kInt4, 128)
 HOST_KERNEL(host_experts_int4_f16, F16, kInt4Zeros, 128)
 HOST_KERNEL(host_experts_mxfp4, Bf16, kMxfp4, 32)
 HOST_KERNEL(host_experts_nvfp4, Bf16, kNvfp4, 16)
+HOST_KERNEL(host_experts_e4m3, Bf16, kE4m3, 128)

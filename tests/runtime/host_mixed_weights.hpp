@@ -8,7 +8,11 @@
 
 namespace {
 
-enum Format { kInt4, kInt4Zeros, kMxfp4, kNvfp4 };
+enum Format { kInt4, kInt4Zeros, kMxfp4, kNvfp4, kInt8, kE4m3 };
+
+// Bytes of the codes of 64 rows by 128 of k.
+template <Format kFormat>
+constexpr int64_t kUnitBytes = kFormat == kInt8 || kFormat == kE4m3 ? 8192 : 4096;
 
 struct Bf16 {
   static double value(uint16_t bits) {
@@ -60,13 +64,30 @@ int code(uint8_t const* weight, int units, int row, int column, bool floating) {
   return static_cast<int>((half >> kMagnitudes[pair] & 7) | (half >> kSigns[pair] & 1) << 3);
 }
 
+// The same of 8 bits.
+int code8(uint8_t const* weight, int units, int row, int column, bool floating) {
+  int const warp = row % 64 / 16, h = row % 16 / 8, g = row % 8;
+  int const step = column % 32 / 16, high = column % 16 / 8, c = column % 8 / 2, second = column % 2;
+  int64_t const part = (int64_t(row / 64) * units * 4 + column / 32) * 2048;
+  uint32_t word;
+  std::memcpy(&word, weight + part + (warp * 32 + g * 4 + c) * 16 + step * 8 + high * 4, sizeof(word));
+  uint32_t const half = word >> (16 * second) & 0xFFFF;
+  if (!floating) {
+    return static_cast<int>(half >> (8 * h) & 0xFF);
+  }
+  return static_cast<int>(h == 0 ? (half >> 4 & 0x7F) | (half >> 8 & 0x80)
+                                 : (half & 0xF) | (half >> 8 & 0x70) | (half >> 4 & 0x80));
+}
+
 // Weight (row, column) of the packed weight `elements` with `scales`, which has `k` columns.
 template <class Type, Format kFormat, int kGroup>
 double exact_weight_at(void const* elements, void const* scales, int k, int row, int column) {
   static constexpr double kE2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-  bool const floating = kFormat == kMxfp4 || kFormat == kNvfp4;
+  bool const floating = kFormat == kMxfp4 || kFormat == kNvfp4, wide = kFormat == kInt8 || kFormat == kE4m3;
   int const units = (k + 127) / 128, size = floating ? 1 : kFormat == kInt4Zeros ? 4 : 2;
-  int const value = code(static_cast<uint8_t const*>(elements), units, row, column, floating);
+  auto const* const codes = static_cast<uint8_t const*>(elements);
+  int const value =
+      wide ? code8(codes, units, row, column, kFormat == kE4m3) : code(codes, units, row, column, floating);
   int const groups = kGroup < 64 ? 64 / kGroup : 1, halves = kGroup < 128 ? 2 : 1;
   int const half = kGroup < 128 ? column % 128 / 64 : 0, group = kGroup < 64 ? column % 64 / kGroup : 0;
   int64_t place = (int64_t(row / 64) * units + column / 128) * halves + half;
@@ -80,15 +101,16 @@ double exact_weight_at(void const* elements, void const* scales, int k, int row,
   uint16_t words[2] = {};
   std::memcpy(words, scale, static_cast<size_t>(size));
   double const base = Type::value(Type::bits(1.00390625)) == 1.0 ? 128 : 1024;  // BF16 rounds 1 + 2^-8
-  double const zero = kFormat == kInt4Zeros ? Type::value(words[1]) - base : 8;
-  return (value - zero) * Type::value(words[0]);
+  double const zero = kFormat == kInt4Zeros ? Type::value(words[1]) - base : wide ? 128 : 8;
+  double const element = kFormat == kE4m3 ? e4m3(static_cast<uint8_t>(value)) : value - zero;
+  return element * Type::value(words[0]);
 }
 
 // The same, rounded to the type of the activations: E2M1 times its scale needs no rounding.
 template <class Type, Format kFormat, int kGroup>
 double weight_at(void const* elements, void const* scales, int k, int row, int column) {
   double const exact = exact_weight_at<Type, kFormat, kGroup>(elements, scales, k, row, column);
-  return kFormat == kInt4 || kFormat == kInt4Zeros ? Type::value(Type::bits(exact)) : exact;
+  return kFormat == kMxfp4 || kFormat == kNvfp4 ? exact : Type::value(Type::bits(exact));
 }
 
 }  // namespace

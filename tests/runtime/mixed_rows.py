@@ -25,6 +25,10 @@ HOST_MIXED_ROWS = [
     make_mixed_row("host_mixed_int4_f16", a="f16", weight_format="int4_zp_g32"),
     make_mixed_row("host_mixed_mxfp4", weight_format="mxfp4"),
     make_mixed_row("host_mixed_nvfp4", weight_format="nvfp4"),
+    make_mixed_row("host_mixed_int8", weight_format="int8_g128"),
+    make_mixed_row("host_mixed_int8_f16", a="f16", weight_format="int8_g128"),
+    make_mixed_row("host_mixed_e4m3", weight_format="e4m3_g128"),
+    make_mixed_row("host_mixed_e4m3_f16", a="f16", weight_format="e4m3_g128"),
 ]
 
 
@@ -56,4 +60,5 @@ HOST_EXPERTS_ROWS = [
     make_experts_row("host_experts_int4_f16", a="f16", weight_format="int4_zp_g128"),
     make_experts_row("host_experts_mxfp4", weight_format="mxfp4"),
     make_experts_row("host_experts_nvfp4", weight_format="nvfp4"),
+    make_experts_row("host_experts_e4m3", weight_format="e4m3_g128"),
 ]

@@ -24,7 +24,7 @@ def stack(experts: Sequence[QuantizedWeight]) -> QuantizedWeight:
     if len(shapes) > 1:
         raise ArgumentError("experts", f"expected one shape, got {sorted(shapes)}")
     zeros = _zeros(experts)
-    factors = tuple(_factor(x) for x in experts)
+    factors = tuple(global_scale_of(x) for x in experts)
     return QuantizedWeight(
         codes=torch.stack([x.codes for x in experts]),
         scales=torch.stack([x.scales for x in experts]),
@@ -45,7 +45,7 @@ def concatenate(projections: Sequence[QuantizedWeight]) -> QuantizedWeight:
     """
     _check_alike(projections)
     widths = {x.k for x in projections}
-    factors = {_factor(x) for x in projections}
+    factors = {global_scale_of(x) for x in projections}
     if len(widths) > 1:
         raise ArgumentError("projections", f"expected one k, got {sorted(widths)}")
     if len(factors) > 1:
@@ -73,7 +73,7 @@ def _check_alike(weights: Sequence[QuantizedWeight]) -> None:
         raise ArgumentError("weights", f"expected one format, group and dtype of scales, got {sorted(kinds)}")
 
 
-def _factor(weight: QuantizedWeight) -> float:
+def global_scale_of(weight: QuantizedWeight) -> float:
     """The global scale of a weight that is no stack."""
     return weight.global_scale[0] if isinstance(weight.global_scale, tuple) else weight.global_scale
 

@@ -12,14 +12,14 @@ from tilewright import weight_layout
 from tilewright.errors import ArgumentError
 from tilewright.weights.tensors import check_dtype, check_shape
 
-PackedFormat = Literal["int4", "int4_zp", "mxfp4", "nvfp4"]
+PackedFormat = Literal["int4", "int4_zp", "mxfp4", "nvfp4", "int8", "e4m3"]
 # Their numbers in `packed_layout` are their places. New ones are added at the end.
-_FORMATS: tuple[PackedFormat, ...] = ("int4", "int4_zp", "mxfp4", "nvfp4")
+_FORMATS: tuple[PackedFormat, ...] = ("int4", "int4_zp", "mxfp4", "nvfp4", "int8", "e4m3")
 _DTYPES = (None, torch.bfloat16, torch.float16)
 _LAYOUT_FIELDS = 6
 
 SCALE_DTYPES = {"mxfp4": torch.float8_e8m0fnu, "nvfp4": torch.float8_e4m3fn}
-"""The dtype of scales where the format says it; scales of integers have the activations'."""
+"""The dtype of scales where the format says it; the other formats' scales have the activations'."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -27,13 +27,14 @@ class PackedWeight:
     """A weight [n, k], or a stack of experts, in the packed layout (docs/packed_weights.md).
 
     Attributes:
-        weight: uint8 [..., ceil(n/64), ceil(k/128) * 4096], contiguous: the packed codes.
+        weight: uint8 [..., ceil(n/64), ceil(k/128) * 4096], of codes of 8 bits * 8192, contiguous: the packed
+            codes.
         scale: uint8 [..., ceil(n/64), ceil(k/128) * bytes], contiguous: the packed scales and zero points.
         n, k: rows and columns of the weight.
-        format: `int4`, `int4_zp` (with zero points), `mxfp4` or `nvfp4`.
+        format: `int4`, `int4_zp` (with zero points), `mxfp4`, `nvfp4`, `int8` or `e4m3`.
         group: elements along k that share a scale; -1 for one scale a row.
-        dtype: bfloat16 or float16, the type of the scales of `int4` and `int4_zp` and so of the activations;
-            None for the other formats.
+        dtype: bfloat16 or float16, the type of the scales and so of the activations; None for `mxfp4` and
+            `nvfp4`, whose scales have types of their own.
         global_scale: a factor of the whole weight, or a tuple with one for each expert.
         version: of the layout.
 
@@ -56,11 +57,11 @@ class PackedWeight:
         weight_layout.check_extents(self.n, self.k)
         if self.format not in _FORMATS:
             raise ArgumentError("format", f"{self.format!r}, expected one of {', '.join(_FORMATS)}")
-        legal = weight_layout.FORMATS[self.format].groups
-        if self.group not in legal:
-            raise ArgumentError("group", f"{self.group}, expected one of {legal} for {self.format}")
-        if (self.dtype is not None) != self.format.startswith("int4") or self.dtype not in _DTYPES:
-            kind = "bfloat16 or float16" if self.format.startswith("int4") else "None"
+        layout = weight_layout.FORMATS[self.format]
+        if self.group not in layout.groups:
+            raise ArgumentError("group", f"{self.group}, expected one of {layout.groups} for {self.format}")
+        if (self.dtype is not None) != layout.typed or self.dtype not in _DTYPES:
+            kind = "bfloat16 or float16" if layout.typed else "None"
             raise ArgumentError("dtype", f"{self.dtype}, expected {kind} for {self.format}")
         packed = {"weight": self.weight, "scale": self.scale}
         shapes = weight_layout.packed_shapes(self.n, self.k, self.format, self.group)
@@ -109,8 +110,8 @@ class PackedWeight:
         | `global_scale` | float32 [], or [experts] where they differ |
         | `packed_layout` | int64 [6]: version, n, k, format, group, dtype |
 
-        The format is 0 for `int4`, 1 for `int4_zp`, 2 for `mxfp4` and 3 for `nvfp4`; the dtype is 0 for None,
-        1 for bfloat16 and 2 for float16.
+        The format is 0 for `int4`, 1 for `int4_zp`, 2 for `mxfp4`, 3 for `nvfp4`, 4 for `int8` and 5 for
+        `e4m3`; the dtype is 0 for None, 1 for bfloat16 and 2 for float16.
         """
         numbers = (_FORMATS.index(self.format), self.group, _DTYPES.index(self.dtype))
         return {

@@ -8,37 +8,36 @@ import torch
 
 from tilewright import weight_layout
 from tilewright.errors import ArgumentError
-from tilewright.weights.joining import stack
+from tilewright.weights.joining import global_scale_of, stack
 from tilewright.weights.packed import SCALE_DTYPES, PackedFormat, PackedWeight
 from tilewright.weights.quantized import QuantizedWeight
-
-_PACKED: dict[str, PackedFormat] = {"int4": "int4", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
-"""What a format without zero points is called when it is packed."""
 
 
 def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> PackedWeight:
     """Packs a weight, or each expert of a stack, into the layout that kernels read, on the weight's device.
 
     Args:
-        weight: of format `int4` (groups of 32, 64 or 128, or -1), `mxfp4` or `nvfp4`; n a multiple of 8, k of
-            32.
-        dtype: for `int4`, the type of the activations, bfloat16 or float16. Scales of another type are
-            rounded to it (float16 to bfloat16: a relative error of at most 2^-9). None: the type of the
-            scales, which must be one of the two. `mxfp4` and `nvfp4` have scales of their own types, and
-            ignore it.
+        weight: of format `int4` (groups of 32, 64 or 128, or -1), `int8` or `e4m3` (groups of 128, or -1),
+            `mxfp4` or `nvfp4`; n a multiple of 8, k of 32.
+        dtype: for `int4`, `int8` and `e4m3`, the type of the activations, bfloat16 or float16. Scales of
+            another type are rounded to it (float32 and float16 to bfloat16: a relative error of at most
+            2^-9). None: the type of the scales, which must be one of the two. `mxfp4` and `nvfp4` have scales
+            of their own types, and ignore it.
+
+    Scales of 8-bit weights that all are one number, as those of a whole tensor, become the global scale,
+    which is float32, unless the type of the activations holds them.
 
     Raises:
-        ArgumentError: a format, group, extent or scale that the layout does not have.
+        ArgumentError: a format, group, extent, code or scale that the layout does not have.
     """
-    if weight.format not in _PACKED:
-        raise ArgumentError("weight", f"{weight.format} has no packed layout, expected int4, mxfp4 or nvfp4")
     weight_layout.check_extents(weight.n, weight.k)
-    if weight.format == "int4":
-        weight = replace(weight, scales=_typed(weight.scales, dtype))
-    format = _PACKED[weight.format] if weight.zeros is None else "int4_zp"
+    format = _format_of(weight)
     count = weight.experts
     experts = [weight] if count is None else [weight.expert(index) for index in range(count)]
+    if weight_layout.FORMATS[format].typed:
+        experts = [_typed(x, dtype) for x in experts]
     parts = [weight_layout.pack(x.codes, x.scales, x.zeros, format=format, group=x.group) for x in experts]
+    factors = tuple(global_scale_of(x) for x in experts)
     return PackedWeight(
         weight=parts[0].weight if count is None else torch.stack([x.weight for x in parts]),
         scale=parts[0].scale if count is None else torch.stack([x.scale for x in parts]),
@@ -46,9 +45,20 @@ def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> Pa
         k=weight.k,
         format=format,
         group=weight.group,
-        dtype=weight.scales.dtype if weight.format == "int4" else None,
-        global_scale=weight.global_scale,
+        dtype=experts[0].scales.dtype if weight_layout.FORMATS[format].typed else None,
+        global_scale=factors[0] if len(set(factors)) == 1 else factors,
     )
+
+
+def _format_of(weight: QuantizedWeight) -> PackedFormat:
+    """What the format is called when it is packed."""
+    if weight.zeros is None:
+        return weight.format
+    if weight.format == "int8":
+        raise ArgumentError(
+            "weight", "int8 with zero points has no packed layout, expected int8 without, or int4"
+        )
+    return "int4_zp"
 
 
 def unpack_weight(packed: PackedWeight) -> QuantizedWeight:
@@ -71,9 +81,9 @@ def _unpacked(packed: PackedWeight) -> QuantizedWeight:
     return QuantizedWeight(codes, scales, packed.group, format, zeros, packed.global_scale)
 
 
-def _typed(scales: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
-    """Scales of integers in the type of the activations."""
-    target = scales.dtype if dtype is None else dtype
+def _typed(weight: QuantizedWeight, dtype: torch.dtype | None) -> QuantizedWeight:
+    """The weight with scales in the type of the activations."""
+    scales, target = weight.scales, weight.scales.dtype if dtype is None else dtype
     if target not in {torch.bfloat16, torch.float16}:
         raise ArgumentError(
             "dtype",
@@ -81,8 +91,13 @@ def _typed(scales: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
             hint="pass dtype=, the type of the activations; the scales are rounded to it",
         )
     typed = scales.to(target)
+    if weight.format != "int4" and not torch.equal(typed.to(scales.dtype), scales):
+        factor = scales.flatten()[0].item()
+        if bool((scales == factor).all()):
+            whole = global_scale_of(weight) * factor
+            return replace(weight, scales=torch.ones_like(scales, dtype=target), global_scale=whole)
     lost = (typed.isinf() & scales.isfinite()) | ((typed == 0) & (scales != 0))
     if bool(lost.any()):
         before, after = scales[lost][0].item(), typed[lost][0].item()
         raise ArgumentError("dtype", f"a scale of {before:g} would be {after:g} in {target}")
-    return typed
+    return replace(weight, scales=typed)

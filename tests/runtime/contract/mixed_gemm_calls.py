@@ -37,9 +37,17 @@ def nvfp4() -> dict[str, Any]:
     return call(torch.bfloat16, Problem(3, 8, 32, weight_format="nvfp4")) | {"activation": "none"}
 
 
+def e4m3() -> dict[str, Any]:
+    return call(torch.float16, Problem(3, 72, 160, a="f16", d="f16", weight_format="e4m3_g128"))
+
+
 CONTRACT = FamilyCalls(
     "mixed_gemm",
-    {"packed_gemm": (int4, int4_with_zeros, nvfp4)},
+    {"packed_gemm": (int4, int4_with_zeros, nvfp4, e4m3)},
     kernels="mixed_host",
-    measured=(Problem(4, 72, 160, bias=True), Problem(4, 8, 64, weight_format="mxfp4")),
+    measured=(
+        Problem(4, 72, 160, bias=True),
+        Problem(4, 8, 64, weight_format="mxfp4"),
+        Problem(4, 72, 160, weight_format="int8_g128"),
+    ),
 )

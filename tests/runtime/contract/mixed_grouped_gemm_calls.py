@@ -44,5 +44,6 @@ CONTRACT = FamilyCalls(
         Problem(21, 72, 160, 3),
         Problem(6, 8, 64, 3, grouping="rows_valid", weight_format="mxfp4"),
         Problem(21, 72, 160, 3, grouping="row_index", bias=True),
+        Problem(21, 72, 160, 3, weight_format="e4m3_g128"),
     ),
 )

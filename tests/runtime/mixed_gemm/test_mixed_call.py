@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 import torch
 from golden_vectors import golden
-from packed_weights_page import GPU, names, products
+from packed_weights_page import GPU, WEIGHTS, names, products
 
 import tilewright
 from tilewright import weights
@@ -34,6 +34,8 @@ LAYERS = {
     "mxfp4_compressed_tensors": torch.bfloat16,
     "nvfp4_modelopt": torch.bfloat16,
     "nvfp4_compressed_tensors": torch.bfloat16,
+    "fp8_channel": torch.bfloat16,
+    "pack_int8": torch.float16,
 }
 
 
@@ -80,7 +82,7 @@ def test_one_scale_a_row(mixed_host: Context) -> None:
     assert torch.equal(d.double(), weight.dequantize().t())
 
 
-@pytest.mark.parametrize(("code", "name"), list(zip(GPU, ("awq", "gate_up", "experts", "awq"), strict=True)))
+@pytest.mark.parametrize(("code", "name"), list(zip(GPU, WEIGHTS, strict=True)))
 def test_calls_of_the_page(packed_hosts: Context, code: str, name: str) -> None:
     """docs/packed_weights.md, with its tensors on the CPU."""
     namespace = names(upto=code)

@@ -1,4 +1,4 @@
-"""The packed layout of 4-bit weights: `unpack` undoes `pack`, and what `pack` refuses."""
+"""The packed layout of weights: `unpack` undoes `pack`, and what `pack` refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.weight_layout import FORMATS, WHOLE_ROW  # noqa: E402
 
 DTYPES = {
     "int4": ("bfloat16", "float16"), "int4_zp": ("bfloat16", "float16"), "mxfp4": ("float8_e8m0fnu",),
-    "nvfp4": ("float8_e4m3fn",),
+    "nvfp4": ("float8_e4m3fn",), "int8": ("bfloat16", "float16"), "e4m3": ("bfloat16", "float16"),
 }  # fmt: skip
 KINDS = [
     (name, group, dtype) for name, kind in FORMATS.items() for group in kind.groups for dtype in DTYPES[name]
@@ -28,8 +28,9 @@ def weight(name: str, group: int, dtype: str, n: int, k: int) -> dict[str, Any]:
     columns = 1 if group == WHOLE_ROW else -(-k // group)
     scales = torch.randint(256, (n, columns * kind.scale_bytes), generator=random, dtype=torch.uint8)
     zeros = torch.randint(16, (n, columns), generator=random, dtype=torch.uint8) if kind.zeros else None
+    codes = torch.randint(1 << kind.bits, (n, k), generator=random, dtype=torch.uint8)
     return {
-        "codes": torch.randint(16, (n, k), generator=random, dtype=torch.uint8),
+        "codes": codes.where((codes & 0x7F) != 0x7F, 0) if name == "e4m3" else codes,
         "scales": scales.view(getattr(torch, dtype)), "zeros": zeros, "format": name, "group": group,
     }  # fmt: skip
 
@@ -65,8 +66,21 @@ def test_a_piece_has_the_elements_where_the_page_says() -> None:
         assert word == 0x88888888 ^ (8 ^ 13) << shift
 
 
+def test_a_piece_has_elements_of_8_bits_where_the_page_says() -> None:
+    for row, column in ((0, 0), (9, 3), (37, 77), (63, 127), (24, 58)):
+        codes = torch.full((64, 128), 0x80, dtype=torch.uint8)
+        codes[row, column] = 0xA5
+        packed = weight_layout.pack(codes, torch.ones(64, 1).bfloat16(), format="int8", group=128)
+        part, within = divmod(column, 32)
+        warp, h, g = row // 16, row % 16 // 8, row % 8
+        step, high, c, second = within // 16, within % 16 // 8, within % 8 // 2, within % 2
+        place = part * 2048 + (warp * 32 + g * 4 + c) * 16 + step * 8 + high * 4
+        word = int.from_bytes(bytes(packed.weight[0, place : place + 4].tolist()), "little")
+        assert word == 0x80808080 ^ (0x80 ^ 0xA5) << (16 * second + 8 * h)
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"format": "int5"}, "int4_zp, mxfp4, nvfp4, got 'int5'"),
+    ({"format": "int5"}, "int4_zp, mxfp4, nvfp4, int8, e4m3, got 'int5'"),
     ({"codes": torch.zeros(64, 128)}, "expected uint8"),
     ({"codes": torch.zeros(12, 128, dtype=torch.uint8)}, "multiple of 8, got 12"),
     ({"codes": torch.zeros(64, 40, dtype=torch.uint8)}, "multiple of 32, got 40"),
@@ -77,6 +91,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"format": "int4_zp"}, "int4_zp has zero points"),
     ({"format": "int4_zp", "zeros": torch.ones(64, 2, dtype=torch.uint8)}, "expected uint8 (64, 1)"),
     ({"codes": torch.full((64, 128), 16, dtype=torch.uint8)}, "0 to 15"),
+    ({"format": "int8", "group": 64}, "expected one of (128, -1) for int8, got 64"),
+    ({"format": "e4m3", "codes": torch.full((64, 128), 0xFF, dtype=torch.uint8)}, "got NaN"),
+    ({"format": "int8", "zeros": torch.ones(64, 1, dtype=torch.uint8)}, "int8 has no zero points"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ SHAPES = [(8, 32), (72, 160), (64, 128), (576, 288)]
 # The bits of a code in a half of a word, for the pairs 0 to 3: as docs/packed_weights.md has them.
 INTEGER_BITS = ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15))
 FLOATING_BITS = ((6, 7, 8, 15), (3, 4, 5, 12), (0, 1, 2, 13), (9, 10, 11, 14))
+E4M3_BITS = ((4, 5, 6, 7, 8, 9, 10, 15), (0, 1, 2, 3, 12, 13, 14, 11))
+EIGHT_BITS = {"int8": ((0, 1, 2, 3, 4, 5, 6, 7), (8, 9, 10, 11, 12, 13, 14, 15)), "e4m3": E4M3_BITS}
 
 
 def quantized(
@@ -35,6 +38,12 @@ def quantized(
     if kind == "nvfp4":
         return QuantizedWeight(codes, octets.view(torch.float8_e4m3fn), group, "nvfp4", global_scale=0.375)
     scales = (torch.rand((n, columns), generator=generator) + 0.01).to(dtype)
+    if kind in EIGHT_BITS:
+        codes = torch.randint(0, 256, (n, k), generator=generator).to(torch.uint8)
+        if kind == "e4m3":
+            codes = codes.where((codes & 0x7F) != 0x7F, 0x80)
+            return QuantizedWeight(codes, scales, group, "e4m3")
+        return QuantizedWeight(codes, scales, group, "int8")
     zeros = octets & 15 if kind == "int4_zp" else None
     return QuantizedWeight(codes, scales, group, "int4", zeros)
 
@@ -60,6 +69,7 @@ KINDS = [
     *((kind, group) for kind in ("int4", "int4_zp") for group in (32, 64, 128, -1)),
     ("mxfp4", 32),
     ("nvfp4", 16),
+    *((kind, group) for kind in EIGHT_BITS for group in (128, -1)),
 ]
 
 
@@ -69,8 +79,9 @@ def test_unpacking_undoes_packing(kind: str, group: int, n: int, k: int) -> None
     weight = quantized(kind, n, k, group)
     packed = pack_weight(weight)
     assert (packed.n, packed.k, packed.format, packed.group) == (n, k, kind, group)
+    codes = 8192 if kind in EIGHT_BITS else 4096
     assert packed.nbytes == -(-n // 64) * -(-k // 128) * (
-        4096 + weight_layout.FORMATS[kind].record_bytes(group)
+        codes + weight_layout.FORMATS[kind].record_bytes(group)
     )
     assert equal(unpack_weight(packed), weight)
 
@@ -81,18 +92,26 @@ def octets_of(tensor: torch.Tensor) -> list[bytes]:
 
 def code_of(packed: PackedWeight, octets: list[bytes], row: int, column: int) -> int:
     """A code, by the page's table of the bytes of elements; `octets` has the rows of `weight`."""
-    piece = column // 64 * 2048
     warp, h, g = row % 64 // 16, row % 16 // 8, row % 8
     step, high, c, element = column % 64 // 16, column % 16 // 8, column % 8 // 2, column % 2
-    at = piece + (32 * warp + 4 * g + c) * 16 + 4 * step
+    thread = 16 * (32 * warp + 4 * g + c)
+    if packed.format in EIGHT_BITS:
+        at = column // 32 * 2048 + thread + 8 * (step % 2) + 4 * high
+        bits, pair = EIGHT_BITS[packed.format], h
+    else:
+        at = column // 64 * 2048 + thread + 4 * step
+        bits, pair = FLOATING_BITS if packed.format in {"mxfp4", "nvfp4"} else INTEGER_BITS, 2 * high + h
     word = int.from_bytes(octets[row // 64][at : at + 4], "little")
-    bits = FLOATING_BITS if packed.format in {"mxfp4", "nvfp4"} else INTEGER_BITS
-    return sum((word >> 16 * element + at & 1) << bit for bit, at in enumerate(bits[2 * high + h]))
+    return sum((word >> 16 * element + at & 1) << bit for bit, at in enumerate(bits[pair]))
 
 
-@pytest.mark.parametrize("kind", ["int4", "int4_zp", "mxfp4", "nvfp4"])
+GROUPS = {"nvfp4": 16, "int8": 128, "e4m3": 128}
+"""The group sizes of tests of each format; 32 of the rest."""
+
+
+@pytest.mark.parametrize("kind", weight_layout.FORMATS)
 def test_elements_lie_where_the_page_says(kind: str) -> None:
-    weight = quantized(kind, 72, 160, {"mxfp4": 32, "nvfp4": 16}.get(kind, 32))
+    weight = quantized(kind, 72, 160, GROUPS.get(kind, 32))
     packed = pack_weight(weight)
     octets, codes = octets_of(packed.weight), weight.codes.tolist()
     for row in range(72):
@@ -116,7 +135,7 @@ def scale_bytes(octets: list[bytes], row: int, column: int, group: int, size: in
 def test_scales_lie_where_the_page_says(kind: str, group: int) -> None:
     weight = quantized(kind, 72, 160, group, dtype=torch.float16)
     packed = pack_weight(weight)
-    size = {"int4": 2, "int4_zp": 4}.get(kind, 1)
+    size = {"mxfp4": 1, "nvfp4": 1, "int4_zp": 4}.get(kind, 2)
     octets = octets_of(packed.scale)
     for row in range(72):
         for column in range(0, 160, 16):
@@ -128,15 +147,21 @@ def test_scales_lie_where_the_page_says(kind: str, group: int) -> None:
             assert scale_bytes(octets, row, column, 128 if group == -1 else group, size) == expected
 
 
-@pytest.mark.parametrize("kind", ["int4", "int4_zp", "mxfp4", "nvfp4"])
+@pytest.mark.parametrize("kind", weight_layout.FORMATS)
 def test_padding_is_zeros(kind: str) -> None:
     """Values of 0 with scales whose bits are 0."""
-    packed = pack_weight(quantized(kind, 8, 32, {"nvfp4": 16}.get(kind, 32)))
-    zero, codes, scales = 8 if kind == "int4" else 0, octets_of(packed.weight), octets_of(packed.scale)
+    group = GROUPS.get(kind, 32)
+    packed = pack_weight(quantized(kind, 8, 32, group))
+    zero, codes, scales = (
+        {"int4": 8, "int8": 128}.get(kind, 0),
+        octets_of(packed.weight),
+        octets_of(packed.scale),
+    )
     assert {code_of(packed, codes, row, column) for row in range(8, 64) for column in range(128)} == {zero}
     assert {code_of(packed, codes, row, column) for row in range(8) for column in range(32, 128)} == {zero}
-    size, group = {"int4": 2, "int4_zp": 4}.get(kind, 1), {"nvfp4": 16}.get(kind, 32)
-    beyond = [scale_bytes(scales, row, 32, group, size) for row in range(64)]
+    size = {"mxfp4": 1, "nvfp4": 1, "int4_zp": 4}.get(kind, 2)
+    rows, column = (range(8, 64), 0) if group == 128 else (range(64), 32)
+    beyond = [scale_bytes(scales, row, column, group, size) for row in rows]
     assert {octet for octets in beyond for octet in octets} == {0}
 
 
@@ -166,7 +191,10 @@ def test_experts_with_their_own_global_scales() -> None:
     assert loaded.global_scale == (0.5, 3.0)
 
 
-@pytest.mark.parametrize(("kind", "group"), [("int4", 128), ("int4_zp", -1), ("mxfp4", 32), ("nvfp4", 16)])
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [("int4", 128), ("int4_zp", -1), ("mxfp4", 32), ("nvfp4", 16), ("int8", -1), ("e4m3", 128)],
+)
 def test_a_file_gives_the_weight_back(kind: str, group: int, tmp_path: Any) -> None:
     packed = pack_weight(quantized(kind, 72, 160, group, dtype=torch.float16))
     tensors = packed.state_dict("layers.0.down_proj.")
@@ -187,6 +215,8 @@ def test_numbers_of_a_file_stay() -> None:
         ("int4_zp", -1, torch.float16): [1, 8, 128, 1, -1, 2],
         ("mxfp4", 32, torch.bfloat16): [1, 8, 128, 2, 32, 0],
         ("nvfp4", 16, torch.bfloat16): [1, 8, 128, 3, 16, 0],
+        ("int8", 128, torch.bfloat16): [1, 8, 128, 4, 128, 1],
+        ("e4m3", -1, torch.float16): [1, 8, 128, 5, -1, 2],
     }
     for (kind, group, dtype), numbers in layouts.items():
         packed = pack_weight(quantized(kind, 8, 128, group, dtype=dtype))
@@ -260,12 +290,21 @@ def test_tensors_are_contiguous() -> None:
         ),
         (quantized("int4", 8, 32, 16), "group: expected one of .*, got 16"),
         (
-            QuantizedWeight(torch.zeros((8, 32), dtype=torch.uint8), torch.ones(8, 1), -1, "e4m3"),
-            "weight: e4m3 has no packed layout, expected int4, mxfp4 or nvfp4",
+            QuantizedWeight(
+                torch.full((8, 32), 0x7F, dtype=torch.uint8), torch.ones(8, 1).half(), -1, "e4m3"
+            ),
+            "codes: expected numbers, got NaN",
         ),
+        (quantized("int8", 8, 64, 32), r"group: expected one of \(128, -1\) for int8, got 32"),
         (
-            QuantizedWeight(torch.zeros((8, 32), dtype=torch.uint8), torch.ones(8, 1), -1, "int8"),
-            "weight: int8 has no packed layout, expected int4, mxfp4 or nvfp4",
+            QuantizedWeight(
+                torch.zeros((8, 32), dtype=torch.uint8),
+                torch.ones(8, 1),
+                -1,
+                "int8",
+                torch.ones((8, 1), dtype=torch.uint8),
+            ),
+            "weight: int8 with zero points has no packed layout",
         ),
     ],
 )
@@ -298,6 +337,20 @@ def test_a_scale_that_its_type_cannot_hold_is_refused(scale: float, text: str) -
     assert pack_weight(weight, torch.bfloat16).dtype == torch.bfloat16
     zero = QuantizedWeight(codes, torch.zeros((8, 1)), 32, "int4")
     assert torch.equal(unpack_weight(pack_weight(zero, torch.float16)).scales.float(), zero.scales)
+
+
+@pytest.mark.parametrize("kind", ["int8", "e4m3"])
+def test_a_scale_of_the_whole_weight_is_kept_in_float32(kind: str) -> None:
+    """Unless the type of the activations holds it."""
+    codes = quantized(kind, 8, 256, -1).codes
+    weight = QuantizedWeight(codes, torch.full((8, 1), 0.1), -1, kind, global_scale=0.5)  # type: ignore[arg-type]
+    packed = pack_weight(weight, torch.bfloat16)
+    assert packed.global_scale == 0.5 * float(torch.tensor(0.1))
+    assert torch.equal(unpack_weight(packed).dequantize(), weight.dequantize())
+    exact = QuantizedWeight(codes, torch.full((8, 1), 0.125), -1, kind)  # type: ignore[arg-type]
+    assert pack_weight(exact, torch.float16).global_scale == 1.0
+    experts = pack_weight(stack([weight, replace(weight, scales=weight.scales * 3)]), torch.bfloat16)
+    assert experts.global_scale == tuple(0.5 * float(torch.tensor(0.1) * x) for x in (1, 3))
 
 
 def test_a_shard_is_packed_as_a_weight_of_its_own() -> None:

@@ -29,7 +29,7 @@ typedef struct tilewright_mixed_gemm_args {
 
   // [m, k], k contiguous
   const void* a;
-  // packed elements: [n / 64, k / 128 * 4096] bytes, n and k rounded up
+  // packed elements: [n / 64, k / 128 * 4096 (8 bits: 8192)] bytes, rounded up
   const void* weight;
   // packed scales, and zero points
   const void* scale;

@@ -1,14 +1,16 @@
-// Decodes packed 4-bit weights (docs/packed_weights.md) to operand A of wgmma.m64nNk16 in registers.
+// Decodes packed 4-bit weights (docs/packed_weights.md) to operand A of wgmma.m64nNk16 in registers; decode8.hpp has
+// the formats of 8 bits.
 //
 // A thread has 16 bytes of a piece of 64 rows by 64 of k: a word for each step of 16 of k. A word holds 4 pairs of
 // elements. Pairs 0 and 2 belong to the thread's row g, pairs 1 and 3 to row g + 8.
 //
 // A format has
+//   kBits        bits of a code
 //   kGroup       elements along k that share a scale: 16, 32, 64 or 128
 //   kScaleBytes  of a group's scale, with its zero point
 //   kFactor      what the decoded weights must be multiplied with; the epilogue does
 //   Scales       the scales of a thread's two rows for 64 of k, as they lie in shared memory
-//   decode(word, scales, step, out)
+//   decode(words, scales, step, out)  words: of the step
 #pragma once
 
 #include <cstdint>
@@ -126,14 +128,16 @@ __device__ __forceinline__ uint32_t e2m1_as_f16(uint32_t word, int pair) {
 // rounded to Type.
 template <class Type, int kGroup_, bool kZeros>
 struct Int4 {
-  static constexpr int kGroup = kGroup_, kScaleBytes = kZeros ? 4 : 2;
+  static constexpr int kBits = 4, kGroup = kGroup_, kScaleBytes = kZeros ? 4 : 2;
   static constexpr float kFactor = 1.0f;
   static constexpr int kWordsOfGroup = kScaleBytes / 2;
   using Scales = detail::ScaleWords<kWordsOfGroup*(kGroup == 32 ? 2 : 1)>;
   using Pairs = detail::Pairs<Type>;
   static_assert(kGroup == 32 || kGroup == 64 || kGroup == 128);
 
-  static __device__ __forceinline__ void decode(uint32_t word, Scales const& scales, int step, uint32_t (&out)[4]) {
+  static __device__ __forceinline__ void decode(uint32_t const* words, Scales const& scales, int step,
+                                                uint32_t (&out)[4]) {
+    uint32_t const word = words[0];
     int const group = kGroup == 32 ? step / 2 : 0;
     uint32_t magic = Pairs::kMagic;
     asm("" : "+r"(magic));  // keeps it in a register
@@ -157,12 +161,14 @@ struct Int4 {
 
 // E2M1 with a UE8M0 scale for every 32, in BF16: exact. A value of 2^128 or more becomes infinity.
 struct Mxfp4 {
-  static constexpr int kGroup = 32, kScaleBytes = 1;
+  static constexpr int kBits = 4, kGroup = 32, kScaleBytes = 1;
   static constexpr float kFactor = 1.0f;
   using Scales = detail::ScaleWords<1>;
   using Pairs = detail::Pairs<Bf16>;
 
-  static __device__ __forceinline__ void decode(uint32_t word, Scales const& scales, int step, uint32_t (&out)[4]) {
+  static __device__ __forceinline__ void decode(uint32_t const* words, Scales const& scales, int step,
+                                                uint32_t (&out)[4]) {
+    uint32_t const word = words[0];
     constexpr uint32_t kUnbiased = 0x7E807E80;  // 2^126
     uint32_t factors[2], nans[2];
 #pragma unroll
@@ -186,13 +192,15 @@ struct Mxfp4 {
 // intermediate factors stay within the range of the type.
 template <class Type>
 struct Nvfp4 {
-  static constexpr int kGroup = 16, kScaleBytes = 1;
+  static constexpr int kBits = 4, kGroup = 16, kScaleBytes = 1;
   static constexpr bool kBf16 = std::is_same<Type, Bf16>::value;
   static constexpr float kFactor = kBf16 ? 256.0f : 128.0f;
   using Scales = detail::ScaleWords<2>;
   using Pairs = detail::Pairs<Type>;
 
-  static __device__ __forceinline__ void decode(uint32_t word, Scales const& scales, int step, uint32_t (&out)[4]) {
+  static __device__ __forceinline__ void decode(uint32_t const* words, Scales const& scales, int step,
+                                                uint32_t (&out)[4]) {
+    uint32_t const word = words[0];
     uint32_t halves;  // the scales of both rows as F16
     asm("{\n.reg .b16 low, high;\nmov.b32 {low, high}, %1;\ncvt.rn.f16x2.e4m3x2 %0, low;\n}\n"
         : "=r"(halves)

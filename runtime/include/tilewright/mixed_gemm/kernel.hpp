@@ -1,7 +1,8 @@
-// The `mixed_gemm` kernel for sm_90a: activations of 16 bits by packed 4-bit weights. phases.hpp says how a CTA works.
+// The `mixed_gemm` kernel for sm_90a: activations of 16 bits by packed weights. phases.hpp says how a CTA works.
 #pragma once
 
 #include "tilewright/mixed_gemm/decode.hpp"
+#include "tilewright/mixed_gemm/decode8.hpp"
 #include "tilewright/mixed_gemm/layout.hpp"
 #include "tilewright/mixed_gemm/mainloop.hpp"
 #include "tilewright/mixed_gemm/phases.hpp"

@@ -11,6 +11,7 @@
 namespace tilewright::mixed_gemm {
 
 // The packed layout (docs/packed_weights.md): pieces of 64 rows by 64 of k, in rows of pieces whose number is even.
+// kPieceBytes: of 4-bit codes.
 constexpr int kPieceBytes = 2048, kPieceK = 64, kUnitK = 128;
 
 // The shared memory of a kernel, from an address that is a multiple of 1024: the stages of the activations, in boxes of
@@ -20,6 +21,7 @@ template <class Format, int Slices_, int TileN, int Pieces_, int Stages, int Sto
 struct Layout {
   static constexpr int Slices = Slices_, Pieces = Pieces_;
   static constexpr int kBoxB = TileN * 128, kStageB = Pieces * kBoxB;
+  static constexpr int kPieceBytes = mixed_gemm::kPieceBytes * Format::kBits / 4, kUnitBytes = 2 * kPieceBytes;
   static constexpr int kSliceA = Pieces * kPieceBytes, kStageA = Slices * kSliceA;
   // Scales of a slice: for 64 of k, for a unit of 128 of k, and for a stage. A stage of 64 of k has a whole unit where
   // both of its halves share their scales.

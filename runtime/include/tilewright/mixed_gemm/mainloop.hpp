@@ -63,8 +63,10 @@ struct Mainloop {
   }
 
  private:
-  // The calling thread's packed elements and scales of a piece.
-  uint32_t words[4];
+  // The calling thread's packed elements and scales of a piece. Codes of 8 bits have two parts of 32 of k, each with 16
+  // bytes of a thread.
+  static constexpr int kParts = Format::kBits / 4;
+  uint32_t words[kParts][4];
   typename Format::Scales scales;
   uint32_t fragments[2][kSteps * 4];
   int last;  // the stage that is multiplied
@@ -89,9 +91,11 @@ struct Mainloop {
         decode((batch + 1) % kBatches);
       }
       if (batch == 0 && sum) {
-        // The first register was decoded from all that was loaded: the arrival comes after those loads.
+        // The first register was decoded from all that was loaded, or with the last one from both parts: the arrival
+        // comes after those loads.
         sm90::Release after = release;
-        after.empty += sm90::zero_after(fragments[1][0]);
+        uint32_t const decoded = kParts == 1 ? fragments[1][0] : fragments[1][0] | fragments[1][kSteps * 4 - 1];
+        after.empty += sm90::zero_after(decoded);
         after(before);
       }
       if (kMore && batch == kBatches - 2) {
@@ -120,7 +124,11 @@ struct Mainloop {
       return;
     }
     int const thread = threadIdx.x % 128, slice = first_slice + row(batch);
-    sm90::load_words(Layout::weights(shared, stage, slice) + piece(batch) * kPieceBytes + thread * 16, words);
+    uint32_t const from = Layout::weights(shared, stage, slice) + piece(batch) * Layout::kPieceBytes + thread * 16;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      sm90::load_words(from + part * (Layout::kPieceBytes / kParts), words[part]);
+    }
     int const half = Layout::kSliceScales == Layout::kPieceScales ? 0 : piece(batch);
     // The four threads of a quad have the same rows.
     uint32_t const own = thread / 4 * static_cast<int>(sizeof(scales));
@@ -133,7 +141,7 @@ struct Mainloop {
     for (int i = 0; i < kSteps; ++i) {
       int const step = batch % kBatchesOfPiece * kSteps + i;
       uint32_t out[4];
-      Format::decode(words[step], scales, step, out);
+      Format::decode(words[step * kParts / 4] + step * kParts % 4, scales, step, out);
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         fragments[batch % 2][i * 4 + j] = out[j];

@@ -63,16 +63,15 @@ struct Maker {
   static PackedWeight packed(Args const& args) {
     int const units = sm90::ceil_div(args.k, kUnitK);
     return {static_cast<char const*>(args.weight), static_cast<char const*>(args.scale),
-            int64_t(units) * 2 * kPieceBytes, int64_t(units) * Layout::kUnitScales, sm90::ceil_div(args.n, 64)};
+            int64_t(units) * Layout::kUnitBytes, int64_t(units) * Layout::kUnitScales, sm90::ceil_div(args.n, 64)};
   }
 
-  // The tactic's order of blocks; with the heuristic raster, the order that reads the least. A weight's element is half
-  // a byte.
+  // The tactic's order of blocks; with the heuristic raster, the order that reads the least bytes.
   static sm90::Raster raster(Args const& args, int at_once, int down, int across) {
     sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
     if (args.tactic.raster == TILEWRIGHT_RASTER_HEURISTIC) {
-      int64_t const high = int64_t(Kernel::TileM) * cluster.m / (2 * kBytes), wide = Kernel::TileN;
-      return {down, across, 1, sm90::Raster::best_swizzle(down, at_once, high, wide), true};
+      int64_t const high = int64_t(Kernel::TileM) * cluster.m * Kernel::Format::kBits / (8 * kBytes);
+      return {down, across, 1, sm90::Raster::best_swizzle(down, at_once, high, Kernel::TileN), true};
     }
     return {down, across, 1, args.tactic.swizzle, args.tactic.raster == TILEWRIGHT_RASTER_ALONG_N};
   }

@@ -30,7 +30,7 @@ struct Maker {
     using Layout = typename Kernel::Layout;
     params.weight = static_cast<char const*>(args.weight);
     params.scale = static_cast<char const*>(args.scale);
-    params.row_bytes_weight = int64_t(units(args)) * kUnitBytes;
+    params.row_bytes_weight = int64_t(units(args)) * Layout::kUnitBytes;
     params.row_bytes_scale = int64_t(units(args)) * Layout::kSliceScales;
     params.units = units(args);
     params.slices = (args.n + kSliceRows - 1) / kSliceRows;

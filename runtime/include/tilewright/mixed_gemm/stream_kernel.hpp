@@ -1,5 +1,5 @@
-// The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed 4-bit weights, multiplied by
-// mma.sync. With few rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
+// The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed weights, multiplied by mma.sync. With
+// few rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
 //
 // A thread block, or a cluster that divides k, computes 64 columns of D, or 128. Its warps take units of 128 of k round
 // robin. Each warp has stages of its own, which it fills by bulk copies and which only it reads, so that warps wait for
@@ -13,6 +13,7 @@
 
 #include "tilewright/mixed_gemm/codes.hpp"
 #include "tilewright/mixed_gemm/decode.hpp"
+#include "tilewright/mixed_gemm/decode8.hpp"
 #include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/elements.hpp"
 #include "tilewright/sm90/ptx.hpp"
@@ -20,7 +21,7 @@
 namespace tilewright::mixed_gemm::stream {
 
 // A unit: 64 rows of W by 128 of k.
-constexpr int kUnitK = 128, kSliceRows = 64, kUnitBytes = kSliceRows * kUnitK / 2;
+constexpr int kUnitK = 128, kSliceRows = 64;
 
 struct Params {
   char const* weight;                         // packed elements
@@ -38,6 +39,7 @@ struct Params {
 // barriers. Each warp has a ring of stages of its own.
 template <class Format, int Slices, int Rows, int Warps, int Stages>
 struct Layout {
+  static constexpr int kUnitBytes = kSliceRows * kUnitK * Format::kBits / 8;
   static constexpr int kPieceScales =
       kSliceRows * Format::kScaleBytes * (Format::kGroup < 64 ? 64 / Format::kGroup : 1);
   static constexpr int kSliceScales = Format::kGroup == kUnitK ? kPieceScales : 2 * kPieceScales;
@@ -77,10 +79,11 @@ struct Multiplier {
 
   __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
 
-  __device__ __forceinline__ void multiply(uint32_t word, int step, uint32_t const (&activations)[Tiles][8][2], int k) {
+  __device__ __forceinline__ void multiply(uint32_t const* words, int step, uint32_t const (&activations)[Tiles][8][2],
+                                           int k) {
     constexpr int kStepsOfGroup = Format::kGroup / 16;
     uint32_t fragment[4];
-    Values::numbers(word, scales, step, fragment);
+    Values::numbers(words[0], scales, step, fragment);
 #pragma unroll
     for (int j = 0; j < Tiles; ++j) {
       stream::multiply<Type>(group[j], fragment, activations[j][k]);
@@ -100,6 +103,48 @@ struct Multiplier {
   }
 
   // A word that depends on the loads of scales.
+  __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
+};
+
+// Codes of 8 bits: the sums of their exact values over 128 of k are multiplied by the scale in FP32.
+template <class Type, class Values, int Tiles>
+struct Multiplier<Type, EightBits<Values, Type>, Tiles> {
+  static constexpr float kFactor = 1.0f;  // what the sums must be multiplied with
+
+  float (&sums)[Tiles][4];
+  float group[Tiles][4] = {};
+  typename EightBits<Values, Type>::Scales scales;
+
+  __device__ __forceinline__ explicit Multiplier(float (&d)[Tiles][4]) : sums(d) {}
+
+  __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
+
+  __device__ __forceinline__ void multiply(uint32_t const* words, int, uint32_t const (&activations)[Tiles][8][2],
+                                           int k) {
+    uint32_t fragment[4];
+#pragma unroll
+    for (int high = 0; high < 2; ++high) {
+      uint32_t pairs[2];
+      Values::values(words[high], pairs);
+      fragment[2 * high] = pairs[0], fragment[2 * high + 1] = pairs[1];
+    }
+#pragma unroll
+    for (int j = 0; j < Tiles; ++j) {
+      stream::multiply<Type>(group[j], fragment, activations[j][k]);
+    }
+    if (k == kUnitK / 16 - 1) {
+      float const high = Type::to_float(static_cast<uint16_t>(scales.words[0]));
+      float const low = Type::to_float(static_cast<uint16_t>(scales.words[0] >> 16));
+#pragma unroll
+      for (int j = 0; j < Tiles; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          sums[j][e] = fmaf(group[j][e], e < 2 ? high : low, sums[j][e]);
+        }
+      }
+    }
+  }
+
   __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
 };
 
@@ -157,6 +202,8 @@ struct Kernel {
   }
 
  private:
+  static constexpr int kLoads = Format::kBits / 4;  // of 16 bytes a thread, for 64 of k; words of a step
+
   // The memory of a warp's stages.
   struct Ring {
     uint32_t activations, stages, barriers;
@@ -174,9 +221,9 @@ struct Kernel {
 #pragma unroll
     for (int i = 0; i < Slices; ++i) {
       int const slice = min(tile * Slices + i, params.slices - 1);
-      sm90::copy_bytes(at + i * kUnitBytes,
-                       params.weight + slice * params.row_bytes_weight + int64_t(unit) * kUnitBytes, kUnitBytes,
-                       barrier, sm90::kEvictFirst);
+      sm90::copy_bytes(at + i * Layout::kUnitBytes,
+                       params.weight + slice * params.row_bytes_weight + int64_t(unit) * Layout::kUnitBytes,
+                       Layout::kUnitBytes, barrier, sm90::kEvictFirst);
       sm90::copy_bytes(at + Layout::kScalesAt + i * Layout::kSliceScales,
                        params.scale + slice * params.row_bytes_scale + int64_t(unit) * Layout::kSliceScales,
                        Layout::kSliceScales, barrier, sm90::kEvictFirst);
@@ -207,20 +254,22 @@ struct Kernel {
     }
 #pragma unroll
     for (int part = 0; part < Slices * 4; ++part) {  // 16 rows of W
-      uint32_t const elements = at + part / 4 * kUnitBytes + part % 4 * 512 + lane * 16;
+      uint32_t const elements = at + part / 4 * Layout::kUnitBytes + part % 4 * 512 + lane * 16;
       uint32_t const scales_at = at + Layout::kScalesAt + part / 4 * Layout::kSliceScales +
                                  (part % 4 * 8 + lane / 4) * static_cast<int>(sizeof(typename Format::Scales));
       Multiplier<Type, Format, kTiles> multiplier(sums[part]);
 #pragma unroll
-      for (int piece = 0; piece < 2; ++piece) {
+      for (int load = 0; load < 2 * kLoads; ++load) {
+        int const piece = load / kLoads;
         uint32_t words[4];
-        sm90::load_words(elements + piece * (kUnitBytes / 2), words);
-        if (piece == 0 || Layout::kSliceScales != Layout::kPieceScales) {
+        sm90::load_words(elements + load * 2048, words);
+        if (load == 0 || (load == kLoads && Layout::kSliceScales != Layout::kPieceScales)) {
           multiplier.load_scales(scales_at + piece * Layout::kPieceScales);
         }
 #pragma unroll
-        for (int step = 0; step < 4; ++step) {
-          multiplier.multiply(words[step], step, activations, piece * 4 + step);
+        for (int i = 0; i < 4 / kLoads; ++i) {
+          int const step = load % kLoads * (4 / kLoads) + i;
+          multiplier.multiply(words + i * kLoads, step, activations, piece * 4 + step);
         }
         last |= words[3];
       }

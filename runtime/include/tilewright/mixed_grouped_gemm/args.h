@@ -28,7 +28,7 @@ typedef struct tilewright_mixed_grouped_gemm_args {
 
   // [m, k], k contiguous; a batch of such where each group has its own
   const void* a;
-  // packed elements: [groups, n / 64, k / 128 * 4096] bytes, n and k rounded up
+  // packed elements: [groups, n / 64, k / 128 * 4096 (8 bits: 8192)] bytes, rounded up
   const void* weight;
   // packed scales, and zero points
   const void* scale;

@@ -1,4 +1,4 @@
-// The `mixed_grouped_gemm` kernel for sm_90a: activations of 16 bits by packed 4-bit weights, where each row of
+// The `mixed_grouped_gemm` kernel for sm_90a: activations of 16 bits by packed weights, where each row of
 // activations has the weight of its group (an expert of a mixture).
 //
 // As in mixed_gemm/phases.hpp, operands are swapped: the kernel's rows are D's columns (n), its columns D's rows. As in
@@ -10,6 +10,7 @@
 
 #include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/mixed_gemm/decode.hpp"
+#include "tilewright/mixed_gemm/decode8.hpp"
 #include "tilewright/mixed_gemm/layout.hpp"
 #include "tilewright/mixed_gemm/mainloop.hpp"
 #include "tilewright/mixed_grouped_gemm/producers.hpp"

@@ -84,8 +84,7 @@ struct Maker {
   static mixed_gemm::PackedWeight packed(Args const& args) {
     int const units = sm90::ceil_div(args.k, mixed_gemm::kUnitK);
     return {static_cast<char const*>(args.weight), static_cast<char const*>(args.scale),
-            int64_t(units) * 2 * mixed_gemm::kPieceBytes, int64_t(units) * Layout::kUnitScales,
-            sm90::ceil_div(args.n, 64)};
+            int64_t(units) * Layout::kUnitBytes, int64_t(units) * Layout::kUnitScales, sm90::ceil_div(args.n, 64)};
   }
 
   // With the heuristic raster, the order of blocks that reads the least. 64 rows of the weight count as a quarter of

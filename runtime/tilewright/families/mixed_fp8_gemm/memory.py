@@ -37,8 +37,9 @@ def width(config: MixedFp8GemmConfig) -> int:
 def stage_bytes(config: MixedFp8GemmConfig) -> int:
     """Bytes of a stage, without its barriers."""
     format, group = FORMATS[config.weight_format]
-    scales = weight_layout.FORMATS[format].record_bytes(group)
-    return config.tile.m // 64 * (weight_layout.UNIT_BYTES + scales) + config.tile.n * config.tile.k
+    kind = weight_layout.FORMATS[format]
+    unit = kind.unit_bytes + kind.record_bytes(group)
+    return config.tile.m // 64 * unit + config.tile.n * config.tile.k
 
 
 def memory(config: MixedFp8GemmConfig) -> Memory:

@@ -52,7 +52,7 @@ def mixed_gemm(
         raise ArgumentTypeError(
             "a",
             f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for",
-            hint="float8_e4m3fn goes with any weight but NVFP4",
+            hint="float8_e4m3fn goes with int4 and mxfp4 weights",
         )
     if a.ndim == 2 and a.shape[1] != weight.k:
         raise ArgumentError("a", f"{a.shape[1]} columns, expected {weight.k}, the weight's k")

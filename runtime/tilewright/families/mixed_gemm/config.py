@@ -1,4 +1,4 @@
-"""One `mixed_gemm` kernel: 16-bit activations by packed 4-bit weights.
+"""One `mixed_gemm` kernel: 16-bit activations by packed 4-bit or 8-bit weights.
 
 The kernel swaps its operands: the tile's M is along n, its N along m. Clusters and splits of k are arguments
 of a launch; a stream kernel has splits alone.
@@ -23,7 +23,8 @@ from tilewright.configurations.shared import (
 )
 
 Format = Literal[
-    "int4_g32", "int4_g64", "int4_g128", "int4_zp_g32", "int4_zp_g64", "int4_zp_g128", "mxfp4", "nvfp4"
+    "int4_g32", "int4_g64", "int4_g128", "int4_zp_g32", "int4_zp_g64", "int4_zp_g128", "mxfp4", "nvfp4",
+    "int8_g128", "e4m3_g128",
 ]  # fmt: skip
 
 

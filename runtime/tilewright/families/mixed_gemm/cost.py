@@ -17,6 +17,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
+from tilewright import weight_layout
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
@@ -32,6 +33,8 @@ DECODE_CLOCKS = {
     "int4_zp": 124,
     "mxfp4": 160,
     "nvfp4": 158,
+    "int8": 120,
+    "e4m3": 120,
 }  # clocks that a piece takes to decode
 SCALE_BYTES = 4  # of a row in a piece, about
 
@@ -90,7 +93,9 @@ class TileModel:
         self.clock = device.clock_hz * CLOCK_SHARE
         self.hbm = problem.bytes / (device.memory_bandwidth * numbers.hbm_share)
         warpgroups = record.facts["threads"] // 128 - 1
-        decoding = DECODE_CLOCKS[FORMATS[problem.weight_format][0]]
+        format, _ = FORMATS[problem.weight_format]
+        self.bits = weight_layout.FORMATS[format].bits
+        decoding = DECODE_CLOCKS[format]
         wgmmas = STEPS * (self.tile_n / 2 + numbers.wgmma_clocks)
         power = numbers.overlap_piece
         piece = (decoding**power + wgmmas**power) ** (1 / power)
@@ -100,7 +105,7 @@ class TileModel:
 
     def of_k_tile(self, cluster: int) -> float:
         """The clocks of one k tile, whose activations `cluster` thread blocks share."""
-        loaded = self.tile_m * (PIECE // 2 + SCALE_BYTES) + self.rows * 2 * PIECE / cluster
+        loaded = self.tile_m * (PIECE * self.bits // 8 + SCALE_BYTES) + self.rows * 2 * PIECE / cluster
         of_piece = norm(self.math, loaded / self.numbers.l2_bytes_per_clock, power=self.numbers.overlap)
         return float(self.pieces * (of_piece + self.numbers.box_clocks / self.pieces))
 

@@ -30,6 +30,8 @@ UNIT_SECONDS = {
     "int4_zp": 0.105e-6,
     "mxfp4": 0.181e-6,
     "nvfp4": 0.180e-6,
+    "int8": 0.180e-6,
+    "e4m3": 0.180e-6,
 }  # that an SM takes for a unit
 WIDE = 1.41  # how much longer with 16 rows than with 8
 STEP_SECONDS = 0.93e-6  # that a warp takes for a unit

@@ -23,7 +23,7 @@ W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 
     operands=(
         Matrix("a", "[m, k], k contiguous", rows="m", columns="k", type="a"),
         Packed(
-            "weight", "packed elements: [n / 64, k / 128 * 4096] bytes, n and k rounded up",
+            "weight", "packed elements: [n / 64, k / 128 * 4096 (8 bits: 8192)] bytes, rounded up",
             extents=("slices", "weight_bytes"), type="u8", alignment=16,
         ),
         Packed(

@@ -31,13 +31,15 @@ def kernel_name(config: MixedGemmConfig) -> str:
 
 
 def format_type(config: MixedGemmConfig) -> str:
-    """The format's policy in C++ (mixed_gemm/decode.hpp)."""
+    """The format's policy in C++ (mixed_gemm/decode.hpp, decode8.hpp)."""
     format, group = FORMATS[config.weight_format]
     element = f"sm90::{config.a.capitalize()}"
     if format == "mxfp4":
         return "Mxfp4"
     if format == "nvfp4":
         return f"Nvfp4<{element}>"
+    if format in ("int8", "e4m3"):
+        return f"{format.capitalize()}<{element}>"
     return f"Int4<{element}, {group}, {str(format == 'int4_zp').lower()}>"
 
 

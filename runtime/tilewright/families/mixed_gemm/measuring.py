@@ -48,8 +48,11 @@ def random_weight(problem: Problem, generator: torch.Generator) -> weight_layout
     """A packed weight of random codes."""
     format, group = FORMATS[problem.weight_format]
     device, shape = generator.device, (problem.n, -(-problem.k // group))
-    codes = torch.randint(16, (problem.n, problem.k), generator=generator, device=device, dtype=torch.uint8)
+    bits, extents = weight_layout.FORMATS[format].bits, (problem.n, problem.k)
+    codes = torch.randint(1 << bits, extents, generator=generator, device=device, dtype=torch.uint8)
     zeros = None
+    if format == "e4m3":
+        codes &= 0xBF  # magnitudes below 2, and no NaN
     if format == "mxfp4":
         scales = torch.randint(119, 123, shape, generator=generator, device=device, dtype=torch.uint8)
     elif format == "nvfp4":

@@ -33,6 +33,12 @@ def consumers(config: MixedGemmConfig) -> int:
     return warpgroups(config).consumers * config.k_groups
 
 
+def weight_bytes(config: MixedGemmConfig) -> int:
+    """Bytes of the codes of 64 rows in a stage."""
+    format, _ = FORMATS[config.weight_format]
+    return weight_layout.FORMATS[format].unit_bytes * config.tile.k // weight_layout.UNIT_K
+
+
 def scale_bytes(config: MixedGemmConfig) -> int:
     """Bytes of the scales of 64 rows in a stage: those of 128 of k, or of half of them. Where 128 of k share
     a scale, a stage of 64 has it, too."""
@@ -48,7 +54,7 @@ def activation_bytes(config: MixedGemmConfig) -> int:
 
 def stage_bytes(config: MixedGemmConfig) -> int:
     """Bytes of a stage, without its barriers."""
-    weights = config.tile.m // 64 * (64 * config.tile.k // 2 + scale_bytes(config))
+    weights = config.tile.m // 64 * (weight_bytes(config) + scale_bytes(config))
     return weights + activation_bytes(config)
 
 
@@ -59,9 +65,9 @@ def memory(config: MixedGemmConfig) -> Memory:
 
 def _stream(config: MixedGemmConfig) -> Memory:
     """A ring of stages for each warp, and the sums of the thread block."""
-    m, n, k = config.tile
+    m, n, _ = config.tile
     sums = n * (m * 4 + STREAM_PADDING)
-    weights = m // 64 * (64 * k // 2 + scale_bytes(config))
+    weights = m // 64 * (weight_bytes(config) + scale_bytes(config))
     stage = (weights + activation_bytes(config) + STREAM_BARRIER) * config.warps
     fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - sums) // stage)
     stages = fitting if config.stages == "auto" else int(config.stages)

@@ -73,19 +73,19 @@ def packed_gemm(
     activation: str = "none",
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """activation(alpha * (a @ W.T) + bias) for a packed weight W [n, k] of 4 bits, on the current stream.
+    """activation(alpha * (a @ W.T) + bias) for a packed weight W [n, k], on the current stream.
 
     W is decoded to a's type and multiplied with sums in FP32 (docs/packed_weights.md says what is exact).
 
     Args:
         a: [m, k] bfloat16 or float16 (MXFP4: bfloat16), rows contiguous, in a wider tensor too; k a multiple
             of 32.
-        weight: uint8 [ceil(n/64), ceil(k/128) * 4096], contiguous: the packed elements.
-        scale: uint8 [ceil(n/64), ceil(k/128) * bytes], contiguous: the packed scales. Those of integers have
-            a's type.
+        weight: uint8 [ceil(n/64), ceil(k/128) * 4096], of 8 bits * 8192, contiguous: the packed elements.
+        scale: uint8 [ceil(n/64), ceil(k/128) * bytes], contiguous: the packed scales. Those of integers and
+            of E4M3 have a's type.
         n: rows of W, a multiple of 8.
-        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4 or nvfp4.
-            A weight with one scale for each row is packed as int4_g128.
+        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4, nvfp4,
+            int8_g128 or e4m3_g128. A weight with one scale for each row is packed as groups of 128.
         out: [m, n] of a's type, rows contiguous, in a wider tensor too; made if absent.
         alpha: a factor, such as NVFP4's scale of the whole weight. If it is 0, a and W are not read.
         bias: [n] of a's type, contiguous.

@@ -14,13 +14,14 @@ _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 def decoded(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
     """W [n, k] in A's type, to the bit as wgmma kernels multiply it.
 
-    Products of integers and scales are rounded once. E2M1 times its scale is exact, except that BF16
+    Products of integers or E4M3 and scales are rounded once. E2M1 times its scale is exact, except that BF16
     overflows to infinity."""
     return exact(packed, problem).to(dtype_of(problem.a))
 
 
 def exact(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
-    """W [n, k] in float64: what stream kernels multiply, whose scales of integers are factors of sums."""
+    """W [n, k] in float64: what stream kernels multiply, whose scales of integers and E4M3 are factors of
+    sums."""
     format, group = FORMATS[problem.weight_format]
     dtype = dtype_of(problem.a)
     of_scales = {"mxfp4": torch.uint8, "nvfp4": torch.float8_e4m3fn}.get(format, dtype)
@@ -33,7 +34,10 @@ def exact(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
     if format in ("mxfp4", "nvfp4"):
         table = torch.tensor([*_E2M1, *(-x for x in _E2M1)], dtype=torch.float64, device=codes.device)
         return table[codes.long()] * factors
-    offsets = 8.0 if zeros is None else zeros.double().repeat_interleave(group, -1)[:, :k]
+    if format == "e4m3":
+        return codes.view(torch.float8_e4m3fn).double() * factors
+    middle = float(weight_layout.FORMATS[format].middle)
+    offsets = middle if zeros is None else zeros.double().repeat_interleave(group, -1)[:, :k]
     return (codes.double() - offsets) * factors
 
 

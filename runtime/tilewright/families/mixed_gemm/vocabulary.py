@@ -7,7 +7,7 @@ from tilewright.families.mixed_gemm.problem import ACTIVATIONS, FORMATS, OUTPUTS
 
 WORDS = Words(
     family="mixed_gemm",
-    summary="D[m,n] = A[m,k] W[n,k] of 4-bit weights.",
+    summary="D[m,n] = A[m,k] W[n,k] of packed weights.",
     problem=Problem,
     extents=(
         Extent("m", "Rows of A and D.", usual=64),

@@ -42,7 +42,7 @@ of W, and a group's rows follow those of the group before.
             rows="m", columns="k", batch=_batch, type="a",
         ),
         Packed(
-            "weight", "packed elements: [groups, n / 64, k / 128 * 4096] bytes, n and k rounded up",
+            "weight", "packed elements: [groups, n / 64, k / 128 * 4096 (8 bits: 8192)] bytes, rounded up",
             extents=("groups", "slices", "weight_bytes"), type="u8", alignment=16, measured=True,
         ),
         Packed(

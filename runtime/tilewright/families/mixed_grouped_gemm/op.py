@@ -95,8 +95,8 @@ def packed_grouped_gemm(
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """alpha * group_factors[g] * (a @ W[g].T) + bias[g], on the current stream, where g is the group of each
-    row of a, and W [groups, n, k] a packed weight of 4 bits. The groups are read on the device when the
-    kernel runs, so that a CUDA graph can be replayed with others.
+    row of a, and W [groups, n, k] a packed weight. The groups are read on the device when the kernel runs,
+    so that a CUDA graph can be replayed with others.
 
     W is decoded to a's type and multiplied with sums in FP32 (docs/packed_weights.md says what is exact).
     A call passes one of `group_of_row`, `group_ends` and `rows_valid`.
@@ -105,11 +105,13 @@ def packed_grouped_gemm(
         a: [m, k], or with `rows_valid` [groups, m, k]: bfloat16 or float16 (MXFP4: bfloat16), rows
             contiguous, in a wider tensor too; k a multiple of 32. What padding holds, NaN too, reaches no
             other row.
-        weight: uint8 [groups, ceil(n/64), ceil(k/128) * 4096], contiguous: the packed elements.
+        weight: uint8 [groups, ceil(n/64), ceil(k/128) * 4096], of 8 bits * 8192, contiguous: the packed
+            elements.
         scale: uint8 [groups, ceil(n/64), ceil(k/128) * bytes], contiguous: the packed scales. Those of
-            integers have a's type.
+            integers and of E4M3 have a's type.
         n: rows of each W, a multiple of 8.
-        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4 or nvfp4.
+        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4, nvfp4,
+            int8_g128 or e4m3_g128.
         group_of_row: int32 [m]: the group of each row; a number that is no group's, as -1, is padding. Any
             order is right; it is fast where rows of a group lie together.
         group_ends: int32 [groups]: the row behind each group's last. A group begins where the one before it

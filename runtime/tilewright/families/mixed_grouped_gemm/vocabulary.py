@@ -8,7 +8,7 @@ from tilewright.families.mixed_grouped_gemm.problem import GROUPINGS, Problem
 
 WORDS = Words(
     family="mixed_grouped_gemm",
-    summary="D[m,n] = A[m,k] W[g,n,k] of 4-bit weights, g the group of row m.",
+    summary="D[m,n] = A[m,k] W[g,n,k] of packed weights, g the group of row m.",
     problem=Problem,
     extents=(
         Extent("m", "Rows of A and D: of all groups, or of each where each has its own.", usual=256),
