@@ -6,6 +6,7 @@
 // threads 2w and 2w + 1, which are columns 8h + 4w to 8h + 4w + 3.
 //
 // A format has
+//   kBits        bits of a code
 //   kGroup       elements along k that share a scale
 //   kScaleBytes  of a group's scale, with its zero point
 //   Weight       what the codes become: E5M2, or E4M3
@@ -98,7 +99,7 @@ struct ScaleWords {
 // of 8 have three significant bits, as E5M2 has, those of zero points four, as E4M3 has.
 template <class Type, int kGroup_, bool kZeros>
 struct Int4 {
-  static constexpr int kGroup = kGroup_, kBlock = kGroup_, kScaleBytes = kZeros ? 4 : 2;
+  static constexpr int kBits = 4, kGroup = kGroup_, kBlock = kGroup_, kScaleBytes = kZeros ? 4 : 2;
   static constexpr float kFactor = 1.0f;
   using Weight = std::conditional_t<kZeros, sm90::E4m3, sm90::E5m2>;
   static constexpr int kOfGroup = kZeros ? 2 : 1, kGroupsOfHalf = kGroup == 32 ? 2 : 1;
@@ -148,7 +149,7 @@ struct Int4 {
 // largest, and with these E2M1 becomes E5M2: exact where a scale is at least 2^-16 of the largest. Below, bits are cut
 // off that are less than 2^-17 of the largest.
 struct Mxfp4 {
-  static constexpr int kGroup = 32, kBlock = 128, kScaleBytes = 1;
+  static constexpr int kBits = 4, kGroup = 32, kBlock = 128, kScaleBytes = 1;
   static constexpr float kFactor = 1.0f;
   using Weight = sm90::E5m2;
 

@@ -18,7 +18,7 @@ template <class Format, int Slices_, int TileN, int Stages, int StoreBytes, int 
 struct Layout {
   static constexpr int Slices = Slices_, Pieces = 1;  // boxes of activations
   static constexpr int kBoxB = TileN * 128, kStageB = kBoxB;
-  static constexpr int kSliceA = 2 * kPieceBytes, kStageA = Slices * kSliceA;
+  static constexpr int kUnitBytes = 2 * kPieceBytes, kSliceA = kUnitBytes, kStageA = Slices * kSliceA;
   static constexpr int kUnitScales = 64 * (kUnitK / Format::kGroup) * Format::kScaleBytes;
   static constexpr int kPieceScales = 0;  // no stage has half a unit
   static constexpr int kSliceScales = kUnitScales, kStageScales = Slices * kSliceScales;
