@@ -42,11 +42,11 @@ class TensorMap:
     """A tensor in global memory, of three modes, the contiguous one first."""
 
     base: int  # its address
-    bytes: int  # of an element
+    bytes: float  # of an element; FP4 has a half
     extents: tuple[int, int, int]
     strides: tuple[int, int]  # bytes
     box: tuple[int, int]  # elements; of the third mode 1
-    swizzle: int  # bytes of a line: 64 or 128
+    swizzle: int  # bytes of a line: 64 or 128; 0 if rows of a box follow each other
 
 
 class Memory:
@@ -398,22 +398,22 @@ def _swizzled(addresses: np.ndarray, line: int) -> np.ndarray:
 
 def _box_addresses(tensor: TensorMap, start: int) -> np.ndarray:
     """The address in shared memory of each byte of a box, [row, byte]."""
-    row_bytes = tensor.box[0] * tensor.bytes
-    assert row_bytes == tensor.swizzle, "rows of another size than the swizzle's lines"
+    row_bytes = int(tensor.box[0] * tensor.bytes)
+    assert tensor.swizzle in (0, row_bytes), "rows of another size than the swizzle's lines"
     assert start % 128 == 0
     flat = start + np.arange(tensor.box[1] * row_bytes).reshape(tensor.box[1], row_bytes)
-    return _swizzled(flat, tensor.swizzle)
+    return _swizzled(flat, tensor.swizzle) if tensor.swizzle else flat
 
 
 def _rows(tensor: TensorMap, place: tuple[int, int, int], memory: Memory) -> Iterator[tuple[int, int, Any]]:
     """Rows of a box that are in the tensor: number, count of bytes in the tensor, and their memory."""
     first, row, matrix = place
-    count = max(0, min(tensor.box[0], tensor.extents[0] - first)) * tensor.bytes
+    count = int(max(0, min(tensor.box[0], tensor.extents[0] - first)) * tensor.bytes)
     for i in range(tensor.box[1]):
         if 0 <= row + i < tensor.extents[1] and 0 <= matrix < tensor.extents[2] and count > 0:
             address = (
                 tensor.base
-                + first * tensor.bytes
+                + int(first * tensor.bytes)
                 + (row + i) * tensor.strides[0]
                 + matrix * tensor.strides[1]
             )
@@ -492,6 +492,11 @@ def decode(raw: np.ndarray, kind: str) -> np.ndarray:
         return (raw.view("u4") & 0xFFFFE000).view("f4").astype("f8")
     if kind == "s8":
         return raw.view("i1").astype("f8")
+    if kind == "e8m0":
+        return np.ldexp(1.0, raw.astype("i4") - 127)
+    if kind == "e2m1":
+        codes = np.stack([raw & 15, raw >> 4], -1).reshape(*raw.shape[:-1], -1)
+        return np.array(_E2M1)[codes & 7] * np.where(codes & 8, -1.0, 1.0)
     mantissa, bias = (3, 7) if kind == "e4m3" else (2, 15)
     sign = np.where(raw & 0x80, -1.0, 1.0)
     exponent, fraction = (raw & 0x7F) >> mantissa, raw & ((1 << mantissa) - 1)
@@ -499,11 +504,15 @@ def decode(raw: np.ndarray, kind: str) -> np.ndarray:
     return sign * np.where(exponent == 0, np.ldexp(fraction / (1 << mantissa), 1 - bias), normal)
 
 
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 _KINDS = {
     "f16": {0: "f16", 1: "bf16"},
     "f8f6f4": {0: "e4m3", 1: "e5m2"},
     "tf32": {2: "tf32"},
     "i8": {1: "s8"},
+    "mxf4nvf4": {1: "e2m1"},
+    "mxf4": {1: "e2m1"},
+    "mxf8f6f4": {0: "e4m3", 1: "e5m2"},
 }
 
 
@@ -515,7 +524,11 @@ def _mma(warp: Warp, name: str, operands: list[str]) -> None:
         a, b = (int(warp.value(text, "u8")[lane]) for text in operands[1:3])
         word = int(warp.value(operands[3], "u4")[lane])
         accumulate = bool(warp.value(operands[-1], "u1")[lane])
-        if operands[4].startswith("{"):
+        scales = None
+        if ".block_scale" in name:
+            scales = _scales(warp, name, kind, lane, operands, word)
+            word = word & ~(3 << 4 | 1 << 23 | 3 << 29) | 1 << 4
+        elif operands[4].startswith("{"):
             assert not any(
                 int(warp.value(text.strip(), "u4")[lane]) for text in operands[4].strip("{}").split(",")
             )
@@ -532,18 +545,74 @@ def _mma(warp: Warp, name: str, operands: list[str]) -> None:
         assert all(column + n <= block.columns for block in pairs), "sums outside of the allocated columns"
 
         warp.cluster.waiting.append(
-            partial(_multiply, pairs, (a, type_a), (b, type_b), Sums(column, n, accumulate))
+            partial(_multiply, pairs, (a, type_a), (b, type_b), Sums(column, n, accumulate), scales)
         )
 
 
-def _multiply(blocks: list[Block], a: Operand, b: Operand, sums: Sums) -> None:
+class Scales(NamedTuple):
+    """Where an MMA's scale factors lie in tensor memory, for A and for B."""
+
+    columns: tuple[int, int]
+    bytes: tuple[int, int]  # of a word: the first that the MMA reads
+    count: int  # along k
+    kind: str
+
+    def of(self, block: Block, side: int, rows: int, elements: int) -> np.ndarray:
+        """The factor of each element of k, [row, element]. PTX ISA, "tcgen05-mma-scale-factor": row r is lane
+        r % 32 of column r / 32, and all four quarters of the lanes hold the same."""
+        first = self.columns[side]
+        assert first + rows // 32 <= block.columns, "scale factors outside of the allocated columns"
+        words = block.tensor[:, first : first + rows // 32].reshape(4, 32, -1)
+        assert (words == words[0]).all(), "the quarters of the lanes hold other scale factors"
+        raw = words[0].T.reshape(-1, 1).copy().view("u1")[:, self.bytes[side] :][:, : self.count]
+        return np.repeat(decode(raw, self.kind), elements // self.count, 1)
+
+
+def _scales(warp: Warp, name: str, kind: str, lane: int, operands: list[str], word: int) -> Scales:
+    addresses = [int(warp.addresses(text)[lane]) for text in operands[4:6]]
+    firsts = word >> 29 & 3, word >> 4 & 3
+    assert [address >> 30 for address in addresses] == [*firsts], "addresses and the descriptor disagree"
+    assert not any(address >> 16 & 0x3FFF for address in addresses), "expected lane 0"
+    count = {"mxf4nvf4": 4 if "block16" in name else 2, "mxf4": 2, "mxf8f6f4": 1}[kind]
+    columns = addresses[0] & 0xFFFF, addresses[1] & 0xFFFF
+    return Scales(columns, firsts, count, "e8m0" if word >> 23 & 1 else "e4m3")
+
+
+def _multiply(blocks: list[Block], a: Operand, b: Operand, sums: Sums, scales: Scales | None) -> None:
     """D of an MMA: each block has the rows of its own A, and all columns."""
     columns = np.concatenate([_operand(block, b, sums.count // len(blocks)) for block in blocks])
     kind = "i4" if a[1] == "s8" else "f4"
     for block in blocks:
         held = block.tensor[:, sums.first : sums.first + sums.count]
         old = held.view(kind) if sums.accumulate else np.zeros(held.shape, kind)
-        held[:] = (old + _operand(block, a, 128) @ columns.T).astype(kind).view("u4")
+        rows, own = _operand(block, a, 128), columns
+        if scales is not None:
+            rows = rows * scales.of(block, 0, 128, rows.shape[1])
+            own = own * scales.of(block, 1, sums.count, own.shape[1])
+        held[:] = (old + rows @ own.T).astype(kind).view("u4")
+
+
+def _copy_to_tensor_memory(warp: Warp, name: str, operands: list[str]) -> None:
+    """32 rows of 16 bytes to 4 columns, for each quarter of the lanes."""
+    assert ".32x128b.warpx4" in name
+    pair = 2 if "cta_group::2" in name else 1
+    blocks = warp.cluster.blocks[warp.block.rank :][:pair]
+    for lane in warp.lanes():
+        address = int(warp.addresses(operands[0])[lane])
+        descriptor = int(warp.value(operands[1], "u8")[lane])
+        assert address >> 16 == 0
+        assert descriptor >> 46 == 1, "expected version 1 of descriptors, without a swizzle"
+        start, stride = (descriptor & 0x3FFF) << 4, ((descriptor >> 32) & 0x3FFF) << 4
+
+        def copy(start: int = start, stride: int = stride, column: int = address) -> None:
+            row = np.arange(32)
+            at = (start + row % 8 * 16 + row // 8 * stride)[:, None] + np.arange(16)
+            for block in blocks:
+                assert column + 4 <= block.columns
+                words = block.shared[at].view("u4")
+                block.tensor[:, column : column + 4] = np.tile(words, (4, 1))
+
+        warp.cluster.waiting.append(copy)
 
 
 def _commit(warp: Warp, name: str, operands: list[str]) -> None:
@@ -902,6 +971,8 @@ def _tensor_memory(warp: Warp, name: str, operands: list[str]) -> None:
         assert not warp.cluster.waiting, "an MMA runs while tensor memory is given back"
         assert int(warp.value(operands[1], "u4")[0]) == block.columns
         block.columns = 0
+    elif ".cp." in name:
+        _copy_to_tensor_memory(warp, name, operands)
     elif ".mma." in name:
         _mma(warp, name, operands)
     elif ".commit." in name:

@@ -93,10 +93,11 @@ class BlockscaledGemmConfig:
     stages: Stages = "auto"
     cutlass: Annotated[Literal["4.2", "4.5"], "the oldest CUTLASS release that compiles the kernel"] = "4.2"
     mainloop: Annotated[
-        Literal["default", "mma"],
+        Literal["default", "mma", "tcgen05"],
         "default: CUTLASS's collectives on Blackwell, ours of wgmma on sm_90. mma: ours of mma.sync for "
         "sm_12x, which compiles in seconds, needs no CUTLASS and has tiles of N from 8; a call may leave out "
-        "C, and a launch chooses the split of k",
+        "C, and a launch chooses the split of k. tcgen05: ours in CuTe-DSL for sm_100, sm_103 and sm_110, "
+        "which compiles in seconds; only a call that names such a kernel runs it",
     ] = field(default="default", metadata=LEFT_OUT)
 
     @property
@@ -142,6 +143,11 @@ CONFIG, FACTS = BlockscaledGemmConfig, BlockscaledGemmFacts
 def by_mma(config: BlockscaledGemmConfig) -> bool:
     """Whether the kernel has our mainloop of mma.sync."""
     return config.mainloop == "mma"
+
+
+def by_tcgen05(config: BlockscaledGemmConfig) -> bool:
+    """Whether the kernel has our mainloop of tcgen05."""
+    return config.mainloop == "tcgen05"
 
 
 def on(*those: Architecture) -> Callable[[BlockscaledGemmConfig], bool]:

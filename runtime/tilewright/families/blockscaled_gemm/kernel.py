@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import MatrixAlignment, flag
 from tilewright.configurations.sources import CUTLASS_TYPES, camel, kernel_operands, named, spelt, with_launch
-from tilewright.families.blockscaled_gemm import rules
+from tilewright.families.blockscaled_gemm import rules, tcgen05_kernel
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -15,6 +15,7 @@ from tilewright.families.blockscaled_gemm.config import (
     BlockscaledGemmConfig,
     BlockscaledGemmFacts,
     by_mma,
+    by_tcgen05,
 )
 from tilewright.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
 from tilewright.families.blockscaled_gemm.mma_memory import mma_memory, warpgroups
@@ -22,8 +23,8 @@ from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.formats.types import TYPES, bits
 
 RULES = rules.RULES
-# The only C of a kernel of mma.sync, which a call may leave out.
-settling = Settling("mainloop", "default", {"default": {}, "mma": {"c": "same"}})
+# The only C of a kernel of our mainloops for Blackwell, which a call may leave out.
+settling = Settling("mainloop", "default", {"default": {}, "mma": {"c": "same"}, "tcgen05": {"c": "same"}})
 
 _CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 
@@ -33,8 +34,9 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
     return named(
         "blockscaled_gemm", config.arch, config.a, config.b, config.d, config.tile,
         "mma" if by_mma(config) else "dyn" if config.cluster == "dynamic" else config.cluster,
+        flag("tcgen05", by_tcgen05(config)),
         config.schedule.replace("cooperative", "coop"), flag("streamk", config.scheduler == "stream_k"),
-        flag("swap", config.swap_ab), flag("c", config.c == "same" and not by_mma(config)),
+        flag("swap", config.swap_ab), flag("c", config.c == "same" and config.mainloop == "default"),
         {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
         flag("noprefetch", config.prefetch == "none"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
@@ -100,9 +102,9 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
         "smem_bytes": total,
         # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
         # producer warpgroup and the consumers.
-        "threads": {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 128 * (consumers + 1)}[
-            config.architecture
-        ],
+        "threads": 192
+        if by_tcgen05(config)
+        else {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 128 * (consumers + 1)}[config.architecture],
         "block": BLOCK[config.a],
         "alignment": alignment(config),
     }
@@ -114,7 +116,7 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
 def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
     # Empty for kernels that are ours.
-    pdl = "" if by_mma(config) else config.hardware.cutlass.pdl
+    pdl = "" if config.mainloop != "default" else config.hardware.cutlass.pdl
     row: dict[str, Any] = {
         "arch": config.arch,
         "defines": [pdl] if config.pdl and pdl else [],
@@ -122,6 +124,8 @@ def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
     }
     if config.cutlass != "4.2":
         row["cutlass"] = config.cutlass
+    if by_tcgen05(config):
+        row["compiler"] = "cute_dsl"
     if by_mma(config):
         row["standard"] = "c++14"
     elif reason := _spills(config):
@@ -156,12 +160,15 @@ def template(config: BlockscaledGemmConfig) -> str:
     """The template of the kernel's source: Hopper's kernels have a mainloop of our own."""
     if by_mma(config):
         return "blockscaled_gemm/mma.cu.j2"
+    if by_tcgen05(config):
+        return "blockscaled_gemm/tcgen05.py.j2"
     return f"blockscaled_gemm/{'hopper' if config.architecture is HOPPER else 'blackwell'}.cu.j2"
 
 
 def host(config: BlockscaledGemmConfig) -> str:
     """The header with a unit's host code, which its module's table includes."""
-    return flag("tilewright/blockscaled_gemm/mma_host.hpp", by_mma(config))
+    cute_dsl = flag("tilewright/blockscaled_gemm/cute_dsl_host.hpp", by_tcgen05(config))
+    return cute_dsl or flag("tilewright/blockscaled_gemm/mma_host.hpp", by_mma(config))
 
 
 def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
@@ -171,6 +178,11 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
         own, where = _hopper(config) | {"stages": stages}, " (M along the caller's n)"
     elif by_mma(config):
         own, where = _mma(config) | {"stages": stages}, ""
+    elif by_tcgen05(config):
+        own, where = (
+            tcgen05_kernel.variables(config) | {"stages": stages},
+            f" in clusters of {config.cluster}",
+        )
     else:
         own = blackwell(config)
         dynamic = config.cluster == "dynamic"

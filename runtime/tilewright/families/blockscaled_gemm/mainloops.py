@@ -167,6 +167,17 @@ class Mma(Mainloop):
         return memory_splits.in_one_wave(record, problem, device)
 
 
+class InCuteDsl(Blackwell):
+    """Our kernels in CuTe-DSL (blockscaled_gemm/tcgen05_program.py), with clusters compiled in. They run only
+    if a call names one (`only_if_named` of the family)."""
+
+    settings = ("raster", "swizzle")
+
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
+        """Never: a launch tells the kernel whether there is a C."""
+        return False
+
+
 @functools.lru_cache(maxsize=4096)
 def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]:
     least = CLUSTERS[multiple][0]
@@ -177,7 +188,7 @@ def _clustered(tactics: tuple[Tactic, ...], multiple: int) -> tuple[Tactic, ...]
     )
 
 
-HOPPER, BLACKWELL, MMA = Hopper(), Blackwell(), Mma()
+HOPPER, BLACKWELL, MMA, IN_CUTE_DSL = Hopper(), Blackwell(), Mma(), InCuteDsl()
 
 
 def is_hopper(record: KernelRecord) -> bool:
@@ -188,4 +199,6 @@ def kernels_of(record: KernelRecord) -> Mainloop:
     """A kernel's mainloop."""
     if record.config.get("mainloop") == "mma":  # absent in a row that no table filled
         return MMA
+    if record.config.get("mainloop") == "tcgen05":
+        return IN_CUTE_DSL
     return HOPPER if is_hopper(record) else BLACKWELL

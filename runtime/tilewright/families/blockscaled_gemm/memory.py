@@ -21,10 +21,12 @@ from tilewright.families.blockscaled_gemm.config import (
     TCGEN05,
     BlockscaledGemmConfig,
     by_mma,
+    by_tcgen05,
 )
 from tilewright.families.blockscaled_gemm.mma_memory import mma_memory
 from tilewright.families.blockscaled_gemm.occupancy import resident
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
+from tilewright.families.blockscaled_gemm.tcgen05_memory import tcgen05_memory
 from tilewright.formats.types import bits
 from tilewright.selection.estimates import BLOCK_SHARED_BYTES, SM_SHARED_BYTES, held_by_memory
 
@@ -70,6 +72,8 @@ def memory(config: BlockscaledGemmConfig) -> Memory:
     """The stages that fit, and the bytes of shared memory. If none fits, the bytes of one stage."""
     if by_mma(config):
         return Memory(*mma_memory(config)[:2])
+    if by_tcgen05(config):
+        return tcgen05_memory(config)
     if config.ultra:
         return _ultra(config)
     return {HOPPER: _hopper, TCGEN05: _tcgen05, SM120: _sm120}[config.architecture](config)

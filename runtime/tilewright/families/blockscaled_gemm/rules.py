@@ -12,7 +12,7 @@ from tilewright.architectures.table import of_target, targets
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
-from tilewright.families.blockscaled_gemm import mma_rules
+from tilewright.families.blockscaled_gemm import mma_rules, tcgen05_rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -22,6 +22,7 @@ from tilewright.families.blockscaled_gemm.config import (
     Architecture,
     BlockscaledGemmConfig,
     by_mma,
+    by_tcgen05,
     on,
 )
 from tilewright.families.blockscaled_gemm.memory import memory
@@ -38,6 +39,13 @@ SETTLED: dict[Architecture, dict[str, object]] = {
 SETTLED_MMA: dict[str, object] = {
     "cluster": ONE_BLOCK,
     "schedule": "cooperative",
+    "scheduler": "data_parallel",
+    "store": "tma",
+    "c": "same",
+    "cutlass": "4.2",
+}
+# The same of our mainloop of tcgen05.
+SETTLED_TCGEN05: dict[str, object] = {
     "scheduler": "data_parallel",
     "store": "tma",
     "c": "same",
@@ -253,6 +261,8 @@ def settled_fields(config: BlockscaledGemmConfig) -> str | None:
     """Kernels of sm_90 swap their operands, and have cluster 1x1 and no stream-K; on sm_90 and sm_12x D is
     stored by TMA; prefetch is a choice of tiles of K 768."""
     prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if config.ultra else {"prefetch": "tma"})
+    if not prefetch and by_tcgen05(config):
+        return unsettled(config, "kernels with the mainloop tcgen05", SETTLED_TCGEN05)
     if prefetch or not by_mma(config):
         return prefetch or unsettled(
             config, f"kernels of {config.architecture.name}", SETTLED[config.architecture]
@@ -262,7 +272,8 @@ def settled_fields(config: BlockscaledGemmConfig) -> str | None:
 
 # If one of these rules rejects the tile, its shared memory cannot be computed.
 TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
-         quantized_output, quantized_store, schedule_of_family, *mma_rules.TILES)  # fmt: skip
+         quantized_output, quantized_store, schedule_of_family, *mma_rules.TILES,
+         *tcgen05_rules.TILES)  # fmt: skip
 
 
 # sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids),
@@ -321,4 +332,4 @@ def two_stages(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-RULES = (*of_module(__name__), *mma_rules.RULES, stream_k_schedule)
+RULES = (*of_module(__name__), *mma_rules.RULES, *tcgen05_rules.RULES, stream_k_schedule)

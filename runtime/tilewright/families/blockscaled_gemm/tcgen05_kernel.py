@@ -1,0 +1,42 @@
+"""What the sources of `blockscaled_gemm` kernels with our mainloop of tcgen05 say
+(templates/blockscaled_gemm/tcgen05.py.j2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.configurations.sources import kernel_operands
+from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.problem import BLOCK
+from tilewright.families.blockscaled_gemm.tcgen05_memory import SUBTILE_BUFFERS, SUBTILE_COLUMNS, sms
+from tilewright.formats.types import bits
+
+THREADS = 192  # four warps of the epilogue, one that multiplies, one that loads
+# What CuTe-DSL calls the elements of A and B, and TMA those of D.
+_CUTE_TYPES = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8": "e4m3", "mxfp8_e5m2": "e5m2"}
+_MAPS = {"bf16": "BFLOAT16, 2", "f16": "FLOAT16, 2", "f32": "FLOAT32, 4"}
+
+
+def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:
+    """The variables of the template that other kernels do not have."""
+    a, b = (_CUTE_TYPES[dtype] for dtype in kernel_operands(config))
+    cluster = config.cluster
+    assert cluster != "dynamic"  # by the rule own_cluster
+    return {
+        "element_a": a,
+        "element_b": b,
+        "element_d": config.d,
+        "bits": bits(config.a),
+        "map_d": _MAPS[config.d],
+        "tile_m": config.tile.m,
+        "tile_n": config.tile.n,
+        "tile_k": config.tile.k,
+        "cluster_m": cluster.m,
+        "cluster_n": cluster.n,
+        "sms": sms(config),
+        "subtile": SUBTILE_COLUMNS,
+        "buffers": 0 if config.swap_ab else SUBTILE_BUFFERS,
+        "threads": THREADS,
+        "block": BLOCK[config.a],
+        "swapped_in_python": str(config.swap_ab),
+    }

@@ -1,0 +1,37 @@
+"""Shared memory of our kernels of tcgen05, as `blockscaled_gemm/tcgen05_program.py` lays it out."""
+
+from __future__ import annotations
+
+from tilewright.configurations.shapes import round_up
+from tilewright.configurations.shared import Memory
+from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.problem import BLOCK
+from tilewright.formats.types import bits
+
+SUBTILE_COLUMNS, SUBTILE_BUFFERS = 32, 2  # of D, that threads of the epilogue have at a time
+_ALIGNMENT = 1024  # bytes: of the buffers and stages
+_MOST_STAGES = 12  # more do not hide more latency
+
+
+def sms(config: BlockscaledGemmConfig) -> int:
+    """The SMs that an MMA runs on."""
+    return 2 if config.schedule == "2sm" else 1
+
+
+def tcgen05_memory(config: BlockscaledGemmConfig) -> Memory:
+    """Barriers and the address of tensor memory, buffers of D, then the stages of A, B and their scale
+    factors, each at a multiple of 1024 bytes. For two stages, if fewer fit."""
+    m, n, k = config.tile
+    data = (m + n // sms(config)) * k * bits(config.a) // 8
+    scales_a, scales_b = (rows * k // BLOCK[config.a] for rows in (m, n))
+    buffers = 0 if config.swap_ab else m * SUBTILE_COLUMNS * bits(config.d) // 8 * SUBTILE_BUFFERS
+    stores = _ALIGNMENT + max(_ALIGNMENT, buffers)
+
+    def total(stages: int) -> int:
+        scales = round_up(stages * scales_a, _ALIGNMENT) + round_up(stages * scales_b, _ALIGNMENT)
+        return stores + stages * data + scales
+
+    room = config.hardware.shared_memory.block
+    fitting = next((count for count in range(_MOST_STAGES, 0, -1) if total(count) <= room), 0)
+    stages = fitting if config.stages == "auto" else config.stages
+    return Memory(stages, total(max(stages, 2)))

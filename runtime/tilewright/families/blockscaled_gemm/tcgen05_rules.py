@@ -1,0 +1,65 @@
+"""The rules for `blockscaled_gemm` kernels with our mainloop of tcgen05 alone
+(blockscaled_gemm/tcgen05_program.py)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule
+from tilewright.families.blockscaled_gemm.config import (
+    TCGEN05,
+    BlockscaledGemmConfig,
+    by_tcgen05,
+)
+from tilewright.formats.types import bits
+
+MOST_BLOCKS = 8  # thread blocks of a cluster (CUDA programming guide: the largest portable one)
+
+own_rule = partial(rule, of=by_tcgen05)
+
+
+# PTX ISA, "tcgen05.mma": sm_100, sm_103 and sm_110 alone have it.
+@own_rule(HARDWARE, "mainloop arch")
+def own_arch(config: BlockscaledGemmConfig) -> str | None:
+    """The mainloop tcgen05 is for sm_100, sm_103 and sm_110."""
+    if config.architecture is TCGEN05:
+        return None
+    return f"the mainloop tcgen05 is for sm_100, sm_103 and sm_110, not {config.arch}"
+
+
+# The program loads FP4 packed, which kind::mxf8f6f4 beside FP8 does not read.
+@own_rule(OURS, "a b mainloop")
+def own_operands(config: BlockscaledGemmConfig) -> str | None:
+    """A and B of the mainloop tcgen05 have elements of the same size."""
+    if config.mixes_bits:
+        return f"the mainloop tcgen05 takes operands of one size, not {config.a} x {config.b}"
+    return None
+
+
+@own_rule(OURS, "d mainloop")
+def own_output(config: BlockscaledGemmConfig) -> str | None:
+    """Kernels with the mainloop tcgen05 do not quantise D."""
+    return f"the mainloop tcgen05 does not quantise D to {config.d}" if config.quantizes else None
+
+
+# A tile has whole atoms of scale factors of 128 rows. A row of a stage is a swizzled line of 128 bytes.
+@own_rule(OURS, "tile a mainloop", unless=(own_operands,))
+def own_tile(config: BlockscaledGemmConfig) -> str | None:
+    """A tile of the mainloop tcgen05 is 128 rows by 128 or 256 columns, and 128 bytes of k."""
+    depth = 1024 // bits(config.a)
+    reason = among("tile N of the mainloop tcgen05", config.tile.n, (128, 256))
+    return reason or among(f"tile K of {config.a} with the mainloop tcgen05", config.tile.k, (depth,))
+
+
+@own_rule(HARDWARE, "cluster mainloop")
+def own_cluster(config: BlockscaledGemmConfig) -> str | None:
+    """The cluster of the mainloop tcgen05 is compiled in, with at most 8 thread blocks."""
+    if config.cluster == "dynamic":
+        return "the cluster of the mainloop tcgen05 is compiled in, not dynamic"
+    if config.cluster.m * config.cluster.n > MOST_BLOCKS:
+        return f"cluster {config.cluster} has more than {MOST_BLOCKS} thread blocks"
+    return None
+
+
+TILES = (own_arch, own_operands, own_output, own_tile)
+RULES = of_module(__name__)
