@@ -526,7 +526,7 @@ def _mma(warp: Warp, name: str, operands: list[str]) -> None:
         accumulate = bool(warp.value(operands[-1], "u1")[lane])
         scales = None
         if ".block_scale" in name:
-            scales = _scales(warp, name, kind, lane, operands, word)
+            scales = _scales(warp, name, lane, operands, word)
             word = word & ~(3 << 4 | 1 << 23 | 3 << 29) | 1 << 4
         elif operands[4].startswith("{"):
             assert not any(
@@ -568,11 +568,12 @@ class Scales(NamedTuple):
         return np.repeat(decode(raw, self.kind), elements // self.count, 1)
 
 
-def _scales(warp: Warp, name: str, kind: str, lane: int, operands: list[str], word: int) -> Scales:
+def _scales(warp: Warp, name: str, lane: int, operands: list[str], word: int) -> Scales:
     addresses = [int(warp.addresses(text)[lane]) for text in operands[4:6]]
     firsts = word >> 29 & 3, word >> 4 & 3
     assert [address >> 30 for address in addresses] == [*firsts], "addresses and the descriptor disagree"
     assert not any(address >> 16 & 0x3FFF for address in addresses), "expected lane 0"
+    kind = re.search(r"kind::(\w+)", name)[1]
     count = {"mxf4nvf4": 4 if "block16" in name else 2, "mxf4": 2, "mxf8f6f4": 1}[kind]
     columns = addresses[0] & 0xFFFF, addresses[1] & 0xFFFF
     return Scales(columns, firsts, count, "e8m0" if word >> 23 & 1 else "e4m3")

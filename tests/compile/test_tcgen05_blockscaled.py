@@ -1,0 +1,198 @@
+"""Block-scaled kernels of tcgen05 in CuTe-DSL compute the product: their PTX runs here, instruction by
+instruction (ptx_machine.py), on scale factors in the 128x4 layout of blockscaled_gemm/args.h."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import ptx_machine
+import pytest
+from ptx_machine import Launch, Memory, Program, TensorMap
+
+from tilewright.base import paths
+from tilewright.compile.cute_dsl import installed
+from tilewright.declarations.table import KernelRecord, Table
+from tilewright.families.blockscaled_gemm.problem import BLOCK
+from tilewright.formats.types import TYPES, bits, bytes_of
+
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(bool(installed.lacking()), reason=f"a kernel here {installed.lacking()}"),
+]
+
+TABLE = Table.read(Path(__file__).parents[2] / "generated" / "sm100_blockscaled_gemm_cute" / "table.json")
+FILLED = 0x77  # bytes of D before a launch
+ALPHA, BETA = 1.25, 0.75
+ELEMENTS = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8": "e4m3"}
+MAKE_PTX = """
+import sys
+from pathlib import Path
+from tilewright.compile.cute_dsl import unit
+
+source, include, scratch = map(Path, sys.argv[1:])
+unit._prepare("sm_100f", scratch)
+unit._offer([f"-I{include}"])
+loaded = unit._load(source)
+program = unit._shared(loaded, [f"-I{include}"]).Program(**loaded.SETTINGS)
+ptx = unit.named(unit._compiled(program, scratch), "kernel", program.PARAMETERS)
+Path(scratch, "kernel.ptx").write_text(ptx)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product, in the caller's terms."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    c: bool = False
+    down: int = 1
+
+
+class Operand(NamedTuple):
+    """A matrix of a batch in memory, and what its elements are times their scale factors."""
+
+    data: np.ndarray[Any, Any]
+    scales: np.ndarray[Any, Any]
+    atoms: tuple[int, int]  # along the rows, along k
+    values: np.ndarray[Any, Any]
+
+
+def ptx(record: KernelRecord, folder: Path) -> str:
+    """The PTX of a kernel, made in a process of its own: CuTe-DSL reads the target when it is imported."""
+    script = folder / "make_ptx.py"
+    script.write_text(MAKE_PTX)
+    words = [TABLE.source(record), paths.include_dir(), folder / "scratch"]
+    subprocess.run([sys.executable, str(script), *map(str, words)], check=True, timeout=300)
+    return (folder / "scratch" / "kernel.ptx").read_text()
+
+
+def operand(kind: str, rows: int, case: Case, random: np.random.Generator) -> Operand:
+    """Random elements and scale factors, as they lie in memory."""
+    element, block = ELEMENTS[kind], BLOCK[kind]
+    if bits(kind) == 4:
+        data = random.integers(0, 256, (case.batch, rows, case.k // 2)).astype("u1")
+    else:
+        data = random.integers(0x30, 0x38, (case.batch, rows, case.k)).astype("u1")
+        data |= (random.integers(0, 2, data.shape) << 7).astype("u1")
+    columns = -(-case.k // block)
+    exact = TYPES[kind].scale == "ue8m0"
+    codes = (
+        random.integers(124, 130, (case.batch, rows, columns))
+        if exact
+        else (random.integers(0x30, 0x40, (case.batch, rows, columns)))
+    )
+    down, along = -(-rows // 128), -(-columns // 4)
+    scales = np.zeros((case.batch, down * along * 512), "u1")
+    r, c = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+    scales[:, ((r // 128) * along + c // 4) * 512 + r % 32 * 16 + r % 128 // 32 * 4 + c % 4] = codes
+    factors = ptx_machine.decode(codes.astype("u1"), "e8m0" if exact else "e4m3")
+    values = ptx_machine.decode(data, element) * np.repeat(factors, block, -1)[..., : case.k]
+    return Operand(data, scales, (down, along), values)
+
+
+def values_of(data: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
+    if kind == "f32":
+        return data.view("f4").astype("f8")
+    raw = np.ascontiguousarray(data).view("u1").reshape(*data.shape[:-1], -1)
+    return ptx_machine.decode(raw, kind)
+
+
+def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
+    """Launches as blockscaled_gemm/cute_dsl_host.hpp does, and compares D."""
+    config, random, memory = record.config, np.random.default_rng(3), Memory()
+    (tile_m, tile_n, tile_k), (high, wide) = config["tile"], config["cluster"]
+    kind, swapped, size_d = config["a"], config["swap_ab"], bytes_of(config["d"])
+    sides = [(operand(kind, rows, case, random), rows) for rows in (case.m, case.n)]
+    expected = ALPHA * np.einsum("bmk,bnk->bmn", sides[0][0].values, sides[1][0].values)
+    if swapped:
+        sides.reverse()
+    pitch = case.n + (3 if swapped else 16 // size_d)
+    d = np.full((case.batch, case.m, pitch * size_d), FILLED, "u1").view(f"u{size_d}")
+    c = random.standard_normal((case.batch, case.m, case.n)).astype("f4")
+    c = {"bf16": (c.view("u4") >> 16).astype("u2"), "f16": c.astype("f2"), "f32": c}[config["d"]]
+
+    def map_of(side: tuple[Operand, int], box: int) -> tuple[TensorMap, bytes]:
+        own, rows = side
+        row = case.k * bits(kind) // 8
+        tensor = TensorMap(
+            memory.add(own.data), bits(kind) / 8, (case.k, rows, case.batch), (row, row * rows),
+            (tile_k, box), 128,
+        )  # fmt: skip
+        return tensor, struct.pack("3i", rows, case.k, case.batch)
+
+    def map_of_scales(side: tuple[Operand, int], rows: int) -> tuple[TensorMap, bytes]:
+        """Words of 8 bytes: 64 an atom."""
+        down, along = side[0].atoms
+        tensor = TensorMap(
+            memory.add(side[0].scales), 8, (along * 64, down, case.batch), (along * 512, down * along * 512),
+            (tile_k // BLOCK[kind] // 4 * 64, rows // 128), 0,
+        )  # fmt: skip
+        return tensor, struct.pack("3i", down, along * 64, case.batch)
+
+    address, row = memory.add(d), pitch * size_d
+    rows, columns = (case.n, case.m) if swapped else (case.m, case.n)
+    blocks_m, blocks_n = -(-rows // (tile_m * high)), -(-columns // (tile_n * wide))
+    integers = (
+        -(-case.k // tile_k), blocks_m, blocks_n, blocks_m * blocks_n * case.batch, 2, case.down,
+    )  # fmt: skip
+    parameters: list[Any] = [
+        *map_of(sides[0], tile_m // wide), *map_of(sides[1], tile_n // high),
+        *map_of_scales(sides[0], tile_m), *map_of_scales(sides[1], tile_n),
+        TensorMap(
+            address, size_d, (case.n, case.m, case.batch), (row, row * case.m), (32, tile_m), 32 * size_d
+        ),
+        struct.pack("3i", case.m, case.n, case.batch),
+        *(struct.pack("q", value) for value in (memory.add(c) if case.c else 0, case.n, case.m * case.n)),
+        struct.pack("f", BETA if case.c else 0.0),
+        struct.pack("q", memory.add(np.array([ALPHA], "f4"))),
+        *(struct.pack("i", value) for value in integers),
+        *(struct.pack("q", value) for value in (address, pitch, pitch * case.m)),
+        *(struct.pack("i", value) for value in (case.m, case.n)),
+    ]  # fmt: skip
+    # One cluster computes every block.
+    Launch(Program(program), high * wide, 1, record.facts["smem_bytes"], memory, parameters, late).run()
+
+    expected += BETA * values_of(c, config["d"]) if case.c else 0
+    actual = values_of(d, config["d"])[..., : case.n]
+    error = np.abs(actual - expected) / np.maximum(np.abs(expected), np.abs(expected).mean())
+    assert error.max() < {"bf16": 6e-3, "f16": 1e-3, "f32": 1e-5}[config["d"]]
+    assert (d[..., case.n :].copy().view("u1") == FILLED).all()
+
+
+PREFIX = "blockscaled_gemm_sm100f_"
+NARROW = f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm"
+CASES = {
+    NARROW: Case(200, 136, 608, batch=2, c=True),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x256x256_1x1_tcgen05_1sm": Case(140, 520, 320, c=True, down=0),
+    f"{PREFIX}nvfp4_nvfp4_f16_128x256x256_2x1_tcgen05_2sm": Case(300, 520, 320),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap": Case(100, 203, 320, c=True),
+    f"{PREFIX}mxfp4_mxfp4_bf16_128x128x256_2x1_tcgen05_2sm": Case(280, 136, 608),
+    f"{PREFIX}mxfp8_mxfp8_bf16_128x128x128_1x1_tcgen05_1sm": Case(136, 136, 304, c=True),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
+    run(ptx(TABLE[name], tmp_path), TABLE[name], CASES[name], late=True)
+
+
+def test_scale_factors_are_copied_before_the_mmas_of_their_stage(tmp_path: Path) -> None:
+    """Without one of the copies MMAs read what tensor memory held."""
+    program = ptx(TABLE[NARROW], tmp_path)
+    at = program.rindex("tcgen05.cp.")
+    with pytest.raises(AssertionError):
+        run(
+            program[:at] + program[program.index(";", at) + 1 :],
+            TABLE[NARROW],
+            Case(128, 128, 512),
+            late=True,
+        )
