@@ -26,7 +26,6 @@ from tilewright_generator import families, records
 
 SWITCHES = {"CUTLASS_ENABLE_GDC_FOR_SM90=1", "CUTLASS_ENABLE_GDC_FOR_SM100=1", "CUTLASS_GDC_ENABLED=1"}
 TEMPLATES = GENERATED.parent / "templates"
-TCGEN05 = "tilewright/gemm/tcgen05_program.py"
 COMPILED = GENERATED.parent / "benchmarks" / "results" / "compile"
 RECORDS = {name: table[name] for table in TABLES for name in table}
 BLOCKSCALED = [record for table in TABLES if table.family == "blockscaled_gemm" for record in table.values()]
@@ -65,9 +64,9 @@ def check(record: KernelRecord, source: str) -> None:
         assert ("cute.arch.griddepcontrol_wait()" in source) == record.config["pdl"], record.name
         return
     if record.config.get("mainloop") == "tcgen05":  # a program that always waits; the host sets the attribute
-        program = (paths.include_dir() / TCGEN05).read_text(encoding="utf-8")
-        assert "cute.arch.griddepcontrol_wait()" in program
-        attributes = re.findall(r"^\d+, \d+, \d+, (true|false), [A-Z]", source, re.MULTILINE)
+        program = paths.include_dir() / re.findall(r'^PROGRAM = "(.*)"$', source, re.MULTILINE)[0]
+        assert "cute.arch.griddepcontrol_wait()" in program.read_text(encoding="utf-8")
+        attributes = re.findall(r"\d+, \d+, (true|false), (?:\d+, )*[A-Z]", source, re.MULTILINE)
         assert attributes == ["true" if record.config["pdl"] else "false"], record.name
         return
     if record.config.get("compiler") == "cute_dsl":  # the program waits if its setting says so

@@ -12,7 +12,7 @@ from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright.configurations.shapes import Cluster, Tile
-from tilewright.families.blockscaled_gemm import mma_rules
+from tilewright.families.blockscaled_gemm import mma_rules, tcgen05_rules
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.rules import RULES
@@ -43,10 +43,15 @@ MX120 = config("sm_120f", "mxfp8 mxfp8 bf16", "128x128x128", "cooperative")
 MMA = config(
     "sm_120f", "nvfp4 nvfp4 bf16", "128x16x256", "cooperative", mainloop="mma", c="same", swap_ab=True
 )
+CUTE = config(
+    "sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
+)
 HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_ab=True)
 
 
-@pytest.mark.parametrize("one", [SM100, MX100, ULTRA, SM120, MX120, MMA, HOPPER], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize(
+    "one", [SM100, MX100, ULTRA, SM120, MX120, MMA, CUTE, HOPPER], ids=FAMILY.kernel_name
+)
 def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
@@ -198,6 +203,32 @@ REJECTED: list[Rejected] = [
     ),
     (MMA, {"scheduler": "stream_k"}, "settled_fields", ("mma", "stream_k"), {"scheduler": "data_parallel"}),
     (MMA, {"c": "none"}, "settled_fields", ("mma", "none"), {"c": "same"}),
+    (
+        CUTE,
+        {"arch": "sm_120f", "schedule": "cooperative"},
+        "cute_dsl_arch",
+        ("sm_100, sm_103 and sm_110, not sm_120f",),
+        {"arch": "sm_110a", "schedule": "2sm", "cluster": Cluster(2, 1)},
+    ),
+    (
+        CUTE,
+        {"a": "mxfp8", "b": "mxfp4", "tile": shape("128x128x128")},
+        "cute_dsl_operands",
+        ("mxfp8 x mxfp4",),
+        {"b": "mxfp8"},
+    ),
+    (CUTE, {"d": "nvfp4"}, "cute_dsl_output", ("nvfp4",), {"d": "f16"}),
+    (
+        CUTE,
+        {"tile": shape("128x64x256")},
+        "cute_dsl_tile",
+        ("128 or 256", "64"),
+        {"tile": shape("128x256x256")},
+    ),
+    (CUTE, {"tile": shape("128x128x128")}, "cute_dsl_tile", ("256", "128"), {"tile": shape("128x128x256")}),
+    (CUTE, {"cluster": "dynamic"}, "cute_dsl_cluster", ("compiled in, not dynamic",), {"cluster": ONE}),
+    (CUTE, {"cluster": Cluster(4, 4)}, "cute_dsl_cluster", ("more than 8",), {"cluster": Cluster(4, 2)}),
+    (CUTE, {"c": "none"}, "settled_fields", ("tcgen05", "none"), {"c": "same"}),
     # Seven stages of 28,672 bytes fit beside the epilogue.
     (SM100, {"stages": 8}, "shared_memory", ("B > 232448 B", "8 stages"), {"stages": 7}),
     (
@@ -288,8 +319,9 @@ def test_the_sample_is_large_and_has_every_rule_and_architecture(candidates: lis
     assert len(blackwell) >= 60
     assert len(accepted) >= 30
     assert len(blackwell) - len(accepted) >= 30
-    # Our mainloop of mma.sync asserts its own limits (tests/compile/test_sm120_gemm.py).
-    others = [rule.name for rule in RULES if rule not in mma_rules.RULES]
+    # Our own mainloops for Blackwell are not CUTLASS's: nvcc compiles no candidate of theirs.
+    ours = (*mma_rules.RULES, *tcgen05_rules.RULES)
+    others = [rule.name for rule in RULES if rule not in ours]
     assert {row["rule"] for row in candidates} == {*others, ""}
     per_arch = Counter(row["config"]["arch"] for row in accepted)
     assert per_arch.keys() == {"sm_100f", "sm_103a", "sm_110a", "sm_120f"}

@@ -21,7 +21,7 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:
     """The variables of the template that other kernels do not have."""
     a, b = (_CUTE_TYPES[dtype] for dtype in kernel_operands(config))
     cluster = config.cluster
-    assert cluster != "dynamic"  # by the rule own_cluster
+    assert cluster != "dynamic"  # by the rule cute_dsl_cluster
     return {
         "element_a": a,
         "element_b": b,

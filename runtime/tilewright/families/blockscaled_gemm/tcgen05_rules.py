@@ -15,12 +15,12 @@ from tilewright.formats.types import bits
 
 MOST_BLOCKS = 8  # thread blocks of a cluster (CUDA programming guide: the largest portable one)
 
-own_rule = partial(rule, of=by_tcgen05)
+cute_dsl_rule = partial(rule, of=by_tcgen05)
 
 
 # PTX ISA, "tcgen05.mma": sm_100, sm_103 and sm_110 alone have it.
-@own_rule(HARDWARE, "mainloop arch")
-def own_arch(config: BlockscaledGemmConfig) -> str | None:
+@cute_dsl_rule(HARDWARE, "mainloop arch")
+def cute_dsl_arch(config: BlockscaledGemmConfig) -> str | None:
     """The mainloop tcgen05 is for sm_100, sm_103 and sm_110."""
     if config.architecture is TCGEN05:
         return None
@@ -28,31 +28,31 @@ def own_arch(config: BlockscaledGemmConfig) -> str | None:
 
 
 # The program loads FP4 packed, which kind::mxf8f6f4 beside FP8 does not read.
-@own_rule(OURS, "a b mainloop")
-def own_operands(config: BlockscaledGemmConfig) -> str | None:
+@cute_dsl_rule(OURS, "a b mainloop")
+def cute_dsl_operands(config: BlockscaledGemmConfig) -> str | None:
     """A and B of the mainloop tcgen05 have elements of the same size."""
     if config.mixes_bits:
         return f"the mainloop tcgen05 takes operands of one size, not {config.a} x {config.b}"
     return None
 
 
-@own_rule(OURS, "d mainloop")
-def own_output(config: BlockscaledGemmConfig) -> str | None:
+@cute_dsl_rule(OURS, "d mainloop")
+def cute_dsl_output(config: BlockscaledGemmConfig) -> str | None:
     """Kernels with the mainloop tcgen05 do not quantise D."""
     return f"the mainloop tcgen05 does not quantise D to {config.d}" if config.quantizes else None
 
 
 # A tile has whole atoms of scale factors of 128 rows. A row of a stage is a swizzled line of 128 bytes.
-@own_rule(OURS, "tile a mainloop", unless=(own_operands,))
-def own_tile(config: BlockscaledGemmConfig) -> str | None:
+@cute_dsl_rule(OURS, "tile a mainloop", unless=(cute_dsl_operands,))
+def cute_dsl_tile(config: BlockscaledGemmConfig) -> str | None:
     """A tile of the mainloop tcgen05 is 128 rows by 128 or 256 columns, and 128 bytes of k."""
     depth = 1024 // bits(config.a)
     reason = among("tile N of the mainloop tcgen05", config.tile.n, (128, 256))
     return reason or among(f"tile K of {config.a} with the mainloop tcgen05", config.tile.k, (depth,))
 
 
-@own_rule(HARDWARE, "cluster mainloop")
-def own_cluster(config: BlockscaledGemmConfig) -> str | None:
+@cute_dsl_rule(HARDWARE, "cluster mainloop")
+def cute_dsl_cluster(config: BlockscaledGemmConfig) -> str | None:
     """The cluster of the mainloop tcgen05 is compiled in, with at most 8 thread blocks."""
     if config.cluster == "dynamic":
         return "the cluster of the mainloop tcgen05 is compiled in, not dynamic"
@@ -61,5 +61,5 @@ def own_cluster(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-TILES = (own_arch, own_operands, own_output, own_tile)
+TILES = (cute_dsl_arch, cute_dsl_operands, cute_dsl_output, cute_dsl_tile)
 RULES = of_module(__name__)
