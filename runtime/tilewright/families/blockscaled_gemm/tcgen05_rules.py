@@ -36,6 +36,7 @@ def cute_dsl_operands(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
+# gemm/tcgen05_results.py has no epilogue that makes scale factors.
 @cute_dsl_rule(OURS, "d mainloop")
 def cute_dsl_output(config: BlockscaledGemmConfig) -> str | None:
     """Kernels with the mainloop tcgen05 do not quantise D."""
@@ -51,6 +52,7 @@ def cute_dsl_tile(config: BlockscaledGemmConfig) -> str | None:
     return reason or among(f"tile K of {config.a} with the mainloop tcgen05", config.tile.k, (depth,))
 
 
+# CUDA programming guide: 8 thread blocks is the largest portable cluster. Loads are divided by its sides.
 @cute_dsl_rule(HARDWARE, "cluster mainloop")
 def cute_dsl_cluster(config: BlockscaledGemmConfig) -> str | None:
     """The cluster of the mainloop tcgen05 is compiled in, with at most 8 thread blocks."""
