@@ -21,6 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.families.blockscaled_gemm import mma_rules
+from tilewright.families.blockscaled_gemm import tcgen05_rules as blockscaled_tcgen05_rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -257,7 +258,8 @@ def blockscaled(of: Family, seed: int) -> list[Candidate]:
             rule, reason, _ = against[0]
             if config.architecture is not HOPPER or rule in HOPPER_RULES:
                 rejected[rule].append(Candidate(of, config, rule, reason, render(of, config, rule)))
-    asked = [rule.name for rule in of.rules if rule not in mma_rules.RULES]
+    ours = (*mma_rules.RULES, *blockscaled_tcgen05_rules.RULES)
+    asked = [rule.name for rule in of.rules if rule not in ours]
     counts = ACCEPTED | dict.fromkeys(asked, REJECTED_OF_A_RULE)
     drawn = [candidate for group in (*accepted.values(), *rejected.values()) for candidate in group]
     if len(drawn) != sum(counts.values()):
