@@ -135,7 +135,7 @@ class Call:
     def problem(self) -> Problem:
         """As the op sees it."""
         op = published[tilewright.gemm]
-        values = op.defaults() | self.operands | self.options | {"out": self.output().view}
+        values = op.with_factors(op.defaults() | self.operands | self.options | {"out": self.output().view})
         return checks.check(op, current(), values).problem  # type: ignore[no-any-return]
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import generated_kernels
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ import tilewright
 from tilewright.errors import NotBuiltError
 
 pytestmark = pytest.mark.marks_kernels
-NAMES = tilewright.kernels("reduced_gemm").names
+NAMES = generated_kernels.names("reduced_gemm")
 
 SHAPES = [  # m, n, k, batch: odd extents, fewer k tiles than SMs, k of less than a tile
     (128, 384, 128, 129), (256, 256, 256, 33), (1, 8, 8, 1), (130, 70, 72, 7), (384, 128, 384, 65),
