@@ -252,6 +252,22 @@ def test_stacks() -> None:
         assert same(row["0.95 or more"], 100 * float(expected["share at 0.95"]))
 
 
+def test_stacks_of_packed_weights() -> None:
+    ratios = [float(row["ratio"]) for row in record("packed_stacks", "| format | model | m | us |")]
+    means = {
+        (row["format"], row["m"]): row["geomean"] for row in record("packed_stacks", "| format | m | count |")
+    }
+    text = " ".join((DOCS / "speed.md").read_text(encoding="utf-8").split())
+    (figures,) = re.findall(
+        r"([\d.]+) to ([\d.]+) of its speed in all (\d+), ([\d.]+) and ([\d.]+) in the mean at one row", text
+    )
+    assert int(figures[2]) == len(ratios)
+    assert same(figures[0], min(ratios))
+    assert same(figures[1], max(ratios))
+    assert alike(figures[3], means["int4_g128", "1"])
+    assert alike(figures[4], means["mxfp4", "1"])
+
+
 def test_groups_along_k_beside_torch() -> None:
     rows = {row["kind"]: row for row in record("grouped_vs_deepgemm", "| kind | shapes |")}
     text = " ".join((DOCS / "speed.md").read_text(encoding="utf-8").split())
@@ -275,7 +291,7 @@ def test_every_series_of_the_list_is_on_the_page() -> None:
     """speeds.yaml and speed.md read the same rows of the records."""
     content = recorded_speeds.read(ROOT)
     assert content is not None
-    elsewhere = {"stacks", "stacks_fp8", "grouped_vs_deepgemm_einsum"}
+    elsewhere = {"stacks", "stacks_fp8", "packed_stacks", "grouped_vs_deepgemm_einsum"}
     records = {series.record.stem for series in content.series} - elsewhere
     pages = speed_rows()
     assert records == {re.findall(r"results/(\w+)\.md", row["mean speed"])[0] for row in pages}
