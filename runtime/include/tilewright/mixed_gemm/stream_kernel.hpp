@@ -1,5 +1,5 @@
-// The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed weights, multiplied by mma.sync. With
-// few rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
+// The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed weights, multiplied by mma.sync.
+// With few rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
 //
 // A thread block, or a cluster that divides k, computes 64 columns of D, or 128. Its warps take units of 128 of k round
 // robin. Each warp has stages of its own, which it fills by bulk copies and which only it reads, so that warps wait for
