@@ -47,7 +47,9 @@ from tilewright.tools.timing import Replays
 MEASURES = ("warm", "cold")
 BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
 COLD_LAUNCHES = 16  # of a graph: the other kernels overwrite L2, so that more sets are not needed
-ROUNDS = 11
+ROUNDS, LEAST_ROUNDS = 11, 3  # replays of each side in turn; of long products fewer
+SAMPLED_SECONDS = 0.1  # of all samples of a problem, which decide how many rounds there are
+SHORT_ROUND = 0.01  # seconds of a round in which each sample is behind a replay that fills the caches
 SHORTLIST = 16  # sides that are screened in both measures, of more: those fastest in a short warm graph
 SHORT_LAUNCHES = 8  # of that graph
 SCREENED = 3  # replays of each tactic before the best are timed in turn
@@ -80,15 +82,21 @@ class Graphs:
 
     def microseconds(self) -> dict[tuple[str, Hashable], float]:
         """By measure and side: medians of replays in turn, without the other kernels' time."""
-        return net_times(
-            in_turn.medians(
-                {key: in_turn.replayed(graph) for key, graph in self._graphs.items()}, ROUNDS, rotate=True
-            )
-        )
+        of_round = sum(graph.seconds() * graph.calls for graph in self._graphs.values())
+        short = of_round < SHORT_ROUND
+        sides = {
+            key: in_turn.replayed(graph) if short else graph.seconds for key, graph in self._graphs.items()
+        }
+        return net_times(in_turn.medians(sides, rounds_of(of_round), rotate=True))
 
     @property
     def _pool(self) -> Any:
         return self._graphs["cold", BETWEEN].pool
+
+
+def rounds_of(seconds: float) -> int:
+    """How many rounds of samples there are if one takes so long."""
+    return max(LEAST_ROUNDS, min(ROUNDS, int(SAMPLED_SECONDS / seconds)))
 
 
 def net_times(seconds: Mapping[tuple[str, Hashable], float]) -> dict[tuple[str, Hashable], float]:
@@ -197,7 +205,8 @@ def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) ->
         f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}. Measures: warm "
         "(one kernel again and again, operands in turn) and cold (a softmax and a layer norm over 16 MB "
         "before each launch, their time subtracted); "
-        f"sides in turn, medians of {ROUNDS} replays. A ratio is the best "
+        f"sides in turn, medians of {ROUNDS} replays (of long products fewer, at least {LEAST_ROUNDS}). "
+        "A ratio is the best "
         "peer's time over ours; `choice` is the best tactic's time over that of the runtime's own choice.",
         "",
     ]

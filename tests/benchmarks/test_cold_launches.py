@@ -52,6 +52,36 @@ def test_the_page_has_a_summary_of_each_kind_and_measure() -> None:
     assert "- scaled 4x5x6: the time was over" in page
 
 
+def test_long_products_have_fewer_rounds() -> None:
+    assert [cold_launches.rounds_of(seconds) for seconds in (1e-4, 9e-3, 2e-2, 1.0)] == [11, 11, 5, 3]
+
+
+class Graph:
+    """Stands for a graph whose clock is fixed, and counts its replays."""
+
+    calls = 2
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self.replays = seconds, 0
+
+    def replay(self) -> None:
+        self.replays += 1
+
+    def seconds(self) -> float:
+        self.replay()
+        return self._seconds
+
+
+@pytest.mark.parametrize(("seconds", "replays"), [(1e-3, 1 + 2 * 11), (8e-3, 1 + 3)], ids=["short", "long"])
+def test_samples_of_long_products_have_no_replay_before_them(seconds: float, replays: int) -> None:
+    graphs = cold_launches.Graphs.__new__(cold_launches.Graphs)
+    sides = {key: Graph(seconds) for key in [("cold", cold_launches.BETWEEN), ("warm", "ours")]}
+    graphs._graphs = sides  # type: ignore[assignment]
+    times = graphs.microseconds()
+    assert times == {("warm", "ours"): pytest.approx(seconds * 1e6)}
+    assert [graph.replays for graph in sides.values()] == [replays] * 2
+
+
 def test_finalists_are_the_fastest_of_either_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cold_launches, "FINALISTS", 1)
     middle = Tactic("middle")
