@@ -37,76 +37,18 @@ from typing import Any
 
 import torch
 from benchmarks.lib import cublaslt, in_turn, machine, ratios
-from benchmarks.lib.launch_cases import Call, Case, OtherKernels, case_of
+from benchmarks.lib.launch_cases import Call, Case, case_of
+from benchmarks.lib.launch_graphs import LEAST_ROUNDS, MEASURES, ROUNDS, Between, Graphs, free_memory
 from benchmarks.lib.random_problems import KINDS, LISTED, Drawn, listed, text_of
 
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import TilewrightError
 from tilewright.tools.timing import Replays
 
-MEASURES = ("warm", "cold")
-BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
-COLD_LAUNCHES = 16  # of a graph: the other kernels overwrite L2, so that more sets are not needed
-ROUNDS, LEAST_ROUNDS = 11, 3  # replays of each side in turn; of long products fewer
-SAMPLED_SECONDS = 0.1  # of all samples of a problem, which decide how many rounds there are
-SHORT_ROUND = 0.01  # seconds of a round in which each sample is behind a replay that fills the caches
 SHORTLIST = 16  # sides that are screened in both measures, of more: those fastest in a short warm graph
 SHORT_LAUNCHES = 8  # of that graph
-SCREENED = 3  # replays of each tactic before the best are timed in turn
 FINALISTS = 4  # tactics of each measure
 DEEP_GEMM_KINDS = ("scaled", "contiguous", "masked", "k_grouped", "reduced", "einsum")
-
-
-class Graphs:
-    """Graphs of one problem's calls, by measure and side."""
-
-    def __init__(self, case: Case, others: OtherKernels) -> None:
-        self._case, self._others = case, others
-        alone = [others] * min(COLD_LAUNCHES, len(case.sets))
-        self._graphs: dict[tuple[str, Hashable], Replays] = {("cold", BETWEEN): Replays(alone)}
-
-    def add(self, side: Hashable, call: Callable[[Any], Any]) -> None:
-        warm = self._case.calls(call)
-        cold = [self._others.before(each) for each in self._case.calls(call, COLD_LAUNCHES)]
-        self._graphs["warm", side] = Replays(warm, pool=self._pool)
-        self._graphs["cold", side] = Replays(cold, pool=self._pool)
-
-    def remove(self, side: Hashable) -> None:
-        for measure in MEASURES:
-            del self._graphs[measure, side]
-
-    def screened(self, side: Hashable) -> dict[str, float]:
-        """A rough time of a side by measure, in seconds; of a cold launch with the other kernels."""
-        samples = {measure: in_turn.replayed(self._graphs[measure, side]) for measure in MEASURES}
-        return {measure: min(sample() for _ in range(SCREENED)) for measure, sample in samples.items()}
-
-    def microseconds(self) -> dict[tuple[str, Hashable], float]:
-        """By measure and side: medians of replays in turn, without the other kernels' time."""
-        of_round = sum(graph.seconds() * graph.calls for graph in self._graphs.values())
-        short = of_round < SHORT_ROUND
-        sides = {
-            key: in_turn.replayed(graph) if short else graph.seconds for key, graph in self._graphs.items()
-        }
-        return net_times(in_turn.medians(sides, rounds_of(of_round), rotate=True))
-
-    @property
-    def _pool(self) -> Any:
-        return self._graphs["cold", BETWEEN].pool
-
-
-def rounds_of(seconds: float) -> int:
-    """How many rounds of samples there are if one takes so long."""
-    return max(LEAST_ROUNDS, min(ROUNDS, int(SAMPLED_SECONDS / seconds)))
-
-
-def net_times(seconds: Mapping[tuple[str, Hashable], float]) -> dict[tuple[str, Hashable], float]:
-    """Microseconds of launches by measure and side; cold ones less the time of the other kernels alone."""
-    between = seconds["cold", BETWEEN]
-    return {
-        (measure, side): ratios.net_microseconds(total, between if measure == "cold" else 0.0)
-        for (measure, side), total in seconds.items()
-        if side != BETWEEN
-    }
 
 
 def rows_of(
@@ -136,12 +78,12 @@ def rows_of(
 
 
 def measure(
-    kind: str, problem: Drawn, case: Case, others: OtherKernels, *, tactics: int, every_algorithm: bool
+    kind: str, problem: Drawn, case: Case, between: Between, *, tactics: int, every_algorithm: bool
 ) -> list[dict[str, Any]]:
     """The rows of a problem, whose first `tactics` tactics are timed, too. Raises ValueError if a result is
     wrong or a time is noise."""
     case.check()
-    graphs = Graphs(case, others)
+    graphs = Graphs(case, between)
     graphs.add("ours", case.ours)
     for peer, call in case.peers.items():
         graphs.add(peer, call)
@@ -265,7 +207,7 @@ def main() -> int:
     theirs = importlib.import_module("deep_gemm") if needed else None
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
-    until, between = time.monotonic() + options.seconds, OtherKernels()
+    until, between = time.monotonic() + options.seconds, Between()
     measured = collections.Counter[str]()
     for kind, problem in problems(options):
         if time.monotonic() > until:
@@ -288,7 +230,7 @@ def main() -> int:
             failed.append(f"{kind} {text_of(problem)}: {str(error).splitlines()[0][:200]}")
             print(failed[-1], flush=True)
         finally:
-            torch.cuda.empty_cache()
+            free_memory()
     print(json.dumps(ratios.summaries(rows, ("kind", "measure")), indent=1))
     if options.output and rows:
         head: dict[str, Any] = machine.gpu_run("benchmarks.compare.cold_launches")

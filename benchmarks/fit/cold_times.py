@@ -30,6 +30,7 @@ from benchmarks.fit.grouped_times import worth_timing
 from benchmarks.lib import in_turn
 from benchmarks.lib.deepgemm_calls import MORE_ROWS
 from benchmarks.lib.launch_cases import Case, OtherKernels, case_of
+from benchmarks.lib.launch_graphs import free_memory
 from benchmarks.lib.random_problems import KINDS, text_of
 
 from tilewright import context as contexts
@@ -153,7 +154,7 @@ def main() -> int:
                     continue
                 finally:
                     case = None  # type: ignore[assignment]
-                    torch.cuda.empty_cache()
+                    free_memory()
                 row = {"kind": kind, "problem": asdict(problem), "first": str(ranked[0].tactic), **row}
                 if expected := getattr(problem, "expected_m", 0):
                     row["expected_m"] = int(expected * MORE_ROWS)

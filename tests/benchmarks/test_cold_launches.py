@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.compare import cold_launches  # noqa: E402
-from benchmarks.lib import launch_cases  # noqa: E402
+from benchmarks.lib import launch_cases, launch_graphs  # noqa: E402
 from benchmarks.lib.launch_cases import Case  # noqa: E402
 
 from tilewright import context as contexts  # noqa: E402
@@ -23,21 +23,26 @@ from tilewright.families.grouped_gemm.problem import Problem  # noqa: E402
 HEAD = {"command": "python", "gpu": "NVIDIA H200", "driver": "1", "torch": "2"}
 SLOW, QUICK = Tactic("slow"), Tactic("quick")
 SECONDS = {
-    ("cold", cold_launches.BETWEEN): 20e-6,
+    ("cold", launch_graphs.BETWEEN): 20e-6,
     **{("warm", side): us * 1e-6 for side, us in {"ours": 10.0, "a": 12.0, "b": 11.0, QUICK: 9.0}.items()},
     **{("cold", side): us * 1e-6 for side, us in {"ours": 34.0, "a": 32.6, "b": 33.0, QUICK: 34.0}.items()},
 }
 
 
 def test_only_cold_launches_have_other_kernels_to_subtract() -> None:
-    times = cold_launches.net_times(SECONDS)
+    times = launch_graphs.net_times(SECONDS)
     assert times["warm", "ours"] == pytest.approx(10.0)
     assert times["cold", "ours"] == pytest.approx(14.0)
-    assert ("cold", cold_launches.BETWEEN) not in times
+    assert ("cold", launch_graphs.BETWEEN) not in times
+
+
+def test_long_products_are_launched_less_often() -> None:
+    launches = [launch_graphs.launches_for(us * 1e-6) for us in (5, 60, 110, 251, 5000)]
+    assert launches == [16, 16, 10, 4, 4]
 
 
 def test_each_measure_has_its_row_beside_its_best_peer() -> None:
-    warm, cold = cold_launches.rows_of("scaled", "1x2x3", "own", cold_launches.net_times(SECONDS))
+    warm, cold = cold_launches.rows_of("scaled", "1x2x3", "own", launch_graphs.net_times(SECONDS))
     assert (warm["measure"], warm["peer"], warm["ratio"]) == ("warm", "b", 1.1)
     assert (cold["measure"], cold["peer"], cold["ratio"]) == ("cold", "a", 0.9)
     assert (warm["best_tactic"], warm["best_us"], warm["choice"]) == ("quick", 9.0, 0.9)
@@ -45,7 +50,7 @@ def test_each_measure_has_its_row_beside_its_best_peer() -> None:
 
 
 def test_the_page_has_a_summary_of_each_kind_and_measure() -> None:
-    rows = cold_launches.rows_of("scaled", "1x2x3", "own", cold_launches.net_times(SECONDS))
+    rows = cold_launches.rows_of("scaled", "1x2x3", "own", launch_graphs.net_times(SECONDS))
     page = cold_launches.page(HEAD, rows, ["scaled 4x5x6: the time was over"])
     assert "| scaled | warm | 1 | 1.100 | 1.100 | 1.000 | 1.000 |" in page
     assert "| scaled | cold | 1 | 0.900 | 0.900 | 0.000 | 0.000 |" in page
@@ -53,7 +58,7 @@ def test_the_page_has_a_summary_of_each_kind_and_measure() -> None:
 
 
 def test_long_products_have_fewer_rounds() -> None:
-    assert [cold_launches.rounds_of(seconds) for seconds in (1e-4, 9e-3, 2e-2, 1.0)] == [11, 11, 5, 3]
+    assert [launch_graphs.rounds_of(seconds) for seconds in (1e-4, 9e-3, 2e-2, 1.0)] == [11, 11, 5, 3]
 
 
 class Graph:
@@ -72,14 +77,18 @@ class Graph:
         return self._seconds
 
 
-@pytest.mark.parametrize(("seconds", "replays"), [(1e-3, 1 + 2 * 11), (8e-3, 1 + 3)], ids=["short", "long"])
-def test_samples_of_long_products_have_no_replay_before_them(seconds: float, replays: int) -> None:
-    graphs = cold_launches.Graphs.__new__(cold_launches.Graphs)
-    sides = {key: Graph(seconds) for key in [("cold", cold_launches.BETWEEN), ("warm", "ours")]}
+@pytest.mark.parametrize(
+    ("seconds", "cold", "warm"), [(1e-3, 1 + 11, 1 + 2 * 11), (8e-3, 1 + 3, 1 + 3)], ids=["short", "long"]
+)
+def test_only_warm_samples_of_short_products_have_a_replay_before(
+    seconds: float, cold: int, warm: int
+) -> None:
+    graphs = launch_graphs.Graphs.__new__(launch_graphs.Graphs)
+    sides = {key: Graph(seconds) for key in [("cold", launch_graphs.BETWEEN), ("warm", "ours")]}
     graphs._graphs = sides  # type: ignore[assignment]
     times = graphs.microseconds()
     assert times == {("warm", "ours"): pytest.approx(seconds * 1e6)}
-    assert [graph.replays for graph in sides.values()] == [replays] * 2
+    assert [graph.replays for graph in sides.values()] == [cold, warm]
 
 
 def test_finalists_are_the_fastest_of_either_measure(monkeypatch: pytest.MonkeyPatch) -> None:
