@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tilewright.weights.quantized import QuantizedWeight
-from tilewright.weights.tensors import check_dtype, check_matrix, check_shape, group_size
+from tilewright.weights.tensors import check_dtype, check_matrix, check_shape, group_size, octets_of
 
 ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 """Field i of a word, counted from the lowest bits, belongs to row 8 c + ORDER[i] of W."""
@@ -48,7 +48,7 @@ def from_awq(
 
 def _rows(words: torch.Tensor) -> torch.Tensor:
     """uint8 [8 c, r] of int32 words [r, c]."""
-    octets = words.t().contiguous().view(torch.uint8).view(words.shape[1], words.shape[0], 4)
+    octets = octets_of(words.t())
     rows = torch.empty((words.shape[1], 8, words.shape[0]), dtype=torch.uint8, device=words.device)
     for field, row in enumerate(ORDER):
         octet = octets[..., field // 2]

@@ -9,6 +9,7 @@ import torch
 from tilewright.errors import ArgumentError
 from tilewright.weights.code_formats import CODE_FORMATS
 from tilewright.weights.quantized import QuantizedWeight
+from tilewright.weights.tensors import check_kind
 
 
 def stack(experts: Sequence[QuantizedWeight]) -> QuantizedWeight:
@@ -66,6 +67,8 @@ def concatenate(projections: Sequence[QuantizedWeight]) -> QuantizedWeight:
 def _check_alike(weights: Sequence[QuantizedWeight]) -> None:
     if not weights:
         raise ArgumentError("weights", "none, expected one or more")
+    for weight in weights:
+        check_kind("weights", weight, QuantizedWeight)
     if any(x.experts is not None for x in weights):
         raise ArgumentError("weights", "a stack of experts is among them, expected weights [n, k]")
     kinds = {(x.format, x.group, str(x.scales.dtype)) for x in weights}

@@ -10,7 +10,7 @@ import torch
 
 from tilewright import weight_layout
 from tilewright.errors import ArgumentError
-from tilewright.weights.tensors import check_dtype, check_shape
+from tilewright.weights.tensors import check_dtype, check_expert, check_shape
 
 PackedFormat = Literal["int4", "int4_zp", "mxfp4", "nvfp4", "int8", "e4m3"]
 # Their numbers in `packed_layout` are their places. New ones are added at the end.
@@ -92,8 +92,7 @@ class PackedWeight:
 
     def expert(self, index: int) -> PackedWeight:
         """One weight of a stack; its tensors are views."""
-        if self.experts is None or not 0 <= index < self.experts:
-            raise ArgumentError("index", f"{index}, expected one of {self.experts} experts")
+        check_expert(index, self.experts)
         factor = self.global_scale[index] if isinstance(self.global_scale, tuple) else self.global_scale
         return replace(self, weight=self.weight[index], scale=self.scale[index], global_scale=factor)
 

@@ -11,6 +11,7 @@ from tilewright.errors import ArgumentError
 from tilewright.weights.joining import global_scale_of, stack
 from tilewright.weights.packed import SCALE_DTYPES, PackedFormat, PackedWeight
 from tilewright.weights.quantized import QuantizedWeight
+from tilewright.weights.tensors import check_kind
 
 
 def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> PackedWeight:
@@ -30,6 +31,7 @@ def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> Pa
     Raises:
         ArgumentError: a format, group, extent, code or scale that the layout does not have.
     """
+    check_kind("weight", weight, QuantizedWeight)
     weight_layout.check_extents(weight.n, weight.k)
     format = _format_of(weight)
     count = weight.experts
@@ -63,6 +65,7 @@ def _format_of(weight: QuantizedWeight) -> PackedFormat:
 
 def unpack_weight(packed: PackedWeight) -> QuantizedWeight:
     """The weight that was packed: the same codes and zero points, and the scales as they were packed."""
+    check_kind("packed", packed, PackedWeight)
     if packed.experts is None:
         return _unpacked(packed)
     return stack([_unpacked(packed.expert(index)) for index in range(packed.experts)])

@@ -11,7 +11,7 @@ import torch
 from tilewright.errors import ArgumentError
 from tilewright.weight_layout import WHOLE_ROW
 from tilewright.weights.code_formats import CODE_FORMATS, E2M1_MAGNITUDES, CodeFormat, FormatName
-from tilewright.weights.tensors import check_dtype, check_shape
+from tilewright.weights.tensors import check_dtype, check_expert, check_shape
 
 N_MULTIPLE, K_MULTIPLE = 8, 32
 """Kernels read weights whose n and k are multiples of these."""
@@ -97,8 +97,7 @@ class QuantizedWeight:
 
     def expert(self, index: int) -> QuantizedWeight:
         """One weight of a stack; its tensors are views."""
-        if self.experts is None or not 0 <= index < self.experts:
-            raise ArgumentError("index", f"{index}, expected one of {self.experts} experts")
+        check_expert(index, self.experts)
         factor = self.global_scale[index] if isinstance(self.global_scale, tuple) else self.global_scale
         zeros = None if self.zeros is None else self.zeros[index]
         codes, scales = self.codes[index], self.scales[index]

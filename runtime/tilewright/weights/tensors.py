@@ -18,6 +18,20 @@ def check_dtype(argument: str, tensor: torch.Tensor, dtypes: Sequence[torch.dtyp
         raise ArgumentTypeError(argument, f"expected a tensor of {names}, got {tensor.dtype}")
 
 
+def check_kind(argument: str, value: object, kind: type) -> None:
+    """Raises ArgumentTypeError unless the value is of the class."""
+    if not isinstance(value, kind):
+        raise ArgumentTypeError(argument, f"expected a {kind.__name__}, got {type(value).__name__}")
+
+
+def check_expert(index: int, experts: int | None) -> None:
+    """Raises ArgumentError unless a stack of `experts` weights has one of this index."""
+    if experts is None:
+        raise ArgumentError("index", f"{index}, expected a stack of experts, got one weight")
+    if not 0 <= index < experts:
+        raise ArgumentError("index", f"{index}, expected one of {experts} experts")
+
+
 def check_shape(argument: str, tensor: torch.Tensor, expected: Sequence[int], meaning: str) -> None:
     """Raises ArgumentError unless the tensor has the expected shape; `meaning` says where that comes from."""
     if tuple(tensor.shape) != tuple(expected):
@@ -32,12 +46,18 @@ def check_matrix(argument: str, tensor: torch.Tensor, shape: str) -> None:
         raise ArgumentError(argument, f"expected {shape}, none of them 0, got {tuple(tensor.shape)}")
 
 
+def octets_of(words: torch.Tensor) -> torch.Tensor:
+    """The bytes of each word: uint8 [..., bytes of a word]."""
+    # Flat: a column of a single word is contiguous, whatever its stride, and then has no view as bytes.
+    return words.reshape(-1).view(torch.uint8).view(*words.shape, words.element_size())
+
+
 def fields(words: torch.Tensor, bits: int) -> torch.Tensor:
     """The fields of 4 or 8 bits of int32 words or bytes [..., words] as uint8 [..., fields], lowest first.
 
     The words are read as bytes, in the little-endian order of every machine that CUDA runs on.
     """
-    octets = words.contiguous().view(torch.uint8)
+    octets = octets_of(words).flatten(-2)
     return octets if bits == 8 else torch.stack((octets & 15, octets >> 4), dim=-1).flatten(-2)
 
 

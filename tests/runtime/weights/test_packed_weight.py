@@ -14,7 +14,7 @@ import torch
 
 import tilewright
 from tilewright import weight_layout
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.weights import PackedWeight, QuantizedWeight, pack_weight, stack, unpack_weight
 
 SHAPES = [(8, 32), (72, 160), (64, 128), (576, 288)]
@@ -178,6 +178,21 @@ def test_experts_are_packed_one_by_one() -> None:
     assert equal(unpack_weight(stacked), stack(experts))
     with pytest.raises(ArgumentError, match="index: 3, expected one of 3 experts"):
         stacked.expert(3)
+    with pytest.raises(ArgumentError, match="index: 0, expected a stack of experts, got one weight"):
+        stacked.expert(0).expert(0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (pack_weight, "weight: expected a QuantizedWeight, got Tensor"),
+        (unpack_weight, "packed: expected a PackedWeight, got Tensor"),
+        (lambda tensor: stack([tensor]), "weights: expected a QuantizedWeight, got Tensor"),
+    ],
+)
+def test_tensors_are_no_weights(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=message):
+        call(torch.zeros(8, 32))
 
 
 def test_experts_with_their_own_global_scales() -> None:

@@ -145,6 +145,15 @@ def test_awq() -> None:
     assert torch.equal(weight.scales, scales_of(n, 2))
 
 
+def test_awq_in_one_group() -> None:
+    codes, zeros = codes_of(24, 64, 4), codes_of(24, 1, 4, seed=1)
+    weight = weights.from_awq(awq_words(codes), awq_words(zeros), scales_of(24, 1).t().contiguous())
+    assert weight.group == -1  # one scale for each row
+    assert torch.equal(weight.codes, codes)
+    assert weight.zeros is not None
+    assert torch.equal(weight.zeros, zeros)
+
+
 def test_awq_refuses_the_version_gemv() -> None:
     """It has words along k, so n is the first extent."""
     with pytest.raises(ArgumentError, match=r"^qzeros: expected shape \(24, 8\)"):

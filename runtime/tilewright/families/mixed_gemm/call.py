@@ -10,6 +10,7 @@ from tilewright.families.mixed_fp8_gemm.op import packed_fp8_gemm
 from tilewright.families.mixed_gemm.op import packed_gemm
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.weights import PackedWeight
+from tilewright.weights.tensors import check_kind
 
 
 def mixed_gemm(
@@ -39,8 +40,7 @@ def mixed_gemm(
         ArgumentError: a stack of experts, or an `a` of another type or another k; and what `packed_gemm`
             raises.
     """
-    if not isinstance(weight, PackedWeight):
-        raise ArgumentTypeError("weight", f"expected a PackedWeight, got {type(weight).__name__}")
+    check_kind("weight", weight, PackedWeight)
     if isinstance(weight.global_scale, tuple) or weight.experts is not None:
         raise ArgumentError(
             "weight",

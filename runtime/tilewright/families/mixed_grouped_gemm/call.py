@@ -9,6 +9,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.families.mixed_grouped_gemm.op import packed_grouped_gemm
 from tilewright.weights import PackedWeight
+from tilewright.weights.tensors import check_kind
 
 
 def mixed_grouped_gemm(
@@ -42,8 +43,7 @@ def mixed_grouped_gemm(
         ArgumentError: one weight that is no stack, or an `a` of another type or another k; and what
             `packed_grouped_gemm` raises.
     """
-    if not isinstance(weight, PackedWeight):
-        raise ArgumentTypeError("weight", f"expected a PackedWeight, got {type(weight).__name__}")
+    check_kind("weight", weight, PackedWeight)
     if weight.experts is None:
         raise ArgumentError(
             "weight", "one weight, expected a stack of experts", hint="mixed_gemm multiplies by one weight"
