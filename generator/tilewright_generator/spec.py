@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from tilewright.base.spelling import cut, did_you_mean, listed, quoted, text
+from tilewright.base.spelling import cut, did_you_mean, listed, nearest, quoted, text
 from tilewright.configurations.family import Family
 from tilewright_generator import families, nodes, requires
 from tilewright_generator.choices import Choices, Reader, Value, as_list, described
@@ -83,7 +83,12 @@ def parse(document: nodes.Node, path: str, faults: Faults) -> Spec | None:
 def _family(document: nodes.Mapping, faults: Faults) -> Family | None:
     entry = document.entries.get("family")
     if entry is None:
-        faults.add(document.position, f"'family' is missing; there are: {', '.join(families.names())}")
+        typo = nearest("family", document.entries)
+        if typo is None:
+            faults.add(document.position, f"'family' is missing; there are: {', '.join(families.names())}")
+        else:
+            message = f"a spec has no field {typo!r}; did you mean 'family'?"
+            faults.add(document.entries[typo].position, message)
         return None
     name = _string(entry.value, "family", faults)
     try:

@@ -240,6 +240,7 @@ def test_a_stale_exclude_is_a_fault() -> None:
     [
         ("[1]\n", "1:1: a spec is a mapping: family, defaults and configs"),
         ("arch: sm_90a\nconfigs: []\n", "1:1: 'family' is missing"),
+        ("familly: tiny\nconfigs: []\n", "1:1: a spec has no field 'familly'; did you mean 'family'?"),
         ("family: tinny\n", "1:9: no family 'tinny'"),
         ("family: [tiny]\n", "1:9: family: write text, not a list"),
         (HEAD, "1:1: 'configs' is missing"),

@@ -93,7 +93,7 @@ def command(
     """
     if not what:
         listed = ", ".join(families.names())
-        raise UsageError(f"of what? A kernel's name, FIELD=VALUE..., a rule, or a family: {listed}")
+        raise UsageError(f"expected a kernel's name, FIELD=VALUE..., a rule, or a family: {listed}")
     if problem:
         if specs:
             raise UsageError("--spec says nothing of a problem: it is computed by kernels that are generated")

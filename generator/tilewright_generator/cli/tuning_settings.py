@@ -66,8 +66,8 @@ class Settings:
                 raise UsageError(f"{' and '.join(names)} exclude each other")
         if not self.tunes and not self.report and not self.merge:
             raise UsageError(
-                "which problems? --sizes LIST|FILE or -s MxNxK says so, --only-new takes "
-                "those that are tuned, --report draws"
+                "expected problems (--sizes LIST|FILE, -s MxNxK, or --only-new: those that are tuned "
+                "already), or --report or --merge"
             )
         if files and self.tunes:
             raise UsageError(f"{files[0]}: tuned files are read by --report and --merge alone")

@@ -99,7 +99,7 @@ def check_tensor(name: str, value: Any) -> None:
 def check_strided(name: str, value: Any) -> None:
     """Whether it is a tensor with strides, which dynamo can trace."""
     if not isinstance(value, torch.Tensor):
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a torch.Tensor")
+        raise ArgumentTypeError(name, f"it is {what(value)}; expected a torch.Tensor")
     if value.layout != torch.strided:
         raise ArgumentTypeError(name, f"its layout is {value.layout}; expected a strided tensor")
     if value.is_quantized or value.is_nested:
@@ -153,7 +153,7 @@ def factor(name: str, value: Any) -> float:
     is finite and beyond the range of float32.
     """
     if type(value) is not int and not isinstance(value, Real):  # the second question is slow
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a number")
+        raise ArgumentTypeError(name, f"it is {what(value)}; expected a number")
     try:
         number = float(value)
     except OverflowError:
@@ -172,7 +172,7 @@ def overflow(name: str) -> ArgumentError:
 def check_whole(name: str, value: Any, least: int) -> None:
     """A whole number, which may be a symbol."""
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected a whole number")
+        raise ArgumentTypeError(name, f"it is {what(value)}; expected a whole number")
     if certainly(value < least):
         raise ArgumentError(name, f"it is {shown(value)}; expected a whole number, {least} or more")
     check_most(name, value)
@@ -231,6 +231,11 @@ def key_of_integers(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def what(value: object) -> str:
+    """The kind of a value, for a message."""
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
 def shown(value: Any) -> str:
     """A value in a message: its text where that is short, else its type."""
     if isinstance(value, str):
@@ -241,7 +246,7 @@ def shown(value: Any) -> str:
         return repr(value)
     if is_integers(value):
         return repr(value) if all(abs(each) < 2**64 for each in value) else "integers of more than 64 bits"
-    return f"a {type(value).__name__}"
+    return what(value)
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -249,4 +254,4 @@ def check_flag(name: str, value: Any) -> None:
     value for long, so it must be a constant."""
     constant = isinstance(value, Hashable) and not isinstance(value, torch.Tensor)
     if not constant or value not in (True, False):
-        raise ArgumentTypeError(name, f"it is a {type(value).__name__}; expected True or False")
+        raise ArgumentTypeError(name, f"it is {what(value)}; expected True or False")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilewright.architectures import routing
 from tilewright.base import sets
 from tilewright.base.sets import KernelSet
+from tilewright.base.spelling import listed
 from tilewright.declarations import catalog
 from tilewright.declarations.table import find_tables
 from tilewright.errors import NoKernelError, TableError, UnsupportedDeviceError
@@ -36,8 +37,9 @@ def no_kernel(kernel: str, names: Iterable[str], modules: Iterable[str]) -> NoKe
     close = _close(kernel[:MOST_NAME], names, 3)
     hint = f"Did you mean {', '.join(close)}?" if close else "`tilewright list` shows what there is."
     name = kernel if kernel.isprintable() and len(kernel) <= MOST_NAME else ascii(kernel[:MOST_NAME])
-    listed = ", ".join(modules) or "none"
-    return NoKernelError(f"no table lists a kernel named {name} (modules: {listed})", hint=hint)
+    return NoKernelError(
+        f"no table lists a kernel named {name} (modules: {listed(list(modules))})", hint=hint
+    )
 
 
 def no_family(family: str, names: Collection[str]) -> NoKernelError:
@@ -65,10 +67,10 @@ def unsupported(
         by_arch[record.arch] = by_arch.get(record.arch, 0) + 1
         built[record.arch] = built.get(record.arch, 0) + is_built
         specs.setdefault(spec)
-    listed = ", ".join(f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items())
+    targets = ", ".join(f"{arch} ({count} kernels, {built[arch]} built)" for arch, count in by_arch.items())
     return UnsupportedDeviceError(
         f"no {family} kernel runs on {device.name}, {routing.describe(device.capability)}; "
-        f"there are kernels for: {listed or 'nothing'}",
+        f"there are kernels for: {targets or 'nothing'}",
         hint=routing.advice(family, catalog.targets_of(family), device.capability, list(specs), runnable),
     )
 

@@ -34,7 +34,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
      {"a": A[:1, :1].expand(1, 2**30), "b": B[:1, :1].expand(2**30, 1)}),
     ("b", ArgumentError, "batch of 2, and a's .* batch of 3",
      {"a": A.expand(3, 16, 32), "b": B.expand(2, 32, 32), "a_descale": scales(3, 128, 4)}),
-    ("a_descale", ArgumentTypeError, "it is a NoneType; expected a torch.Tensor", {"a_descale": None}),
+    ("a_descale", ArgumentTypeError, "it is None; expected a torch.Tensor", {"a_descale": None}),
     ("a_descale", ArgumentError, r"\[16, 4\]; expected 512 elements, as of \[128, 4\]",
      {"a_descale": scales(16, 4)}),
     ("b_descale", ArgumentError, r"\[256, 4\]; expected 512 elements", {"b_descale": scales(256, 4)}),

@@ -106,8 +106,8 @@ def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "which problems?"),
-        (["x.json"], "which problems?"),
+        ([], "expected problems"),
+        (["x.json"], "expected problems"),
         ([*SIZES, "x.json"], "read by --report and --merge alone"),
         ([*SIZES, "--keep", "3", "--exhaustive"], "--keep and --exhaustive exclude each other"),
         ([*SIZES, "--build", "--built-only"], "--build and --built-only exclude each other"),
