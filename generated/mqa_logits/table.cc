@@ -74,13 +74,17 @@
   X(mqa_logits_sm120f_paged_16x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_16x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_32x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_32x128_bf16_2q2p_2wg_8stages) \
   X(mqa_logits_sm120f_paged_32x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_32x128_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm120f_paged_32x32_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_32x32_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_32x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_32x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_64x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_64x128_bf16_2q2p_1wg_6stages) \
   X(mqa_logits_sm120f_paged_64x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_64x128_f32_2q2p_1wg_6stages) \
   X(mqa_logits_sm120f_paged_64x32_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_64x32_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_64x64_bf16_1q_2wg_8stages) \
@@ -90,11 +94,15 @@
   X(mqa_logits_sm120f_paged_fp4_16x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_fp4_16x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_fp4_32x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_fp4_32x128_bf16_2q2p_2wg_8stages) \
   X(mqa_logits_sm120f_paged_fp4_32x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_fp4_32x128_f32_2q2p_2wg_8stages) \
   X(mqa_logits_sm120f_paged_fp4_32x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_fp4_32x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_fp4_64x128_bf16_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_fp4_64x128_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm120f_paged_fp4_64x128_f32_1q_2wg_8stages) \
+  X(mqa_logits_sm120f_paged_fp4_64x128_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm120f_paged_fp4_64x64_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_fp4_64x64_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_ragged_16x128_bf16_1q_2wg_8stages) \

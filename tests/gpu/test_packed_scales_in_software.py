@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "rows_valid": {"m": 140, "n": 136, "k": 656, "groups": 3, "grouping": "rows_valid", "expected_m": 60},
     "k_sizes": {"m": 72, "n": 264, "k": 1664, "groups": 4, "grouping": "k_sizes"},
     "k_sizes_c": {"m": 200, "n": 136, "k": 1024, "groups": 3, "grouping": "k_sizes", "c": True},
+    "k_sizes_empty": {"m": 136, "n": 72, "k": 512, "groups": 9, "grouping": "k_sizes"},
 }
 
 

@@ -162,6 +162,28 @@ def test_what_has_no_kernel_anywhere_names_the_argument(sm120: Context) -> None:
         deep_gemm.fp8_fp4_gemm_nt(fp8(128, 256), fp8(128, 256), bf16(128, 128), recipe=(1, 1, 64))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("heads", "kernel"), [(8, 16), (16, 16), (32, 32), (64, 64)])
+def test_logits_of_few_heads_and_weights_of_16_bits(
+    sm120: Context, heads: int, kernel: int, dtype: torch.dtype
+) -> None:
+    q, weights = torch.zeros(8, heads, 128, dtype=torch.float8_e4m3fn), torch.ones(8, heads, dtype=dtype)
+    keys = torch.zeros(64, 128, dtype=torch.float8_e4m3fn), torch.ones(64)
+    ranges = torch.zeros(8, dtype=torch.int32), torch.full((8,), 64, dtype=torch.int32)
+    with pytest.raises(NotBuiltError, match=f"mqa_logits_sm120f_ragged_{kernel}x128_f32"):
+        deep_gemm.fp8_mqa_logits(q, keys, weights, *ranges)
+
+
+def test_other_weights_of_logits_are_refused(sm120: Context) -> None:
+    """Weights of another number of heads than q's are no padding; F64 is no type of theirs."""
+    q = torch.zeros(8, 8, 128, dtype=torch.float8_e4m3fn)
+    keys = torch.zeros(64, 128, dtype=torch.float8_e4m3fn), torch.ones(64)
+    ranges = torch.zeros(8, dtype=torch.int32), torch.full((8,), 64, dtype=torch.int32)
+    for weights in (torch.ones(8, 16), torch.ones(8, 8, dtype=torch.float64)):
+        with pytest.raises(TilewrightError, match="weights"):
+            deep_gemm.fp8_mqa_logits(q, keys, weights, *ranges)
+
+
 @pytest.mark.parametrize(
     ("expected_m", "alignment"),
     [(None, 128), (0, 32), (6, 32), (32, 32), (33, 64), (64, 64), (65, 128), (4096, 128)],

@@ -154,12 +154,42 @@ def test_few_rows_of_each_group_are_swapped(grouping: str, device: DevicePropert
     assert chosen.estimate.bound == "hbm"
 
 
+def test_batches_with_n_contiguous() -> None:
+    """bhd,hdr->bhr in BF16, 8 matrices of B with n contiguous and b of 8192: about 410 TFLOP/s."""
+    row = best("gemm bf16 m=8192 n=4096 k=1024 batch=8 layout=tt", RTX_PRO_6000)
+    assert row.estimate is not None
+    assert "_tt_" in row.tactic.kernel
+    reached = 2 * 8 * 8192 * 4096 * 1024 / row.estimate.seconds / 1e12
+    assert abs(reached / 410 - 1) < TOLERANCE, reached
+
+
 @pytest.mark.parametrize("batch", [1, 8])
 def test_batches_of_the_einsum(batch: int) -> None:
     """bhr,hdr->bhd in BF16, batch of 8 and b of 8192: 384 TFLOP/s."""
     problem = Problem(8192, 1024, 4096, batch=batch)
     reached = tflops(problem, estimate(record("bf16", (128, 128, 64)), problem).seconds)
     assert abs(reached / 384 - 1) < TOLERANCE, reached
+
+
+@pytest.mark.parametrize("device", [RTX_PRO_6000, GB10], ids=lambda device: device.name)
+def test_products_added_up_over_a_batch(device: DeviceProperties) -> None:
+    """bmk,bnk->mn, 8192 of 256x256x256, a shape of DeepGEMM's tests: 188 TFLOP/s, limited by memory."""
+    row = best("reduced_gemm bf16 m=256 n=256 k=256 batch=8192 out_dtype=f32", device)
+    assert row.estimate is not None
+    assert row.estimate.bound == "hbm"
+    if device is RTX_PRO_6000:
+        reached = 2 * 256**3 * 8192 / row.estimate.seconds / 1e12
+        assert abs(reached / 188 - 1) < TOLERANCE, reached
+
+
+def test_few_products_take_what_two_launches_take() -> None:
+    few, many = (
+        best(f"reduced_gemm bf16 m=128 n=128 k=64 batch={batch}", RTX_PRO_6000) for batch in (4, 8192)
+    )
+    assert few.estimate is not None
+    assert many.estimate is not None
+    assert 4.4e-6 < few.estimate.seconds < 8e-6 < many.estimate.seconds
+    assert few.estimate.limit == "overhead"
 
 
 def test_few_rows_are_bound_by_memory() -> None:
@@ -204,12 +234,15 @@ def best(words: str, device: DeviceProperties) -> Row:
     [
         ("mqa_logits fp8 queries=4096 keys=16384", 2 * 4096 * 16384 * 64 * 128, 651e12),
         ("mqa_logits fp4 queries=4096 keys=16384", 2 * 4096 * 16384 * 64 * 128, 1022e12),
+        ("mqa_logits fp8 form=paged queries=512 keys=8192 next_n=2", 2 * 512 * 8192 * 64 * 128, 322e12),
+        ("mqa_logits fp4 form=paged queries=512 keys=8192 next_n=2", 2 * 512 * 8192 * 64 * 128, 566e12),
         ("hc_prenorm m=8192 n=24 k=28672 splits=16", 8192 * 28672 * 2, 1242e9),
         ("hc_prenorm m=4096 n=24 k=28672 splits=16", 4096 * 28672 * 2, 1087e9),
     ],
 )
 def test_logits_and_prenorm(words: str, operations: float, measured: float) -> None:
-    """Operations of logits, bytes of A before the norm, a second."""
+    """Operations of logits, bytes of A before the norm, a second. In 324 pages are read for two queries each,
+    which 322 and 566 TFLOP/s at 1.35 TB/s need."""
     row = best(words, RTX_PRO_6000)
     assert row.estimate is not None
     assert abs(operations / row.estimate.seconds / measured - 1) < TOLERANCE
@@ -221,3 +254,14 @@ def test_logits_are_chosen_with_a_time(words: str, device: DeviceProperties) -> 
     row = best(f"mqa_logits {words}", device)
     assert row.estimate is not None
     assert row.estimate.seconds > 0
+
+
+@pytest.mark.parametrize("device", [RTX_PRO_6000, GB10, H200], ids=lambda device: device.name)
+@pytest.mark.parametrize(
+    "words", ["scale_columns m=65536 columns=56", "transpose_fp8 rows=4096 columns=7168"]
+)
+def test_what_moves_each_byte_once_has_a_time(words: str, device: DeviceProperties) -> None:
+    family, problem = problems.of_words(words.split())
+    row = explain(Context(), family_of(family), problem, device).rows[0]
+    assert row.estimate is not None
+    assert 0.5 < problem.bytes / device.memory_bandwidth / row.estimate.seconds < 0.9  # type: ignore[attr-defined]

@@ -1,15 +1,21 @@
-"""Logits of an indexer: `tilewright.mqa_logits` and `tilewright.paged_mqa_logits` under DeepGEMM's names."""
+"""Logits of an indexer: `tilewright.mqa_logits` and `tilewright.paged_mqa_logits` under DeepGEMM's names.
+
+The kernels have weights of F32 and 16 heads or more. Weights of BF16 and FP16 are converted first, and fewer
+heads are padded with heads of zeros, whose weights are 0. Neither changes a bit of the logits.
+"""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 import torch
+from torch.nn.functional import pad
 
 import tilewright
 from tilewright.errors import ArgumentError
 
 Scaled: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+_LEAST_HEADS = 16  # of the kernels
 _ROW_BYTES = 1024  # of which rows of logits are multiples, as DeepGEMM lays them out
 
 
@@ -30,7 +36,7 @@ def fp8_fp4_mqa_logits(
     """
     if max_seqlen_k and clean_logits:
         raise ArgumentError("clean_logits", "it is True, and max_seqlen_k is given; expected False")
-    data, q_scale = _bytes(q[0]), q[1]
+    data, q_scale, weights = _heads(_bytes(q[0]), q[1], weights)
     out = _rows(len(data), max_seqlen_k or len(kv[0]), logits_dtype, data.device)
     return tilewright.mqa_logits(
         data, _bytes(kv[0]), kv[1], weights, cu_seq_len_k_start, cu_seq_len_k_end, q_scale=q_scale, out=out,
@@ -60,9 +66,9 @@ def fp8_fp4_paged_mqa_logits(
 ) -> torch.Tensor:
     """[batch * next_n, max_context_len]. `context_lens` of one dimension are those of the last of each
     sequence's queries."""
-    data, q_scale = _bytes(q[0]), q[1]
-    if data.dim() != 4 or kv_cache.dim() != 4:
+    if q[0].dim() != 4 or kv_cache.dim() != 4:
         raise ArgumentError("q", "expected four dimensions of q and kv_cache")
+    data, q_scale, weights = _heads(_bytes(q[0]), q[1], weights)
     out = _rows(data.shape[0] * data.shape[1], max_context_len, logits_dtype, data.device)
     return tilewright.paged_mqa_logits(
         data.flatten(0, 1), kv_cache.flatten(1), weights, context_lens, block_table, schedule_meta,
@@ -102,6 +108,20 @@ def fp8_paged_mqa_logits(
         (q, None), fused_kv_cache, weights, context_lens, block_table, schedule_meta, max_context_len,
         clean_logits, indices=indices,
     )  # fmt: skip
+
+
+def _heads(
+    data: torch.Tensor, q_scale: torch.Tensor | None, weights: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+    """q, its exponents and weights as kernels read them: F32 weights of at least 16 heads."""
+    if weights.dtype in (torch.bfloat16, torch.float16):
+        weights = weights.float()
+    lacking = _LEAST_HEADS - data.shape[-2]
+    if lacking > 0 and weights.shape[-1] == data.shape[-2]:
+        data = pad(data.view(torch.uint8), (0, 0, 0, lacking)).view(data.dtype)
+        weights = pad(weights, (0, lacking))
+        q_scale = None if q_scale is None else pad(q_scale, (0, lacking))
+    return data, q_scale, weights
 
 
 def _bytes(data: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import WGMMA, has_tensor_core
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
+from tilewright.families.reduced_gemm import cost_mma
 from tilewright.families.reduced_gemm.problem import Problem
 from tilewright.selection.estimates import Estimate
 
@@ -31,10 +32,10 @@ CLUSTER_CLOCKS = 1200  # clocks of a cluster's start and barriers
 
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate] | None:
-    """The cost model of one kernel; None for kernels of mma.sync."""
+) -> Callable[[Tactic], Estimate]:
+    """The cost model of one kernel."""
     if not has_tensor_core(record.arch, WGMMA):
-        return None
+        return cost_mma.estimator(record, problem, device)
     tile_m, tile_n, tile_k = record.config["tile"]
     down, across = ceil(problem.m / tile_m), ceil(problem.n / tile_n)
     k_tiles = ceil(problem.k / tile_k) * problem.batch

@@ -7,12 +7,14 @@ from typing import Any
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.scale_columns.problem import ATOMS, Problem
+from tilewright.selection import copies
 from tilewright.selection.family import Family
 
 
 class _ScaleColumns(Family[Problem]):
     name = "scale_columns"
     problem = Problem
+    estimator = staticmethod(copies.estimator)
     placement = ("grouping", "group_count", "alignment", "block", "row_major", "words", "rows", "k")
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
