@@ -12,6 +12,7 @@ choose_tiles.py:
 
 Problems are drawn like those of gemm_untuned.py, from each seed in turn, until the time is over. Problems
 of one seed are for fitting, problems of another for testing. Each has one of the layouts and batches given.
+With --wide, n and k are multiples of 8 from 64 and the layout is one of all four (`gemm_problems.wide`).
 --m, --n and --k bound the extents. --sizes reads the problems from a file; their seed is 0.
 
 For each problem, these tactics are timed:
@@ -51,7 +52,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.lib.gemm_problems import OPERANDS, add_kinds, described, drawn_as, dtype_of
+from benchmarks.lib.gemm_problems import LAYOUTS, OPERANDS, add_kinds, described, drawn_as, dtype_of, wide
 from benchmarks.lib.machine import clocks
 from benchmarks.lib.times_file import FIELDS, rows
 
@@ -240,6 +241,7 @@ def main() -> int:
     )
     parser.add_argument("--dtype", choices=OPERANDS, nargs="+", default=["bf16"], help="each shape in all")
     add_kinds(parser)
+    parser.add_argument("--wide", action="store_true", help="extents of multiples of 8, in all layouts")
     parser.add_argument("--seeds", type=int, nargs="+", default=[61, 62])
     for extent in EXTENTS:
         parser.add_argument(f"--{extent}", type=int, nargs=2, metavar=("LEAST", "MOST"), help="of problems")
@@ -298,7 +300,7 @@ def kernels_of(arguments: argparse.Namespace) -> list[KernelRecord]:
     kinds = [
         described(dtype, 8, 512, 2048, layout=layout).kind
         for dtype in arguments.dtype
-        for layout in arguments.layout
+        for layout in (LAYOUTS if arguments.wide else arguments.layout)
     ]
     return [record for record in built() if any(FAMILY.misfit_kind(record, kind) is None for kind in kinds)]
 
@@ -328,7 +330,7 @@ def asked(arguments: argparse.Namespace) -> Iterator[tuple[int, Problem]]:
 
 
 def of_seed(arguments: argparse.Namespace, dtype: str, seed: int) -> Iterator[Problem]:
-    random_ones = drawn_as(arguments, dtype, seed)
+    random_ones = wide(dtype, seed) if arguments.wide else drawn_as(arguments, dtype, seed)
     if not arguments.sizes:
         bounds = {extent: getattr(arguments, extent) or (1, sys.maxsize) for extent in EXTENTS}
         return (
