@@ -220,10 +220,6 @@ class Program:
             self.code.append(Instruction(text, name.strip(), _split(rest), guard))
 
 
-def _bits(values: np.ndarray, kind: str) -> np.ndarray:
-    return values.view(kind)
-
-
 class Warp:
     """Thirty-two threads in lock step: those whose next instruction is the earliest run."""
 

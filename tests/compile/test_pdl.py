@@ -24,7 +24,6 @@ from tilewright.declarations.table import KernelRecord, Table
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright_generator import families, records
 
-SWITCHES = {"CUTLASS_ENABLE_GDC_FOR_SM90=1", "CUTLASS_ENABLE_GDC_FOR_SM100=1", "CUTLASS_GDC_ENABLED=1"}
 TEMPLATES = GENERATED.parent / "templates"
 COMPILED = GENERATED.parent / "benchmarks" / "results" / "compile"
 RECORDS = {name: table[name] for table in TABLES for name in table}

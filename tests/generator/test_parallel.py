@@ -10,7 +10,6 @@ import pytest
 from tilewright_generator.parallel import ordered_map
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
-PARENT = os.getpid()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

@@ -36,11 +36,6 @@ def warpgroups(config: BlockscaledGemmConfig) -> Warpgroups:
     return lean_tiles.by_mma(config.tile.m, config.tile.n, boxed=False)
 
 
-def line_bytes(config: BlockscaledGemmConfig) -> int:
-    """Bytes of k in a stage, of the wider operand."""
-    return config.tile.k * max(bits(config.a), bits(config.b)) // 8
-
-
 def operand_bytes(config: BlockscaledGemmConfig) -> int:
     """Bytes of both operands in a stage; FP4 beside FP8 lies packed."""
     sides = zip(kernel_operands(config), config.tile[:2], strict=True)
