@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--part", default="1/1", help="I/N: every N-th case of tests that have many")
-    parser.add_argument("--after", type=int, default=0, help="so many cases of the part are left out")
+    parser.add_argument("--after", type=int, default=0, help="number of cases of the part to leave out first")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no case is begun later")
     options = parser.parse_args()
     if not options.profile:

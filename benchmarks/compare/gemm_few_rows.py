@@ -142,7 +142,7 @@ def main() -> int:
     )
     parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
     parser.add_argument("--each", type=int, default=5, help="problems of each m")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after so many")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem later than this")
     parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():

@@ -112,7 +112,7 @@ def main() -> int:
     add_kinds(parser)
     parser.add_argument("--seed", type=int, default=20271)
     parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--skip", type=int, default=0, help="so many shapes of the seed")
+    parser.add_argument("--skip", type=int, default=0, help="number of the seed's shapes to leave out first")
     parser.add_argument(
         "--seconds", type=float, default=math.inf, help="begin no shape, and look for no cause, after"
     )

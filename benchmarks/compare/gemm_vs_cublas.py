@@ -40,7 +40,7 @@ from tilewright.tools.measuring import checked, make_operands
 SHAPES = Path(__file__).parents[1] / "shapes" / "gemm.yaml"
 OPERANDS = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "tf32": "tf32", "s8": "s8"}
 ENOUGH = 0.95
-SHORT_US, ALLOWED_US = 15, 0.5  # of a call this short: events, and launches of graphs, err by so much
+SHORT_US, ALLOWED_US = 15, 0.5  # up to SHORT_US, events and launches of graphs err by as much as ALLOWED_US
 COLUMNS = ("layer", "m", "n", "k", "us", "peer us", "ratio", "held", "source", "tactic")
 
 
@@ -141,7 +141,7 @@ def main() -> int:
     )
     parser.add_argument("--model", default="all", help="a model of the file, `squares` or `all`")
     parser.add_argument("--dtype", choices=OPERANDS, nargs="+", default=["bf16", "fp16", "fp8"])
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no shape after so many")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no shape later than this")
     parser.add_argument("--output", type=Path, help="without type and extension")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():

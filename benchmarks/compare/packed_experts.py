@@ -182,7 +182,7 @@ def cells(row: dict[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=600.0, help="begin no problem after so many")
+    parser.add_argument("--seconds", type=float, default=600.0, help="begin no problem later than this")
     options = parser.parse_args()
     head = machine.gpu_run("benchmarks.compare.packed_experts")
     begin = time.monotonic()

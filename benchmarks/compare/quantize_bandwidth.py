@@ -229,7 +229,7 @@ def main() -> int:
     parser.add_argument("--fast", action="store_true", help="fast arithmetic may be selected")
     parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
     parser.add_argument("--replays", type=int, default=15)
-    parser.add_argument("--minutes", type=float, default=9.0, help="begin no shape after so many")
+    parser.add_argument("--minutes", type=float, default=9.0, help="begin no shape later than this")
     parser.add_argument("--output", required=True, help="path without its ending")
     options = parser.parse_args()
     begun = time.monotonic()

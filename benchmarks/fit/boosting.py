@@ -41,7 +41,7 @@ class Examples(NamedTuple):
 
 
 class Split(NamedTuple):
-    """The examples whose feature is at most so much go on to one node, the others to another."""
+    """A split: examples whose feature is at most a threshold go to one node, the others to another."""
 
     feature: int
     most: float

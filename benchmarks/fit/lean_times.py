@@ -246,7 +246,7 @@ def main() -> int:
     for extent in EXTENTS:
         parser.add_argument(f"--{extent}", type=int, nargs=2, metavar=("LEAST", "MOST"), help="of problems")
     parser.add_argument("--sizes", type=Path, help="a file of problems, as shapes/gemm.yaml, in any order")
-    parser.add_argument("--skip", type=int, default=0, help="so many problems of each seed")
+    parser.add_argument("--skip", type=int, default=0, help="first problems of each seed to leave out")
     parser.add_argument("--longest", type=float, default=LONGEST_SECONDS, help="seconds that a call may take")
     parser.add_argument("--seconds", type=float, default=140)
     parser.add_argument("--output", type=Path, required=True, help="a .csv.bz2")

@@ -241,7 +241,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--problems", type=int, default=20)
-    parser.add_argument("--budget", type=float, default=170.0, help="Begins nothing after so many seconds.")
+    parser.add_argument("--budget", type=float, default=170.0, help="Begins no problem later, in seconds.")
     parser.add_argument("--write", action="store_true", help="Write benchmarks/results/tuning_quality.md.")
     parser.add_argument("--output", type=Path, help="Write OUTPUT.md.")
     arguments = parser.parse_args()

@@ -84,7 +84,7 @@ def kill_once(command: Sequence[str], file: Path, moment: float) -> dict[str, An
 
 
 def hammer(command: Sequence[str], file: Path, kills: int, seed: int, longest: float) -> dict[str, Any]:
-    """Kills the command so many times, each at a moment within `longest` seconds after a result; then lets it
+    """Kills the command `kills` times, each at a moment within `longest` seconds after a result; then lets it
     end. `ok`: the file always loaded, and no entry was ever lost or changed."""
     moments = random.Random(seed)
     rows = []

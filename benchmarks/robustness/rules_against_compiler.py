@@ -195,9 +195,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--front-end", action="store_true", help="stop before the optimiser")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="5.6 GB of memory each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=int, help="compile only so many")
+    parser.add_argument("--limit", type=int, help="compile at most this many")
     parser.add_argument(
-        "--time-limit", type=float, default=3600, help="start no compile after so many seconds"
+        "--time-limit", type=float, default=3600, help="start no compile after this many seconds"
     )
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/")
     return parser.parse_args()

@@ -47,7 +47,7 @@ class Reader:
         return choices
 
     def _unknown(self, name: str, position: Position, known: list[str]) -> str:
-        """Report a key that is none; the one that is meant, or ''."""
+        """Report a key that is no field. Answers the field that is likely meant, or ''."""
         if not self._faults.add(position, lambda: self._no_field(name, known)):
             return ""
         return unspaced_key(name, known) or nearest(name, known) or ""

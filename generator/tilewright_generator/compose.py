@@ -203,9 +203,9 @@ class Composer:
         """Whether one of the lines of a mapping is broken."""
         if not self._broken:
             return False
-        first, behind = start.start_mark.line, end.end_mark.line
+        first, after = start.start_mark.line, end.end_mark.line
         at = bisect_left(self._broken, first)
-        return at < len(self._broken) and self._broken[at] < behind
+        return at < len(self._broken) and self._broken[at] < after
 
     def _count(self, values: int, position: Position) -> None:
         self._values += values

@@ -1,4 +1,4 @@
-"""What of the build cache nothing needs any more."""
+"""Finds what nothing needs any more in the build cache."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Debris(NamedTuple):
 
 
 def debris(store: Store, include: Path, older_than: float) -> list[Debris]:
-    """What was made more than `older_than` seconds ago and no library in force needs; changes nothing.
+    """Lists what is older than `older_than` seconds and no library in force needs; changes nothing.
 
-    A library is in force while `libraries` lists it, whatever project it is of; it needs the objects that it
-    was linked of, with which it can be linked again when a kernel is added. Raises CacheRefusedError where
-    the folder is no cache of ours; in one, what has not a name of our form is not ours, and not listed.
+    A library is in force while `libraries` lists it, whatever its project is. It needs the objects that it
+    was linked from, because adding a kernel links it again. A file whose name is not of our form is
+    not ours, and not listed. Raises CacheRefusedError if the folder is not a cache of ours.
     """
     marker.check(store.root)
     limit = time.time() - older_than
@@ -58,6 +58,6 @@ def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _made(path: Path) -> float:
-    """When; of a library, when a build last asked for it."""
+    """When the entry was written; for a library, when a build last asked for it."""
     stamps = [path, path / "library.json", path / "report.json"]
     return max((each.stat().st_mtime for each in stamps if each.exists()), default=time.time())

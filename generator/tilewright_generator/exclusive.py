@@ -1,4 +1,4 @@
-"""One process at a time changes an output directory, and one that is told to end leaves nothing half-done."""
+"""Lets one process at a time change an output directory. SIGTERM leaves nothing half done there."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ def _compiled(report: Mapping[str, Any], table: Table) -> Iterator[Mapping[str, 
 def merge(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], table: Table) -> None:
     """Writes a module's record: these rows, and those the file holds of the table's other kernels.
 
-    Rows of another nvcc than `head` names are not kept, nor those of another CUTLASS release, but for kernels
-    that need a certain one. What of the toolchain may differ from the head, a row says itself (`_OWN`).
+    Rows of another nvcc than `head` names are not kept. Nor are those of another CUTLASS release, except for
+    kernels that need a certain one. A row states what may differ from the head in its toolchain (`_OWN`).
     """
     before, added = read(path), list(rows)
     toolchain, old = dict(head["toolchain"]), before.get("toolchain", {})

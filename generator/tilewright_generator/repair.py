@@ -116,7 +116,7 @@ class _Repair:
             self._faults.add(Position(self._label, line + 1, column), _explain(error))
         elif not self._lines[line]:
             return False
-        self._open += sum(map(self._lines[line].count, "]}"))  # at most so many more: they close none now
+        self._open += sum(map(self._lines[line].count, "]}"))  # at most: some may close nothing
         self._lines[line] = "" if line in self._reported else _skeleton(self._lines[line])
         self._reported.add(line)
         self._broken.add(line)

@@ -165,7 +165,7 @@ def _allowed(project: Project, release: bool) -> dict[str, Any]:
     """How many rows may be stale, by what they say of kernels, and the kernels that failed and wait for a GPU
     to run again on, each with what was wrong and mended. Nothing is bounded where the file is missing.
 
-    Raises UnreadableFileError where the file is not such a one.
+    Raises UnreadableFileError where the file is not a record.
     """
     if release:
         return dict.fromkeys(RECORDED, 0)

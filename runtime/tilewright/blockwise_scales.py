@@ -7,8 +7,8 @@ multiple of 4, so that TMA can read from each column's start:
     m_major    float32  column*ld + row
     packed     int32    (column/4)*ld + row, whose byte column%4 (from the lowest) is a UE8M0 scale
 
-`m_major` and `packed` tensors are views [..., m, columns or words] of strides (1, ld); what lies behind m in
-memory, and the bytes behind the last column, are 0. Matrices of a batch follow one another.
+`m_major` and `packed` tensors are views [..., m, columns or words] of strides (1, ld); what follows m in
+memory, and the bytes after the last column, are 0. Matrices of a batch follow one another.
 
 Functions take tensors of torch on any device; importing this module imports no torch.
 """

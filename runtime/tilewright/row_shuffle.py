@@ -27,7 +27,7 @@ _RUN = 4  # neighbours that are stored ROWS / _RUN rows apart
 
 
 def shuffled_row(row: int) -> int:
-    """Where the row of that number is stored."""
+    """The place at which a row is stored."""
     within = row % ROWS
     return row - within + within % _RUN * (ROWS // _RUN) + within // _RUN
 
@@ -47,7 +47,7 @@ def unshuffle_rows(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def check_rows(argument: str, rows: int) -> None:
-    """Raises ArgumentError, which names `argument`, where so many rows cannot be shuffled."""
+    """Raises ArgumentError, which names `argument`, unless `rows` is a multiple of 32."""
     if rows % ROWS:
         raise ArgumentError(argument, f"{rows} rows, expected a multiple of {ROWS} to shuffle")
 

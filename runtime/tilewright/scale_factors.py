@@ -75,7 +75,7 @@ def padded_shape(rows: int, k: int, block: int, layout: LayoutName = "128x4") ->
 
 
 def padded(rows: int, k: int, block: int, layout: LayoutName = "128x4") -> tuple[int, int]:
-    """`padded_shape` of sizes that are known to be such, symbols too."""
+    """`padded_shape` without its checks, also for sizes that are symbols."""
     tile = _tile(layout)
     return _round_up(rows, tile.rows), _round_up(-(-k // block), tile.columns)
 

@@ -109,7 +109,7 @@ def kill_once(
         "seconds": round(moment, 3),
         "ended_before": killed.exit_code,
         "drafts": len(list((cache / "tmp").glob("*"))),
-        "compiled": len(list((cache / "objects").glob("*/report.json"))) - 1,  # but for table.cc
+        "compiled": len(list((cache / "objects").glob("*/report.json"))) - 1,  # without table.cc
     }
 
 
@@ -133,7 +133,7 @@ def is_well(row: dict[str, Any]) -> bool:
 
 
 def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kills so many runs. `ok`: what each left has been recovered."""
+    """Kills `kills` runs. `ok`: what each left has been recovered."""
     chance = random.Random(seed)
     project = Project(folder, chance)
     cache = folder / "cache"

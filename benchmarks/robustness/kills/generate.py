@@ -120,7 +120,7 @@ def recover(project: Project, scratch: Path) -> dict[str, Any]:
 
 
 def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """Kills so many runs. `ok`: what each left has been recovered, and at last the folder itself."""
+    """Kills `kills` runs. `ok`: what each left has been recovered, and at last the folder itself."""
     chance = random.Random(seed)
     project = Project(folder, chance)
     started = time.perf_counter()

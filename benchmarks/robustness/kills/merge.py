@@ -122,7 +122,7 @@ def recover(merge: Merge, before: Path, scratch: Path) -> dict[str, Any]:
 
 
 def hammer(folder: Path, kills: int, seed: int, sources: int = SOURCES) -> dict[str, Any]:
-    """Kills so many merges. `ok`: each file that was left loads and lacks nothing, and was recovered."""
+    """Kills `kills` merges. `ok`: each file that was left loads and lacks nothing, and was recovered."""
     chance = random.Random(seed)
     merge = Merge(folder, chance, sources)
     merge.draw()

@@ -80,7 +80,7 @@ def kill_once(cache: Path, moment: float, removing: bool, by: signal.Signals) ->
 
 
 def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, Any]:
-    """Kills so many runs. `ok`: what each left has been recovered, and builds as before."""
+    """Kills `kills` runs. `ok`: what each left has been recovered, and builds as before."""
     chance = random.Random(seed)
     project = Project(folder, chance)
     full, clean, cache = folder / "full", folder / "pruned", folder / "cache"

@@ -85,7 +85,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _Settings:
-    """The options, but for files."""
+    """The options without those that name files."""
 
     first: str
     second: str

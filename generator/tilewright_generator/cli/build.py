@@ -130,7 +130,7 @@ def command(
 
 def folder_of(root: Path | None, shipped: bool) -> Path:
     """The folder of modules: of the project, or of what is asked for instead. Outside of a project there is
-    no default: nobody means to compile hundreds of kernels by being in the wrong folder."""
+    no default, because being in the wrong folder must not compile hundreds of kernels."""
     from tilewright.base import paths, sets  # noqa: PLC0415
 
     if shipped:

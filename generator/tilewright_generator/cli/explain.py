@@ -177,7 +177,7 @@ def _describe(word: str, as_json: bool) -> bool:
 
 
 def _read(root: Path | None, specs: tuple[Path, ...]) -> tuple[Expansion, ...]:
-    """The specs, but for those that are wrong: a question is rarely about these, and a note says so."""
+    """The specs without faults. A note names the others, which a question is rarely about."""
     project = Project.seen(root)
     sound, faults = generation.read_sound(project, [project.spec(path) for path in specs] or project.specs())
     for file, count in Counter(fault.position.file for fault in faults).items():

@@ -86,7 +86,6 @@ def read(project: Project) -> Sequence[Defaults]:
     """The tuned defaults of each GPU and family, checked against the generated kernels. A damaged file, or
     one of another format, is skipped, as in selection, which reports it.
 
-    A file that is damaged, or of another format, is passed over, as selection does, which says so.
     """
     from tilewright.base import paths  # noqa: PLC0415 (only where something is tuned)
     from tilewright.errors import TunedFileError  # noqa: PLC0415

@@ -69,7 +69,7 @@ class Place:
 
 
 def _gpus(named: str | None, current: Context) -> tuple[list[int], DeviceProperties]:
-    """Indices and what they are: the GPUs named, which must be alike, or all that are like the first."""
+    """The indices of the GPUs that are asked for (else of all like the first), and their one kind."""
     import torch  # noqa: PLC0415
 
     count = torch.cuda.device_count()

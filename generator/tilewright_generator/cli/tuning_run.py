@@ -141,7 +141,7 @@ class Tune:
         return (1 if wrong or any(result.tactic is None for result in results) else 0), path
 
     def _not_known(self, path: Path, current: Context, problems: list[Any]) -> list[Any]:
-        """The problems without those that the file has an entry of, which are told."""
+        """The problems that the file has no entry for. A note counts the others."""
         from tilewright.tools.tuning.tuning import Known  # noqa: PLC0415
 
         if self.settings.again:

@@ -20,7 +20,7 @@ BUILD = {  # columns of what a build measures, by the names in the records
     "spill_store_bytes": "spills, bytes",
     "seconds": "compiling, s",
 }
-SUMMARY = ("kernels", *RECORDED, STALE)  # columns of `summary`, behind the group's name
+SUMMARY = ("kernels", *RECORDED, STALE)  # columns of `summary`, after the group's name
 PROOFS = ("compiled", "run", "problems", "run on", "hammered", "hammer's runs", "hammered on")
 
 

@@ -34,7 +34,7 @@ def _find(value: float, device: torch.device) -> torch.Tensor:
     if number is not None:
         if filled is not None and filled[0] != (stream := torch.cuda.current_stream()):
             stream.wait_event(filled[1])  # to ask whether it has happened would end captures of other threads
-            number.record_stream(stream)  # whoever is the last to hold it, its memory waits for this stream
+            number.record_stream(stream)  # its memory is not reused before this stream is done with it
         return number
     number = _make(value, device)
     if not math.isnan(value) and value != 0:  # NaN is never found again; 0 and -0 are one key

@@ -78,7 +78,8 @@ def _updated(op: Op) -> set[str]:
 
 
 def _positional(op: Op, written: tuple[str, ...] = ()) -> list[Parameter]:
-    """What comes first in a schema: of an op that writes to what it is given, tensors, and those to write."""
+    """The parameters that a schema lists first: all positional ones; for an op that writes to its arguments,
+    the tensors it reads."""
     first = [each for each in op.parameters if not each.by_keyword and each.name not in op.written]
     return [each for each in first if each.kind in ("tensor", "optional tensor")] if written else first
 

@@ -67,7 +67,7 @@ class Compiler(ABC):
         return (self.name, toolchain.identity)
 
     def meaning(self, source: bytes) -> bytes:
-        """What a source tells the compiler, without what a kernel's source key ignores: comments, layout."""
+        """The part of a source that a kernel's source key covers: without comments and layout."""
         from tilewright.compile.meaning import meaning  # noqa: PLC0415 (a lookup needs no source's meaning)
 
         return meaning(source)

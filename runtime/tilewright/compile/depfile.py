@@ -1,4 +1,4 @@
-"""What a compiler says that it read, against what a key covers."""
+"""Compares the files that a compiler read, by its depfile, with those that a key covers."""
 
 from __future__ import annotations
 

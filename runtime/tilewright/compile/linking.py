@@ -131,7 +131,7 @@ def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: HostTool
 
 
 def link_command(toolchain: HostToolchain, output: Path, listing: Path) -> list[str]:
-    """libtvm_ffi is found by nobody's path: the Python package that loads the library has loaded it."""
+    """Needs no path to libtvm_ffi, because the Python package that loads the library has loaded it before."""
     return [
         *toolchain.host,
         "-shared",

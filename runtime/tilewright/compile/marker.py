@@ -22,7 +22,7 @@ _ANYBODYS = {"lost+found", "tuned"}  # of the file system; of `tilewright tune`,
 
 
 def is_marked(root: Path) -> bool:
-    """Whether the folder bears the tag that tilewright writes."""
+    """Whether the folder has the tag that tilewright writes."""
     with suppress(OSError, UnreadableFileError):
         return reading.contents(root / TAG).startswith(_SIGNATURE + _OURS)
     return False

@@ -5,7 +5,7 @@
     libraries/<module>/<key>/{<module>.so, library.json}
     locks/  tmp/  work/  logs/  quarantine/  refusals/  digests/
 
-What bears no such tag is never written to; what has not a name of our form is never removed.
+Nothing is written to a folder without that tag, and nothing is removed whose name is not of our form.
 
 An entry is made in tmp/ and moved into place whole; nothing is ever changed afterwards. An entry that does
 not hold what its report says (a disk that filled up, a cut file) is moved to quarantine/ and built again.
@@ -31,7 +31,7 @@ log = logging.getLogger("tilewright")
 _MODE = 0o755  # of folders: where the umask lets a group write, the cache would be refused (trust.py)
 _OTHERS_WRITE = 0o022
 _STALE_SECONDS = 24 * 3600
-_QUARANTINED = 20  # entries kept for whoever wants to know
+_QUARANTINED = 20  # damaged entries that are kept for inspection
 
 
 class Entry(NamedTuple):
@@ -114,7 +114,7 @@ class Store:
     def read_entry(self, key: str) -> Entry:
         """The entry of `key`. Raises BuildError if there is no complete entry, CacheRefusedError if other
         users could have written it."""
-        from tilewright.compile import schemas  # noqa: PLC0415 (whoever looks for libraries needs none)
+        from tilewright.compile import schemas  # noqa: PLC0415 (looking for libraries needs none)
 
         folder = self.root / "objects" / key
         trust.check(folder / "kernel.o", self.root)
@@ -261,7 +261,7 @@ class Store:
 
 def _remove_all(path: Path) -> None:
     """Removes a file, a link, or a folder with its content, as far as possible."""
-    import shutil  # noqa: PLC0415 (1.5 ms, that whoever only looks for libraries need not wait)
+    import shutil  # noqa: PLC0415 (1.5 ms, which looking for libraries need not wait)
 
     with suppress(OSError):  # it is a folder, another process was faster, or it cannot be removed
         path.unlink()

@@ -37,7 +37,8 @@ def operand_bytes(config: Config) -> int:
 
 
 def exchanges(config: Config, stages: int) -> bool:
-    """Whether the sums fit into so many stages' memory: to be added up along k, and for any epilogue."""
+    """Whether the sums of a tile fit into the memory of `stages` stages, through which a split k and the
+    epilogue pass them."""
     return 4 * config.tile.m * config.tile.n <= stages * operand_bytes(config)
 
 
@@ -120,7 +121,7 @@ def misfit_pieces(columns: int, swapped: bool) -> str | None:
 
 
 def store_bytes(warpgroups: Warpgroups, bits: int, swapped: bool, most_buffers: int = 2) -> int:
-    """Bytes in which the epilogue lays out what TMA stores, of elements of so many bits."""
+    """Bytes of the buffers from which TMA stores elements of `bits` bits."""
     if bits == 32:
         return 0  # threads store those
     buffers = store_buffers(warpgroups, swapped, most_buffers)

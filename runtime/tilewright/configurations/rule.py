@@ -88,7 +88,7 @@ def among(what: str, given: object, legal: Sequence[object]) -> str | None:
 
 
 def unsettled(config: object, kernels: str, settled: Mapping[str, object]) -> str | None:
-    """None where fields have the one value that such kernels are written for, else all that differ."""
+    """None if all fields have the values that `settled` demands of `kernels`, else a reason."""
     reasons = []
     for field, value in settled.items():
         if (actual := getattr(config, field)) != value:

@@ -58,7 +58,7 @@ class MatrixAlignment(TypedDict):
 
 
 class ThreadsFacts(TypedDict):
-    """Derived numbers of a kernel of which nothing else is asked."""
+    """Facts of a kernel that has no other facts than its threads."""
 
     threads: Threads
 
@@ -79,7 +79,7 @@ class Memory(NamedTuple):
 
 
 def flag(text: str, condition: bool) -> str:
-    """A part of a name, or of a sentence, that stands under a condition: `flag("swap", config.swap_ab)`."""
+    """The text if the condition holds, else an empty string: `flag("swap", config.swap_ab)`."""
     return text if condition else ""
 
 

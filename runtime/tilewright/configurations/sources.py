@@ -57,7 +57,7 @@ def alignment(config: Any) -> MatrixAlignment:
 
 
 def swizzle(contiguous_bytes: int) -> int:
-    """Bytes of the widest swizzle that a row of such a size takes; the last is no swizzle."""
+    """Bytes of the widest swizzle that divides a row; 16 means no swizzle."""
     return next((width for width in (128, 64, 32, 16) if contiguous_bytes % width == 0), 16)
 
 

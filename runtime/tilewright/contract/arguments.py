@@ -97,7 +97,7 @@ def test_tensors_without_strides(case: Case, remembered: bool) -> None:
 
 
 def test_negated_views(case: Case) -> None:
-    """A first call refuses them: that values have the other sign, only torch knows; kernels read memory."""
+    """A first call refuses them: only torch knows that their values are negated, and kernels read memory."""
     for name, tensor in case.tensors.items():
         assert "resolve_neg" in refused(case, name, ArgumentTypeError, **{name: torch._neg_view(tensor)})
 
@@ -216,7 +216,7 @@ def test_an_operand_that_may_be_the_result(case: Case) -> None:
 
 
 def test_addresses_that_no_kernel_reads(case: Case) -> None:
-    """What lies at one is copied, or refused with what is wanted."""
+    """An operand at such an address is copied, or refused with the alignment that is expected."""
     expected = all_of(case.call())
     for name, tensor in case.tensors.items():
         changed = moved(tensor, tensor.element_size())

@@ -56,7 +56,7 @@ class Case:
         return self.op.interface.operands[self.op.interface.names.index(name)]
 
     def overlapping(self, written: str, name: str) -> dict[str, torch.Tensor]:
-        """An operand that lies where a result does: not quite, where it may be the result itself."""
+        """An operand that overlaps a result, at 16 bytes from it if it may be the result itself."""
         result, operand = self.tensors[written], self.tensors[name]
         room = torch.zeros(max(bytes_of(result), bytes_of(operand)) + MORE_ROOM, dtype=torch.uint8)
         offset = 16 if self.declared(name).twin == written else 0

@@ -93,7 +93,7 @@ def test_results_that_overlap_operands(case: Case) -> None:
 
 
 def test_kept_operands_are_replaced(case: Case) -> None:
-    """By keyword, by such as lie the same."""
+    """Operands given by keyword replace those that a plan keeps, if their layout is the same."""
     plan = prepared(case)
     expected = all_of(case.call())
     for name, tensor in case.tensors.items():

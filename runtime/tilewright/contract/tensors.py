@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-MORE_ROOM = 4096  # bytes behind a moved tensor: scale factors may have padding behind them
+MORE_ROOM = 4096  # bytes after a moved tensor, because scale factors may end in padding
 
 
 def moved(tensor: torch.Tensor, offset: int, room: torch.Tensor | None = None) -> torch.Tensor:
-    """The tensor so many bytes behind an aligned address: within `room` (which keeps what it holds), or in
-    room of its own, with its values."""
+    """The tensor at `offset` bytes after an aligned address: within `room`, which keeps its content, or in
+    memory of its own, with the tensor's values."""
     buffer = torch.zeros(bytes_of(tensor) + offset + MORE_ROOM, dtype=torch.uint8) if room is None else room
     ends = offset + (len(buffer) - offset) // tensor.element_size() * tensor.element_size()
     result = buffer[offset:ends].view(tensor.dtype).as_strided(tensor.shape, tensor.stride())

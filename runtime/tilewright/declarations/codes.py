@@ -9,7 +9,7 @@ class Codes:
     """A word's code is its place among `words`.
 
     Its name in C is `prefix`, an underscore, and the word in capitals. In the header (`headers`), `notes`
-    stand behind words, `above` in lines of their own before a word.
+    follow words, `above` stands in lines of its own before a word.
     """
 
     def __init__(

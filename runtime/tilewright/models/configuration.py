@@ -191,7 +191,7 @@ def _experts(fields: _Fields, layers: int) -> Experts | None:
 
 
 def _of_qwen3(fields: _Fields, layers: int) -> Experts:
-    """Every `decoder_sparse_step`-th layer has experts, but for those in `mlp_only_layers`."""
+    """Every `decoder_sparse_step`-th layer has experts, except those in `mlp_only_layers`."""
     step, dense = fields.number("decoder_sparse_step", 1), fields.values.get("mlp_only_layers") or []
     if not isinstance(dense, list):
         raise fields.fault("mlp_only_layers", f"expected a list of numbers, got {_shown(dense)}")

@@ -171,8 +171,8 @@ class Layers:
     def _quantised_input(
         self, layer: str, k: int, fusion: str, *, values: range, count: int, groups: int = 1
     ) -> None:
-        """Quantising a layer's input with a scale for 128 of k of a row, with and without its `fusion`; and
-        bringing such scales of another program's into columns."""
+        """The problems of quantising a layer's input (a scale for 128 of k of a row), with and without its
+        `fusion`, and of bringing another program's scales into columns."""
         words: dict[str, Any] = {TYPES: f"fp8_1x{BLOCK}", "k": k, "layout": "m_major", "groups": groups}
         for how in dict.fromkeys(("none", fusion)):
             fused = {**words, "fusion": how}
@@ -211,7 +211,7 @@ def _not_packed(n: int, k: int, dtype: str) -> str:
 
 def _cut_block(sides: Sequence[int], k: int, sharded_n: bool, sharded_k: bool) -> str:
     """Why a GPU's part of a weight cannot keep the scales of whole blocks; "" if it can."""
-    bounds = sides if sharded_n else sides[:-1]  # a weight begins behind each of these
+    bounds = sides if sharded_n else sides[:-1]  # a weight begins after each of these
     if any(side % BLOCK for side in bounds):
         return f"outputs of {', '.join(map(str, sides))} cut blocks of {BLOCK} rows that share a scale"
     if sharded_k and k % BLOCK:

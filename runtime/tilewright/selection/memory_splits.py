@@ -29,7 +29,7 @@ def deepest(record: KernelRecord, k: int) -> int:
 
 
 def in_one_wave(record: KernelRecord, problem: Any, device: DeviceProperties) -> tuple[Tactic, ...]:
-    """One tactic without a split; and splits into as many k ranges as make one wave."""
+    """One tactic without a split, and those whose k ranges fill the SMs once."""
     down, across = fitting.own_tiles(record, problem.m, problem.n)
     in_a_wave = device.sm_count // (down * across * problem.batch)
     most = min(MOST_PARTS, deepest(record, problem.k), in_a_wave)

@@ -32,8 +32,8 @@ def needed(
     recipe_a: Recipe | None = None,
     recipe_b: Recipe | None = None,
 ) -> bool:
-    """Whether a product has to be computed so: the GPU has no other FP8 products with scales; or it is a
-    Hopper GPU, and an operand is of FP4, or scales are no floats or stand for 32 of k."""
+    """Whether a product needs block-scaled kernels: on a GPU without other scaled FP8 products; on Hopper if
+    an operand is FP4, or if scales are not float32 or cover 32 of k."""
     if has_tcgen05(a[0]):
         return True
     if not is_hopper(a[0]):

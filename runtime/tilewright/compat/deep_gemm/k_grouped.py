@@ -41,7 +41,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
     """d [g, m, n] = a_g [m, k_g] b_g [n, k_g]^T + c, float32, for groups along k.
 
     Args:
-        a: each group's [m, k_g], one behind the other in one dimension; scales float32 [m, k of all groups /
+        a: each group's [m, k_g], one after the other in one dimension; scales float32 [m, k of all groups /
             128]. Or, on GPUs of 12.x, scales of 32 of k, or int32 words of four scales of 32 or 128 of k, of
             which each group begins with a new word.
         b: likewise, of n.
@@ -164,16 +164,16 @@ def _one_by_one(a: Pair, b: Pair, d: torch.Tensor, sizes: Sequence[int], c: torc
 
 
 def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> torch.Tensor:
-    """Each group's k and the zeros behind it, on the device. Scales of a group's blocks follow those of the
-    one before it, so that no block lies between two."""
+    """Each group's k with the zeros after it, on the device. The scales of one group's blocks directly follow
+    those of the group before."""
     alignment = get_mk_alignment_for_contiguous_layout()
     if alignment % unit or (scaled and alignment != unit):
         expected = f"expected {unit}" if scaled else f"expected a multiple of {unit}"
         raise ArgumentError(
             "use_psum_layout", f"groups along k begin at multiples of {alignment}; {expected}"
         )
-    behind = (ends + (alignment - 1)) // alignment * alignment
-    return behind.diff(prepend=behind.new_zeros(1))
+    aligned = (ends + (alignment - 1)) // alignment * alignment
+    return aligned.diff(prepend=aligned.new_zeros(1))
 
 
 def _scales(a: Pair, b: Pair, sizes: torch.Tensor, recipe: Recipe) -> Scales:
@@ -185,7 +185,7 @@ def _scales(a: Pair, b: Pair, sizes: torch.Tensor, recipe: Recipe) -> Scales:
 
 
 def _spread(operand: Pair, sizes: torch.Tensor, granularity: Recipe) -> tuple[Pair, Recipe]:
-    """The operand with words of 32 of k, where it has words; of those that a group may have, those of k."""
+    """The operand with packed scales for 32 of k, if its scales are packed, and what they cover."""
     matrix, scales = operand
     if scales.dtype != torch.int32:
         return operand, granularity
@@ -195,8 +195,8 @@ def _spread(operand: Pair, sizes: torch.Tensor, granularity: Recipe) -> tuple[Pa
 
 
 def _spread_words(scales: torch.Tensor, sizes: torch.Tensor, blocks: int) -> torch.Tensor:
-    """Words [rows, w] of 128 of k, of which each group begins with a new word, as words [rows, `blocks`] of
-    32 of k, which are divided among groups where k is."""
+    """Converts packed scales for 128 of k, [rows, words], where each group begins with a new word, to words
+    for 32 of k, [rows, `blocks`], where word i belongs to block i of k."""
     of_group = sizes // BLOCK
     words = (of_group + 3) // 4
     ends, first_word = of_group.cumsum(0), words.cumsum(0) - words
@@ -208,7 +208,7 @@ def _spread_words(scales: torch.Tensor, sizes: torch.Tensor, blocks: int) -> tor
 
 
 def _total_k(operand: torch.Tensor, rows: int, scales: torch.Tensor, block: int) -> int:
-    """The k of all groups, by the scales; by the operand, if they are words, some of which may be unused."""
+    """The k of all groups: by the scales; if they are packed, by the operand, because words may be unused."""
     k: int = scales.shape[-1] * block if scales.dtype != torch.int32 else operand.numel() // max(rows, 1)
     return k
 

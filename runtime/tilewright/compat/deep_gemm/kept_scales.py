@@ -49,8 +49,8 @@ def kept(
     convert: Callable[[], torch.Tensor],
     check: Callable[[torch.Tensor], None],
 ) -> torch.Tensor:
-    """What `convert` makes of scales, or made of them before with the same `options`. `check` looks at what
-    is to be kept, and raises if that is wrong."""
+    """The result of `convert` for these scales, which is kept for later calls with the same `options`.
+    `check` raises if a result must not be kept."""
     if not _keeps(scales):
         return convert()
     storage = scales.untyped_storage()

@@ -42,7 +42,7 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
 
     Args:
         grouped_layout: int32 [m], the group of each row, -1 of padding; or (`use_psum_layout`) int32
-            [groups], the row behind each group's last, of groups that begin at multiples of the alignment
+            [groups], the row after each group's last, of groups that begin at multiples of the alignment
             (`set_mk_alignment_for_contiguous_layout`).
         ensure_zero_padding: rows of padding are 0, as they always are where each has its index; else they may
             stay as they are.

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments before `--`, and the host compiler's command behind it."""
+    """The arguments before `--`, and the host compiler's command after it."""
     at = arguments.index("--")
     return [*arguments[:at]], [*arguments[at + 1 :]]
 

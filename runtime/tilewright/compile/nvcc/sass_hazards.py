@@ -171,7 +171,7 @@ class _Flow:
         if kind == "BSYNC":
             meet = syncs[branch.operands.split(",")[0].strip()]
             return after if not meet or set(after) & set(meet) else after + meet
-        if kind in ("EXIT", "KILL", "RET", "RTT"):  # a call is followed by what stands behind it
+        if kind in ("EXIT", "KILL", "RET", "RTT"):  # a call returns to the instruction after it
             taken = []
         elif kind in ("CALL", "WARPSYNC"):
             return targets + after

@@ -1,4 +1,4 @@
-"""What the kernels of `blockscaled_gemm` take."""
+"""The arguments that a kernel of `blockscaled_gemm` takes."""
 
 from __future__ import annotations
 

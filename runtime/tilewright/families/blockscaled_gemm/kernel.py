@@ -44,7 +44,7 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
 
 
 def formula(config: BlockscaledGemmConfig) -> str:
-    """What the kernel computes, in the terms of its caller."""
+    """The formula that the kernel computes, in the terms of its caller."""
     terms = f"alpha * (A[m,k] SFA[m,k/{BLOCK[config.a]}]) (B[n,k] SFB[n,k/{BLOCK[config.b]}])"
     if config.c == "same":
         terms += " + beta * C[m,n]"
@@ -114,7 +114,7 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
 
 
 def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     # Empty for kernels that are ours.
     pdl = "" if config.mainloop != "default" else config.hardware.cutlass.pdl
     row: dict[str, Any] = {

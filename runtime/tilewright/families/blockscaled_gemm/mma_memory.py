@@ -32,7 +32,7 @@ class MmaMemory(NamedTuple):
 
 
 def warpgroups(config: BlockscaledGemmConfig) -> Warpgroups:
-    """How the consumers divide the tile."""
+    """How the consumer warpgroups divide the tile."""
     return lean_tiles.by_mma(config.tile.m, config.tile.n, boxed=False)
 
 
@@ -52,7 +52,7 @@ def scale_bytes(config: BlockscaledGemmConfig) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def mma_memory(config: BlockscaledGemmConfig) -> MmaMemory:
-    """Two buffers, or one if two would cost a stage of the first few; as many stages as fit."""
+    """The stages that fit beside two store buffers, or beside one if two would leave few stages."""
     wide, narrow = (_with(config, buffers) for buffers in (_MOST_BUFFERS, 1))
     return wide if wide.stages >= min(narrow.stages, _ENOUGH_STAGES) else narrow
 

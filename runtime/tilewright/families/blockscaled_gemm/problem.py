@@ -1,4 +1,4 @@
-"""What a caller of a block-scaled product asks."""
+"""The problem of a call of a block-scaled product."""
 
 from __future__ import annotations
 

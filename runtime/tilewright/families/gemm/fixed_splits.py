@@ -33,7 +33,7 @@ MOST_SPLITS = 4  # k ranges; clusters and the second kernel add up to 4 in the s
 
 
 class Limit(NamedTuple):
-    """Where a number of k ranges may be taken."""
+    """The condition under which k may be cut into `splits` ranges."""
 
     splits: int
     least: int  # bytes of k

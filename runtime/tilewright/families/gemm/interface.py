@@ -1,4 +1,4 @@
-"""What the kernels of `gemm` take."""
+"""The arguments that a kernel of `gemm` takes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def kernel_name(config: GemmConfig) -> str:
 
 
 def formula(config: GemmConfig) -> str:
-    """What the kernel computes, in the terms of its caller."""
+    """The formula that the kernel computes, in the terms of its caller."""
     scales = "" if config.acc == "s32" else " * scale_a * scale_b"
     added = flag(" + beta * C[m,n]", config.c == "same") + flag(" + bias[n]", config.bias)
     terms = f"alpha{scales} * A[m,k] B[k,n]{added}"
@@ -94,7 +94,7 @@ def facts(config: GemmConfig) -> GemmFacts:
 
 
 def build(config: GemmConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     mainloop = mainloops.of(config)
     standard = {"standard": "c++14"} if config.mainloop in ("lean", "mma") else {}
     return {

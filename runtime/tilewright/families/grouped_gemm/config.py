@@ -104,7 +104,7 @@ def fp4(config: GroupedGemmConfig) -> bool:
 
 
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:
-    """What of the kernel's own A, and B, shares a scale factor: `rows`, `blocks` or `none`."""
+    """What shares a scale factor in the kernel's own A and in its B: `rows`, `blocks` or `none`."""
     if config.scales == "none":
         return "none", "none"
     if packed(config):

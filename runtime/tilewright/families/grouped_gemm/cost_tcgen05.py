@@ -1,5 +1,5 @@
 """A model of CUTLASS's kernels of groups on tcgen05: that of `selection/tcgen05_model.py`, of a batch of
-products with the expected rows of a group, behind the kernel that converts the scale factors.
+products with the expected rows of a group, after the kernel that converts the scale factors.
 
 Nobody has timed these kernels. The numbers of a product are those of block-scaled kernels without groups.
 """

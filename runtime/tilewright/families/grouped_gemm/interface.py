@@ -1,4 +1,4 @@
-"""What the kernels of `grouped_gemm` take."""
+"""The arguments that a kernel of `grouped_gemm` takes."""
 
 from __future__ import annotations
 

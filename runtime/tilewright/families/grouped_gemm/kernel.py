@@ -60,7 +60,7 @@ def kernel_name(config: GroupedGemmConfig) -> str:
 
 
 def formula(config: GroupedGemmConfig) -> str:
-    """What the kernel computes, in the terms of its caller."""
+    """The formula that the kernel computes, in the terms of its caller."""
     c = "" if by_tcgen05(config) else " + C[m,n]"
     if config.scales == "none":
         return "D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]"
@@ -128,7 +128,7 @@ def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
 
 
 def build(config: GroupedGemmConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     if by_tcgen05(config):
         return tcgen05.build(config)
     fp8, core = bits(config.a) == 8, MMA_SYNC if by_mma(config) else WGMMA
@@ -181,7 +181,7 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
 
 
 def _own_variables(config: GroupedGemmConfig) -> dict[str, Any]:
-    """Those of the kernels that are ours."""
+    """The template variables of our own kernels."""
     tile = fp4_variables(config) if fp4(config) else lean_tiles.variables(config)
     promotion = {} if by_mma(config) else {"promotion": camel(config.promotion)}
     common = {"stages": memory(config)[0], "pdl": config.pdl, "store_buffers": buffers(config)}

@@ -37,7 +37,7 @@ def most_bytes(config: GroupedGemmConfig) -> int:
 
 
 def warpgroups(config: GroupedGemmConfig) -> Warpgroups:
-    """How the consumers divide the tile."""
+    """How the consumer warpgroups divide the tile."""
     if by_mma(config):
         return lean_tiles.by_mma(config.tile.m, config.tile.n, boxed=not k_contiguous(config)[1])
     if config.tile.m == 192:

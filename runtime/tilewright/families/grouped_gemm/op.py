@@ -97,13 +97,13 @@ def grouped_gemm_contiguous(
         group_of_row: int32 [m]: the group of each row; a number that is no group's, as -1, is padding. Any
             order is right; it is fast where rows of a group lie together. On GPUs of 10.x, groups begin at
             multiples of 128 rows: 128 rows of several groups become NaN.
-        group_ends: int32 [groups], instead: the row behind each group's last. A group begins where the one
+        group_ends: int32 [groups], instead: the row after each group's last. A group begins where the one
             before it ends, at the next multiple of `row_alignment`.
         row_alignment: the multiple, itself one of 4 for FP8; with group_of_row it helps to choose a kernel,
             and changes no result.
         expected_m: with group_ends: how many rows of a group are likely to count, where a has room for more;
             0: all. It helps to choose a kernel, and changes no result.
-        zero_padding: whether all rows of padding are zeroed, those behind the last group too.
+        zero_padding: whether all rows of padding are zeroed, those after the last group too.
         out: [m, n]. Without `zero_padding`, rows of padding are zeroed, or stay as they are where no row near
             them counts.
 
@@ -164,15 +164,15 @@ def grouped_gemm_k(
 
     Args:
         a: [m, k]. bfloat16: column-major, the transpose of [k, m], whose first rows are the first group's.
-            float8_e4m3fn: the memory of [m, k of the group], row-major, of one group behind the other: a
+            float8_e4m3fn: the memory of [m, k of the group], row-major, of one group after the other: a
             tensor without gaps, of whose shape m and the k of all groups are read.
         b: [k, n]. bfloat16: row-major. float8_e4m3fn: likewise of [n, k of the group], the transpose of a
             tensor [n, k] without gaps.
         group_k: int32 [groups], on the device, read when the kernel runs: multiples of 128 (bfloat16: of
             64), 0 too, which add up to k. An entry that is no multiple counts as the multiple below it, and
-            the next group begins behind that multiple.
+            the next group begins after that multiple.
         scale_a: of FP8, float32 [m, k/128]: those of 128 of k of a row, columns contiguous and at multiples
-            of 4 rows; the columns of one group behind those of the other.
+            of 4 rows; the columns of one group after those of the other.
         scale_b: of FP8, float32 [k/128, n], n contiguous and rows at multiples of 4.
         out: float32 [groups, m, n], rows contiguous; made if absent. It may be c: then the product is added.
         c: float32 [groups, m, n].

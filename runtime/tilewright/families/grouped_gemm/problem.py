@@ -1,4 +1,4 @@
-"""What a caller of a grouped product asks, apart from where the tensors lie."""
+"""The problem of a call of a grouped product, apart from where its tensors lie."""
 
 from __future__ import annotations
 

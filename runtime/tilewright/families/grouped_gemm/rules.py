@@ -1,4 +1,4 @@
-"""What is legal for a `grouped_gemm` kernel: the single statement, asked by all that need to know.
+"""What is legal for a `grouped_gemm` kernel. Generation, `explain`, tuning and tests ask these rules alone.
 
 The comment above a rule names what it rests on.
 """

@@ -39,7 +39,7 @@ def alignment(config: GroupedGemmConfig) -> MatrixAlignment:
 
 
 def build(config: GroupedGemmConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     return blockscaled.build(product(config))
 
 

@@ -49,9 +49,7 @@ WORDS = Words(
             default=0,
             hint=True,
         ),
-        Extent(
-            "row_alignment", "Groups begin at multiples of so many rows.", usual=128, default=128, hint=True
-        ),
+        Extent("row_alignment", "Groups begin at multiples of this.", usual=128, default=128, hint=True),
     ),
     types=Types(
         option="--dtype",

@@ -1,4 +1,4 @@
-"""What the kernels of `hc_prenorm` take."""
+"""The arguments that a kernel of `hc_prenorm` takes."""
 
 from __future__ import annotations
 

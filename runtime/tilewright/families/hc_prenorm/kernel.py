@@ -1,4 +1,4 @@
-"""What is written of an `hc_prenorm` kernel: its name, summary, table row and template's variables."""
+"""The name, summary, table row and template variables of a kernel of `hc_prenorm`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def facts(config: PrenormConfig) -> PipelineFacts:
 
 
 def build(config: PrenormConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     if config.mma == "wgmma":
         instruction = WGMMA.opcodes["tf32"].name + r"\.64x\d+x8\.F32\.TF32"
     else:

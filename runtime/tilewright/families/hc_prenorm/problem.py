@@ -1,4 +1,4 @@
-"""What a caller of `hc_prenorm` asks, apart from where the tensors lie."""
+"""The problem of a call of `hc_prenorm`, apart from where its tensors lie."""
 
 from __future__ import annotations
 

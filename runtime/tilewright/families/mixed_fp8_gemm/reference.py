@@ -21,7 +21,7 @@ def weight_of(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
 def rounding_bound(a: torch.Tensor, packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
     """The most by which a sum of products may differ from the exact one, [m, n] in float64.
 
-    A wgmma adds 32 products to a sum. The tensor core keeps 13 bits behind the leading bit of the largest of
+    A wgmma adds 32 products to a sum. The tensor core keeps 13 bits after the leading bit of the largest of
     these 33 numbers, and cuts off the rest: each of them loses less than 2^-13 of the largest. Every block of
     k that is promoted begins with a sum of 0. Promotions add in F32, which rounds to 2^-24."""
     format, group = FORMATS[problem.weight_format]

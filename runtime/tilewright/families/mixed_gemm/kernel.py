@@ -1,4 +1,4 @@
-"""What is written of a `mixed_gemm` kernel: its name, summary, table row and template's variables."""
+"""The name, summary, table row and template variables of a kernel of `mixed_gemm`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def facts(config: MixedGemmConfig) -> MixedGemmFacts:
 
 
 def build(config: MixedGemmConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     core = MMA_SYNC if config.mainloop == "stream" else WGMMA
     return {"arch": config.arch, "defines": [], "instructions": [core.opcodes["half"].name]}
 

@@ -40,8 +40,8 @@ def weight_bytes(config: MixedGemmConfig) -> int:
 
 
 def scale_bytes(config: MixedGemmConfig) -> int:
-    """Bytes of the scales of 64 rows in a stage: those of 128 of k, or of half of them. Where 128 of k share
-    a scale, a stage of 64 has it, too."""
+    """Bytes of the scales of 64 rows in a stage. A stage of 64 of k has half of the scales of 128 of k,
+    unless all 128 share one scale."""
     format, group = FORMATS[config.weight_format]
     unit = weight_layout.FORMATS[format].record_bytes(group)
     return unit // 2 if config.tile.k == PIECE and group < weight_layout.UNIT_K else unit
@@ -59,7 +59,7 @@ def stage_bytes(config: MixedGemmConfig) -> int:
 
 
 def memory(config: MixedGemmConfig) -> Memory:
-    """Stages, as many as shared memory holds, and its bytes."""
+    """The stages that fit, and the shared memory of the kernel in bytes."""
     return _stream(config) if config.mainloop == "stream" else _wgmma(config)
 
 

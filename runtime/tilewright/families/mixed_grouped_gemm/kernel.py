@@ -1,4 +1,4 @@
-"""What is written of a `mixed_grouped_gemm` kernel: its name, summary, table row and template's variables."""
+"""The name, summary, table row and template variables of a kernel of `mixed_grouped_gemm`."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def random_groups(problem: Problem, generator: torch.Generator) -> dict[str, tor
 
 def peer(problem: Problem) -> Peer | None:
     """torch's product of the same activations and weights of 16 bits; None if there is a bias, or if groups
-    are not one behind the other."""
+    do not follow one another."""
     if problem.bias or problem.grouping != "ends" or problem.row_alignment > 1 or problem.a != "bf16":
         return None
 

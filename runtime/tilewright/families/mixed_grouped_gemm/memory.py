@@ -17,7 +17,7 @@ def sum_bytes(config: MixedGemmConfig) -> int:
 
 
 def memory(config: MixedGemmConfig) -> Memory:
-    """Stages, as many as shared memory holds, and its bytes."""
+    """The stages that fit, and the shared memory of the kernel in bytes."""
     beside = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True) + QUEUE + sum_bytes(config)
     stage = stage_bytes(config) + BARRIER
     fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - beside) // stage)

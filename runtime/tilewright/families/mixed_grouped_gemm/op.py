@@ -114,7 +114,7 @@ def packed_grouped_gemm(
             int8_g128 or e4m3_g128.
         group_of_row: int32 [m]: the group of each row; a number that is no group's, as -1, is padding. Any
             order is right; it is fast where rows of a group lie together.
-        group_ends: int32 [groups]: the row behind each group's last. A group begins where the one before it
+        group_ends: int32 [groups]: the row after each group's last. A group begins where the one before it
             ends, at the next multiple of `row_alignment`.
         rows_valid: int32 [groups]: how many of the m rows of each group count, the first ones.
         row_alignment: the multiple; with group_of_row it helps to choose a kernel, and changes no result.

@@ -25,7 +25,7 @@ WORDS = Words(
             "expected_m", "Rows of a group that are expected to count. Default: all.",
             usual=20, default=0, hint=True,
         ),
-        Extent("row_alignment", "Groups begin at multiples of so many rows.", usual=1, default=1, hint=True),
+        Extent("row_alignment", "Groups begin at multiples of this.", usual=1, default=1, hint=True),
     ),
     types=Types(
         option="--dtype",

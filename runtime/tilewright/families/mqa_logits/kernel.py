@@ -45,7 +45,7 @@ def facts(config: MqaLogitsConfig) -> MqaLogitsFacts:
 
 
 def build(config: MqaLogitsConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which instructions its machine code must hold."""
+    """Compiler settings of the kernel, and the instructions that its machine code must hold."""
     multiplier = MULTIPLIERS[config.mma, config.q]
     opcode = multiplier.emulation if config.emulates else multiplier.opcode
     return {"arch": config.arch, "defines": [], "instructions": [opcode] if config.tiled and opcode else []}

@@ -1,4 +1,4 @@
-"""What a caller of the MQA ops asks, apart from where the tensors lie."""
+"""The problem of a call of the MQA ops, apart from where its tensors lie."""
 
 from dataclasses import dataclass
 

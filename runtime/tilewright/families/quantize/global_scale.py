@@ -19,7 +19,7 @@ NO_MEMORY = "expected a tensor with memory, got one on meta"
 
 
 def what_of(scale: Any, m: int, batch: Sequence[int]) -> str:
-    """What each global scale is for: none, tensor, row or group. `batch`: the leading extents, the groups.
+    """What one global scale covers: none, tensor, row or group. `batch`: the leading extents, the groups.
 
     Raises ArgumentError or ArgumentTypeError for a scale of none of these.
     """

@@ -1,4 +1,4 @@
-"""What is written of a kernel: its name, its summary, its table row and its template's variables."""
+"""The name, summary, table row and template variables of a kernel."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def kernel_name(config: QuantizeConfig) -> str:
 
 
 def formula(config: QuantizeConfig) -> str:
-    """What the kernel computes, in the terms of its caller."""
+    """The formula that the kernel computes, in the terms of its caller."""
     rows, columns = block(config.format)
     scale = f"scales[{'m' if rows == 1 else f'm/{rows}'},k/{columns}]"
     if config.direction == "dequantize":
@@ -107,7 +107,7 @@ def facts(config: QuantizeConfig) -> QuantizeFacts:
 
 
 def build(config: QuantizeConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which instructions its machine code must hold."""
+    """Compiler settings of the kernel, and the instructions that its machine code must hold."""
     compiler = {"compiler": config.compiler} if in_cute_dsl(config) else {}
     return {"arch": config.arch, "defines": [], "instructions": _instructions(config), **compiler}
 

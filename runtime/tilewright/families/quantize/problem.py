@@ -1,4 +1,4 @@
-"""What a caller of the quantising ops asks, apart from where the tensors lie."""
+"""The problem of a call of the quantising ops, apart from where its tensors lie."""
 
 from __future__ import annotations
 

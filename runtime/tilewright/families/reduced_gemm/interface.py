@@ -1,4 +1,4 @@
-"""What the kernels of `reduced_gemm` take."""
+"""The arguments that a kernel of `reduced_gemm` takes."""
 
 from __future__ import annotations
 

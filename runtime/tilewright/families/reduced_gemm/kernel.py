@@ -1,4 +1,4 @@
-"""What is written of a `reduced_gemm` kernel: its name, summary, table row and template's variables."""
+"""The name, summary, table row and template variables of a kernel of `reduced_gemm`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def facts(config: ReducedConfig) -> PipelineFacts:
 
 
 def build(config: ReducedConfig) -> dict[str, Any]:
-    """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
+    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     core = MMA_SYNC if by_mma(config) else WGMMA
     return {"arch": config.arch, "defines": [], "instructions": [core.opcodes["half"].name]}
 

@@ -12,7 +12,7 @@ def block_bytes(config: ReducedConfig) -> int:
 
 
 def memory(config: ReducedConfig) -> Memory:
-    """Stages, as many as shared memory holds, and its bytes, as `sm90/pipeline.hpp` lays them out.
+    """The stages that fit, and the shared memory of the kernel in bytes, as `sm90/pipeline.hpp` lays it out.
 
     Every generated file asserts the total against the compiler's."""
     stage = (config.tile.m + config.tile.n) * 128 + BARRIER

@@ -1,4 +1,4 @@
-"""What a caller of `reduced_gemm` asks, apart from where the tensors lie."""
+"""The problem of a call of `reduced_gemm`, apart from where its tensors lie."""
 
 from __future__ import annotations
 

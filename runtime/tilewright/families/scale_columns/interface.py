@@ -1,4 +1,4 @@
-"""What the kernels of `scale_columns` take."""
+"""The arguments that a kernel of `scale_columns` takes."""
 
 from __future__ import annotations
 

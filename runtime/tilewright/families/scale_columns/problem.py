@@ -1,4 +1,4 @@
-"""What a caller of `scale_columns` asks, apart from where the tensors lie."""
+"""The problem of a call of `scale_columns`, apart from where its tensors lie."""
 
 from __future__ import annotations
 

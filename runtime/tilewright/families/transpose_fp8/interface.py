@@ -1,4 +1,4 @@
-"""What the kernels of `transpose_fp8` take."""
+"""The arguments that a kernel of `transpose_fp8` takes."""
 
 from __future__ import annotations
 

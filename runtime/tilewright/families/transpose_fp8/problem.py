@@ -1,4 +1,4 @@
-"""What a caller of `transpose_fp8` asks, apart from where the tensors lie."""
+"""The problem of a call of `transpose_fp8`, apart from where its tensors lie."""
 
 from __future__ import annotations
 

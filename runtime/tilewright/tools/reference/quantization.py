@@ -160,7 +160,7 @@ class Stored:
 
 
 def blocks_of(value: torch.Tensor, block: int) -> torch.Tensor:
-    """[..., m, k] as [..., m, ceil(k/block), block]; the zeros behind k change no block's amax."""
+    """[..., m, k] as [..., m, ceil(k/block), block]; the zeros after k change no block's amax."""
     count = columns(value.shape[-1], block)
     wide = value.new_zeros((*value.shape[:-1], count * block))
     wide[..., : value.shape[-1]] = value

@@ -131,10 +131,10 @@ class _Task:
 
 
 def _run(function: Function, shard: Any) -> Iterator[tuple[str, Any]]:
-    """The task: Ray shows it one GPU, which is then the first.
+    """The task of a shard. Ray shows it one GPU, as the first.
 
-    What a function says is said within a step of it, where a generator cannot yield: it runs in a thread,
-    which waits until what it says has gone out.
+    A function reports messages in the middle of a step, where a generator cannot yield. So it runs in a
+    thread, which waits until each message has been sent.
     """
     messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     gone = threading.Semaphore(0)
@@ -193,7 +193,7 @@ def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:
     be under way in the engine, and none is afterwards, so that the next reader of its events sees only its
     own shards.
 
-    Nothing may be under way in the engine, and nothing is afterwards: whoever takes its events next knows
+    Nothing may be under way in the engine, and nothing is afterwards: the next user of its events knows
     only shards of its own.
     """
     if not engine.gpus():

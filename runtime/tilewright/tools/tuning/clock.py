@@ -89,7 +89,7 @@ class GpuClock:
     def _graph(self, tactic: Tactic | None) -> Replays:
         replays = self._graphs.get(tactic)
         # Where calls proved to be long, graphs that were made before hold more of them than the others; times
-        # of a call are the same but for the replay's own cost, which is little against them.
+        # of a call differ only by the replay's own cost, which is small beside them.
         if replays is None:
             calls = [self._call(operand, tactic) for operand in self._operands]
             pool = None if self._anchor is None else self._anchor.pool

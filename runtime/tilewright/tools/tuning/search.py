@@ -44,7 +44,7 @@ class Result:
     seconds: float | None
     legal: int = 0  # tactics of built kernels that compute the problem
     tried: int = 0  # tactics of these, and of their variants, that were timed
-    rank: int | None = None  # of the tactic (but for its variant) in the model's order, from 0
+    rank: int | None = None  # of the tactic, whatever its variant, in the model's order, from 0
     model: Tactic | None = None  # the model's first
     model_seconds: float | None = None  # measured
     timings: tuple[Timing, ...] = field(

@@ -30,7 +30,7 @@ MOST_LOSSES = 4  # processes that one problem may break; then it has no result
 
 
 class Book:
-    """A tuned file that takes each result at once, so that a kill loses the one under way alone.
+    """Writes each result to a tuned file at once, so that a kill loses only the problem under way.
 
     Opening it says whether it can be written: raises ForeignTunedFileError where the file that is there is of
     another machine, StoreError where it cannot be written. A damaged one is set aside; `messages` say so.

@@ -55,7 +55,7 @@ def bench_kineto(
     watching.
 
     Args:
-        num_tests: calls that count; as many are made before.
+        num_tests: calls that count. As many calls before them warm up.
         suppress_kineto_output: what is printed meanwhile is not seen.
         trace_path: of a file for the profile's trace.
         flush_l2: memory of `FLUSH_BYTES` is written before each call.

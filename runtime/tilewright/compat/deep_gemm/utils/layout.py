@@ -53,7 +53,7 @@ def get_mn_major_tma_aligned_packed_ue8m0_tensor(
 ) -> torch.Tensor:
     """The exponents of float32 scales [..., mn, k] as int32 words [..., mn, ceil(k / 4)], so strided.
 
-    `psum_layout`: int32, the row behind each group's last. Words of rows between two groups are 0.
+    `psum_layout`: int32, the row after each group's last. Words of rows between two groups are 0.
     """
     if psum_layout is None:
         return _of(tilewright.scale_columns(sf, layout="packed"), sf.shape[-2])
