@@ -95,9 +95,11 @@ def launcher_of_plan(
     operands: Operands,
     passed: Mapping[str, Any] | None = None,
     numbers: Mapping[str, float] | None = None,
+    *,
+    guarded: bool = True,
 ) -> Launcher:
     """What launches a plan on its GPU, with a workspace where it needs one; see `Launch.launcher`."""
-    bound = launch = plan.bound.launcher(operands, passed, numbers)
+    bound = launch = plan.bound.launcher(operands, passed, numbers, guarded=guarded)
     if plan.workspace_bytes:
         make = plan.workspace
         launch = lambda *call: bound(*call[:-1], make())  # noqa: E731

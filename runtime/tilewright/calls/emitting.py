@@ -37,7 +37,7 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
     names = {name: name for name in op.names}
     tensors = [parameter for parameter in op.parameters if parameter.is_tensor]
     values = f"dict({_by_name(names)})"
-    gradients = " or ".join(map(_wants_gradient, tensors))
+    unusual = " or ".join(_is_unusual(op, parameter) for parameter in tensors)
     operands = _arguments(op, op.interface.names, names)
     numbers = _arguments(op, (number.name for number in op.interface.numbers), names)
     call = ", ".join((*(["*_operands"] if op.may_fill else operands), *numbers))
@@ -57,7 +57,7 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
         yield f"    {condition} type({name}) is not float:"
         yield f"        {name} = _factor({name!r}, {name})"
     if keys.caches_launchers(op):
-        yield from _cached_launch(op, operands, numbers, gradients)
+        yield from _cached_launch(op, operands, numbers, unusual)
     yield "    try:"
     yield f"        _key = ({', '.join(keys.key(op))},)"
     yield "        _plan = _context.plans.get(_key)"
@@ -69,7 +69,7 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
     yield f"            return _traced({values})"
     yield "    else:"
     yield "        _plan.used = True"
-    yield f"        if ({gradients}) and _grad():"
+    yield f"        if {unusual}:"
     yield f"            _refuse({_by_name(op.tensors)})"
     for name, number in keys.unread(op).items():
         yield f"    if not {number}:"
@@ -180,7 +180,7 @@ def kernel(
     yield f"    _bump({', '.join(written)})" if written else "    return _results"
 
 
-def _cached_launch(op: Op, operands: list[str], numbers: list[str], gradients: str) -> Iterator[str]:
+def _cached_launch(op: Op, operands: list[str], numbers: list[str], unusual: str) -> Iterator[str]:
     """Tries the cached launchers first. They compare types, extents, strides and devices themselves, also
     those of a result that the call has made. The rest of the call does what they do not launch."""
     plain = [
@@ -193,7 +193,7 @@ def _cached_launch(op: Op, operands: list[str], numbers: list[str], gradients: s
     yield f"    if {' and '.join(plain)}:"
     yield "        try:"
     yield f"            _cached = _context.plans.launchers.get(({', '.join(keys.launcher_key(op, 'out'))},))"
-    yield f"            if _cached is not None and not (({gradients}) and _grad()):"
+    yield f"            if _cached is not None and not ({unusual}):"
     yield "                _cached.used = True"
     yield f"                _result = out if out is not None else {_new_result('_cached.plan')}"
     yield f"                if _cached.launch({', '.join((*operands, *numbers))}, None) == 0:"
@@ -224,14 +224,20 @@ def _answer(op: Op, operands: str, *, all_written: bool = False) -> str:
     return results if all_written else f"out if {operands}[{indices[1]}] is None else ({results})"
 
 
-def _wants_gradient(parameter: Parameter) -> str:
+def _is_unusual(op: Op, parameter: Parameter) -> str:
+    """Whether a warm call must refuse a tensor: autograd expects its gradient, or it is a negated view.
+
+    Launchers refuse the addresses of negated views, except those of single numbers
+    (`declarations.arguments`).
+    """
     name = parameter.name
+    gradient = f"{name}.requires_grad and _grad()"
     if parameter.kind == "tensor":
-        return f"{name}.requires_grad"
-    wants = (
-        f"getattr({name}, 'requires_grad', False)" if parameter.kind == "scale" else f"{name}.requires_grad"
-    )
-    return f"({name} is not None and {wants})"
+        return f"({gradient})"
+    present = f"isinstance({name}, _Tensor)" if parameter.kind == "scale" else f"{name} is not None"
+    if op.interface.operand(name).is_number:
+        return f"({present} and ({gradient} or {name}.is_neg()))"
+    return f"({present} and {gradient})"
 
 
 def _signature(op: Op) -> str:

@@ -92,8 +92,21 @@ def check_options(op: Op, values: Mapping[str, Any]) -> None:
 
 def check_tensor(name: str, value: Any) -> None:
     check_strided(name, value)
-    if value.is_neg():  # kernels read memory, where its values have the other sign
-        raise ArgumentTypeError(name, "it is a negated view, as z.conj().imag is; resolve_neg() makes a copy")
+    if value.is_neg():
+        raise negated(name)
+
+
+def negated(name: str) -> ArgumentTypeError:
+    """The error for a tensor with torch's negative bit: kernels read memory, where its values have the other
+    sign."""
+    return ArgumentTypeError(name, "it is a negated view, as z.conj().imag is; resolve_neg() makes a copy")
+
+
+def refuse_negated(tensors: Mapping[str, Any]) -> None:
+    """Raises ArgumentTypeError for a tensor with torch's negative bit. A plan's key does not hold the bit."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, torch.Tensor) and tensor.is_neg():
+            raise negated(name)
 
 
 def check_strided(name: str, value: Any) -> None:
@@ -136,6 +149,14 @@ def refuse_tangents(op: str, **tensors: Any) -> None:
                 hint="To compute without a derivative, pass its primal: "
                 "torch.autograd.forward_ad.unpack_dual(tensor).primal.",
             )
+
+
+def refuse_unusual(op: str, **tensors: Any) -> None:
+    """Raises what a warm call has to raise for its tensors: for a gradient that autograd expects, or for the
+    negative bit."""
+    if torch.is_grad_enabled():
+        refuse_gradients(op, **tensors)
+    refuse_negated(tensors)
 
 
 def refuse_derivatives(op: str, **tensors: Any) -> None:

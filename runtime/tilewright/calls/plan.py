@@ -16,7 +16,7 @@ import torch
 from tilewright.architectures.device import DeviceProperties
 from tilewright.calls import memory
 from tilewright.calls.gpus import several_devices
-from tilewright.calls.guards import overflow
+from tilewright.calls.guards import overflow, refuse_negated
 from tilewright.context import Context
 from tilewright.declarations.arguments import launchable, packed
 from tilewright.declarations.declaration import Interface
@@ -75,13 +75,15 @@ class Plan:
         named = zip(self.operands, call, strict=False)
         return {name: tensor for name, tensor in named if tensor is not None}
 
-    def check_devices(self, call: tuple[Any, ...]) -> None:
-        """Raises UnplannedError for a tensor on another device: a plan's key has the device of one operand
-        alone. The binding checks those of a launch; this is for plans that compute with torch, which would
-        copy from the other device."""
-        for name, tensor in self.tensors(call).items():
-            if isinstance(tensor, torch.Tensor) and tensor.device != self.device:
+    def check_tensors(self, call: tuple[Any, ...]) -> None:
+        """Raises UnplannedError for a tensor on another device, ArgumentTypeError for a negated view: a key
+        has one operand's device, and no negative bit. The binding checks a launch; this is for plans that
+        compute or copy with torch, which takes such tensors."""
+        tensors = {name: each for name, each in self.tensors(call).items() if isinstance(each, torch.Tensor)}
+        for name, tensor in tensors.items():
+            if tensor.device != self.device:
                 raise UnplannedError(f"{name} is on {tensor.device}, the plan's operands on {self.device}")
+        refuse_negated(tensors)
 
 
 class EmptyPlan(Plan):
@@ -108,11 +110,14 @@ class Launch:
         operands: Sequence[torch.Tensor | None],
         passed: Mapping[str, Any] | None = None,
         numbers: Mapping[str, float] | None = None,
+        *,
+        guarded: bool = True,
     ) -> Launcher:
-        """What launches for operands that lie as these do. `passed` and `numbers`: as for `launchable`."""
+        """What launches for operands that lie as these do. `passed`, `numbers` and `guarded`: as for
+        `launchable`."""
         described = launchable(
             self.interface, self.problem, self.arguments,
-            tensors=operands, alignments=self.alignments, passed=passed, numbers=numbers,
+            tensors=operands, alignments=self.alignments, passed=passed, numbers=numbers, guarded=guarded,
         )  # fmt: skip
         return self.library.launcher(self.tactic.kernel, described)
 
@@ -147,8 +152,10 @@ def bind(
 class DirectPlan(Plan):
     """One launch on the caller's tensors. The launcher is made by the first call, for its layouts."""
 
-    def __init__(self, arguments: Any, bound: Launch) -> None:
+    def __init__(self, arguments: Any, bound: Launch, *, guarded: bool = True) -> None:
+        """`guarded`: as for `launchable`. Each call of a plan that is not has looked for negated views."""
         super().__init__(arguments, bound.interface.names)
+        self.guarded = guarded
         self.problem = bound.problem
         self.tactic = bound.tactic
         self.bound = bound
@@ -166,7 +173,7 @@ class DirectPlan(Plan):
 
     def fix(self, operands: Sequence[torch.Tensor | None]) -> Launcher:
         """Makes the launcher, for operands that lie as these do."""
-        self.launch = launch = self.bound.launcher(operands)
+        self.launch = launch = self.bound.launcher(operands, guarded=self.guarded)
         if not self.workspace_bytes and not several_devices():
             self.quick = launch
         return launch

@@ -55,7 +55,7 @@ def plan(  # noqa: PLR0917 (what a plan is made of)
     bound = bind(
         context, family, placement.problem, device, tactic, interface=op.interface, alignments=alignments
     )
-    return DirectPlan(arguments, bound)
+    return DirectPlan(arguments, bound, guarded=not addresses)
 
 
 class TorchPlan(Plan):
@@ -68,7 +68,7 @@ class TorchPlan(Plan):
         self.skips_product = skips_product
 
     def run(self, call: tuple[Any, ...]) -> None:
-        self.check_devices(call)
+        self.check_tensors(call)
         self._op.without_kernel(self.arguments.problem, named(self._op, call))
 
 
@@ -86,7 +86,7 @@ class CopyingPlan(Plan):
         self._again = again
 
     def run(self, call: tuple[Any, ...]) -> None:
-        self.check_devices(call)
+        self.check_tensors(call)
         op, copies = self._op, self._placement.copies
         values = {name: each for name, each in named(op, call).items() if each is not None}
         written = [name for name in op.written if name in values]

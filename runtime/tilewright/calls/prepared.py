@@ -21,13 +21,13 @@ from tilewright import context as contexts
 from tilewright.calls import call_planning, checks
 from tilewright.calls.custom_ops import needs_dispatcher
 from tilewright.calls.emitting import compiled, prepared
-from tilewright.calls.guards import dims, factor, refuse_derivatives
+from tilewright.calls.guards import dims, factor, refuse_derivatives, refuse_negated
 from tilewright.calls.op import Op, Operands, Values
 from tilewright.calls.plan import DirectPlan, Plan, UnplannedError
 from tilewright.calls.planning import TorchPlan
 from tilewright.declarations.matrices import layout_of
 from tilewright.errors import ArgumentError, ArgumentTypeError, TilewrightError
-from tilewright.libraries.library import UNPLANNED, Launcher
+from tilewright.libraries.library import MISALIGNED, MOST_OPERANDS, UNPLANNED, Launcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,7 +89,9 @@ class Prepared:
         for name in op.numbers:
             values[name] = factor(name, values[name])
         self._check_read(values)
-        refuse_derivatives(op.name, **{name: values[name] for name in op.tensors})
+        tensors = {name: values[name] for name in op.tensors}
+        refuse_negated(tensors)
+        refuse_derivatives(op.name, **tensors)
         if self.plan.recheck is not None:
             self.plan.recheck(*(values[name] for name in op.numbers))
         operands = self._complete(values, changes)
@@ -100,6 +102,9 @@ class Prepared:
             launch = call_planning.on_device(torch_plan, functools.partial(self._run, torch_plan))
         try:
             status = launch(*operands, *numbers, None)
+            if MISALIGNED >= status > MISALIGNED - MOST_OPERANDS:
+                # The address may be that of a negated view, and is not: that was refused above.
+                status = self._launcher(operands, guarded=False)(*operands, *numbers, None)
         except TilewrightError:
             raise
         except (AttributeError, RuntimeError, TypeError, ValueError):
@@ -151,12 +156,12 @@ class Prepared:
                 message = f"it is a {type(tensor).__name__}; expected an ordinary tensor with memory"
                 raise ArgumentTypeError(name, message) from None
 
-    def _launcher(self, operands: Operands) -> Launcher:
+    def _launcher(self, operands: Operands, *, guarded: bool = True) -> Launcher:
         """The function that a call runs, with the arguments of a launcher. It is the launcher itself if a
         call needs only a launch."""
         plan = self.plan
         return (
-            call_planning.launcher_of_plan(plan, operands)
+            call_planning.launcher_of_plan(plan, operands, guarded=guarded)
             if isinstance(plan, DirectPlan)
             else call_planning.on_device(plan, functools.partial(self._run, plan))
         )

@@ -22,7 +22,13 @@ from tilewright import context as contexts
 from tilewright.calls import checks, custom_ops, emitting, gpus, planning, registered
 from tilewright.calls import running as calls
 from tilewright.calls.docstrings import completed
-from tilewright.calls.guards import factor, key_of_integers, refuse_gradients, refuse_tangents
+from tilewright.calls.guards import (
+    factor,
+    key_of_integers,
+    refuse_negated,
+    refuse_tangents,
+    refuse_unusual,
+)
 from tilewright.calls.plan import DirectPlan, MisalignedError, Plan
 from tilewright.declarations.tactics import parsed
 from tilewright.errors import TilewrightError
@@ -37,7 +43,7 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     scope: dict[str, Any] = {
         "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
         "_factor": factor, "_layout_key": calls.layout_key, "_first": functools.partial(_first, op),
-        "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_gradients, op.name),
+        "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_unusual, op.name),
         "_key_of_integers": key_of_integers, "_forward_ad": forward_ad, "_fill": op.fill,
         "_refuse_tangents": functools.partial(refuse_tangents, op.name),
         "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.on_other_device,
@@ -90,7 +96,8 @@ def plan(
 def _realign(  # noqa: PLR0917 (a call's state)
     op: Op, context: Context, key: Any, first: Plan, values: Values, call: tuple[Any, ...]
 ) -> None:
-    """Carries out a call whose addresses the planned kernel cannot read."""
+    """Carries out a call whose addresses the planned kernel cannot read, or may be those of negated views."""
+    refuse_negated(values)
     lie = calls.addresses(first.tensors(call))
     aligned = calls.for_addresses(
         context, op.name, key, lie, lambda lie: plan(op, context, first.arguments, values, lie)

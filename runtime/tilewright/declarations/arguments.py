@@ -96,6 +96,7 @@ def launchable(
     alignments: Mapping[str, int],
     passed: Mapping[str, Any] | None = None,
     numbers: Mapping[str, float] | None = None,
+    guarded: bool = True,
 ) -> Launchable:
     """The arguments of a launcher for operands with the layouts of `tensors`, in the interface's order.
 
@@ -103,7 +104,7 @@ def launchable(
     an operand's address, if it requires more than the declaration. `passed`: the operands and then the
     numbers that calls pass, by name and in their order, if that is not the interface's; `tensors` are views
     of its tensors with the same first element. A call has no other operands; other numbers have the values
-    in `numbers`.
+    in `numbers`. `guarded`: the launcher refuses addresses that a negated view may have.
     """
     kind = struct(interface)
     filled = kind.from_buffer_copy(arguments)
@@ -127,7 +128,8 @@ def launchable(
         for member, elements in zip(operand.strides, strides, strict=False):
             setattr(filled, member, elements)
         offset = getattr(kind, members[name]).offset
-        alignment = max(operand.alignment, alignments.get(name, 1))
+        guard = _negation_guard(operand, tensor) if guarded else 1
+        alignment = max(operand.alignment, alignments.get(name, 1), guard)
         twin = _twin(operand, of_problem, order)
         layout = _layout(operand, passed[name], problem, type)
         operands[name] = (offset, alignment, int(operand.written), twin, *layout)
@@ -154,6 +156,21 @@ def _strides(operand: Operand, problem: Any, tensor: torch.Tensor, type: Type | 
     batch = tensor.stride(0) if tensor.dim() == 3 and tensor.shape[0] > 1 else 0
     held = 8 * tensor.element_size() // type.bits  # elements of the matrix in one of the tensor
     return step * held, batch * held
+
+
+def _negation_guard(operand: Operand, tensor: torch.Tensor) -> int:
+    """What an address is a multiple of, in bytes, unless its tensor may be a negated view.
+
+    torch negates lazily: `z.conj().imag` has a bit set in the tensor, while a kernel reads memory, where the
+    values have the other sign. To ask every tensor for the bit would take a tenth of a call's host time. But
+    such a view skips every second element, beginning with an odd one. So if a tensor has no neighbours in
+    memory, the launcher refuses odd addresses, and the call asks for the bit. Single numbers often lie at odd
+    addresses (a scale in a list of scales); calls always ask them.
+    """
+    if str(tensor.dtype) not in {"torch.float32", "torch.float16"} or operand.is_number:
+        return 1
+    dense = any(step == 1 and extent > 1 for extent, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return 1 if dense else 2 * tensor.element_size()
 
 
 def _dlpack(name: str) -> tuple[int, int, int]:

@@ -60,6 +60,11 @@ class Operand:
         """The members of the struct that hold its strides."""
         return ()
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it may be a tensor of one float, at any address and of any shape."""
+        return False
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matrix(Operand):
@@ -128,6 +133,10 @@ class Packed(Operand):
     measured: bool = False
     """Whether an extent of the problem is read from it, because no matrix has it. A plan's key then holds its
     shape."""
+
+    @property
+    def is_number(self) -> bool:
+        return not self.extents and self.shape is None and self.alignment < TMA_BYTES and self.type != "s32"
 
     def has_shape(self, problem: Any) -> bool:
         """Whether it must have exactly this shape, and not another shape with as many elements."""

@@ -13,7 +13,7 @@ def gemm(a, b, *, out=_default_out, out_dtype=_default_out_dtype, c=_default_c, 
     if type(a) is _Tensor and type(b) is _Tensor and (out is None or type(out) is _Tensor) and (c is None or type(c) is _Tensor) and (scale_a is None or type(scale_a) is _Tensor) and (scale_b is None or type(scale_b) is _Tensor) and (scale_result is None or type(scale_result) is _Tensor) and (amax is None or type(amax) is _Tensor) and (bias is None or type(bias) is _Tensor):
         try:
             _cached = _context.plans.launchers.get(('gemm', a.shape, None if out is not None else (a.dtype, b.shape,), out_dtype, activation, fast_accum, tactic, not beta, not alpha,))
-            if _cached is not None and not ((a.requires_grad or b.requires_grad or (out is not None and out.requires_grad) or (c is not None and c.requires_grad) or (scale_a is not None and scale_a.requires_grad) or (scale_b is not None and scale_b.requires_grad) or (scale_result is not None and scale_result.requires_grad) or (amax is not None and amax.requires_grad) or (bias is not None and bias.requires_grad)) and _grad()):
+            if _cached is not None and not ((a.requires_grad and _grad()) or (b.requires_grad and _grad()) or (out is not None and out.requires_grad and _grad()) or (c is not None and c.requires_grad and _grad()) or (scale_a is not None and (scale_a.requires_grad and _grad() or scale_a.is_neg())) or (scale_b is not None and (scale_b.requires_grad and _grad() or scale_b.is_neg())) or (scale_result is not None and (scale_result.requires_grad and _grad() or scale_result.is_neg())) or (amax is not None and (amax.requires_grad and _grad() or amax.is_neg())) or (bias is not None and bias.requires_grad and _grad())):
                 _cached.used = True
                 _result = out if out is not None else _make(_cached.plan.shape, _cached.plan.strides, dtype=_cached.plan.dtype, device=_cached.plan.device)
                 if _cached.launch(a, b, (c if beta else None), _result, bias, scale_a, scale_b, scale_result, amax, alpha, beta, None) == 0:
@@ -31,7 +31,7 @@ def gemm(a, b, *, out=_default_out, out_dtype=_default_out_dtype, c=_default_c, 
             return _traced(dict(a=a, b=b, out=out, out_dtype=out_dtype, c=c, alpha=alpha, beta=beta, scale_a=scale_a, scale_b=scale_b, scale_result=scale_result, amax=amax, bias=bias, activation=activation, fast_accum=fast_accum, tactic=tactic))
     else:
         _plan.used = True
-        if (a.requires_grad or b.requires_grad or (out is not None and out.requires_grad) or (c is not None and c.requires_grad) or (scale_a is not None and scale_a.requires_grad) or (scale_b is not None and scale_b.requires_grad) or (scale_result is not None and scale_result.requires_grad) or (amax is not None and amax.requires_grad) or (bias is not None and bias.requires_grad)) and _grad():
+        if (a.requires_grad and _grad()) or (b.requires_grad and _grad()) or (out is not None and out.requires_grad and _grad()) or (c is not None and c.requires_grad and _grad()) or (scale_a is not None and (scale_a.requires_grad and _grad() or scale_a.is_neg())) or (scale_b is not None and (scale_b.requires_grad and _grad() or scale_b.is_neg())) or (scale_result is not None and (scale_result.requires_grad and _grad() or scale_result.is_neg())) or (amax is not None and (amax.requires_grad and _grad() or amax.is_neg())) or (bias is not None and bias.requires_grad and _grad()):
             _refuse(a=a, b=b, out=out, c=c, scale_a=scale_a, scale_b=scale_b, scale_result=scale_result, amax=amax, bias=bias)
     if not beta:
         c = None
