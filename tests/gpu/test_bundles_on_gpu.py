@@ -15,7 +15,7 @@ from tilewright.context import Context
 from tilewright.declarations import catalog
 from tilewright.errors import BundleError
 from tilewright.models import configuration, forward
-from tilewright.tools.bundling import making, planning, proof
+from tilewright.tools.bundling import making, measuring, planning, proof
 from tilewright.tools.bundling.closure import Setting
 
 pytestmark = pytest.mark.gpu
@@ -71,7 +71,16 @@ def test_a_small_model_runs_from_its_bundle(tmp_path: Path, monkeypatch: pytest.
         larger = replace(product.problem(values[-1]), **{product.extent: values[-1] + values.step})
         with pytest.raises(BundleError):
             _check(product.family, larger, values[-1])
+    _measured(bundle.load(tmp_path / "bundle"))
     assert not (tmp_path / "empty").exists()
+
+
+def _measured(made: bundle.Bundle) -> None:
+    answer = measuring.as_json(made, list(measuring.runs(made)))
+    count = sum(len(measuring.values_of(entry)) for entry in made.manifest.entries)
+    assert len(answer["runs"]) == count
+    assert all(run["measured_us"] > 0 for run in answer["runs"])
+    assert len(measuring.markdown(answer).splitlines()) == count + 6
 
 
 def _check(family: str, problem: object, seed: int) -> None:

@@ -63,6 +63,12 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--prove", is_flag=True, help="Afterwards choose again for every value, and compare with the bundle."
 )
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Run each problem at a few values on this GPU, check the results, and write the times beside the "
+    "model's. Without --model: of the bundle in -o.",
+)
 @click.option("--jobs", "-j", type=_COUNT, help="Processes that choose, and compilers at once.")
 @common.nvcc_option
 @common.cutlass_option
@@ -84,6 +90,11 @@ def command(**options: Any) -> None:
     output, root = options["output"], options["root"]
     if output is None and not options["dry_run"]:
         raise UsageError("-o: not given; it names the folder of the bundle, and --dry-run needs none")
+    if options["measure"]:
+        _check_measurable(options)
+        if options["model"] is None and options["problems"] is None:
+            _measure(output, options["as_json"])
+            return
     if output is not None:
         making.check_folder(output)
     listing = _listing(options)
@@ -151,14 +162,16 @@ def _make(
     size = making.library_bytes(output) if built else 0
     answer = report.as_json(plan, context, seconds=seconds, built=built, library_bytes=size)
     making.write(plan, context.registry, output, [report.markdown(answer), answers.json_text(answer)])
-    if options["as_json"]:
-        answers.print_json(answer)
-    else:
+    if not options["as_json"]:
         for line in report.summary_lines(answer):
             click.echo(line)
+    elif not options["measure"]:
+        answers.print_json(answer)
     note(f"wrote {output}")
     if options["prove"]:
         _prove(plan, setting, context, jobs)
+    if options["measure"]:
+        _measure(output, options["as_json"])
 
 
 def _build(plan: Plan, context: Context, output: Path, options: dict[str, Any]) -> BuildReport:
@@ -192,3 +205,33 @@ def _prove(plan: Plan, setting: Setting, context: Context, jobs: int) -> None:
         raise DriftError(f"the library chooses otherwise for {counted(len(differences), 'value')}")
     seconds = time.monotonic() - started
     note(f"proved: the library chooses the bundle's tactic for every value ({seconds:.0f} s)")
+
+
+def _check_measurable(options: dict[str, Any]) -> None:
+    """Raises UsageError for options that leave nothing to measure, DriftError where nothing can be run."""
+    for name in ("dry_run", "no_build"):
+        if options[name]:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"--measure runs the kernels of a bundle, and {option} builds none")
+    if lacking := running.missing():
+        raise DriftError(f"--measure: {lacking}; a bundle can be made here without --measure")
+
+
+def _measure(folder: Path, as_json: bool) -> None:
+    from tilewright import bundle  # noqa: PLC0415
+    from tilewright.base import writing  # noqa: PLC0415
+    from tilewright.tools.bundling import measuring  # noqa: PLC0415
+
+    loaded = bundle.load(folder)
+    started = time.monotonic()
+    answer = measuring.as_json(loaded, list(measuring.runs(loaded, note)))
+    text = measuring.markdown(answer)
+    for name, content in zip(measuring.NAMES, (text, answers.json_text(answer)), strict=True):
+        writing.write(folder / name, content)
+    if as_json:
+        answers.print_json(answer)
+    else:
+        click.echo(text, nl=False)
+    count, seconds = len(answer["runs"]), time.monotonic() - started
+    note(f"ran {counted(count, 'product')}, all results right ({seconds:.0f} s)")
+    note(f"wrote {folder / measuring.NAMES[0]}")

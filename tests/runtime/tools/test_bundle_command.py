@@ -18,7 +18,7 @@ from tilewright.errors import BundleError, UnreadableFileError
 from tilewright.families.gemm.problem import Problem
 from tilewright.selection.families import family_of
 from tilewright.tools.bundling import problems_file
-from tilewright_generator.cli import invoke
+from tilewright_generator.cli import invoke, running
 
 EXAMPLES = Path(__file__).parents[3] / "examples/models"
 PROBLEMS = [
@@ -112,6 +112,8 @@ def test_what_no_kernel_computes_is_left_to_the_caller(
         (("--model", str(EXAMPLES / "qwen3-8b.json")), "-o: not given"),
         (("--model", str(EXAMPLES / "qwen3-8b.json"), "--dry-run", "--tp", "3"), "--tp heads of 32"),
         (("--model", "nothing.json", "--dry-run"), "nothing.json: no such file"),
+        (("--measure", "--dry-run"), "--measure runs the kernels of a bundle, and --dry-run builds none"),
+        (("--measure", "--no-build", "-o", "x"), "--measure runs the kernels of a bundle, and --no-build"),
     ],
 )
 def test_usage(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +121,29 @@ def test_usage(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixtu
     code, _, err = bundled(capsys, *words, *output)
     assert code == 2
     assert message in err
+
+
+def test_measuring_needs_a_gpu(
+    problems: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so before it builds anything."""
+    monkeypatch.setattr(running, "missing", lambda: "there is no CUDA GPU here")
+    code, out, err = bundled(capsys, "--problems", problems, "--measure", "-o", tmp_path / "bundle")
+    assert (code, out) == (1, "")
+    assert "--measure: there is no CUDA GPU here; a bundle can be made here without --measure" in err
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_a_problem_is_measured_at_both_ends_and_where_reports_predict(
+    problems: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    from tilewright.tools.bundling import measuring  # noqa: PLC0415 (needs torch)
+
+    folder = tmp_path / "bundle"
+    assert bundled(capsys, "--problems", problems, "--no-build", "-j", "1", "-o", folder)[0] == 0
+    values = [measuring.values_of(entry) for entry in manifest.read(folder).entries]
+    assert values == [[1, 5], [64, 128, 192], [0, 1, 2], [8]]
 
 
 def test_a_folder_of_other_files_stays(
