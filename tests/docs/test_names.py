@@ -34,7 +34,7 @@ OTHERS = {  # that a reader makes, or another repository has
     "R.json", "A.json", "B.json", ".pre-commit-config.yaml", "test_hyperconnection.py", "quarantine/",
     "specs/NAME.yaml", "generator.py", "manifest.py", "initialize_all.cu",  # of cutlass_library
     "build/site/", "logs/", "tilewright_families/", "tilewright_families/relu_rows/",
-    "config.json", "bundle.json", "report.json", "report.md",  # of a model, and of a bundle
+    "config.json", "bundle.json", "report.json", "report.md", "measured.json", "measured.md",  # a bundle
     "_params.hpp",  # how names end
 } | {  # and the files of the family of adding_a_family.md, F being its folder
     part
