@@ -45,11 +45,19 @@ PARAMETERS = ("b8[128]", "u64", "f32")
 needs_cute_dsl = pytest.mark.skipif(bool(installed.lacking()), reason=f"a kernel here {installed.lacking()}")
 
 
-@pytest.mark.parametrize(("release", "reason"), [("", "it is not installed"), ("4.7.0", "release 4.7.0 is")])
+@pytest.mark.parametrize(
+    ("release", "reason"),
+    [
+        ("", "it is not installed"),
+        ("4.7.0", "release 4.7.0 is installed"),
+        (installed.RELEASE, "its module cutlass is not on Python's path"),
+    ],
+)
 def test_without_the_release_its_kernels_are_skipped_by_name(
     monkeypatch: pytest.MonkeyPatch, store: Store, toolchain: NvccToolchain, release: str, reason: str
 ) -> None:
     monkeypatch.setattr(installed, "release", lambda: release)
+    monkeypatch.setattr(installed, "find_spec", lambda _: None)
     report = build([TABLE], store=store, toolchain=toolchain)
     assert {row.status for row in report.units} == {"skipped"}
     assert report.ok

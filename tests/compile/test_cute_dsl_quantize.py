@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ptx_machine
 import pytest
 import quantize_reference as of
 import torch
-from ptx_machine import Launch, Memory, Program, TensorMap
+from ptx_machine import Launch, StuckError
+from ptx_memory import Memory, TensorMap
+from ptx_program import Program
 
 from tilewright.architectures.device import H200
 from tilewright.base import paths
@@ -178,7 +179,7 @@ def test_a_wait_that_is_lacking_shows(host: Host) -> None:
         run.check_bits()
 
     check(text)
-    with pytest.raises((AssertionError, ptx_machine.StuckError)):
+    with pytest.raises((AssertionError, StuckError)):
         check(text[:begin] + text[end:])
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import ptx_machine
 import pytest
-from ptx_machine import Launch, Memory, Program, TensorMap
+from ptx_machine import Launch
+from ptx_memory import Memory, TensorMap
+from ptx_numbers import decode
+from ptx_program import Program
 
 from tilewright.base import paths
 from tilewright.compile.cute_dsl import installed
@@ -94,8 +96,8 @@ def operand(kind: str, rows: int, case: Case, random: np.random.Generator) -> Op
     scales = np.zeros((case.batch, down * along * 512), "u1")
     r, c = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
     scales[:, ((r // 128) * along + c // 4) * 512 + r % 32 * 16 + r % 128 // 32 * 4 + c % 4] = codes
-    factors = ptx_machine.decode(codes.astype("u1"), "e8m0" if exact else "e4m3")
-    values = ptx_machine.decode(data, element) * np.repeat(factors, block, -1)[..., : case.k]
+    factors = decode(codes.astype("u1"), "e8m0" if exact else "e4m3")
+    values = decode(data, element) * np.repeat(factors, block, -1)[..., : case.k]
     return Operand(data, scales, (down, along), values)
 
 
@@ -103,7 +105,7 @@ def values_of(data: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
     if kind == "f32":
         return data.view("f4").astype("f8")
     raw = np.ascontiguousarray(data).view("u1").reshape(*data.shape[:-1], -1)
-    return ptx_machine.decode(raw, kind)
+    return decode(raw, kind)
 
 
 def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:

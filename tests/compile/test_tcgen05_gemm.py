@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ptx_machine
 import pytest
-from ptx_machine import Launch, Memory, Program, TensorMap
+from ptx_machine import Launch, StuckError
+from ptx_memory import Memory, TensorMap
+from ptx_numbers import decode
+from ptx_program import Program
 
 from tilewright.base import paths
 from tilewright.compile.cute_dsl import installed
@@ -96,7 +98,7 @@ def values(data: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
     if kind in ("f32", "s32"):
         return data.view("f4" if kind == "f32" else "i4").astype("f8")
     raw = np.ascontiguousarray(data).view("u1").reshape(*data.shape[:-1], -1)
-    return ptx_machine.decode(raw, kind)
+    return decode(raw, kind)
 
 
 def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
@@ -205,5 +207,5 @@ def test_a_wait_that_is_lacking_shows(tmp_path: Path) -> None:
     program = ptx(record, tmp_path)
     at = program.rindex("mbarrier.try_wait", 0, program.index("cp.async.bulk.tensor"))
     begin, end = program.rindex("{", 0, at), program.index("}", at) + 1
-    with pytest.raises((AssertionError, ptx_machine.StuckError)):
+    with pytest.raises((AssertionError, StuckError)):
         run(program[:begin] + program[end:], record, Case(128, 64, 2000), late=True)

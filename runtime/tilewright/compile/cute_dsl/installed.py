@@ -29,9 +29,14 @@ def release() -> str:
 def lacking() -> str:
     """Why kernels in CuTe-DSL cannot be compiled here; empty if they can."""
     installed = release()
-    if installed == RELEASE and find_spec("cutlass") is not None:
+    if not installed:
+        actual = "it is not installed"
+    elif installed != RELEASE:
+        actual = f"release {installed} is installed"
+    elif find_spec("cutlass") is None:
+        actual = "its module cutlass is not on Python's path"
+    else:
         return ""
-    actual = f"release {installed} is installed" if installed else "it is not installed"
     return f"needs CuTe-DSL {RELEASE}, and {actual}: {INSTALL_HINT}"
 
 
