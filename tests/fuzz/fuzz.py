@@ -44,7 +44,7 @@ CPU_SECONDS = 20
 WALL_SECONDS = 600
 MEMORY_BYTES = 1 << 30  # beside what this process has, which those of its commands share
 ANSWERS = (0, 1, 2)
-_BROKEN = ("Traceback (most recent call last)", "tilewright: internal error", "Segmentation fault")
+_BROKEN = ("Traceback (most recent call last)", "Error: internal error", "Segmentation fault")
 
 
 class Ended(NamedTuple):

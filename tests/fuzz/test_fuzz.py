@@ -92,7 +92,7 @@ def _hang() -> int:
 
 
 def _internal() -> int:
-    print("tilewright: internal error: KeyError: 'x'")
+    print("Error: internal error: KeyError: 'x'")
     return 2
 
 
@@ -107,7 +107,7 @@ def _help() -> int:
         (lambda: 0, ""),
         (lambda: 2, ""),
         (lambda: 3, "exit code 3"),
-        (_internal, "prints 'tilewright: internal error'"),
+        (_internal, "prints 'Error: internal error'"),
         (_help, ""),
         (_raise, "exit code 99"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL) or 0, "ended by SIGKILL"),

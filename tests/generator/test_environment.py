@@ -35,7 +35,7 @@ def process(
 def test_a_full_stdout(words: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = process(words, full.fileno())
-    said = "tilewright: cannot write to stdout: No space left on device"
+    said = "Error: cannot write to stdout: No space left on device"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, said), done.stderr
     assert "Traceback" not in done.stderr
 
@@ -72,14 +72,14 @@ def test_a_working_directory_that_is_gone(words: str, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    said = "tilewright: the working directory has been removed; change to another\n"
+    said = "Error: the working directory has been removed; change to another\n"
     assert (done.returncode, done.stderr) == (2, said)
 
 
 @pytest.mark.parametrize("words", [{}, {"COMP_WORDS": "tilewright", "COMP_CWORD": "x"}])
 def test_completion_without_a_shell(words: dict[str, str]) -> None:
     found = run_in_a_process("doctor", _TILEWRIGHT_COMPLETE="bash_complete", **words)
-    said = "tilewright: _TILEWRIGHT_COMPLETE is set, as by a shell that asks for completions; unset it\n"
+    said = "Error: _TILEWRIGHT_COMPLETE is set, as by a shell that asks for completions; unset it\n"
     assert found == (2, "", said)
 
 

@@ -30,7 +30,7 @@ def test_a_syntax_error(family: FamilyProject) -> None:
     line = family.change("problem.py", "    m: int\n", "    m int\n")
     answer = family.tilewright("explain", "--problem", NAME, "bf16", "m=64", "n=256")
     assert answer.code == 2
-    assert answer.err.startswith(f"tilewright: {family.folder}/problem.py:{line}: SyntaxError: ")
+    assert answer.err.startswith(f"Error: {family.folder}/problem.py:{line}: SyntaxError: ")
     assert answer.err.endswith(f"\n{SHOWS}\n")
 
 
@@ -38,7 +38,7 @@ def test_an_error_of_a_function_that_generates(family: FamilyProject) -> None:
     line = family.change("memory.py", "// 32) * 4", "// 32) / 0")
     answer = family.tilewright("check")
     place = f"{family.folder}/memory.py:{line}"
-    assert answer == (2, "", f"tilewright: {place}: ZeroDivisionError: division by zero\n{SHOWS}\n")
+    assert answer == (2, "", f"Error: {place}: ZeroDivisionError: division by zero\n{SHOWS}\n")
 
 
 def test_a_name_that_is_no_identifier(family: FamilyProject) -> None:
@@ -106,7 +106,7 @@ def test_a_header_that_nobody_has_written(family: FamilyProject) -> None:
     header.unlink()
     answer = family.tilewright("build", "--dry-run")
     assert answer.code == 1
-    assert f"tilewright: {header}: No such file or directory\n" in answer.err
+    assert f"Error: {header}: No such file or directory\n" in answer.err
     advice = f"`python -m tilewright.declarations.headers` writes it from the declaration of {NAME}."
     assert advice in answer.err
 

@@ -456,7 +456,7 @@ def test_internal_errors_are_one_line_and_a_traceback_only_when_asked(
     found = tilewright("generate")
     assert found.code == 3
     assert found.err == (
-        "tilewright: internal error: KeyError: 'no such key'\n"
+        "Error: internal error: KeyError: 'no such key'\n"
         "TILEWRIGHT_DEBUG=1 shows the traceback; please report it\n"
     )
     monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")

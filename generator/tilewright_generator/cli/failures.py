@@ -67,8 +67,8 @@ def internal(error: Exception) -> Failure:
 
 
 def show(failure: Failure) -> int:
-    """Says it on stderr; answers the exit code."""
-    return after(partial(click.echo, f"tilewright: {failure.message}", err=True), failure.code)
+    """Prints it on stderr, as click prints its own errors; answers the exit code."""
+    return after(partial(click.echo, f"Error: {failure.message}", err=True), failure.code)
 
 
 def after(message: Callable[[], None], code: int) -> int:
