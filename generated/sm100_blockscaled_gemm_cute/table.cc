@@ -22,6 +22,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x2_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x2_tcgen05_2sm) \

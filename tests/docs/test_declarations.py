@@ -35,6 +35,7 @@ OTHERS = {
         "mainloops.py",
         "memory.py",
         "tcgen05.py",
+        "tcgen05_plain.py",
     },
     "mqa_logits": set(),
 }

@@ -71,7 +71,13 @@ def test_legal(config: GroupedGemmConfig) -> None:
             "mainloop_arch",
             "tcgen05 is for sm_100a and sm_100f, not sm_120f",
         ),
-        (replace(TCGEN05, scales="1x128"), "packed_scales", "UE8M0 factors, not by scales 1x128"),
+        (
+            replace(TCGEN05, scales="128x128", tile=Tile(128, 64, 128)),
+            "tcgen05_tile",
+            "scales 128x128 is 128",
+        ),
+        (replace(TCGEN05, scales="1x128"), "tcgen05_tile", "tile N of tcgen05"),
+        (replace(TCGEN05, a="bf16", b="bf16", scales="none"), "tcgen05_tile", "tile K of bf16 x bf16"),
         (replace(TCGEN05, tile=Tile(64, 128, 128)), "tcgen05_tile", "has M 128, not 64"),
         (replace(TCGEN05, tile=Tile(128, 96, 128)), "tcgen05_tile", "tile N of tcgen05"),
         (replace(TCGEN05, tile=Tile(128, 128, 256)), "tcgen05_tile", "tile K of e4m3 x e4m3"),
@@ -211,3 +217,12 @@ def test_shared_memory_of_groups_on_tcgen05_is_what_cutlass_was_asked_for() -> N
     swapped = replace(TCGEN05, b="mxfp4", swap_ab=True, schedule="1sm", tile=Tile(128, 64, 128))
     assert memory(replace(TCGEN05, schedule="1sm")) == (6, 221184)
     assert memory(swapped) == (8, 224256)
+    floats = replace(TCGEN05, scales="128x128")
+    assert memory(floats) == (8, 219136)
+    assert memory(replace(floats, swap_ab=True, schedule="1sm", tile=Tile(128, 32, 128))) == (10, 218112)
+    assert memory(
+        replace(BF16, arch="sm_100f", mainloop="tcgen05", schedule="2sm", tile=Tile(128, 256, 64))
+    ) == (
+        6,
+        231424,
+    )

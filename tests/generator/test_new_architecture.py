@@ -15,7 +15,7 @@ from command_line import ROOT
 PAGE = (ROOT / "docs/adding_an_architecture.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))
 
-# Appends the page's made-up 10.7 to the table before anything reads it, then runs in the project's folder.
+# Appends the page's made-up 10.9 to the table before anything reads it, then runs in the project's folder.
 SCRIPT = """\
 import json, sys
 from pathlib import Path
@@ -36,7 +36,7 @@ from tilewright_generator.cli import invoke
 
 assert invoke(["generate", "--root", ".", "--quiet"]) == 0
 registry = Registry(Path("generated"))
-device = DESCRIBED["r107"]
+device = DESCRIBED["r109"]
 rows = registry.runnable("blockscaled_gemm", device.capability)
 ranked = FAMILY.rank(rows, Problem(512, 4096, 4096, a="nvfp4", b="nvfp4", d="bf16"), device)
 older = registry.runnable("blockscaled_gemm", DESCRIBED["b300"].capability)
@@ -46,10 +46,10 @@ print(json.dumps({
     "older": len(older),
     "estimates": len([one for one in ranked if one.estimate is not None]),
     "target": routing.wanted_target(device.capability),
-    "after": routing.wanted_target((10, 9)),
-    "advised": [name for name in catalog.names() if "sm_107a" in catalog.targets_of(name)],
-    "gib": jobs.unit_bytes([("sm_107a", True)]) >> 30,
-    "exception": waits.exception({"kind": "early_access", "opcode": "LDG"}, "sm_107a", True),
+    "after": routing.wanted_target((10, 8)),
+    "advised": [name for name in catalog.names() if "sm_109a" in catalog.targets_of(name)],
+    "gib": jobs.unit_bytes([("sm_109a", True)]) >> 30,
+    "exception": waits.exception({"kind": "early_access", "opcode": "LDG"}, "sm_109a", True),
 }))
 """
 
@@ -72,17 +72,17 @@ def test_an_entry_and_a_spec_are_all_that_a_new_architecture_takes(tmp_path: Pat
     )
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)
-    first = "blockscaled_gemm_sm107_nvfp4_nvfp4_bf16_128x128x"
+    first = "blockscaled_gemm_sm109_nvfp4_nvfp4_bf16_128x128x"
     assert answers["rows"] == [
         # Stages follow from the 190,000 bytes of the entry.
-        [f"{first}256_dyn_1sm", "sm_107a", [r"UTCOMMA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 4],
-        [f"{first}256_dyn_2sm", "sm_107a", [r"UTCOMMA\.2CTA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 6],
-        [f"{first}768_dyn_1sm_direct_nopdl", "sm_107a", [r"UTCOMMA\.BLOCK16"], [], 5],
+        [f"{first}256_dyn_1sm", "sm_109a", [r"UTCOMMA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 4],
+        [f"{first}256_dyn_2sm", "sm_109a", [r"UTCOMMA\.2CTA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 6],
+        [f"{first}768_dyn_1sm_direct_nopdl", "sm_109a", [r"UTCOMMA\.BLOCK16"], [], 5],
     ]
-    assert answers["quantize"] == ["quantize_sm107_nvfp4_bf16_vector"]
+    assert answers["quantize"] == ["quantize_sm109_nvfp4_bf16_vector"]
     assert answers["older"] == 0  # an `a` target runs on no other GPU
     assert answers["estimates"] >= 3
-    assert (answers["target"], answers["after"]) == ("sm_107a", "sm_100f")
+    assert (answers["target"], answers["after"]) == ("sm_109a", "sm_100f")
     assert {"blockscaled_gemm", "quantize", "hc_prenorm"} <= set(answers["advised"])
     assert "mixed_gemm" not in answers["advised"]  # its kernels need wgmma
     assert answers["gib"] == 7

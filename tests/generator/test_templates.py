@@ -23,6 +23,8 @@ UNWRITTEN = {
     ("grouped_gemm/packed.cu.j2", "mn_major_a"),
     ("grouped_gemm/packed.cu.j2", "mn_major_b"),
     ("grouped_gemm/tcgen05.cu.j2", "two_sm"),
+    ("grouped_gemm/tcgen05_plain.cu.j2", "two_sm"),
+    ("grouped_gemm/tcgen05_plain.cu.j2", "scaled"),
 }
 
 

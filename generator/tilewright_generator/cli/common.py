@@ -64,7 +64,7 @@ cache_option = click.option(
 )
 shipped_option = click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
 # The names of tilewright.architectures.device.DESCRIBED.
-DEVICES = ("h200", "h100", "b200", "b300", "rtx-pro-6000", "rtx-5090", "gb10", "thor")
+DEVICES = ("h200", "h100", "b200", "b300", "rubin", "rtx-pro-6000", "rtx-5090", "gb10", "thor")
 DEVICE = click.Choice(DEVICES, case_sensitive=False)
 
 

@@ -163,6 +163,15 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         # chip's).
         gpus=(Gpu("b300", "NVIDIA B300", 148, 2.032e9, 8.0e12, 126 * MIB),),
     ),
+    # Rubin runs the family's machine code: ptxas 13.5 compiles .target sm_100f and sm_103f for sm_107. No
+    # kernel here uses its own instructions (SM107 of CuTe-DSL 4.8) and targets (nvcc 13.4 and later).
+    Architecture(
+        (10, 7), "Blackwell (data center)", (), "sm_100f", SharedMemory(327 * KIB, 328 * KIB), TCGEN05,
+        _SM100,
+        # NVIDIA's article "Inside the NVIDIA Rubin Platform": 224 SMs, 22 TB/s, 4 PFLOP/s of BF16, from which
+        # the clock follows. Shared memory as CuTe-DSL 4.8 states it. L2 is not published: a B200's.
+        gpus=(Gpu("rubin", "NVIDIA Rubin", 224, 2.18e9, 22e12, 126 * MIB),),
+    ),
     # The chips of 11.x were numbered 10.1 until CUDA 12. They are a family of their own.
     Architecture(
         (11, 0), "Thor", ("sm_110a", "sm_110f"), "sm_110a", _LARGE, TCGEN05, _SM110,

@@ -45,6 +45,7 @@ OPTIONAL: dict[str, Schema] = {
     "cutlass": String(r"\d+\.\d+(\.\d+)?", "a release such as 4.5"),
     "standard": String(r"c\+\+1[47]", "c++14 or c++17"),
     "spills": String(),
+    "releases": String(),
     "compiler": Enum(COMPILERS),
 }
 _START = '{"name": "'
@@ -67,6 +68,7 @@ class KernelRecord(NamedTuple):
     cutlass: str = ""  # the oldest CUTLASS release that it compiles with, e.g. "4.5"; "": any
     standard: str = "c++17"  # the C++ standard of its source and of the headers that it includes
     spills: str = ""  # why it may spill registers; "" if it may not
+    releases: str = ""  # why it may give stages back before loads from them return; "" if it may not
     compiler: str = DEFAULT_COMPILER  # by which it is compiled
 
     @classmethod
@@ -83,6 +85,7 @@ class KernelRecord(NamedTuple):
             cutlass=row.get("cutlass", ""),
             standard=row.get("standard", "c++17"),
             spills=row.get("spills", ""),
+            releases=row.get("releases", ""),
             compiler=row.get("compiler", DEFAULT_COMPILER),
         )
 

@@ -55,7 +55,7 @@ def test_what_a_message_asks_for_would_run(capability: tuple[int, int]) -> None:
         ((9, 0), "sm_90a"),
         ((10, 0), "sm_100a"),
         ((10, 3), "sm_103a"),
-        ((10, 7), "sm_100f"),  # nvcc has no sm_107; what is compiled for the family runs there
+        ((10, 7), "sm_100f"),  # Rubin runs what is compiled for the family
         ((11, 0), "sm_110a"),
         ((12, 0), "sm_120f"),
         ((12, 1), "sm_120f"),

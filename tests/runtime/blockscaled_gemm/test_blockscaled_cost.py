@@ -356,7 +356,8 @@ def test_more_work_takes_longer(committed: Registry, device: DeviceProperties) -
         times = [ranked(committed, device, Problem(*shape))[0].estimate.seconds for shape in shapes]
         # Two waves of few tiles, cut into more, may come out a little ahead of one.
         assert all(later > earlier * 0.98 for earlier, later in pairwise(times))
-        assert times[-1] > 1.3 * times[0]
+        # A Rubin reads what 64 times the work reads in little more than a launch.
+        assert times[-1] > (1.15 if device.memory_bandwidth > 1e13 else 1.3) * times[0]
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)

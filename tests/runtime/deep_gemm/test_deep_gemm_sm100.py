@@ -189,24 +189,18 @@ GROUPS: dict[str, Call] = {
     "m_grouped_fp8_fp4_gemm_nt_contiguous of FP4": lambda: deep_gemm.m_grouped_fp8_fp4_gemm_nt_contiguous(
         fp4_words(128, 256), fp4_words(2, 128, 256), bf16(128, 128), ROWS, recipe=(1, 1, 32)
     ),
+    "m_grouped_bf16_gemm_nt_contiguous": lambda: deep_gemm.m_grouped_bf16_gemm_nt_contiguous(
+        bf16(128, 64), bf16(2, 128, 64), bf16(128, 128), ROWS
+    ),
+    "m_grouped_bf16_gemm_nt_masked": lambda: deep_gemm.m_grouped_bf16_gemm_nt_masked(
+        bf16(1, 128, 64), bf16(1, 128, 64), bf16(1, 128, 128), ONE, 64
+    ),
     "m_grouped_fp8_gemm_nt_masked": lambda: deep_gemm.m_grouped_fp8_gemm_nt_masked(
         words(1, 128, 256), words(1, 128, 256), bf16(1, 128, 128), ONE, 64
     ),
 }
 # Those that no kernel for tcgen05 multiplies, with what the message says.
 LACKING: dict[str, tuple[Call, str]] = {
-    "m_grouped_bf16_gemm_nt_contiguous": (
-        lambda: deep_gemm.m_grouped_bf16_gemm_nt_contiguous(
-            bf16(128, 64), bf16(2, 128, 64), bf16(128, 128), ROWS
-        ),
-        "its a is ",
-    ),
-    "m_grouped_bf16_gemm_nt_masked": (
-        lambda: deep_gemm.m_grouped_bf16_gemm_nt_masked(
-            bf16(1, 128, 64), bf16(1, 128, 64), bf16(1, 128, 128), ONE, 64
-        ),
-        "its a is ",
-    ),
     "k_grouped_bf16_gemm_tn_contiguous, no sizes": (
         lambda: deep_gemm.k_grouped_bf16_gemm_tn_contiguous(
             bf16(128, 128), bf16(128, 128), SUMS[None], None, ONE

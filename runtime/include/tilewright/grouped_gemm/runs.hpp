@@ -42,6 +42,12 @@ TILEWRIGHT_RUNS_FUNCTION int32_t runs_of(tilewright_grouped_gemm_args const& arg
   return by_row ? (args.m + kScaleRows - 1) / kScaleRows : args.groups;
 }
 
+// Matrices of A: each group has one, or they share one.
+TILEWRIGHT_RUNS_FUNCTION int32_t matrices_a(tilewright_grouped_gemm_args const& args) {
+  bool const own = args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID || args.grouping == TILEWRIGHT_GROUPING_NONE;
+  return own ? args.groups : 1;
+}
+
 // Run `index` where the groups, not the rows, are listed; and its padding.
 TILEWRIGHT_RUNS_FUNCTION Run run_of_group(tilewright_grouped_gemm_args const& args, int32_t index, Padding& padding) {
   bool const whole = args.zero_padding != 0;

@@ -6,7 +6,8 @@ So for a unit with CUTLASS's headers the copies of operands are checked, and oth
 with the reason of the architecture's mainloops.
 
 CUTLASS's mainloop for sm_120 gives stages back while loads are under way: an exception, too, which a report
-shows. We cannot mend it.
+shows. We cannot mend it. A family says the same of its mainloops for other architectures (`releases` of a
+row).
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ _RELEASES = {
 }
 
 
-def exception(hazard: Mapping[str, Any], arch: str, cutlass: bool) -> str:
-    """Why a hazard of a kernel for `arch` ("sm_90a") is none; "" if it is one."""
+def exception(hazard: Mapping[str, Any], arch: str, cutlass: bool, releases: str = "") -> str:
+    """Why a hazard of a kernel for `arch` ("sm_90a") is none; "" if it is one. `releases` says why it may
+    give stages back early, as its family knows."""
     if not cutlass:
         return ""
     architecture = table.of_capability(Target.parse(arch).capability)
     tag = "" if architecture is None else architecture.cutlass.tag
     if hazard["kind"] == EARLY_RELEASE:
-        return _RELEASES.get(tag, "")
+        return releases or _RELEASES.get(tag, "")
     return "" if _COPIES.match(hazard["opcode"]) else _REASONS.get(tag, "")

@@ -36,6 +36,7 @@ _COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
 _SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
 _GROUP_TILES = 8  # tiles of groups that are on their way from the scheduler
 TENSOR_MAP = 128  # bytes of a tensor map
+TENSOR_MEMORY = 512  # columns
 _ULTRA_BUFFERS = {16: 4, 32: 2}  # buffers of scale factors of a tile of K 768, by block
 _SCALE_ROWS = 128  # rows whose scale factors lie together
 
@@ -90,17 +91,56 @@ def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
 
 
 def memory_of_groups(config: BlockscaledGemmConfig) -> Memory:
-    """The same of CUTLASS's kernel of groups for tcgen05 (`sm100_gemm_array_tma_warpspecialized.hpp`), whose
-    scheduler passes on eight tiles, and which keeps six tensor maps in shared memory."""
-    epilogue = _tcgen05_epilogue(config)
+    """The same of CUTLASS's kernel of groups for tcgen05 (`sm100_gemm_array_tma_warpspecialized.hpp`), which
+    keeps the tensor maps of A, B and their scale factors in shared memory."""
     accumulators = 1 if config.tile.n == 256 else 2
+    kernel, head = _group_scheduler(accumulators, maps=4)
+    stages, mainloop = _stages(config, kernel + group_carveout(config))
+    return Memory(stages, _of_groups(config, head + stages * BARRIER, mainloop, maps=4))
+
+
+def memory_of_plain_groups(config: BlockscaledGemmConfig, stage: int) -> Memory:
+    """The same of operands without scale factors, whose stages take `stage` bytes. `config` has the tile, the
+    schedule and D."""
+    kernel, head = _group_scheduler(min(4, TENSOR_MEMORY // config.tile.n), maps=2)
+    room = config.hardware.shared_memory.block - kernel - group_carveout(config)
+    stages = room // (stage + BARRIER) if config.stages == "auto" else config.stages
+    return Memory(stages, _of_groups(config, head + stages * BARRIER, stages * stage, maps=2))
+
+
+def memory_of_scaled_groups(config: BlockscaledGemmConfig, stage: int, scales: int, counted: int) -> Memory:
+    """The same of CUTLASS's kernel that scales sums in registers
+    (`sm100_gemm_array_tma_warpspecialized_mma_transform.hpp`), whose stages have `stage` bytes of A and B and
+    `scales` of F32 factors, for which `sm100_blockwise_umma_builder.inl` counts `counted`. Factors have
+    barriers of their own, and the scheduler passes on one tile."""
+    accumulators = TENSOR_MEMORY // config.tile.n
+    kernel = accumulators * BARRIER + 3 * 16 + 16 + 8 + 4 + 2 * TENSOR_MAP
+    room = config.hardware.shared_memory.block - kernel - group_carveout(config)
+    fitting = room // (round_up(stage + counted, 128) + 2 * BARRIER)
+    stages = fitting if config.stages == "auto" else config.stages
+    head = (2 * stages + accumulators + 1) * BARRIER + 4 * 16 + 16 + 4
+    return Memory(stages, _of_groups(config, head, stages * (stage + scales), maps=2))
+
+
+def _group_scheduler(accumulators: int, maps: int) -> tuple[int, int]:
+    """Bytes that the builder counts beside stages and epilogue, and bytes of barriers and responses, of
+    kernels whose scheduler passes on eight tiles."""
     # Accumulators, the scheduler's barriers, throttle and responses, load order, tensor memory, tensor maps.
-    kernel = accumulators * BARRIER + 3 * _GROUP_TILES * 16 + 16 + 8 + _GROUP_TILES * 4 + 4 * TENSOR_MAP
-    carveout = epilogue.tensors + 2 * TENSOR_MAP + epilogue.stages_c * BARRIER
-    stages, mainloop = _stages(config, kernel + round_up(carveout, epilogue.alignment))
-    barriers = (stages + epilogue.stages_c + accumulators + _GROUP_TILES) * BARRIER + 3 * 16
-    head = round_up(barriers + _GROUP_TILES * 16 + 4, TENSOR_MAP) + 6 * TENSOR_MAP
-    return Memory(stages, epilogue.total(head, mainloop))
+    kernel = accumulators * BARRIER + 3 * _GROUP_TILES * 16 + 16 + 8 + _GROUP_TILES * 4 + maps * TENSOR_MAP
+    return kernel, (accumulators + _GROUP_TILES) * BARRIER + 3 * 16 + _GROUP_TILES * 16 + 4
+
+
+def group_carveout(config: BlockscaledGemmConfig) -> int:
+    """Bytes of the epilogue of a kernel of groups, with its tensor maps, as the builder counts them."""
+    epilogue = _tcgen05_epilogue(config)
+    return round_up(epilogue.tensors + 2 * TENSOR_MAP + epilogue.stages_c * BARRIER, epilogue.alignment)
+
+
+def _of_groups(config: BlockscaledGemmConfig, head: int, mainloop: int, maps: int) -> int:
+    """All bytes of a kernel of groups: the head has no barriers of C, which are added."""
+    epilogue = _tcgen05_epilogue(config)
+    head = round_up(head + epilogue.stages_c * BARRIER, TENSOR_MAP) + (maps + 2) * TENSOR_MAP
+    return epilogue.total(head, mainloop)
 
 
 def _sm120(config: BlockscaledGemmConfig) -> Memory:

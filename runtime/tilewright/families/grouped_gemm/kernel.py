@@ -9,7 +9,7 @@ from tilewright.configurations import lean_tiles
 from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import alignment, camel, kernel_operands, named, spelt, with_launch
-from tilewright.families.grouped_gemm import rules, tcgen05
+from tilewright.families.grouped_gemm import rules, tcgen05, tcgen05_plain
 from tilewright.families.grouped_gemm.config import (
     GroupedGemmConfig,
     GroupedGemmFacts,
@@ -39,7 +39,7 @@ _WHEN = {
 def template(config: GroupedGemmConfig) -> str:
     """The template that a kernel is rendered from."""
     if by_tcgen05(config):
-        return "grouped_gemm/tcgen05.cu.j2"
+        return f"grouped_gemm/tcgen05{flag('_plain', not packed(config))}.cu.j2"
     kind = "fp4" if fp4(config) else "packed" if packed(config) else "mma" if by_mma(config) else "kernel"
     return f"grouped_gemm/{kind}.cu.j2"
 
@@ -63,12 +63,12 @@ def formula(config: GroupedGemmConfig) -> str:
     """The formula that the kernel computes, in the terms of its caller."""
     c = "" if by_tcgen05(config) else " + C[m,n]"
     if config.scales == "none":
-        return "D[m,n] = sum over k of A[m,k] B[g,k,n] + C[m,n]"
+        return f"D[m,n] = sum over k of A[m,k] B[g,k,n]{c}"
     if packed(config):
         block = PACKED_SCALES[config.scales]
         return f"D[m,n] = sum over k of A[m,k] SA[m,k/{block}] B[g,k,n] SB[g,k/{block},n]{c}"
     column = "n/128" if config.scales == "128x128" else "n"
-    return f"D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,{column}] + C[m,n]"
+    return f"D[m,n] = sum over k of A[m,k] SA[m,k/128] B[g,k,n] SB[g,k/128,{column}]{c}"
 
 
 def major(config: GroupedGemmConfig, operand: int) -> str:
@@ -113,9 +113,10 @@ def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
         return {
             "stages": stages,
             "smem_bytes": total,
-            "threads": 256,  # four single warps, and four of the epilogue
+            # Four single warps and four of the epilogue; F32 factors have a warp that loads them.
+            "threads": 256 if packed(config) or config.scales == "none" else 384,
             "splits": False,
-            "alignment": tcgen05.alignment(config),
+            "alignment": tcgen05.alignment(config) if packed(config) else alignment(config),
             "cluster_multiple": (2 if config.schedule == "2sm" else 1, 1),
         }
     return {
@@ -130,7 +131,7 @@ def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
 def build(config: GroupedGemmConfig) -> dict[str, Any]:
     """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
     if by_tcgen05(config):
-        return tcgen05.build(config)
+        return tcgen05.build(config) if packed(config) else tcgen05_plain.build(config)
     fp8, core = bits(config.a) == 8, MMA_SYNC if by_mma(config) else WGMMA
     if by_mma(config) and not has_tensor_core(config.arch, MMA_SYNC):
         fp8 = False  # multiplied as FP16 on sm_90a, whose mma.sync has no instruction for it
@@ -166,7 +167,10 @@ def scale_variables(config: GroupedGemmConfig) -> dict[str, Any]:
 def variables(config: GroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     stages, total = memory(config)
-    own = tcgen05.variables(config) if by_tcgen05(config) else _own_variables(config)
+    if by_tcgen05(config):
+        own = tcgen05.variables(config) if packed(config) else tcgen05_plain.variables(config)
+    else:
+        own = _own_variables(config)
     return spelt(
         own
         | {

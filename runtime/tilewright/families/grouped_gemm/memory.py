@@ -18,8 +18,8 @@ from tilewright.configurations.lean_tiles import (
 from tilewright.configurations.shapes import round_up
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY
 from tilewright.configurations.sources import k_contiguous, kernel_operands
-from tilewright.families.grouped_gemm import tcgen05
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, by_tcgen05, own_scales
+from tilewright.families.grouped_gemm import tcgen05, tcgen05_plain
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, by_tcgen05, own_scales, packed
 from tilewright.formats.types import bits
 
 _QUEUE_BYTES = 384  # eight tiles of 32 bytes on their way to the consumers, each with two barriers
@@ -114,7 +114,7 @@ def memory(config: GroupedGemmConfig) -> tuple[int, int]:
     """The stages that fit, and the bytes of a thread block's dynamic shared memory, for two stages at
     least."""
     if by_tcgen05(config):
-        return tcgen05.memory(config)
+        return tcgen05.memory(config) if packed(config) else tcgen05_plain.memory(config)
     count = buffers(config)
     stage = stage_bytes(config)
     stages = _stages(config, count) if config.stages == "auto" else config.stages

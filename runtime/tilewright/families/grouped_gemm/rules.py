@@ -9,7 +9,14 @@ from tilewright.architectures.table import MMA_SYNC, TCGEN05, WGMMA, has_tensor_
 from tilewright.configurations.lean_tiles import BOX_BYTES, misfit_pieces
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, by_tcgen05, fp4, packed
+from tilewright.families.grouped_gemm.config import (
+    GroupedGemmConfig,
+    by_mma,
+    by_tcgen05,
+    fp4,
+    own_scales,
+    packed,
+)
 from tilewright.families.grouped_gemm.memory import memory, most_bytes, side_bytes, warpgroups
 from tilewright.formats.types import bits
 
@@ -56,8 +63,6 @@ def operand_types(config: GroupedGemmConfig) -> str | None:
 @rule(HARDWARE, "scales mainloop arch")
 def packed_scales(config: GroupedGemmConfig) -> str | None:
     """UE8M0 factors are those of mma on sm_12x and of tcgen05, whose instructions multiply by them."""
-    if by_tcgen05(config) and not packed(config):
-        return f"tcgen05.mma multiplies by UE8M0 factors, not by scales {config.scales}"
     if (
         packed(config)
         and not by_tcgen05(config)
@@ -187,14 +192,22 @@ def shared_memory(config: GroupedGemmConfig) -> str | None:
 
 
 # sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
-# or 256. Ours: a stage's row is a swizzled line of 128 bytes, or half of one (FP4).
-@rule(cutlass("4.2"), "tile mainloop", of=by_tcgen05)
+# or 256; sm100_blockwise_umma_builder.inl: a tile is no smaller than the block that shares a factor. Ours: a
+# stage's row is a swizzled line of 128 bytes, or half of one (FP4); a thread of the epilogue that scales
+# sums holds a row of them, so 128 columns at most, and of factors for each column 64 (128 spill 1,296 bytes).
+@rule(cutlass("4.2"), "tile mainloop scales swap_ab", of=by_tcgen05)
 def tcgen05_tile(config: GroupedGemmConfig) -> str | None:
-    """A tile of tcgen05 has 128 rows, 64, 128, 192 or 256 columns, and K 128; with two mxfp4 also K 256."""
+    """A tile of tcgen05 has 128 rows, and K 128 (two mxfp4: also 256; bf16: 64). It has 64, 128, 192 or 256
+    columns; with F32 factors 128, or of swapped operands or scales 1x128 32 or 64; of bf16 also 32."""
     if config.tile.m != 128:
         return f"a thread block's tile of tcgen05 has M 128, not {config.tile.m}"
-    depths = (128, 256) if config.a == config.b == "mxfp4" else (128,)
-    reason = among("tile N of tcgen05", config.tile.n, (64, 128, 192, 256))
+    widths: tuple[int, ...] = (64, 128, 192, 256)
+    if config.scales == "none":
+        widths = (32, *widths)
+    elif not packed(config):
+        widths = (128,) if own_scales(config)[1] == "blocks" else (32, 64)
+    depths = (64,) if config.a == "bf16" else (128, 256) if config.a == config.b == "mxfp4" else (128,)
+    reason = among(f"tile N of tcgen05 with scales {config.scales}", config.tile.n, widths)
     return reason or among(f"tile K of {config.a} x {config.b} on tcgen05", config.tile.k, depths)
 
 
