@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "benchmarks/results/cutlass_library.md"
 COMMAND = "python -m benchmarks.compare.cutlass_library_coverage --write"
 ARCHITECTURES = {90: (9, 0), 100: (10, 0), 103: (10, 3), 120: (12, 0)}  # a list's name: its GPUs
-_TARGETS = "90a;100f;103a;120f"  # as cutlass_library is told them
+_TARGETS = "90a;100f;103a;120f"  # as cutlass_library spells targets
 _CUDA = "13.0.0"
 
 _KINDS = {  # of cutlass_library's GemmKind: what this page calls them

@@ -106,7 +106,7 @@ def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> di
         graph.replay()
     times = in_turn.medians({side: graph.seconds for side, graph in graphs.items()}, REPLAYS, rotate=True)
     us = {side: round(seconds * 1e6, 3) for side, seconds in times.items()}
-    peer = us.get("deep_gemm_", us.get("torch_", us[""]))  # torch alone has what DeepGEMM has not
+    peer = us.get("deep_gemm_", us.get("torch_", us[""]))  # DeepGEMM lacks it, and torch has it
     row = {
         **{"kind": problem.kind, "shape": problem.shape, "us": us[""], "deep_gemm_us": us.get("deep_gemm_")},
         **{"ratio": round(peer / us[""], 4), "torch_us": us.get("torch_")},

@@ -43,7 +43,7 @@ SHAPES = Path(__file__).parents[1] / "shapes" / "quantize.yaml"
 MIB = 2**20
 LARGE, COMPARED = 256 * MIB, 64 * MIB  # bytes moved: from there on the aims for bandwidth and the peer count
 BANDWIDTH = {"e4m3": 0.75}  # of a copy's, at least; 0.9 of other inputs
-ABOVE_EMPTY = 3e-6  # seconds that the smallest shape may take beyond an empty kernel
+ABOVE_EMPTY = 3e-6  # seconds that the smallest shape may take more than an empty kernel
 SELECTED_WITHIN = 0.03
 EMPTY_CALLS = 64
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
-MOST_VALUES = 64  # of a feature, that are told apart: fewer than a byte has
+MOST_VALUES = 64  # of a feature that a split distinguishes; they fit into a byte
 LEAST_WEIGHT = 10.0  # of the examples of a leaf; a group's weigh this much together
 FEATURES_SHARE, GROUPS_SHARE = 0.5, 0.7  # that a tree sees
 SHRINKING = 1.0  # weight that each leaf has besides, of examples that are as they should

@@ -57,9 +57,9 @@ FITTED = (
     "CLUSTER_CLOCKS", "SPLIT_CLOCKS", "SUBTILE_CLOCKS", "SUMS_BYTES_PER_CLOCK", "READ_MN_CLOCKS",
     "MN_ISSUED_CLOCKS", "MN_ARRIVING_CLOCKS", "MISALIGNED_SHARE",
 )  # fmt: skip
-LONG_SECONDS = 6e-5  # of a problem that is reported apart
+LONG_SECONDS = 6e-5  # of a problem that is reported by itself
 NEAR = 1.3  # times the fastest: tactics whose estimates should be right
-ERROR = 0.05  # beyond which an error counts by its size, not by its square
+ERROR = 0.05  # larger errors count by their size, smaller ones by their square
 MOST_REGRET = 1.25  # of a tactic: beyond, it was timed once
 ERROR_SHARE = 0.03  # of the errors beside the regret
 UNSURE = 0.03  # behind the model's first, at which the chance that a tactic is taken has fallen to 1 / e

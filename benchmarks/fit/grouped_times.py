@@ -52,7 +52,7 @@ from tilewright.tools.timing import Replays
 
 SCREENED = 3  # replays of a tactic
 STOP, FORGET = 1.2, 1.5  # behind the fastest, at which a time is not taken again, and its graph is let go
-FAR = 3  # behind the model's first, beyond which no kernel is tried
+FAR = 3  # kernels slower than this times the model's first are not tried
 FINALISTS, ROUNDS = 6, 5
 MOST_BYTES = 8 * 10**9  # of all sets of operands
 MOST_SETS = 32

@@ -73,7 +73,7 @@ from tilewright.tools.timing import Replays
 FIRST, BY_MECHANISMS, OTHERS = 18, 9, 9
 FACTOR = 1.5  # of the mechanisms' first: those that are drawn are not further behind
 MOST_ROUND_SECONDS = 0.015  # that one call of each of those may take together
-FASTEST, NEAR = 3, 3  # near so many, others are timed: so many each of its kernel, and in its cluster
+FASTEST, NEAR = 3, 3  # near each of the FASTEST, NEAR others of its kernel, and NEAR in its cluster
 NEAR_AMONG = 200  # of the model's first
 ROUNDS, MORE_ROUNDS, FINAL_ROUNDS = 2, 1, 3
 STOP = 1.12  # behind the fastest, at which a tactic is not timed again

@@ -248,7 +248,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("this benchmark needs a GPU", file=sys.stderr)
         return 1
-    os.environ["TILEWRIGHT_TUNED"] = ""  # what somebody has tuned here is no part of it
+    os.environ["TILEWRIGHT_TUNED"] = ""  # without the tuned files of this machine
     result = run(arguments)
     print(json.dumps(result["summary"], indent=1))
     if arguments.output:

@@ -33,7 +33,7 @@ from benchmarks.lib.machine import describe, run, write_page
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "benchmarks/results/beside_revision"
-BASE = "9323f2f4"  # before several sets of kernels; older revisions lie in other folders
+BASE = "9323f2f4"  # the first revision with these folders
 SPEC = Path(__file__).parents[1] / "specs/sm90_gemm_2000.yaml"
 LIMIT = 1.05
 CLI = "from tilewright_generator.cli import main; main()"

@@ -22,7 +22,7 @@ from benchmarks.lib.machine import Run, describe, record, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SPECS = Path(__file__).parents[1] / "specs"
-# The peer's kernels are chosen by name; these filters take about as many as the spec makes.
+# Filters on the names of the peer's kernels, which leave about the spec's number of kernels.
 PEERS = {
     "sm90_gemm_2000": "cutlass3x_sm90_tensorop_gemm_e4m3*",
     "sm90_gemm_20000": "cutlass3x_sm90_tensorop_*",

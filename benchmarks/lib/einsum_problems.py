@@ -33,7 +33,7 @@ def einsum() -> Iterator[Problem]:
                     torch=lambda x: functools.partial(torch.einsum, *x.tensors),
                     torch_name="torch.einsum",
                 )
-            # The gradient of what lies in h, d and r, as the others read it.
+            # The gradient of the operand [h, d, r] that the other two read.
             equation = "bhd,bhr->hdr"
             yield Problem(
                 f"einsum {equation}",

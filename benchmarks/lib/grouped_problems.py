@@ -197,7 +197,7 @@ def k_grouped(fp8: bool) -> Iterator[Problem]:
         ends = torch.tensor(sizes, device="cuda").cumsum(0).int()
         if not fp8:
             return functools.partial(torch._grouped_mm, x.tensors[0].mT, x.tensors[1], offs=ends)
-        # Its groups lie side by side, and each has a scale for a row: the same bytes, other numbers.
+        # Its groups are adjacent, with a scale for each row: the same bytes, other numbers.
         left, right = (tensor[0].view(-1, sum(sizes)) for tensor in x.tensors[:2])
         scales = (torch.ones(len(sizes) * len(matrix), device="cuda") for matrix in (left, right))
         return functools.partial(

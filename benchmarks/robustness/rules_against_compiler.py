@@ -38,7 +38,7 @@ from tilewright_generator import families
 
 FAMILIES = ("blockscaled_gemm", "gemm")
 TIMEOUT_SECONDS = 300
-TOGETHER = 6  # kernels of a unit: more memory and less parallel beyond
+TOGETHER = 6  # kernels of a unit: more take more memory and run less in parallel
 
 
 def units(todo: list[Candidate], front_end: bool) -> Iterator[list[Candidate]]:

@@ -160,7 +160,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("this program needs a GPU", file=sys.stderr)
         return 2
-    # Exits from a thread of C, whoever holds the interpreter's lock.
+    # Exits from a thread of C, even if another thread holds the interpreter's lock.
     faulthandler.dump_traceback_later(85, exit=True)
     os.environ["TILEWRIGHT_JIT"] = "0"
     torch.manual_seed(0)

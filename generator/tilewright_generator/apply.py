@@ -31,7 +31,7 @@ def remove_leftovers(folder: Path) -> None:
     """Removes the drafts of killed runs. Only for a run that no other process can be writing beside."""
     for name in os.listdir(folder):  # noqa: PTH208 - names are all that is needed
         if _TEMPORARY.fullmatch(name):
-            with suppress(OSError):  # another user's: in nobody's way
+            with suppress(OSError):  # another user's, which does no harm
                 (folder / name).unlink()
 
 

@@ -30,7 +30,7 @@ class Reader:
         self._family = family
         self._faults = faults
         self._fields = fields_of(family)
-        # By field and node, whose id no other gets while it stands here.
+        # By field and id of a node. The node is kept here, so that no other node gets its id.
         self._read: dict[tuple[str, int], tuple[nodes.Node, tuple[Value, ...]]] = {}
 
     def read(self, node: nodes.Mapping, others: tuple[str, ...]) -> Choices:

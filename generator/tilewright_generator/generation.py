@@ -56,7 +56,7 @@ def read_sound(project: Project, paths: Iterable[Path]) -> tuple[tuple[Expansion
 def _parse(path: Path, label: str, faults: Faults) -> spec.Spec | None:
     try:
         return spec.parse(load.load(path, label, faults), label, faults)
-    except UsageError as error:  # it cannot be read: the others' faults are told all the same
+    except UsageError as error:  # it cannot be read; the faults of other specs are reported too
         faults.add(Position(label, 1, 1), error.message)
         return None
 

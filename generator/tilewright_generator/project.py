@@ -104,7 +104,7 @@ class Project:
         except (OSError, RuntimeError) as error:  # a link that leads to itself
             raise UsageError(f"cannot read the spec {path}: {error}") from None
         label = resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else resolved.name
-        if not label.isprintable():  # it stands in every generated file, where a line break ends a comment
+        if not label.isprintable():  # every generated file has it in a comment, which a line break would end
             raise UsageError(f"the path of the spec {label!r} holds a line break or the like; rename it")
         return label
 

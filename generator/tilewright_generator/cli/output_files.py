@@ -21,7 +21,7 @@ from tilewright_generator.errors import UsageError
 FORCE_HELP = "Also replace files that tilewright did not write."
 force_option = click.option("--force", is_flag=True, help=FORCE_HELP)
 
-_BEGINNING = 16384  # bytes in which a file says what it is
+_BEGINNING = 16384  # bytes at the start of a file that show its kind
 
 
 class OutputFile(NamedTuple):

@@ -22,7 +22,7 @@ from tilewright_generator.plurals import counted
 
 _SHOWN = 100  # actions of a module that are printed; --json has all
 _NAMED = 20  # combinations of a spec that are left out and printed
-_PLACES = 5  # groups of a spec that have such
+_PLACES = 5  # groups of a spec with such combinations
 _COLOURS = {Change.ADD: "green", Change.CHANGE: "yellow", Change.REMOVE: "red"}
 
 

@@ -23,7 +23,7 @@ class Defaults:
     path: Path
     family: str
     unseen: Counter[tuple[str, ...]]  # by kernels: how many problems were tuned without them
-    lost: tuple[str, ...]  # what is tuned and does not stand any more: "TACTIC (why)"
+    lost: tuple[str, ...]  # tuned tactics that are no longer valid: "TACTIC (why)"
 
     def of(self, kernels: Collection[str]) -> Defaults:
         """The same file, if these kernels are the only ones that it has not seen."""

@@ -18,10 +18,10 @@ _LEFT, _RIGHT = 284, 742  # the ends of the axis
 _COLUMNS = {"problems": 806, "mean": 866, "worst": 926}  # right ends of the columns behind it
 _TOP = 62
 _ROW, _HEAD = 38, 34  # heights of a row, and of a peer's head
-_STEP = 3.4  # a dot's place on the axis; the most that lies between dots of one place
+_STEP = 3.4  # of a dot's place on the axis; the largest distance between dots of one place
 _ROOM = 16  # above and below a row's middle
 _TICKS = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.25)
-_SLOWEST, _FASTEST = _TICKS[0], _TICKS[-1]  # the axis is logarithmic; what lies beyond is drawn at its end
+_SLOWEST, _FASTEST = _TICKS[0], _TICKS[-1]  # ends of the logarithmic axis; dots outside are drawn there
 
 _STYLE = """
 .tw-chart {

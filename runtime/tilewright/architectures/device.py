@@ -38,7 +38,7 @@ class DeviceProperties(NamedTuple):
         return max(1, int(self.sm_count * CLUSTER_SHARES[size - 1]) // size)
 
 
-# The SMs that whole clusters of 1 to 8 cover where nobody could ask the driver: Hopper's parts of 16 and 18
+# The SMs that whole clusters of 1 to 8 cover where the driver could not be asked: Hopper's parts of 16 and 18
 # SMs hold whole pairs, and not whole fours. As an H200 answers.
 CLUSTER_SHARES = (1.0, 1.0, 0.89, 0.91, 0.84, 0.78, 0.8, 0.91)
 

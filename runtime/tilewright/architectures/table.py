@@ -65,7 +65,7 @@ class Architecture(NamedTuple):
     capability: Capability
     family: str  # the name of all minors of its major, for people
     targets: tuple[str, ...]  # of nvcc, that specs may name
-    best_target: str  # of all targets that run on it, the one to write into a spec for its GPUs
+    best_target: str  # the target to write into a spec for its GPUs
     shared_memory: SharedMemory
     tensor_core: TensorCore
     cutlass: Cutlass

@@ -15,7 +15,7 @@ from tilewright.base import paths, plugins
 
 VARIABLE = "TILEWRIGHT_GENERATED"
 SHIPPED = "shipped"  # the name of tilewright's own set
-ONLY = "only"  # a word of the variable: no other sets than those that it names
+ONLY = "only"  # a word of the variable: only the sets that the variable names
 
 
 class KernelSet(NamedTuple):

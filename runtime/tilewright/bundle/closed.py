@@ -67,7 +67,7 @@ class Bundle:
         entry = self._entry(family, problem)
         value = getattr(problem, entry.extent)
         chosen, record = self._tactic(entry.number(value))
-        if reason := family.misfit_tactic(chosen, record, problem):  # operands that lie otherwise
+        if reason := family.misfit_tactic(chosen, record, problem):  # operands of another layout
             raise BundleError(
                 f"{chosen}, which {self.folder} has for {problem}, does not compute it: {reason}"
             )

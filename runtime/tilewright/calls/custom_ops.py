@@ -12,7 +12,7 @@ from tilewright.calls.guards import MOST_FLOAT, factor, refuse_derivatives
 from tilewright.declarations.tactics import Tactic
 
 _library = torch.library.Library("tilewright", "DEF")
-# Inductor may lay operands out anew unless told not to: a column-major b would become a row-major one.
+# Without this tag Inductor may change layouts: a column-major b would become row-major.
 _TAGS = (torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 

@@ -139,7 +139,7 @@ def refuse_tangents(op: str, **tensors: Any) -> None:
     if not torch._C._is_fwd_grad_enabled():
         return
     for name, tensor in tensors.items():
-        # The dispatcher takes a batch of torch.vmap apart, and asks again for what is in it.
+        # The dispatcher unwraps a batch of torch.vmap, and calls again with its content.
         if not isinstance(tensor, torch.Tensor) or torch._C._functorch.is_batchedtensor(tensor):
             continue
         if forward_ad.unpack_dual(tensor).tangent is not None:

@@ -27,7 +27,7 @@ _KINDS: dict[str, Kind] = {
     "Sequence[int]": "integers",
     "Tactic | str | None": "tactic",
 }
-# As schemas of torch's ops have them. What a schema cannot say of a default, None stands for.
+# As in schemas of torch's ops. None stands for a default that a schema cannot express.
 _SCHEMAS: dict[Kind, str] = {
     "tensor": "Tensor",
     "optional tensor": "Tensor?",

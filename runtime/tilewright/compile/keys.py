@@ -187,5 +187,5 @@ def files_digest(files: Mapping[str, Path], memory: Path | None, title: str, *, 
 
 def _stamp(path: Path) -> str:
     stat = os.stat(path)  # noqa: PTH116 (pathlib is slow for 2,000 paths)
-    # A copy may keep the time of modification; no program can set that of the inode's change.
+    # A copy may keep the time of modification, but no program can set the inode's change time.
     return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"

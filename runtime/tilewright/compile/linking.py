@@ -123,7 +123,7 @@ def _link(draft: Path, module: str, objects: Sequence[Path], toolchain: HostTool
         listing.unlink()
     if status == 0 and output.is_file():
         return
-    if says_full(printed) or status == -signal.SIGBUS:  # ld maps what it writes
+    if says_full(printed) or status == -signal.SIGBUS:  # ld maps its output into memory
         raise OSError(errno.ENOSPC, "No space left on device")
     what = f"exits {status}{'' if status else f' and wrote no {output.name}'}"
     errors = "".join(f"{shortened(line)}\n" for line in printed.strip().splitlines()[:12])

@@ -30,7 +30,7 @@ MEASURED: dict[str, Schema] = {
     "seconds": Number(),
     "peak_memory_bytes": Integer(),
 }
-# Of its machine code (nvcc/disassembly.py); absent from what was written before there were such.
+# A digest of its machine code (nvcc/disassembly.py); older files lack it.
 DIGEST: dict[str, Schema] = {"machine_code": String()}
 _OBJECT = Object({"sha256": String(), "bytes": Integer()})
 

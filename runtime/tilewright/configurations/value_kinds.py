@@ -65,7 +65,7 @@ class OneOf(ValueKind):
         self.values = values
 
     def read(self, given: object) -> Any:
-        # In Python 1 is equal to True; in a spec neither stands for the other.
+        # In Python 1 equals True, but a spec must not write one for the other.
         return next((value for value in self.values if value == given and type(value) is type(given)), NO)
 
     def words(self) -> list[str]:

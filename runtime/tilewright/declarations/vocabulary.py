@@ -120,7 +120,7 @@ class Choice:
     name: str
     help: str
     values: Sequence[str] | Callable[[Fields], Sequence[str]]
-    field: str | None = ""  # the problem's field that it sets; "": that of its name; None: none
+    field: str | None = ""  # the field of the problem that it sets; "": the field of its name; None: no field
     stands_for: str = ""
     """The value that the option stands for, if it is a flag; "": the option takes a value."""
     flag: str = ""  # the name of the option, if it is a flag

@@ -63,9 +63,7 @@ class Registry:
         self._runnable: dict[tuple[str, Capability], Rows] = {}
         self._libraries: dict[str, Sequence[BuiltLibrary]] = {}  # by module, without those that do not load
         self._holders: dict[str, BuiltLibrary | None] = {}  # by kernel, for kernels asked for
-        self.changes = (
-            0  # changes of the set of built kernels, after each of which callers choose kernels again
-        )
+        self.changes = 0  # how often the set of built kernels changed; callers then choose kernels again
         self._unloadable: dict[str, dict[Path, str]] = {}  # the reasons, by module
 
     def __repr__(self) -> str:

@@ -54,7 +54,7 @@ def kept(
     if not _keeps(scales):
         return convert()
     storage = scales.untyped_storage()
-    # A weak reference holds the storage's object, though not its memory: no other has its address meanwhile.
+    # A weak reference keeps the storage's object, not its memory, so no other object gets its address.
     memory = StorageWeakRef(storage)
     key = (memory.cdata, scales.data_ptr(), scales.dtype, scales.shape, scales.stride(), options)
     version = scales._version

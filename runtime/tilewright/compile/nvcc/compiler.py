@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.compile.toolchain import HostToolchain
 
 # Else an object holds the names of intermediate files, in which is the number of nvcc's process: no two
-# compiles of a source would be equal. Not for launchers, which take nvcc's steps apart and know these names.
+# compiles of a source would be equal. Not for launchers, which run nvcc's steps one by one by these names.
 _REPRODUCIBLE = ("--objdir-as-tempdir",)
 
 # Of C++17, libstdc++'s <cmath>, which nvcc includes in every unit, has the special functions: read and

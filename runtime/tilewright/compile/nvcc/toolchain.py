@@ -109,7 +109,7 @@ class NvccToolchain(HostToolchain):
                 f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}; it knows {supported}",
                 hint=INSTALL_HINT,
             )
-        # The list has numbers alone, and not each has an "f": no sm_90f, and none at all before 12.9.
+        # The list has only numbers, of which not all have an "f": there is no sm_90f, and none before 12.9.
         gencode = f"-gencode=arch=compute_{arch.removeprefix('sm_')},code={arch}"
         output = run([str(self.nvcc), f"-ccbin={self.host[0]}", gencode, "--dryrun", "x.cu"], check=False)
         if refused := re.search(r"^nvcc fatal\s*:\s*(.*architecture.*)$", output, re.MULTILINE):

@@ -33,7 +33,7 @@ from tilewright.selection.fitting import cluster_of, own_tiles
 # The hardware (CUDA programming guide, NVIDIA's H100 white paper).
 BOX_BYTES = 128  # bytes of k in a row of a TMA box
 INSTRUCTION_M = 64  # rows of a wgmma
-BOX_ROWS = 64  # rows of an MN-major operand that lie side by side in a box
+BOX_ROWS = 64  # adjacent rows of an MN-major operand in a box
 LINE = 64  # elements of D in a 128-byte line of L2
 ATOM_ROWS = 8  # rows of a swizzle atom; the slices that a multicast loads are multiples of it
 LANES = 128  # F32 additions of an SM in a clock

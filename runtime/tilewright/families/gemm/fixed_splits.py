@@ -48,7 +48,7 @@ LIMITS = (
     Limit(2, 12288, 1024),
 )
 TILE_BYTES = 128  # bytes of k in the narrowest k tile of the lean kernels
-MOST_SUMS = 2**26  # bytes of sums that a second kernel adds: beyond what L2 holds the model was not fitted
+MOST_SUMS = 2**26  # bytes of sums that a second kernel adds; the model was not fitted to more than L2 holds
 
 
 def splits_of(problem: Problem) -> int:

@@ -22,7 +22,7 @@ CORRECTIONS = Corrections(
     Path(__file__).with_name("learnt_weights.txt"), "python -m benchmarks.fit.learn_lean_model --write"
 )
 LEAST_N = 17  # the least n of the problems that were timed
-LEARNT_SMS = 132  # SMs of the GPU that was timed, an H200; an H100 SXM has as many
+LEARNT_SMS = 132  # SMs of the H200 that was timed; an H100 SXM has 132 too
 
 
 def refine(

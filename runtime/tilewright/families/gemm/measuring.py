@@ -17,7 +17,7 @@ from tilewright.tools.measuring import Peer
 # The largest error norms: D's rounding, and the precision that sums lose (most with fast FP8 sums).
 _TOLERANCES = {"bf16": 4e-3, "f16": 2e-3, "f32": 2e-3, "s32": 0.0, "e4m3": 4e-2, "e5m2": 8e-2}
 _FAST_TOLERANCE = (
-    4e-5  # times the square root of k: the largest error norm; measured: half to two thirds of it
+    4e-5  # times the square root of k: the largest error norm. Measured: half to two thirds of that
 )
 _RATIO_TOLERANCE = 0.01  # of the ratio of norms, at most: a wrong alpha shows although sums lose precision
 

@@ -23,7 +23,7 @@ from tilewright.selection.estimates import Estimate
 CORRECTIONS = Corrections(
     Path(__file__).with_name("learnt_weights.txt"), "python -m benchmarks.fit.learn_grouped_model --write"
 )
-LEARNT_SMS = 132  # SMs of the GPU that was timed, an H200; an H100 SXM has as many
+LEARNT_SMS = 132  # SMs of the H200 that was timed; an H100 SXM has 132 too
 _GROUPINGS = ("none", "ends", "row_index", "rows_valid", "k_sizes")
 
 

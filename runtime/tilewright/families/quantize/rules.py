@@ -12,7 +12,7 @@ from tilewright.families.quantize.memory import shared_bytes
 from tilewright.families.quantize.problem import inputs
 
 
-# FP8 data from an all-to-all or a cache are quantised again to NVFP4; nobody has asked for other formats.
+# FP8 data from an all-to-all or a cache are quantised again to NVFP4; other formats were not asked for.
 @rule(OURS, "x format direction", compiles="the other formats' kernels compile for it; nobody asks for them")
 def e4m3_input(config: QuantizeConfig) -> str | None:
     """An x of E4M3 is only quantised, to NVFP4."""
