@@ -42,7 +42,7 @@ def test_lists_and_given_sizes_go_together_each_once() -> None:
     "text", ["", "1", "1x", "x2", "1x2x3x4x5x6x7x8x9", "0x2x3", "-1x2x3", "1X2x3", "axbxc", "01x2x3"]
 )
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(ArgumentError, match="is not MxNxK"):
+    with pytest.raises(ArgumentError, match=": expected MxNxK"):
         sizes.parse(text)
 
 
@@ -91,7 +91,7 @@ def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
         ("- {m: true, n: 2, k: 3}", "something else than positive numbers"),
         ("- {m: 1, n: 0, k: 3}", "something else than positive numbers"),
         ("- {m: 1, n: 2.5, k: 3}", "something else than positive numbers"),
-        ("- 1x", "is not MxNxK"),
+        ("- 1x", ": expected MxNxK"),
         ("{m: [1], k: [0]}", "something else than positive numbers"),
         ("- {m: [1", "not YAML"),
     ],
@@ -104,7 +104,7 @@ def test_files_that_hold_no_sizes(tmp_path: Path, text: str, message: str) -> No
 
 
 def test_a_list_that_there_is_not() -> None:
-    with pytest.raises(ArgumentError, match="tiny is none of small, medium, large, all, and no file"):
+    with pytest.raises(ArgumentError, match="tiny: expected one of small, medium, large, all, or a file"):
         sizes.chosen("tiny", [])
 
 

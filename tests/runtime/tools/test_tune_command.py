@@ -121,7 +121,7 @@ def test_a_dry_run_and_a_report_of_a_file_need_no_torch(tmp_path: Path) -> None:
         ([*SIZES, "--dry-run", "--results", "x.json"], "a dry run has nothing to write"),
         ([*SIZES, "--results", "/nowhere/x.json"], "there is no folder /nowhere"),
         ([*SIZES, "--dtype", "fp3"], "one of bf16"),
-        (["--sizes", "tiny"], "tiny is none of"),
+        (["--sizes", "tiny"], "tiny: expected one of"),
         ([*SIZES, "--keep", "0"], "--keep"),
     ],
 )

@@ -90,7 +90,7 @@ def parse(text: str) -> Size:
     """`32x5120x25600`, or `32x25600`. Raises ArgumentError."""
     if _SIZE.fullmatch(text) is None:
         raise ArgumentError(
-            "--size", f"{text[:40]!r} is not MxNxK in positive whole numbers, as 32x5120x25600"
+            "--size", f"{text[:40]!r}: expected MxNxK in positive whole numbers, such as 32x5120x25600"
         )
     return _bounded(Size(tuple(map(int, text.split("x")))))
 
@@ -106,7 +106,7 @@ def read(path: Path) -> list[Size]:
         listed = load_yaml(path)
     except FileNotFoundError:
         lists = ", ".join(LISTS)
-        raise ArgumentError("--sizes", f"{path} is none of {lists}, and no file") from None
+        raise ArgumentError("--sizes", f"{path}: expected one of {lists}, or a file") from None
     except UnreadableFileError as error:
         raise ArgumentError("--sizes", error.message) from None
     if isinstance(listed, dict):
