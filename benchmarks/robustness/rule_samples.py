@@ -2,7 +2,8 @@
 
 Of `blockscaled_gemm`, drawn at random over all architectures: half that every rule accepts, half that exactly
 one rule rejects, two for each rule. Of `gemm`: every tile N, some with other operands, layouts, depths and
-schedules, and two for each rule.
+schedules, and two for each rule. Of `grouped_gemm`: CUTLASS's collectives for tcgen05, drawn at random, some
+accepted and some that one rule rejects.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tilewright.families.blockscaled_gemm.config import (
 )
 from tilewright.families.gemm import cute_dsl_rules, tcgen05_rules
 from tilewright.families.gemm.config import GemmConfig
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig
 from tilewright_generator import families
 from tilewright_generator.families import Family
 from tilewright_generator.rules import verdicts
@@ -128,7 +130,8 @@ def sample(name: str, seed: int) -> list[Candidate]:
     """The candidates of a family, in the order in which they are compiled: at random, so that a first half
     is a sample too."""
     of = families.get(name)
-    candidates = list(gemm(of)) if name == "gemm" else blockscaled(of, seed)
+    draw = {"gemm": gemm, "grouped_gemm": grouped}.get(name, blockscaled)
+    candidates = list(draw(of, seed))
     random.Random(seed).shuffle(candidates)
     return candidates
 
@@ -212,7 +215,7 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
 )
 
 
-def gemm(of: Family) -> Iterator[Candidate]:
+def gemm(of: Family, _: int) -> Iterator[Candidate]:
     """Every N of an instruction, some of them with the other schedule and operands; two of each rule."""
     configs = [replace(FEW_ROWS, tile=Tile(64, n, 64)) for n in range(8, 257, 8)]
     configs += [replace(BF16, tile=Tile(128, n, 64)) for n in (8, 16, 24, 72, 104, 152, 160, 176, 240, 248)]
@@ -227,6 +230,42 @@ def gemm(of: Family) -> Iterator[Candidate]:
     }
     if missing := {rule.name for rule in of.rules} - rejected - NOT_NVCCS:
         raise SystemExit(f"no candidate for the rules {missing}")
+
+
+# Operands and scale factors of groups on tcgen05, with the tile depths that are drawn.
+GROUPED_KINDS = (
+    ("e4m3", "e4m3", "1x32_ue8m0", (128, 256)),
+    ("e4m3", "mxfp4", "1x32_ue8m0", (128, 256)),
+    ("mxfp4", "mxfp4", "1x32_ue8m0", (128, 256)),
+    ("e4m3", "e4m3", "128x128", (128, 256)),
+    ("e4m3", "e4m3", "1x128", (128,)),
+    ("bf16", "bf16", "none", (64, 128)),
+)
+GROUPED_ACCEPTED = 18
+GROUPED_REJECTED = {"tcgen05_tile": 8, "shared_memory": 2, "settled_fields": 2}
+
+
+def grouped(of: Family, seed: int) -> Iterator[Candidate]:
+    """Kernels of groups on tcgen05: as many accepted ones, and rejected by a rule, as the numbers above
+    say."""
+    rng = random.Random(seed)
+    left = {"": GROUPED_ACCEPTED, **GROUPED_REJECTED}
+    seen: set[GroupedGemmConfig] = set()
+    while any(left.values()):
+        a, b, scales, depths = rng.choice(GROUPED_KINDS)
+        tile = Tile(
+            rng.choice((64, 128, 128, 128)), rng.choice((16, 32, 64, 96, 128, 192, 256)), rng.choice(depths)
+        )
+        config = GroupedGemmConfig(
+            "sm_100f", a, b, rng.choice(("bf16", "f32")), scales, tile, swap_ab=rng.random() < 0.5,
+            pdl=rng.random() < 0.1, stages=rng.choice(("auto", "auto", "auto", 2, 16)), mainloop="tcgen05",
+            schedule=rng.choice(("1sm", "2sm")),
+        )  # fmt: skip
+        drawn = None if config in seen else candidate(of, config)
+        seen.add(config)
+        if drawn is not None and left.get(drawn.rule):
+            left[drawn.rule] -= 1
+            yield drawn
 
 
 def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:

@@ -1,7 +1,7 @@
 """Do a family's rules and the compiler agree?
 
-    python -m benchmarks.robustness.rules_against_compiler [blockscaled_gemm | gemm] [--front-end] [--jobs 16]
-        [--time-limit 480] [--seed 0] [--limit N]
+    python -m benchmarks.robustness.rules_against_compiler [blockscaled_gemm | gemm | grouped_gemm]
+        [--front-end] [--jobs 16] [--time-limit 480] [--seed 0] [--limit N]
 
 Takes the family's sample (`rule_samples.py`). Each configuration is rendered with the real template and
 compiled with nvcc as `tilewright build` does; with --front-end, up to the optimiser, where every assertion
@@ -36,7 +36,7 @@ from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.declarations.table import KernelRecord
 from tilewright_generator import families
 
-FAMILIES = ("blockscaled_gemm", "gemm")
+FAMILIES = ("blockscaled_gemm", "gemm", "grouped_gemm")
 TIMEOUT_SECONDS = 300
 TOGETHER = 6  # kernels of a unit: more take more memory and run less in parallel
 

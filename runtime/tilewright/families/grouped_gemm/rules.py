@@ -186,7 +186,7 @@ def shared_memory(config: GroupedGemmConfig) -> str | None:
         return None
     (stages, total), most = memory(config), most_bytes(config)
     if total > most or stages < 2:
-        gpu = "sm_12x" if by_mma(config) else "sm_90"
+        gpu = "sm_12x" if by_mma(config) else "sm_100" if by_tcgen05(config) else "sm_90"
         return f"shared memory {total} B > {most} B of {gpu}, with {max(stages, 2)} stages"
     return None
 
@@ -195,7 +195,12 @@ def shared_memory(config: GroupedGemmConfig) -> str | None:
 # or 256; sm100_blockwise_umma_builder.inl: a tile is no smaller than the block that shares a factor. Ours: a
 # stage's row is a swizzled line of 128 bytes, or half of one (FP4); a thread of the epilogue that scales
 # sums holds a row of them, so 128 columns at most, and of factors for each column 64 (128 spill 1,296 bytes).
-@rule(cutlass("4.2"), "tile mainloop scales swap_ab", of=by_tcgen05)
+@rule(
+    cutlass("4.2"),
+    "tile mainloop scales swap_ab",
+    compiles="factors for each of 128 columns spill; other tiles of the dense instruction are not asked for",
+    of=by_tcgen05,
+)
 def tcgen05_tile(config: GroupedGemmConfig) -> str | None:
     """A tile of tcgen05 has 128 rows, and K 128 (two mxfp4: also 256; bf16: 64). It has 64, 128, 192 or 256
     columns; with F32 factors 128, or of swapped operands or scales 1x128 32 or 64; of bf16 also 32."""
