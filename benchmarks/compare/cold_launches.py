@@ -29,6 +29,7 @@ import collections
 import importlib
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -209,6 +210,7 @@ def main() -> int:
     failed: list[str] = []
     until, between = time.monotonic() + options.seconds, Between()
     measured = collections.Counter[str]()
+    busy = False  # whether the GPU is, with a launch that does not end
     for kind, problem in problems(options):
         if time.monotonic() > until:
             failed.append(f"{kind} {text_of(problem)}: the time was over")
@@ -226,6 +228,11 @@ def main() -> int:
             )
             rows += of_problem
             print(json.dumps(of_problem), flush=True)
+        except TimeoutError as error:
+            failed.append(f"{kind} {text_of(problem)}: {error}; nothing after it was measured")
+            print(failed[-1], flush=True)
+            busy = True
+            break
         except (TilewrightError, ValueError, RuntimeError) as error:
             failed.append(f"{kind} {text_of(problem)}: {str(error).splitlines()[0][:200]}")
             print(failed[-1], flush=True)
@@ -238,6 +245,9 @@ def main() -> int:
             options.output, head | {"measures": MEASURES, "seed": options.seed, "not_measured": failed}, rows
         )
         machine.write_page(options.output, page(head, rows, failed))
+    if busy:
+        sys.stdout.flush()
+        os._exit(1)  # an ordinary exit would wait for the GPU
     return 1 if failed else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from tilewright.tools.timing import rotations
 
 MOST_BYTES = 8 * 10**9  # of all sets of operands
 LEAST_SETS = 2
+MOST_SECONDS = 10  # of a launch: one that takes longer is taken for one that never ends
 # The norm of the difference of both sides' results, relative to the peer's. cuBLAS was seen 2 % off float64
 # in two products of long k (tt 14x128x20168 and nt 80x200x32392), where ours were 0.2 % off.
 TOLERANCES = {"cublas": 3e-2, "torch": 3e-2, "deep_gemm": 1e-2}
@@ -68,11 +70,13 @@ class Case:
         return [functools.partial(call, operands) for operands in self.sets[:most]]
 
     def check(self) -> None:
-        """Raises ValueError if a peer's result differs from ours by more than rounding. The message says how
-        far each is from float64."""
+        """Raises ValueError if a peer's result differs from ours by more than rounding, and TimeoutError if a
+        side does not end. The message says how far each is from float64."""
         actual = _result(self.sets[0], self.ours)
+        wait_for("ours")
         for peer, call in self.peers.items():
             result = _result(self.sets[0], call)
+            wait_for(peer)
             difference = relative_difference(actual, result)
             if not difference <= TOLERANCES[peer]:  # a NaN fails
                 raise ValueError(
@@ -92,6 +96,16 @@ class Case:
         """Whether a call computes what ours does."""
         result = _result(self.sets[0], call)
         return relative_difference(_result(self.sets[0], self.ours), result) <= TOLERANCES["cublas"]
+
+
+def wait_for(side: str) -> None:
+    """Waits for what was launched. Raises TimeoutError after some seconds; the GPU then stays busy."""
+    event = torch.cuda.Event()
+    event.record()
+    until = time.monotonic() + MOST_SECONDS
+    while not event.query():
+        if time.monotonic() > until:
+            raise TimeoutError(f"{side} does not end within {MOST_SECONDS} s")
 
 
 def relative_difference(actual: torch.Tensor, expected: torch.Tensor) -> float:

@@ -149,6 +149,13 @@ def wrote(value: float) -> Any:
     return call
 
 
+@pytest.fixture
+def calls_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are done when they return."""
+    monkeypatch.setattr(launch_cases, "wait_for", lambda side: None)
+
+
+@pytest.mark.usefixtures("calls_on_the_host")
 def test_results_are_compared_with_each_peer() -> None:
     case(deep_gemm=wrote(1.0), torch=lambda x: torch.ones(4)).check()
     with pytest.raises(ValueError, match="differs from deep_gemm"):
@@ -166,6 +173,7 @@ def test_results_are_compared_with_each_peer() -> None:
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("calls_on_the_host")
 def test_float64_judges_where_results_differ(problem: Problem) -> None:
     with contexts.use(Context(described=H200)):
         operands = measuring.make(problem, torch.Generator().manual_seed(0))
@@ -193,3 +201,13 @@ def test_calls_take_the_sets_in_turn() -> None:
     of_sets = Case(sets, lambda x: x.name, {})
     assert [call() for call in of_sets.calls(of_sets.ours)] == ["a", "b", "c"]
     assert [call() for call in of_sets.calls(of_sets.ours, 2)] == ["a", "b"]
+
+
+def test_a_side_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = SimpleNamespace(record=lambda: None, query=lambda: False)
+    monkeypatch.setattr(torch.cuda, "Event", lambda: endless)
+    monkeypatch.setattr(launch_cases, "MOST_SECONDS", 0)
+    with pytest.raises(TimeoutError, match="deep_gemm does not end within 0 s"):
+        launch_cases.wait_for("deep_gemm")
+    endless.query = lambda: True
+    launch_cases.wait_for("deep_gemm")
