@@ -107,7 +107,7 @@ class Field:
         if not isinstance(value, str | Trap) and self.takes(value):
             return f"is text: write {given} without quotes"
         alike = _TIMES.sub("x", given.strip())
-        return f"is spelt otherwise; did you mean {alike!r}?" if alike != given and self.takes(alike) else ""
+        return f"is misspelt; did you mean {alike!r}?" if alike != given and self.takes(alike) else ""
 
 
 @cache

@@ -448,15 +448,15 @@ def test_the_limit_is_a_whole_number(given: str) -> None:
         # A shape as people write it.
         (
             "  - tile: 128X128X64\n",
-            ["5:11: tile: '128X128X64' is spelt otherwise; did you mean '128x128x64'?"],
+            ["5:11: tile: '128X128X64' is misspelt; did you mean '128x128x64'?"],
         ),
         (
             "  - tile: 128 x 128 x 64\n",
-            ["5:11: tile: '128 x 128 x 64' is spelt otherwise; did you mean '128x128x64'?"],
+            ["5:11: tile: '128 x 128 x 64' is misspelt; did you mean '128x128x64'?"],
         ),
         (
             "  - tile: 128*128*64\n",
-            ["5:11: tile: '128*128*64' is spelt otherwise; did you mean '128x128x64'?"],
+            ["5:11: tile: '128*128*64' is misspelt; did you mean '128x128x64'?"],
         ),
     ],
 )

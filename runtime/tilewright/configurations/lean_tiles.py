@@ -85,7 +85,7 @@ def by_mma(m: int, n: int, *, boxed: bool) -> Warpgroups:
     return Warpgroups(2, slices // 2, n) if slices % 2 == 0 else Warpgroups(1, slices, n)
 
 
-def piece_columns(columns: int, swapped: bool) -> int:
+def subtile_columns(columns: int, swapped: bool) -> int:
     """Columns that the epilogue stores at a time (`subtile_columns` in sm90/subtile.hpp)."""
     if swapped:
         return next((quads * 8 for quads in (4, 3, 5, 2, 6, 7) if columns // 8 % quads == 0), columns)
@@ -97,8 +97,8 @@ def piece_columns(columns: int, swapped: bool) -> int:
     return 16 if columns % 16 == 0 else 8
 
 
-def shared_piece_columns(columns: int, swapped: bool, bits: int) -> int:
-    """The same where parts of a split k share the pieces out (`shared_subtile_columns` there)."""
+def shared_subtile_columns(columns: int, swapped: bool, bits: int) -> int:
+    """The same where the k ranges of a split share the subtiles (`shared_subtile_columns` there)."""
     if bits == 8 and not swapped:
         return 32
     wished = (16 if swapped else 32, 24, 16)
@@ -106,17 +106,17 @@ def shared_piece_columns(columns: int, swapped: bool, bits: int) -> int:
 
 
 def store_buffers(warpgroups: Warpgroups, swapped: bool, most: int = 2) -> int:
-    """Pieces that lie in shared memory at once, of a warpgroup."""
+    """Subtiles of a warpgroup that are in shared memory at once."""
     _, rows, columns = warpgroups
-    piece = piece_columns(columns, swapped)
-    return min(most, rows * (columns // piece)) if not swapped or piece <= 56 else 1
+    subtile = subtile_columns(columns, swapped)
+    return min(most, rows * (columns // subtile)) if not swapped or subtile <= 56 else 1
 
 
-def misfit_pieces(columns: int, swapped: bool) -> str | None:
-    """None where what a warpgroup stores divides into pieces of at least 16 columns, else the reason: a row
-    of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them; rows of one unit are stored slowly."""
-    if columns > 16 and piece_columns(columns, swapped) == 8:
-        return f"{columns} columns of a warpgroup divide only into pieces of 8"
+def misfit_subtiles(columns: int, swapped: bool) -> str | None:
+    """None if the columns of a warpgroup divide into epilogue subtiles of at least 16, else the reason. A row
+    of a subtile is an odd number of 16-byte units, or 2, 4 or 8 of them; rows of one unit store slowly."""
+    if columns > 16 and subtile_columns(columns, swapped) == 8:
+        return f"{columns} columns of a warpgroup divide only into subtiles of 8, expected 16 or more"
     return None
 
 
@@ -125,4 +125,4 @@ def store_bytes(warpgroups: Warpgroups, bits: int, swapped: bool, most_buffers: 
     if bits == 32:
         return 0  # threads store those
     buffers = store_buffers(warpgroups, swapped, most_buffers)
-    return warpgroups.consumers * buffers * piece_columns(warpgroups.columns, swapped) * 64 * bits // 8
+    return warpgroups.consumers * buffers * subtile_columns(warpgroups.columns, swapped) * 64 * bits // 8

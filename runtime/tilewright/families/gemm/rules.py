@@ -9,7 +9,7 @@ The comment above a rule names its source. What nvcc accepts of all this is reco
 
 from __future__ import annotations
 
-from tilewright.configurations.lean_tiles import misfit_pieces
+from tilewright.configurations.lean_tiles import misfit_subtiles
 from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_module, rule, unsettled
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
@@ -251,7 +251,7 @@ def lean_columns(config: GemmConfig) -> str | None:
 def lean_pieces(config: GemmConfig) -> str | None:
     """The tile that a warpgroup of a lean or mma kernel stores divides into epilogue subtiles of at least 16
     columns."""
-    return misfit_pieces(warpgroups(config).columns, config.swap_ab)
+    return misfit_subtiles(warpgroups(config).columns, config.swap_ab)
 
 
 # gemm/lean_kernel.hpp: a C of D's 16 bits comes in boxes, any other one goes through the stages' memory, as D

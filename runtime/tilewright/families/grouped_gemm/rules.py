@@ -6,7 +6,7 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.architectures.table import MMA_SYNC, TCGEN05, WGMMA, has_tensor_core
-from tilewright.configurations.lean_tiles import BOX_BYTES, misfit_pieces
+from tilewright.configurations.lean_tiles import BOX_BYTES, misfit_subtiles
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.sources import k_contiguous
 from tilewright.families.grouped_gemm.config import (
@@ -124,11 +124,11 @@ def tile_depth(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-# sm90/piece.hpp: a row of a piece is an odd number of 16-byte units, or 2, 4 or 8 of them.
+# sm90/subtile.hpp: a row of a subtile is an odd number of 16-byte units, or 2, 4 or 8 of them.
 @rule(OURS, "tile", compiles="rows of 16 bytes would be stored slowly")
 def pieces(config: GroupedGemmConfig) -> str | None:
-    """What a warpgroup stores divides into pieces of at least 16 columns."""
-    return None if tile_sides(config) else misfit_pieces(warpgroups(config).columns, config.swap_ab)
+    """The columns of a warpgroup divide into epilogue subtiles of at least 16."""
+    return None if tile_sides(config) else misfit_subtiles(warpgroups(config).columns, config.swap_ab)
 
 
 # sm90/scaled_mainloop.hpp: each half of the columns is an instruction's N; turns are those of two warpgroups.
