@@ -89,7 +89,8 @@ class Lean(Mainloop):
 
     def facts(self, config: GemmConfig) -> LeanFacts:
         _, rows, columns = warpgroups(config)
-        pieces = rows * (columns // lean_tiles.shared_subtile_columns(columns, config.swap_ab, bits(config.d)))
+        width = lean_tiles.shared_subtile_columns(columns, config.swap_ab, bits(config.d))
+        pieces = rows * (columns // width)
         return {"cluster_multiple": (1, 1), "splits": exchanges(config), "pieces": pieces}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
