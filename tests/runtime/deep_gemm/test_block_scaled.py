@@ -303,8 +303,8 @@ def test_scales_that_are_no_powers_of_two(b200: Context) -> None:
 def test_what_is_refused(b200: Context) -> None:
     a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
     d = torch.empty(20, 144, dtype=torch.bfloat16)
-    with pytest.raises(ArgumentError, match="disable_ue8m0_cast: these tensor cores multiply by UE8M0"):
-        deep_gemm.fp8_gemm_nt(a.pair, b.pair, d, disable_ue8m0_cast=True)
+    with pytest.raises(ArgumentError, match="disable_ue8m0_cast: it is True; FP32 scales of 32 of k"):
+        deep_gemm.fp8_gemm_nt(a.pair, b.pair, d, recipe=(1, 1, 32), disable_ue8m0_cast=True)
     with pytest.raises(ArgumentError, match=r"b: its scales have shape \(2, 2\); expected \(2, 3\)"):
         deep_gemm.fp8_gemm_nt(a.pair, (b.data, b.scales[:, :2]), d)
     with pytest.raises(ArgumentError, match=r"recipe: it is \(1, 64\) and \(128, 64\)"):

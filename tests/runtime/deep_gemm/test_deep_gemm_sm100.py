@@ -257,6 +257,33 @@ def test_groups_along_k_need_sizes_on_the_host(device: DeviceProperties) -> None
         deep_gemm.k_grouped_fp8_gemm_nt_contiguous(flat(128, 128), flat(128, 128), SUMS[None], None, ONE)
 
 
+def columns(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """FP8 with FP32 scales that lie as TMA reads them: m contiguous."""
+    return fp8(*shape)[0], torch.ones(*shape[:-2], shape[-1] // 128, shape[-2]).mT
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: deep_gemm.fp8_gemm_nt(
+            columns(128, 256), squares(128, 256), bf16(128, 128), disable_ue8m0_cast=True
+        ),
+        lambda: deep_gemm.m_grouped_fp8_gemm_nt_contiguous(
+            columns(128, 256), squares(2, 128, 256), bf16(128, 128), ROWS, disable_ue8m0_cast=True
+        ),
+        lambda: deep_gemm.m_grouped_fp8_gemm_nt_masked(
+            columns(1, 128, 256), squares(1, 128, 256), bf16(1, 128, 128), ONE, 64, disable_ue8m0_cast=True
+        ),
+    ],
+    ids=["dense", "contiguous", "masked"],
+)
+def test_scales_in_fp32_stay_as_they_are_if_asked(device: DeviceProperties, call: Call) -> None:
+    if device is THOR:
+        return
+    with pytest.raises(NotBuiltError, match="grouped_gemm_sm100f_e4m3_e4m3_bf16_1x128_128x128"):
+        call()
+
+
 def test_scales_in_fp32_are_packed_first(device: DeviceProperties) -> None:
     if device is THOR:
         return

@@ -11,8 +11,8 @@ from tilewright.calls.publish import published
 
 
 def has_tcgen05(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's GPU multiplies by tcgen05 (10.x and 11.x), which has FP8 products without scales
-    and with UE8M0 scales of 32 of k, but none with other scales."""
+    """Whether the tensor's GPU multiplies by tcgen05 (10.x and 11.x), whose instructions have FP8 products
+    without scales and with UE8M0 scales of 32 of k; kernels of 10.x multiply sums by FP32 scales, too."""
     return _multiplies_by(tensor, table.TCGEN05)
 
 

@@ -88,7 +88,9 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     refuse_groups(x)
     left, right = k_major(x), k_major(y)
     recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
-    rows, columns, block = of_operands((left, of_x), (right, of_y), *recipes, has_tcgen05(x))
+    rows, columns, block = of_operands(
+        (left, of_x), (right, of_y), *recipes, has_tcgen05(x) and not recipes[-1]
+    )
     operands = left, right.mT, masked_m, rows, columns
     options = {"expected_m": expected_m, "scale_block": block, "out": d}
     tilewright.grouped_gemm_masked(*operands, **options)
@@ -171,7 +173,7 @@ def _contiguous(
     groups |= {"expected_m": expected_m, "zero_padding": zero, "out": d}
     if of_x is not None and of_y is not None and recipes is not None:
         left, right = k_major(x), k_major(y)
-        of_both = of_operands((left, of_x), (right, of_y), *recipes, has_tcgen05(x))
+        of_both = of_operands((left, of_x), (right, of_y), *recipes, has_tcgen05(x) and not recipes[-1])
         scales, groups["scale_block"] = (of_both.rows, of_both.columns), of_both.block
     tilewright.grouped_gemm_contiguous(left, right.mT, *scales, **groups)
     if not (is_fp4(x) or is_fp4(y)) and lie_ready((x, y, of_x, of_y), (left, right, *scales)):

@@ -37,15 +37,18 @@ def fp8_fp4_gemm_nt(
     """d [m, n] = a [m, k] b [n, k]^T + c; d and c bfloat16 or float32, c may be d.
 
     Operands that have m or n contiguous are transposed by a kernel (`tilewright.transpose_fp8`), FP4 by
-    torch. Raises ArgumentError, as `tilewright.scaled_gemm` or `block_scaled.multiply`.
+    torch. `disable_ue8m0_cast`: FP32 scales of 128 of k are multiplied by as they are, on GPUs of 10.x, too,
+    where `block_scaled.multiply` takes powers of two alone; without c there. Raises ArgumentError, as
+    `tilewright.scaled_gemm` or `block_scaled.multiply`.
     """
     (x, of_x), (y, of_y) = a, b
-    key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b)
+    exact = disable_ue8m0_cast and of_x.dtype == of_y.dtype == torch.float32
+    key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b, exact)
     call = (x, y, of_x, of_y, c, d)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
-    if block_scaled.needed(a, b, recipe, recipe_a, recipe_b):
+    if block_scaled.needed(a, b, recipe, recipe_a, recipe_b) and not exact:
         block_scaled.multiply(a, b, d, c, recipe, recipe_a, recipe_b, casts=not disable_ue8m0_cast)
         return
     left, right = k_major(x), k_major(y)
