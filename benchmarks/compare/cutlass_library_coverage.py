@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from tilewright.architectures.routing import runs_on
 from tilewright.declarations.table import KernelRecord, Table, read_tables
+from tilewright.families.grouped_gemm.problem import MX_FORMATS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "benchmarks/results/cutlass_library.md"
@@ -170,7 +171,10 @@ def _types_of(family: str, record: KernelRecord) -> Iterator[ProblemType]:
         yield ProblemType("block-scaled", config["a"], config["b"], "f32", "tn", config["d"])
     elif family == "grouped_gemm":
         a, b, kinds = config["a"], config["b"], ["grouped"]
-        if config["scales"] != "none":  # how rows are grouped, or that they are not, is an argument
+        if config["scales"] == "1x32_ue8m0":  # of both operands, in whatever layout
+            a, b = MX_FORMATS[a], MX_FORMATS[b]
+            kinds = ["block-scaled", "grouped block-scaled"]
+        elif config["scales"] != "none":  # how rows are grouped, or that they are not, is an argument
             a, b = f"{a} 1x128", f"{b} {config['scales']}"
             kinds = ["blockwise", "grouped blockwise"]
         for kind in kinds:

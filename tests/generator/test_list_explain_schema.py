@@ -321,4 +321,7 @@ def test_explain_without_a_word_says_of_what(tilewright: Command) -> None:
     for command in (["explain"], ["explain", "--problem"]):
         found = tilewright(*command)
         assert found.code == 2
-        assert "A kernel's name, FIELD=VALUE..., a rule, or a family: blockscaled_gemm, gemm," in found.err
+        assert (
+            "expected a kernel's name, FIELD=VALUE..., a rule, or a family: blockscaled_gemm, gemm,"
+            in found.err
+        )

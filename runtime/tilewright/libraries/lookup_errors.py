@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tilewright.architectures import routing
 from tilewright.base import sets
 from tilewright.base.sets import KernelSet
-from tilewright.base.spelling import listed
 from tilewright.declarations import catalog
 from tilewright.declarations.table import find_tables
 from tilewright.errors import NoKernelError, TableError, UnsupportedDeviceError
@@ -34,6 +33,8 @@ def no_module(kernel_sets: Sequence[KernelSet]) -> TableError:
 
 def no_kernel(kernel: str, names: Iterable[str], modules: Iterable[str]) -> NoKernelError:
     """The error for a name that no table lists, with similar names."""
+    from tilewright.base.spelling import listed  # noqa: PLC0415 (only a message needs it)
+
     close = _close(kernel[:MOST_NAME], names, 3)
     hint = f"Did you mean {', '.join(close)}?" if close else "`tilewright list` shows what there is."
     name = kernel if kernel.isprintable() and len(kernel) <= MOST_NAME else ascii(kernel[:MOST_NAME])
