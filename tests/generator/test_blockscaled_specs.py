@@ -107,7 +107,7 @@ def _committed() -> list[Any]:
 BF16_ALONE = {"blockscaled_gemm_sm103_mxfp4_mxfp4_D_128x256x768_dyn_2sm_direct256_nopdl"}
 
 
-@pytest.mark.parametrize("arch", ["sm_120f", "sm_103a"])
+@pytest.mark.parametrize("arch", ["sm_120f", "sm_103a", "sm_110a"])
 def test_f16_has_every_kernel_that_bf16_has(arch: str) -> None:
     """What is BF16 in one model is FP16 in the next: neither may get the poorer choice."""
     names: dict[str, set[str]] = {"bf16": set(), "f16": set()}
@@ -116,6 +116,19 @@ def test_f16_has_every_kernel_that_bf16_has(arch: str) -> None:
             names[row["config"]["d"]].add(row["name"].replace(f"_{row['config']['d']}_", "_D_", 1))
     assert names["bf16"]
     assert names["f16"] == names["bf16"] - BF16_ALONE
+
+
+def test_f16_on_sm_100_has_the_tiles_and_schedules_of_bf16() -> None:
+    """Of CUTLASS's kernels of NVFP4. Exchanged operands and stream-K have BF16 alone."""
+    tiles: dict[str, set[tuple[object, ...]]] = {"bf16": set(), "f16": set()}
+    for row in _committed():
+        config = row["config"]
+        cutlass = config.get("mainloop", "default") == "default" and row["arch"] == "sm_100f"
+        plain = not config["swap_ab"] and config["store"] == "tma" and config["cluster"] == "dynamic"
+        if cutlass and plain and config["a"] == config["b"] == "nvfp4" and config["d"] in tiles:
+            tiles[config["d"]].add((*config["tile"], config["schedule"], config["c"]))
+    assert len(tiles["bf16"]) == 9
+    assert tiles["bf16"] <= tiles["f16"]
 
 
 # Types (A, B and D) that kernels of another architecture compute. A B300 runs sm_100f's kernels, too.
