@@ -165,6 +165,7 @@
   X(mqa_logits_sm90_paged_32x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x128_bf16_8q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x128_f32_1q_3wg_12stages) \
+  X(mqa_logits_sm90_paged_32x128_f32_2q2p_1wg_8stages_mmasync) \
   X(mqa_logits_sm90_paged_32x128_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_32x128_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_32x128_f32_8q2p_2wg_8stages) \
@@ -220,6 +221,7 @@
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_bf16_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_f32_1q_3wg_18stages) \
+  X(mqa_logits_sm90_paged_fp4_32x128_f32_2q2p_1wg_8stages_blockscaled) \
   X(mqa_logits_sm90_paged_fp4_32x128_f32_2q2p_3wg_12stages) \
   X(mqa_logits_sm90_paged_fp4_32x128_f32_4q2p_2wg_8stages) \
   X(mqa_logits_sm90_paged_fp4_32x64_bf16_1q_3wg_18stages) \

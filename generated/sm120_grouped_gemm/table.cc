@@ -56,23 +56,31 @@
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_1x128_64x16x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_1x128_64x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x128x64_mma_1buffer) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x16x128_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x32x128_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x64x128_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x64x64_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x96x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_128x96x64_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x128x64_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x16x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x32x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x8x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x128x64_mma_1buffer) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x16x128_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x32x128_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x64x128_mma_swap) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x64x64_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x96x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x96x64_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_64x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_64x128x64_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_64x16x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_64x32x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_64x64x128_mma) \
@@ -88,11 +96,13 @@
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_1x128_64x16x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_1x128_64x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_ue8m0_128x128x64_mma_1buffer) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_ue8m0_128x32x128_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_ue8m0_128x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_ue8m0_64x16x256_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x128_ue8m0_64x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x128x128_mma) \
+  X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x128x64_mma_1buffer) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x32x128_mma_swap) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x64x128_mma) \
   X(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_64x16x256_mma_swap) \

@@ -2,6 +2,7 @@
 // test_sm120_gemm.py.
 #include "host_groups.hpp"
 
+#include "tilewright/grouped_gemm/narrow_kernel.hpp"
 #include "tilewright/grouped_gemm/packed_kernel.hpp"
 
 using namespace tilewright::grouped_gemm;
@@ -20,7 +21,8 @@ using tilewright::sm90::F32;
 namespace {
 
 // Computes a product by the kernel, and compares every element, and what lies around D, to the bit. `kMnA`, `kMnB`: the
-// caller's A and B, whose k is not contiguous. `kPacked`: the elements of k that share a factor, of packed ones.
+// caller's A and B, whose k is not contiguous. `kPacked`: the elements of k that share a factor, of packed ones. `Boxes`:
+// of a stage; 0: half of one.
 template <class A, class D, int TileM, int TileN, int Boxes, int Stages, Scales kOfB, bool kSwapped = false,
           bool kMnA = false, bool kMnB = false, int kPacked = 0>
 void product(int grouping, Shape const& shape, Options const& options = {}) {
@@ -30,7 +32,9 @@ void product(int grouping, Shape const& shape, Options const& options = {}) {
   using Floats = MmaKernel<A, A, D, TileM, TileN, Boxes, Stages, kSwapped, kSwapped ? kMnB : kMnA,
                            kSwapped ? kMnA : kMnB, kSwapped ? kOfB : kOfA, kSwapped ? kOfA : kOfB, 2, true>;
   using Packed = PackedKernel<A, A, D, TileM, TileN, Boxes, Stages, kSwapped, kBlock, 2, true>;
-  using Host = std::conditional_t<kPacked == 0, MmaHost<Traits<Floats>>, PackedHost<Traits<Packed>>>;
+  using Narrow = NarrowKernel<A, A, D, TileM, TileN, Stages, kSwapped, kBlock, 2, true>;
+  using PackedHosts = std::conditional_t<Boxes == 0, NarrowHost<Traits<Narrow>>, PackedHost<Traits<Packed>>>;
+  using Host = std::conditional_t<kPacked == 0, MmaHost<Traits<Floats>>, PackedHosts>;
   auto const [m, n, k, groups, alignment] = shape;
   bool const by_k = grouping == TILEWRIGHT_GROUPING_K_SIZES;
   bool const own = grouping == TILEWRIGHT_GROUPING_NONE || grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
@@ -219,6 +223,15 @@ Case const kCases[] = {
     {"packed_128_index", [] { packed<Bf16, 128, 64, 1, 3, 128>(kIndex, {500, 136, 784, 5, 1}); }},
     {"packed_32_ends_swapped", [] { packed<Bf16, 128, 32, 1, 3, 32, true>(kEnds, {150, 136, 272, 4, 8}); }},
     {"packed_32_of_k", [] { packed<F32, 128, 64, 1, 2, 32>(kOfK, {144, 132, 1280, 4}, {.c = true}); }},
+    {"narrow_32", [] { packed<Bf16, 128, 128, 0, 3, 32>(kNone, {200, 264, 656, 2}); }},
+    {"narrow_128", [] { packed<Bf16, 128, 64, 0, 5, 128>(kNone, {200, 200, 1296, 2}); }},
+    {"narrow_128_short", [] { packed<Bf16, 64, 64, 0, 3, 128>(kNone, {70, 136, 48}); }},
+    {"narrow_32_f32_c", [] { packed<F32, 128, 128, 0, 3, 32>(kNone, {131, 132, 400}, {.c = true}); }},
+    {"narrow_32_c", [] { packed<Bf16, 64, 128, 0, 4, 32>(kNone, {70, 136, 336}, {.c = true}); }},
+    {"narrow_128_swapped", [] { packed<Bf16, 64, 16, 0, 6, 128, true>(kNone, {37, 136, 1104}); }},
+    {"narrow_128_index", [] { packed<Bf16, 128, 96, 0, 4, 128>(kIndex, {500, 136, 784, 5, 1}); }},
+    {"narrow_32_ends", [] { packed<Bf16, 128, 64, 0, 4, 32>(kEnds, {600, 136, 336, 4, 32}); }},
+    {"narrow_32_valid_swapped", [] { packed<Bf16, 128, 32, 0, 5, 32, true>(kValid, {40, 136, 336, 5}); }},
     {"packed_128_valid", [] { packed<Bf16, 64, 64, 1, 3, 128>(kValid, {200, 136, 784, 4}); }},
 };
 

@@ -66,7 +66,9 @@ GROUPED = (
     "bf16_ends_c", "bf16_valid_swapped", "bf16_tt", "bf16_tt_swapped", "bf16_of_k",
     "bf16_of_k_in_place", "packed_32", "packed_128", "packed_128_two_boxes", "packed_32_two_boxes",
     "packed_32_of_192_rows", "packed_128_swapped_8", "packed_32_swapped_24", "packed_128_index",
-    "packed_32_ends_swapped", "packed_32_of_k", "packed_128_valid",
+    "packed_32_ends_swapped", "packed_32_of_k", "narrow_32", "narrow_128", "narrow_128_short",
+    "narrow_32_f32_c", "narrow_32_c", "narrow_128_swapped", "narrow_128_index", "narrow_32_ends",
+    "narrow_32_valid_swapped", "packed_128_valid",
 )  # fmt: skip
 GROUPED_FP4 = (
     "fp4", "fp4_half_a_box", "fp4_two_boxes", "fp4_96_columns", "fp4_192_rows", "fp4_rows_halved",

@@ -20,6 +20,7 @@ FP8 = GroupedGemmConfig(
 MMA = replace(FP8, arch="sm_120f", mainloop="mma", tile=Tile(128, 96, 128))
 FP4 = replace(MMA, a="mxfp4", b="mxfp4", scales="1x32_ue8m0", tile=Tile(128, 96, 256))
 MIXED = replace(FP4, a="e4m3", tile=Tile(128, 128, 128))
+NARROW = replace(MMA, scales="1x32_ue8m0", tile=Tile(128, 128, 64), store_buffers=1)
 TCGEN05 = replace(FP8, arch="sm_100f", mainloop="tcgen05", schedule="2sm", scales="1x32_ue8m0", pdl=False)
 BF16 = replace(FP8, a="bf16", b="bf16", scales="none", tile=Tile(128, 128, 64))
 
@@ -108,6 +109,8 @@ def test_legal(config: GroupedGemmConfig) -> None:
         (replace(FP8, arch="sm_120f"), "mainloop_arch", "the mainloop lean is for sm_90a"),
         (replace(MMA, tile=Tile(128, 128, 128)), "registers", "128 registers a thread for sums > 112"),
         (replace(MMA, promotion="overlapped"), "promotion_of_tile", "one way to promote sums"),
+        (replace(MMA, tile=Tile(128, 96, 64)), "tile_depth", "is 64 bytes, not 128 or 256"),
+        (replace(NARROW, swap_ab=True, tile=Tile(64, 8, 64)), "tile_depth", "512 B are not a multiple"),
         (replace(FP8, scales="1x32_ue8m0"), "packed_scales", "no instruction of lean on sm_90a"),
         (
             replace(MMA, scales="1x128_ue8m0", arch="sm_90a"),
@@ -182,6 +185,13 @@ def test_shared_memory_of_fp4() -> None:
     assert memory(mixed)[1] == 2 * (128 * 128 + 128 * 64 + 256 * 4 + barriers) + stores + queue
     reverse = replace(mixed, a="mxfp4", b="e4m3", tile=Tile(128, 64, 128))
     assert memory(reverse)[1] == 2 * (128 * 64 + 64 * 128 + 192 * 4 + barriers) + stores // 2 + queue
+
+
+def test_shared_memory_of_half_a_box() -> None:
+    """A stage has 64 bytes of k, and one line of words."""
+    barriers, queue, stores = 16, 384, 2 * 64 * 64 * 2  # stores of one subtile of each warpgroup
+    assert memory(NARROW) == (4, 4 * (256 * 64 + 256 * 4 + barriers) + stores + queue)
+    assert memory(replace(NARROW, tile=Tile(128, 128, 128)))[0] == 2
 
 
 def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told() -> None:

@@ -209,6 +209,43 @@ def test_splits_pay_off_where_few_tiles_have_a_long_k() -> None:
     assert combining > 4 * 4096 * 8192 / RTX_PRO_6000.memory_bandwidth  # more than sums of F32, once
 
 
+# Few rows of DeepSeek's layers.
+FEW_ROWS = [
+    *((m, 2112, 7168) for m in (1, 16, 64, 128)), (16, 576, 7168), (128, 576, 7168), (128, 1536, 7168),
+    (32, 4096, 7168), (32, 7168, 2048), (64, 7168, 2048), (32, 24576, 1536), (32, 5120, 25600),
+    (32, 7168, 16384),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("types", ["mxfp4", "mxfp8"])
+def test_what_a_split_k_would_gain_few_rows(types: str) -> None:
+    """docs/grouped.md says so of packed scales: almost nothing, but for few tiles of a very long k."""
+    gains = [gain_of_splits(types, *shape) for shape in FEW_ROWS]
+    assert sum(gain > 1.03 for gain in gains) <= 1, gains
+    assert max(gains) < 1.15
+    assert 1.2 < gain_of_splits(types, 32, 512, 32768) < 1.6
+
+
+def gain_of_splits(types: str, m: int, n: int, k: int) -> float:
+    """The time of the fastest block-scaled kernel of ours that does not split k, over the fastest one's."""
+    family, problem = problems.of_words(["blockscaled_gemm", types, f"m={m}", f"n={n}", f"k={k}"])
+    rows = explain(Context(), family_of(family), problem, RTX_PRO_6000).rows
+    seconds = [
+        (row.estimate.seconds, row.tactic.splits)
+        for row in rows
+        if row.estimate is not None and "_mma_" in row.tactic.kernel
+    ]
+    return min(time for time, splits in seconds if splits == 1) / min(time for time, _ in seconds)
+
+
+@pytest.mark.parametrize("scales", ["1x32_ue8m0", "1x128_ue8m0"])
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 5120, 25600), (4096, 5120, 8192), (8192, 8192, 8192)])
+def test_large_products_have_stages_of_half_a_box(m: int, n: int, k: int, scales: str) -> None:
+    """324 had four stages of 64 of k there, which were 4.5 to 6.1 % faster than two of 128."""
+    chosen = best(f"grouped_gemm fp8 m={m} n={n} k={k} scales={scales}", RTX_PRO_6000)
+    assert "_128x128x64_" in chosen.tactic.kernel
+
+
 def test_exact_sums_of_fp8_cost_additions() -> None:
     problem = Problem(4096, 4096, 4096, a="e4m3", b="e4m3")
     fast, exact = (

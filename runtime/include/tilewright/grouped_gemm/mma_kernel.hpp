@@ -37,49 +37,57 @@ struct LoneProducer : Base {
   }
 };
 
-// How a kernel gets and uses scale factors of F32.
-struct FloatFactors {
-  template <class A, class B, class Layout, Scales kA, Scales kB, int TileM, int TileN, int Rows, int N, int Boxes,
-            int Stages, bool kMnA, bool kMnB>
-  using Mainloop = sm120::ScaledMainloop<A, B, Layout, kA, kB, TileM, TileN, Rows, N, Boxes, Stages, kMnA, kMnB>;
+// What a kernel's stages hold, and how they are loaded and multiplied: operands in boxes of 128 bytes of k, which may
+// have scale factors of F32.
+template <class A, class B, int Boxes_, bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB>
+struct FloatStage {
+  using ElementA = A;
+  using ElementB = B;
+  static constexpr int Boxes = Boxes_, kTileBytesK = Boxes * 128;
+  static constexpr bool kMnA = kMnA_, kMnB = kMnB_;  // whether the operand is MN-major
+  static constexpr bool kScaled = kScalesA != Scales::kNone;
+  static constexpr Scales kOwnScalesA = kScalesA, kOwnScalesB = kScalesB;
+  // Whether a group along k may have tensor maps of its own.
+  static constexpr bool kMapsOfGroups = kScalesA == Scales::kRows && kScalesB == Scales::kRows && Boxes == 1;
+  static_assert(A::kBytes == B::kBytes);
+  static_assert((kScalesA == Scales::kNone) == (kScalesB == Scales::kNone));
+  static_assert(!(kMnA || kMnB) || (A::kBytes == 2 && !kScaled), "ldmatrix transposes 16-bit operands alone");
+
+  template <int TileM, int TileN, int Stages, int StoreBytes>
+  using Layout = sm90::ScaledLayout<TileM, TileN, Boxes, Stages, StoreBytes, kScalesA, kScalesB>;
+  template <class Layout, int TileM, int TileN, int Rows, int N, int Stages>
+  using Mainloop =
+      sm120::ScaledMainloop<A, B, Layout, kScalesA, kScalesB, TileM, TileN, Rows, N, Boxes, Stages, kMnA, kMnB>;
+  template <class Layout, int TileM, int TileN, int Stages>
+  using Producer = LoneProducer<sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>>;
   template <class Kernel>
   using Producers = grouped_gemm::Producers<Kernel>;
 };
 
-// The parameters are those of `Kernel` (kernel.hpp). `Factors`: as FloatFactors.
-template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, bool kSwapped_,
-          bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB, int kStoreBuffers, bool kPdl_,
-          class Factors = FloatFactors>
-struct MmaKernel {
-  using ElementA = A;
-  using ElementB = B;
+// A kernel whose stages are those of `Stage`, as FloatStage. The other parameters are those of `Kernel` (kernel.hpp).
+template <class Stage, class ElementD_, int TileM_, int TileN_, int Stages_, bool kSwapped_, int kStoreBuffers,
+          bool kPdl_>
+struct StagedKernel : Stage {
   using ElementD = ElementD_;
-  static constexpr int TileM = TileM_, TileN = TileN_, Boxes = Boxes_, Stages = Stages_;
+  using Stage::Boxes, Stage::kMnA, Stage::kMnB, Stage::kScaled, Stage::kOwnScalesA, Stage::kOwnScalesB;
+  static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_;
   static constexpr bool kSwapped = kSwapped_;
-  static constexpr bool kMnA = kMnA_, kMnB = kMnB_;  // whether the operand is MN-major
-  static constexpr bool kScaled = kScalesA != Scales::kNone;
-  static constexpr Scales kOwnScalesA = kScalesA, kOwnScalesB = kScalesB;
-  static constexpr Scales kRowScales = kSwapped ? kScalesB : kScalesA;     // of the caller's A
-  static constexpr Scales kColumnScales = kSwapped ? kScalesA : kScalesB;  // and B
-  static constexpr int kTileBytesK = Boxes * 128;
+  static constexpr Scales kRowScales = kSwapped ? kOwnScalesB : kOwnScalesA;     // of the caller's A
+  static constexpr Scales kColumnScales = kSwapped ? kOwnScalesA : kOwnScalesB;  // and B
   static constexpr int kTileRows = kSwapped ? TileN : TileM, kTileColumns = kSwapped ? TileM : TileN;  // of D
   using Warpgroups = sm120::Cooperative<TileM, TileN, kMnB>;
   static constexpr int kConsumers = Warpgroups::kConsumers, kDown = Warpgroups::kDown, kAcross = Warpgroups::kAcross;
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
-  static_assert(A::kBytes == B::kBytes);
-  static_assert((kScalesA == Scales::kNone) == (kScalesB == Scales::kNone));
-  static_assert(!(kMnA || kMnB) || (A::kBytes == 2 && !kScaled), "ldmatrix transposes 16-bit operands alone");
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, sm90::Activation::kNone, kStoreBuffers,
                                sm90::subtile_columns(kColumns, kSwapped), kSwapped || ElementD::kBytes == 2>;
   static constexpr bool kFloats = ElementD::kBytes == 4 && !kSwapped;
   using FloatBoxes = sm90::FloatBoxes<kRows, kColumns, kStoreBuffers>;
   static constexpr int kStoreBytes = kConsumers * (kFloats ? FloatBoxes::kBytes : Store::kBytes);
-  using Layout = sm90::ScaledLayout<TileM, TileN, Boxes, Stages, kStoreBytes, kScalesA, kScalesB>;
-  using Mainloop = typename Factors::template Mainloop<A, B, Layout, kScalesA, kScalesB, TileM, TileN, kRows, kColumns,
-                                                       Boxes, Stages, kMnA, kMnB>;
-  using Producer = LoneProducer<sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>>;
+  using Layout = typename Stage::template Layout<TileM, TileN, Stages, kStoreBytes>;
+  using Mainloop = typename Stage::template Mainloop<Layout, TileM, TileN, kRows, kColumns, Stages>;
+  using Producer = typename Stage::template Producer<Layout, TileM, TileN, Stages>;
   using TileScheduler = grouped_gemm::TileScheduler<kTileRows>;
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
@@ -88,15 +96,14 @@ struct MmaKernel {
                 "the stages exceed the shared memory of sm_120");
 
   // Whether groups may divide k: as in kernel.hpp.
-  static constexpr bool kOwnMaps =
-      kScalesA == Scales::kRows && kScalesB == Scales::kRows && Boxes == 1 && ElementD::kBytes == 4;
+  static constexpr bool kOwnMaps = Stage::kMapsOfGroups && ElementD::kBytes == 4;
   static constexpr bool kGroupsOfK = kOwnMaps || (kMnA && kMnB && Boxes == 1 && ElementD::kBytes == 4);
 
   // Registers of a thread; an SM has 65,536.
   static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    sm90::run_product<MmaKernel>(params, memory);
+    sm90::run_product<StagedKernel>(params, memory);
   }
 
   // Prologue, one thread: makes the barriers of the stages and of the tile queue.
@@ -117,10 +124,10 @@ struct MmaKernel {
     if (params.epilogue.n_boxes > 0 || params.floats != Floats::kThreads) {
       sm90::prefetch_map(&params.d);
     }
-    if constexpr (kScalesA == Scales::kRows) {
+    if constexpr (kOwnScalesA == Scales::kRows) {
       sm90::prefetch_map(&params.scales_a);
     }
-    if constexpr (kScalesB == Scales::kRows) {
+    if constexpr (kOwnScalesB == Scales::kRows) {
       sm90::prefetch_map(&params.scales_b);
     }
   }
@@ -129,7 +136,7 @@ struct MmaKernel {
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     sm90::enter<kPdl>(params.cluster);
-    Factors::template Producers<MmaKernel>::run(params, shared, place, loading_warp, false);
+    Stage::template Producers<StagedKernel>::run(params, shared, place, loading_warp, false);
   }
 
   // Multiply: a consumer warpgroup.
@@ -174,7 +181,7 @@ struct MmaKernel {
   }
 
  private:
-  using CtaTile = grouped_gemm::CtaTile<MmaKernel>;
+  using CtaTile = grouped_gemm::CtaTile<StagedKernel>;
 
   // Multiplies the stages of a tile. `stores`: whether this warpgroup stores any of its rows.
   static __device__ __forceinline__ void multiply_tile(Mainloop& mainloop, CtaTile const& tile, bool stores,
@@ -201,6 +208,12 @@ struct MmaKernel {
     }
   }
 };
+
+// The parameters are those of `Kernel` (kernel.hpp).
+template <class A, class B, class ElementD, int TileM, int TileN, int Boxes, int Stages, bool kSwapped, bool kMnA,
+          bool kMnB, Scales kScalesA, Scales kScalesB, int kStoreBuffers, bool kPdl>
+using MmaKernel = StagedKernel<FloatStage<A, B, Boxes, kMnA, kMnB, kScalesA, kScalesB>, ElementD, TileM, TileN, Stages,
+                               kSwapped, kStoreBuffers, kPdl>;
 
 // Checks problems and makes the parameters of a launch, for kernels without clusters.
 template <class Traits>

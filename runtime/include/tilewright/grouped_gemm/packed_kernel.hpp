@@ -11,13 +11,14 @@
 
 namespace tilewright::grouped_gemm {
 
-// Loads one line of words for each stage, where a word holds the factors of four stages' boxes or more.
+// Loads one line of words for each stage, where a word holds the factors of several stages.
 template <class Kernel>
 struct LineProducers {
   using Params = typename Kernel::Params;
   using Layout = typename Kernel::Layout;
   static constexpr int kBytes = (Kernel::TileM + Kernel::TileN) * 4;
-  static_assert(4 % Kernel::Boxes == 0);
+  static constexpr int kStagesOfLine = 4 * Kernel::kBlock / Kernel::kTileBytesK;
+  static_assert(4 * Kernel::kBlock % Kernel::kTileBytesK == 0);
 
   static __device__ __forceinline__ void run(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                              bool loading_warp, bool epilogue_through_smem) {
@@ -42,7 +43,7 @@ struct LineProducers {
         uint32_t const full = Layout::full(shared, at.stage);
         sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);
         if (leader) {
-          int const line = i * Kernel::Boxes / 4;
+          int const line = i / kStagesOfLine;
           sm90::barrier_expect(full, kBytes);
           sm90::copy_box(Layout::scales_a(shared, at.stage), &params.scales_a, full, cta_tile.a_row, line,
                          cta_tile.a_matrix, params.policy_a);
@@ -56,11 +57,12 @@ struct LineProducers {
   }
 };
 
-// `kBlock`: elements of k that share a factor, 32 or 128.
-template <int kBlock>
-struct PackedFactors {
-  template <class A, class B, class Layout, Scales, Scales, int TileM, int TileN, int Rows, int N, int Boxes,
-            int Stages, bool, bool>
+// As FloatStage, with packed factors. `kBlock`: elements of k that share a factor, 32 or 128.
+template <class A, class B, int Boxes, int kBlock_>
+struct PackedStage : FloatStage<A, B, Boxes, false, false, Scales::kRows, Scales::kRows> {
+  static constexpr int kBlock = kBlock_;
+
+  template <class Layout, int TileM, int TileN, int Rows, int N, int Stages>
   using Mainloop = sm120::BlockScaledMainloop<sm120::WideOperands<sm120::MmaMxf8<A, B>>,
                                               sm120::WordLines<Layout, TileM, TileN, Rows, N, kBlock>, Layout, Rows, N,
                                               Boxes, Stages>;
@@ -69,12 +71,10 @@ struct PackedFactors {
   using Producers = std::conditional_t<kBlock == 32, grouped_gemm::Producers<Kernel>, LineProducers<Kernel>>;
 };
 
-template <class A, class B, class ElementD, int TileM, int TileN, int Boxes, int Stages, bool kSwapped, int kBlock_,
+template <class A, class B, class ElementD, int TileM, int TileN, int Boxes, int Stages, bool kSwapped, int kBlock,
           int kStoreBuffers, bool kPdl>
-struct PackedKernel : MmaKernel<A, B, ElementD, TileM, TileN, Boxes, Stages, kSwapped, false, false, Scales::kRows,
-                                Scales::kRows, kStoreBuffers, kPdl, PackedFactors<kBlock_>> {
-  static constexpr int kBlock = kBlock_;
-};
+using PackedKernel =
+    StagedKernel<PackedStage<A, B, Boxes, kBlock>, ElementD, TileM, TileN, Stages, kSwapped, kStoreBuffers, kPdl>;
 
 // As MmaMaker. Groups of k are refused where a word would hold factors of two groups.
 template <class Traits>

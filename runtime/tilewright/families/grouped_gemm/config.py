@@ -21,6 +21,8 @@ from tilewright.configurations.shared import (
 )
 from tilewright.families.grouped_gemm.problem import PACKED_SCALES
 
+NARROW_K = 64  # elements of FP8 in half a box
+
 
 @dataclass(frozen=True, slots=True)
 class GroupedGemmConfig:
@@ -101,6 +103,11 @@ def packed(config: GroupedGemmConfig) -> bool:
 def fp4(config: GroupedGemmConfig) -> bool:
     """Whether an operand is of FP4 (grouped_gemm/fp4_kernel.hpp)."""
     return "mxfp4" in {config.a, config.b}
+
+
+def narrow(config: GroupedGemmConfig) -> bool:
+    """Whether FP8's stages have half a box, 64 bytes of k (grouped_gemm/narrow_kernel.hpp)."""
+    return packed(config) and by_mma(config) and not fp4(config) and config.tile.k == NARROW_K
 
 
 def own_scales(config: GroupedGemmConfig) -> tuple[str, str]:

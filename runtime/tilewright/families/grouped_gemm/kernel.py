@@ -16,6 +16,7 @@ from tilewright.families.grouped_gemm.config import (
     by_mma,
     by_tcgen05,
     fp4,
+    narrow,
     own_scales,
     packed,
 )
@@ -40,6 +41,8 @@ def template(config: GroupedGemmConfig) -> str:
     """The template that a kernel is rendered from."""
     if by_tcgen05(config):
         return f"grouped_gemm/tcgen05{flag('_plain', not packed(config))}.cu.j2"
+    if narrow(config):
+        return "grouped_gemm/narrow.cu.j2"
     kind = "fp4" if fp4(config) else "packed" if packed(config) else "mma" if by_mma(config) else "kernel"
     return f"grouped_gemm/{kind}.cu.j2"
 

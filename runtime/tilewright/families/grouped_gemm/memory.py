@@ -1,5 +1,5 @@
 """Shared memory of a kernel, as `sm90/scaled_layout.hpp`, `grouped_gemm/kernel.hpp`,
-`grouped_gemm/mma_kernel.hpp` and `grouped_gemm/fp4_stage.hpp` lay it out."""
+`grouped_gemm/mma_kernel.hpp` and `grouped_gemm/fp4_kernel.hpp` lay it out."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def side_bytes(config: GroupedGemmConfig) -> tuple[int, int]:
 
 
 def scale_lines(config: GroupedGemmConfig) -> int:
-    """Lines of a stage's scale factors: one for each 128 of k, in words or in floats."""
-    return config.tile.k // _BLOCK
+    """Lines of a stage's scale factors: one for each 128 of k, in words or in floats, and one for less."""
+    return max(1, config.tile.k // _BLOCK)
 
 
 def scale_bytes(config: GroupedGemmConfig) -> int:

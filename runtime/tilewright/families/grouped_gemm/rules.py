@@ -14,6 +14,7 @@ from tilewright.families.grouped_gemm.config import (
     by_mma,
     by_tcgen05,
     fp4,
+    narrow,
     own_scales,
     packed,
 )
@@ -105,12 +106,13 @@ def tile_sides(config: GroupedGemmConfig) -> str | None:
     return None
 
 
-# sm90/pipeline.hpp: an operand's stage is one box of 128 bytes a row, or two. grouped_gemm/fp4_stage.hpp: FP4
-# also has one of 64 bytes, and boxes begin at multiples of 1,024 bytes.
-@rule(OURS, "tile a b", compiles="a stage is made of boxes of 128 bytes, one or two")
+# sm90/pipeline.hpp: an operand's stage is one box of 128 bytes a row, or two. grouped_gemm/fp4_kernel.hpp,
+# narrow_kernel.hpp: FP4, and FP8 whose factors the instruction takes, also have one of 64 bytes; boxes begin
+# at multiples of 1,024 bytes.
+@rule(OURS, "tile a b scales", compiles="a stage is made of boxes of 128 bytes, one or two")
 def tile_depth(config: GroupedGemmConfig) -> str | None:
-    """The tile's K is 128 or 256 bytes: one or two boxes; of two mxfp4 also 64; of mxfp4 beside e4m3, 128 or
-    256 elements."""
+    """The tile's K is 128 or 256 bytes: one or two boxes; of two mxfp4, and of e4m3 with packed scales by
+    mma, also 64; of mxfp4 beside e4m3, 128 or 256 elements."""
     if fp4(config):
         depths = (128, 256, 512) if config.a == config.b else (128, 256)
         reason = among(f"tile K of {config.a} x {config.b}", config.tile.k, depths)
@@ -118,6 +120,9 @@ def tile_depth(config: GroupedGemmConfig) -> str | None:
         return reason or (
             f"a stage's {misfits[0]} B of mxfp4 are not a multiple of {_SWIZZLED}" if misfits else None
         )
+    if narrow(config):
+        misfits = [size for size in side_bytes(config) if size % _SWIZZLED]
+        return f"a stage's {misfits[0]} B are not a multiple of {_SWIZZLED}" if misfits else None
     size = config.tile.k * bits(config.a) // 8
     if size not in (BOX_BYTES, 2 * BOX_BYTES):
         return f"tile K {config.tile.k} of {config.a} is {size} bytes, not {BOX_BYTES} or {2 * BOX_BYTES}"

@@ -1,43 +1,22 @@
-// How FP4 operands (E2M1, two to a byte), and FP8 beside FP4, lie in the stages of a `grouped_gemm` kernel of mma.sync,
-// with UE8M0 scale factors of 32 of k, and how they are loaded.
+// Stages whose operands have rows of their own length in bytes: their shared memory, how they are loaded, and the
+// tensor maps that they are loaded with.
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
-#include "tilewright/sm120/block_scaled_operands.hpp"
+#include "tilewright/grouped_gemm/args.h"
 #include "tilewright/sm90/cluster.hpp"
+#include "tilewright/sm90/operands.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/producer.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::grouped_gemm {
 
-// A stage of `TileK` elements of k. A box's row has 128 bytes, or 64: of FP4 beside FP8, which is unpacked when it is
-// read, and of two FP4 operands whose stage is that short.
-template <class A, class B, int TileK>
-struct Fp4Stage {
-  template <class Element>
-  static constexpr bool kIsFp4 = std::is_same_v<Element, sm120::E2m1>;
-  static_assert(kIsFp4<A> || kIsFp4<B>);
-  static constexpr bool kMixed = kIsFp4<A> != kIsFp4<B>;
-  static constexpr int kLine = kMixed ? TileK : TileK / 2;  // bytes of k of the wider operand
-  static constexpr bool kNarrow = kLine == 64;
-  static_assert(kNarrow || kLine % 128 == 0);
-  static constexpr int kBoxes = kNarrow ? 1 : kLine / 128;
-  static constexpr int kWords = TileK / 128, kWordsOfBox = kWords / kBoxes;  // of scale factors of a row
-  using Mma = std::conditional_t<kMixed, sm120::MmaMxf8<A, B>, sm120::MmaMxf4>;
-  template <class Element>
-  using RowsOf =
-      std::conditional_t<kNarrow, sm120::NarrowRows,
-                         std::conditional_t<kMixed && kIsFp4<Element>, sm120::UnpackedRows, sm120::WideRows>>;
-  using Operands = sm120::BlockScaledOperands<Mma, RowsOf<A>, RowsOf<B>, kNarrow ? 2 : sm120::kSteps>;
-};
-
 // The shared memory of a kernel, as sm90::ScaledLayout has it: the stages of A, those of B, the epilogue's buffers,
 // the stages' scale factors, the barriers. A stage has `Words` lines of factors of each operand.
 template <int TileM, int TileN, int RowBytesA, int RowBytesB, int Boxes, int Words, int Stages, int StoreBytes>
-struct Fp4Layout {
+struct RowLayout {
   static constexpr int lines(int rows) { return (Words * rows * 4 + 127) / 128 * 128; }  // TMA writes to multiples
 
   static constexpr int kBoxA = TileM * RowBytesA, kBoxB = TileN * RowBytesB;
@@ -71,11 +50,11 @@ struct Fp4Layout {
 
 // Loads stages, as sm90::Producer does, without multicast, and with rows of each operand's own bytes.
 template <class Layout, int RowBytesA, int RowBytesB, int Boxes, int Stages>
-struct Fp4Producer {
+struct RowProducer {
   uint32_t shared;
   sm90::Position<Stages> at{};
 
-  __device__ __forceinline__ explicit Fp4Producer(uint32_t memory) : shared(memory) {}
+  __device__ __forceinline__ explicit RowProducer(uint32_t memory) : shared(memory) {}
 
   // Called by one thread.
   __device__ __forceinline__ void run(sm90::ClusterShape const&, sm90::OperandLoads const& loads,
@@ -99,5 +78,31 @@ struct Fp4Producer {
 
   __device__ __forceinline__ void drain() {}  // no other thread block shares the loads
 };
+
+// Encodes the maps of operands anew whose rows do not have the 128 bytes of bytes that other kernels' have. `Kernel`
+// says how many bytes a row of each has in a box, and how many bits an element.
+template <class Kernel>
+cudaError_t encode_rows(tilewright_grouped_gemm_args const& args, typename Kernel::Params& params) {
+  constexpr bool kSwapped = Kernel::kSwapped;
+  cudaError_t error = cudaSuccess;
+  auto const encode = [&](CUtensorMap& map, sm90::Matrices const& matrices, int bits, int row_bytes, int rows) {
+    if (error == cudaSuccess && (bits != 8 || row_bytes != 128)) {
+      auto const swizzle = row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
+      error = sm90::encode_matrices(map, matrices, row_bytes, rows, swizzle);
+    }
+  };
+  bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
+  constexpr int kBitsA = kSwapped ? Kernel::kBitsB : Kernel::kBitsA;  // of the caller's A
+  constexpr int kBitsB = kSwapped ? Kernel::kBitsA : Kernel::kBitsB;
+  encode(kSwapped ? params.b : params.a,
+         {args.a, int64_t(args.k) * kBitsA / 8, args.m, own ? args.groups : 1, args.ld_a * kBitsA / 8,
+          args.batch_stride_a * kBitsA / 8},
+         kBitsA, kSwapped ? Kernel::kRowBytesB : Kernel::kRowBytesA, Kernel::kTileRows);
+  encode(kSwapped ? params.a : params.b,
+         {args.b, int64_t(args.k) * kBitsB / 8, args.n, args.groups, args.ld_b * kBitsB / 8,
+          args.batch_stride_b * kBitsB / 8},
+         kBitsB, kSwapped ? Kernel::kRowBytesA : Kernel::kRowBytesB, Kernel::kTileColumns);
+  return error;
+}
 
 }  // namespace tilewright::grouped_gemm

@@ -1,0 +1,57 @@
+// The `grouped_gemm` kernel of mma.sync for FP8 with UE8M0 scale factors (packed_kernel.hpp), whose stages have 64
+// bytes of k: twice as many fit beside a large tile. A word of scale factors serves two stages, or eight, and each
+// stage loads the line that it needs. Groups of k are refused: their tensor maps are those of rows of 128 bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/grouped_gemm/packed_kernel.hpp"
+#include "tilewright/grouped_gemm/row_stages.hpp"
+#include "tilewright/sm120/narrow_words.hpp"
+
+namespace tilewright::grouped_gemm {
+
+// As PackedStage, with half a box.
+template <class A, class B, int kBlock>
+struct NarrowStage : PackedStage<A, B, 1, kBlock> {
+  static constexpr int kTileBytesK = sm120::kNarrowRowBytes;
+  static constexpr int kBitsA = 8, kBitsB = 8, kRowBytesA = kTileBytesK, kRowBytesB = kTileBytesK;
+  static constexpr bool kMapsOfGroups = false;
+
+  template <int TileM, int TileN, int Stages, int StoreBytes>
+  using Layout = RowLayout<TileM, TileN, kRowBytesA, kRowBytesB, 1, 1, Stages, StoreBytes>;
+  template <class Layout, int TileM, int TileN, int Rows, int N, int Stages>
+  using Mainloop = sm120::BlockScaledMainloop<sm120::NarrowOperands<sm120::MmaMxf8<A, B>>,
+                                              sm120::NarrowWordLines<Layout, TileM, TileN, Rows, N, kBlock>, Layout,
+                                              Rows, N, 1, Stages>;
+  template <class Layout, int, int, int Stages>
+  using Producer = RowProducer<Layout, kRowBytesA, kRowBytesB, 1, Stages>;
+  template <class Kernel>
+  using Producers = LineProducers<Kernel>;
+};
+
+template <class A, class B, class ElementD, int TileM, int TileN, int Stages, bool kSwapped, int kBlock,
+          int kStoreBuffers, bool kPdl>
+using NarrowKernel =
+    StagedKernel<NarrowStage<A, B, kBlock>, ElementD, TileM, TileN, Stages, kSwapped, kStoreBuffers, kPdl>;
+
+// As PackedMaker, with maps of shorter rows.
+template <class Traits>
+struct NarrowMaker : PackedMaker<Traits> {
+  using Base = PackedMaker<Traits>;
+  using Args = typename Base::Args;
+  using Kernel = typename Traits::Kernel;
+
+  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
+    cudaError_t const error = Base::make_params(args, launching, params);
+    return error == cudaSuccess ? encode_rows<Kernel>(args, params) : error;
+  }
+};
+
+template <class Traits>
+using NarrowHost = sm90::ClusteredHost<Traits, NarrowMaker<Traits>>;
+
+}  // namespace tilewright::grouped_gemm
+
+#define TILEWRIGHT_GROUPED_NARROW_KERNEL(NAME) \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::NarrowHost, 1, 1024)
