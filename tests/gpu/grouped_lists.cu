@@ -21,7 +21,6 @@ using Args = tilewright_grouped_gemm_args;
 using D = Kernel::CollectiveEpilogue::ElementD;
 
 constexpr bool kPlain = std::is_empty_v<Factors::Lists>;
-constexpr bool kFloats = !kPlain && sizeof(typename Kernel::CollectiveMainloop::ElementAccumulator) == 4 && FLOATS;
 
 __host__ __device__ float element(void const* base, int64_t index, int bits) {
   if (bits == 16) {
@@ -45,6 +44,17 @@ __device__ float factor(Scale const* scales, Layout const& layout, int row, int 
   }
 }
 
+// The product of the factors of A and B; 1 if the kernel has none.
+template <class FactorLists>
+__device__ float factors(FactorLists const& lists, int run, int row, int column, int k) {
+  if constexpr (std::is_empty_v<FactorLists>) {
+    return 1.f;
+  } else {
+    return factor(lists.scale_a[run], lists.layout_a[run], row, k) *
+           factor(lists.scale_b[run], lists.layout_b[run], column, k);
+  }
+}
+
 // The second kernel: a thread block takes rows of one run.
 __global__ void multiply(Lists lists) {
   int const run = blockIdx.y;
@@ -55,13 +65,9 @@ __global__ void multiply(Lists lists) {
     int const row = int(at / n), column = int(at % n);
     float sum = 0;
     for (int i = 0; i < k; ++i) {
-      float value = element(lists.a[run], row * int64_t(cute::get<0>(lists.stride_a[run])) + i, kBitsA) *
-                    element(lists.b[run], column * int64_t(cute::get<0>(lists.stride_b[run])) + i, kBitsB);
-      if constexpr (!kPlain) {
-        value *= factor(lists.factors.scale_a[run], lists.factors.layout_a[run], row, i) *
-                 factor(lists.factors.scale_b[run], lists.factors.layout_b[run], column, i);
-      }
-      sum += value;
+      float const value = element(lists.a[run], row * int64_t(cute::get<0>(lists.stride_a[run])) + i, kBitsA) *
+                          element(lists.b[run], column * int64_t(cute::get<0>(lists.stride_b[run])) + i, kBitsB);
+      sum += value * factors(lists.factors, run, row, column, i);
     }
     auto const& stride = lists.stride_d[run];
     lists.d[run][row * int64_t(cute::get<0>(stride)) + column * int64_t(cute::get<1>(stride))] = D(sum);
