@@ -5,8 +5,9 @@
 
 For layers' shapes, or shapes drawn at random, in the same run: the tactic that is selected; `torch.mm` on
 weights of 16 bits; Humming's layer with its defaults, where it can be imported. All are CUDA graphs of
-calls that take operands in turn, so that L2 is cold, medians of rounds in which the sides take turns. A ratio
-is the peer's time over ours. Each result of ours is checked first. Writes OUTPUT.md, after each problem.
+calls that take operands in turn, so that L2 is cold, 24 calls or more where they are short; medians of rounds
+in which the sides take turns. A ratio is the peer's time over ours. Each result of ours is checked first.
+Writes OUTPUT.md, after each problem.
 
 A random problem has one of the formats in turn; n and k are log-uniform from 1,024 to 28,672, in multiples of
 128; m is log-uniform, three times of four from 1 to 128, else from 129 to 4,096, and never a power of two but
@@ -59,6 +60,8 @@ HUMMING: dict[str, dict[str, Any]] = {
 }
 ROUNDS = 7
 MOST_SETS = 8  # of operands: each has its own weights of 16 bits, and Humming's
+# Launches of a graph, at least, of products that take up to 0.1 ms: starting a graph takes some 10 us.
+LAUNCHES, SHORT_FLOPS = 24, 5e10
 
 
 def listed(formats: list[str]) -> Iterator[Problem]:
@@ -129,6 +132,12 @@ def compile_humming(problem: Problem) -> None:
     torch.cuda.synchronize()
 
 
+def launched(problem: Problem, calls: list[Callable[[], Any]]) -> Replays:
+    """A graph of the calls, as often as a short product needs."""
+    repeats = -(-LAUNCHES // len(calls)) if problem.flops <= SHORT_FLOPS else 1
+    return Replays(calls * repeats)
+
+
 def measure(problem: Problem) -> dict[str, Any]:
     here = context.current()
     device = here.device(torch.cuda.current_device())
@@ -143,12 +152,12 @@ def measure(problem: Problem) -> dict[str, Any]:
         for operand, weight in zip(operands, wide, strict=False)
     ]
     sides = {
-        "ours": Replays([functools.partial(operand.call, tactic) for operand in operands]),
-        "torch.mm": Replays(multiplied),
+        "ours": launched(problem, [functools.partial(operand.call, tactic) for operand in operands]),
+        "torch.mm": launched(problem, multiplied),
     }
     try:
         if calls := humming_calls(problem, operands):
-            sides["humming"] = Replays(calls)
+            sides["humming"] = launched(problem, calls)
     except AssertionError:
         print(f"Humming refuses {problem}")
     seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)

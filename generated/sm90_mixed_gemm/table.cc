@@ -28,31 +28,51 @@
   X(mixed_gemm_sm90_bf16_e4m3_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_e4m3_g128_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_e4m3_g128_64x8x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_f32_128x16x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_f32_128x256x64) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_f32_128x64x128) \
+  X(mixed_gemm_sm90_bf16_e4m3_g128_f32_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x112x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x128x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x160x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x192x64) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x24x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x32x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x48x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x80x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x96x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x96x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x16x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x24x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x32x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x48x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x64x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_stream_4warps_3stages) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x24x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x32x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_int4_g128_64x48x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_2stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_bf16_int4_g128_f32_128x16x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_f32_128x256x64) \
+  X(mixed_gemm_sm90_bf16_int4_g128_f32_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_g32_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g32_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g32_128x64x128) \
@@ -65,6 +85,10 @@
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x64x128) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_int4_zp_g128_f32_128x16x128) \
+  X(mixed_gemm_sm90_bf16_int4_zp_g128_f32_128x256x64) \
+  X(mixed_gemm_sm90_bf16_int4_zp_g128_f32_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int4_zp_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int8_g128_128x128x128) \
   X(mixed_gemm_sm90_bf16_int8_g128_128x160x64) \
   X(mixed_gemm_sm90_bf16_int8_g128_128x16x128) \
@@ -87,56 +111,92 @@
   X(mixed_gemm_sm90_bf16_int8_g128_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int8_g128_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_int8_g128_64x8x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_bf16_int8_g128_f32_128x16x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_f32_128x256x64) \
+  X(mixed_gemm_sm90_bf16_int8_g128_f32_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int8_g128_f32_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x112x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x160x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x192x64) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x24x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x48x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x64x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x80x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x96x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x16x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x32x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x48x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x96x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x16x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x24x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x48x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream_4warps_3stages) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x24x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x32x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x48x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_bf16_mxfp4_f32_128x16x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_f32_128x256x64) \
+  X(mixed_gemm_sm90_bf16_mxfp4_f32_128x64x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_f32_64x8x128_stream) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x112x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x160x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x192x64) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x24x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x32x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x48x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x64x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x80x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x96x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x16x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x96x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x16x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_256x24x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x32x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_256x48x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x64x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_stream) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_stream_4warps_3stages) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x24x128_stream) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x32x128_4kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x48x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_4stages) \
+  X(mixed_gemm_sm90_bf16_nvfp4_f32_128x16x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_f32_128x256x64) \
+  X(mixed_gemm_sm90_bf16_nvfp4_f32_128x64x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_f16_e4m3_g128_128x16x128) \
   X(mixed_gemm_sm90_f16_e4m3_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_e4m3_g128_128x64x128) \
@@ -145,10 +205,18 @@
   X(mixed_gemm_sm90_f16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_int4_g128_128x64x128) \
   X(mixed_gemm_sm90_f16_int4_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_f16_int4_g128_f32_128x16x128) \
+  X(mixed_gemm_sm90_f16_int4_g128_f32_128x256x64) \
+  X(mixed_gemm_sm90_f16_int4_g128_f32_128x64x128) \
+  X(mixed_gemm_sm90_f16_int4_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x16x128) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_128x64x128) \
   X(mixed_gemm_sm90_f16_int4_zp_g128_64x8x128_stream) \
+  X(mixed_gemm_sm90_f16_int4_zp_g128_f32_128x16x128) \
+  X(mixed_gemm_sm90_f16_int4_zp_g128_f32_128x256x64) \
+  X(mixed_gemm_sm90_f16_int4_zp_g128_f32_128x64x128) \
+  X(mixed_gemm_sm90_f16_int4_zp_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_f16_int8_g128_128x16x128) \
   X(mixed_gemm_sm90_f16_int8_g128_128x256x64) \
   X(mixed_gemm_sm90_f16_int8_g128_128x64x128) \

@@ -33,6 +33,7 @@ MANY = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 256, 64))
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
     (MANY, {"warps": 4}, "wgmma_alone", "warps", {"warps": 8}),
+    (MANY, {"d": "f32"}, "type_of_d", "same", {"d": "same"}),
     (MANY, {"a": "f16"}, "types", "not f16", {"weight_format": "nvfp4"}),
     (MANY, {"tile": Tile(320, 16, 128)}, "tile_sides", "320", {"tile": Tile(256, 16, 128)}),
     (FEW, {"tile": Tile(64, 16, 256)}, "tile_depth", "256", {"tile": Tile(64, 16, 128)}),

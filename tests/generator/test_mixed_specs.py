@@ -35,11 +35,15 @@ REJECTED: list[Rejected] = [
     (FEW, {"k_groups": 2, "stages": 5}, "warpgroups_of_block", "5 stages", {"stages": 6}),
     (FEW, {"stages": 2, "tile": Tile(256, 16, 64)}, "room_for_sums", "16,384", {"stages": 8}),
     (STREAM, {"tile": Tile(192, 8, 128)}, "stream_tile", "M of a stream tile", {"tile": Tile(128, 8, 128)}),
-    (STREAM, {"tile": Tile(64, 24, 128)}, "stream_tile", "N of a stream tile", {"tile": Tile(64, 16, 128)}),
+    (STREAM, {"tile": Tile(64, 40, 128)}, "stream_tile", "N of a stream tile", {"tile": Tile(64, 16, 128)}),
     (STREAM, {"tile": Tile(64, 8, 64)}, "stream_tile", "K of a stream tile", {"tile": Tile(128, 16, 128)}),
     (STREAM, {"k_groups": 2}, "warps_of_mainloop", "k_groups", {"mainloop": "wgmma"}),
     (FEW, {"warps": 4}, "warps_of_mainloop", "warps", {"mainloop": "stream"}),
     (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),
+    (
+        STREAM, {"weight_format": "int4_g128", "tile": Tile(64, 32, 128), "warps": 4, "stages": 2},
+        "stream_room", "8,704", {"stages": 3},
+    ),
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import lcm
 from typing import Any
@@ -234,10 +234,16 @@ def mixed_cases(record: KernelRecord) -> Iterator[Case]:
     yield from ways[record.config["mainloop"]](record)
 
 
+def _mixed_kind(config: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The types of A, of D, and of the weight."""
+    a, d = config["a"], config["d"]
+    return a, a if d == "same" else d, config["weight_format"]
+
+
 def _mixed_stream(record: KernelRecord) -> Iterator[Case]:
     """Fewer units of k than warps, and so many that stages are used again; a partial unit; splits of k."""
     name, config = record.name, record.config
-    (tile_m, rows, unit), kind = config["tile"], (config["a"], config["a"], config["weight_format"])
+    (tile_m, rows, unit), kind = config["tile"], _mixed_kind(config)
     ring = record.facts["threads"] // 32 * record.facts["stages"] * unit  # of k, that a thread block holds
     yield Case(Mixed(rows, 96 * tile_m, unit, *kind), Tactic(name))
     yield Case(Mixed(rows, 96 * tile_m - 56, 2 * ring + unit + 32, *kind, bias=True), Tactic(name))
@@ -248,7 +254,7 @@ def _mixed_stream(record: KernelRecord) -> Iterator[Case]:
 def _mixed_wgmma(record: KernelRecord) -> Iterator[Case]:
     """Whole and partial tiles; D by TMA and by threads; clusters that share activations; splits of k."""
     name, config = record.name, record.config
-    (tile_m, tile_n, stage), kind = config["tile"], (config["a"], config["a"], config["weight_format"])
+    (tile_m, tile_n, stage), kind = config["tile"], _mixed_kind(config)
     high, wide = 3 * tile_n + tile_n // 2 + 1, 96 * tile_m
     yield Case(Mixed(tile_n, 2 * wide, max(stage, 128), *kind), Tactic(name))
     yield Case(

@@ -1,6 +1,7 @@
 // The kernels of `mixed_gemm` as the host computes them, in double.
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "host_mixed_weights.hpp"
 #include "tilewright/abi.h"
@@ -10,8 +11,22 @@ namespace {
 
 using Args = tilewright_mixed_gemm_args;
 
-template <class Type, Format kFormat, int kGroup>
+struct F32 {
+  static float bits(double value) { return static_cast<float>(value); }
+};
+
+template <class Type, Format kFormat, int kGroup, class TypeD = Type>
 struct Kernel {
+  using D = decltype(TypeD::bits(0));
+
+  static double bias(D bits) {
+    if constexpr (std::is_same<D, float>::value) {
+      return bits;
+    } else {
+      return Type::value(bits);
+    }
+  }
+
   static double activated(double value, int activation) {
     switch (activation) {
       case TILEWRIGHT_MIXED_ACTIVATION_RELU:
@@ -37,9 +52,9 @@ struct Kernel {
         }
         double value = args.alpha * sum;
         if (args.bias != nullptr) {
-          value += Type::value(static_cast<uint16_t const*>(args.bias)[column]);
+          value += bias(static_cast<D const*>(args.bias)[column]);
         }
-        static_cast<uint16_t*>(args.d)[row * args.ld_d + column] = Type::bits(activated(value, args.activation));
+        static_cast<D*>(args.d)[row * args.ld_d + column] = TypeD::bits(activated(value, args.activation));
       }
     }
     return TILEWRIGHT_OK;
@@ -63,6 +78,7 @@ struct Kernel {
       &Kernel<__VA_ARGS__>::launch};
 
 HOST_KERNEL(host_mixed_int4, Bf16, kInt4, 128)
+HOST_KERNEL(host_mixed_int4_f32, Bf16, kInt4, 128, F32)
 HOST_KERNEL(host_mixed_int4_zp, Bf16, kInt4Zeros, 128)
 HOST_KERNEL(host_mixed_int4_f16, F16, kInt4Zeros, 32)
 HOST_KERNEL(host_mixed_mxfp4, Bf16, kMxfp4, 32)

@@ -21,6 +21,7 @@ def make_mixed_row(name: str, **fields: Any) -> dict[str, Any]:
 
 HOST_MIXED_ROWS = [
     make_mixed_row("host_mixed_int4"),
+    make_mixed_row("host_mixed_int4_f32", d="f32"),
     make_mixed_row("host_mixed_int4_zp", weight_format="int4_zp_g128"),
     make_mixed_row("host_mixed_int4_f16", a="f16", weight_format="int4_zp_g32"),
     make_mixed_row("host_mixed_mxfp4", weight_format="mxfp4"),

@@ -9,6 +9,7 @@ import torch
 from tilewright.contract.cases import FamilyCalls
 from tilewright.families.mixed_gemm.measuring import random_weight
 from tilewright.families.mixed_gemm.problem import Problem
+from tilewright.formats.dtypes import dtype_of
 
 
 def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -16,17 +17,21 @@ def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def call(a: torch.dtype, problem: Problem) -> dict[str, Any]:
-    packed = random_weight(problem, torch.Generator().manual_seed(3))
+    packed, d = random_weight(problem, torch.Generator().manual_seed(3)), dtype_of(problem.d)
     return {
         "a": matrix(problem.m, problem.k).to(a), "weight": packed.weight, "scale": packed.scale,
         "n": problem.n, "weight_format": problem.weight_format, "alpha": 0.5,
-        "bias": matrix(problem.n, seed=1).to(a), "activation": "gelu",
-        "out": torch.zeros(problem.m, problem.n, dtype=a),
+        "bias": matrix(problem.n, seed=1).to(d), "activation": "gelu",
+        "out": torch.zeros(problem.m, problem.n, dtype=d), "out_dtype": d,
     }  # fmt: skip
 
 
 def int4() -> dict[str, Any]:
     return call(torch.bfloat16, Problem(6, 72, 160))
+
+
+def int4_to_f32() -> dict[str, Any]:
+    return call(torch.bfloat16, Problem(6, 72, 160, d="f32"))
 
 
 def int4_with_zeros() -> dict[str, Any]:
@@ -43,10 +48,11 @@ def e4m3() -> dict[str, Any]:
 
 CONTRACT = FamilyCalls(
     "mixed_gemm",
-    {"packed_gemm": (int4, int4_with_zeros, nvfp4, e4m3)},
+    {"packed_gemm": (int4, int4_to_f32, int4_with_zeros, nvfp4, e4m3)},
     kernels="mixed_host",
     measured=(
         Problem(4, 72, 160, bias=True),
+        Problem(4, 72, 160, d="f32", bias=True),
         Problem(4, 8, 64, weight_format="mxfp4"),
         Problem(4, 72, 160, weight_format="int8_g128"),
     ),

@@ -31,7 +31,7 @@ struct Maker {
     params.weight = static_cast<char const*>(args.weight);
     params.scale = static_cast<char const*>(args.scale);
     params.row_bytes_weight = int64_t(units(args)) * Layout::kUnitBytes;
-    params.row_bytes_scale = int64_t(units(args)) * Layout::kSliceScales;
+    params.row_bytes_scale = int64_t(units(args)) * Layout::kUnitScales;
     params.units = units(args);
     params.slices = (args.n + kSliceRows - 1) / kSliceRows;
     params.splits = args.tactic.splits;

@@ -42,9 +42,9 @@ struct Layout {
   static constexpr int kUnitBytes = kSliceRows * kUnitK * Format::kBits / 8;
   static constexpr int kPieceScales =
       kSliceRows * Format::kScaleBytes * (Format::kGroup < 64 ? 64 / Format::kGroup : 1);
-  static constexpr int kSliceScales = Format::kGroup == kUnitK ? kPieceScales : 2 * kPieceScales;
+  static constexpr int kUnitScales = Format::kGroup == kUnitK ? kPieceScales : 2 * kPieceScales;
   static constexpr int kBox = Rows * 128, kActivations = 2 * kBox;  // of a stage
-  static constexpr int kScalesAt = Slices * kUnitBytes, kStage = kScalesAt + Slices * kSliceScales;
+  static constexpr int kScalesAt = Slices * kUnitBytes, kStage = kScalesAt + Slices * kUnitScales;
   static constexpr int kStagesAt = Warps * Stages * kActivations, kRing = Stages * kStage;
   // A row of sums: 64 or 128 floats, and four more against bank conflicts.
   static constexpr int kColumns = Slices * kSliceRows, kSumPitch = kColumns + 4, kSums = Rows * kSumPitch * 4;
@@ -148,71 +148,46 @@ struct Multiplier<Type, EightBits<Values, Type>, Tiles> {
   __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
 };
 
-// `Rows`: the most rows of D, 8 or 16.
-template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, bool kPdl_>
-struct Kernel {
+// What warps do in a thread block whose tile is `Slices` slices of the weight by `Rows` rows of D.
+template <class Type_, class Format_, int Slices, int Rows, int Warps, int Stages>
+struct Warp {
   using Type = Type_;
   using Format = Format_;
-  using ElementD = ElementD_;
-  using Params = stream::Params;
   using Layout = stream::Layout<Format, Slices, Rows, Warps, Stages>;
-  static constexpr int kRows = Rows, kTiles = Rows / 8, kColumns = Layout::kColumns;
-  static constexpr int kThreads = Warps * 32, kSharedBytes = Layout::kBytes;
-  static constexpr bool kPdl = kPdl_;
+  static constexpr int kTiles = Rows / 8, kColumns = Layout::kColumns;
   static constexpr float kFactor = Multiplier<Type, Format, kTiles>::kFactor;
-
-  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int const split = blockIdx.x % params.splits, tile = blockIdx.x / params.splits;
-    uint32_t const shared = sm90::shared_address(memory);
-    Ring const ring{shared + warp * Stages * Layout::kActivations, shared + Layout::kStagesAt + warp * Layout::kRing,
-                    shared + Layout::kBarriersAt + warp * Stages * 8};
-    if (lane == 0) {
-      sm90::prefetch_map(&params.a);
-    }
-    if (lane < Stages) {
-      sm90::barrier_init(ring.barriers + lane * 8, 1);
-      sm90::fence_barrier_init();
-    }
-    __syncwarp();
-    int const first = params.units * split / params.splits, end = params.units * (split + 1) / params.splits;
-    if constexpr (kPdl) {
-      sm90::wait_for_previous_kernel();
-      sm90::allow_next_kernel();
-    }
-#pragma unroll 1
-    for (int i = 0; i < Stages; ++i) {
-      load(params, ring, i, tile, first + warp + i * Warps, end, 0);
-    }
-    float sums[Slices * 4][kTiles][4] = {};
-    int stage = 0;
-    uint32_t phase = 0;
-#pragma unroll 1
-    for (int unit = first + warp; unit < end; unit += Warps) {
-      sm90::barrier_wait(ring.barriers + stage * 8, phase);
-      uint32_t const read =
-          multiply_unit(ring.activations + stage * Layout::kActivations, ring.stages + stage * Layout::kStage, sums);
-      __syncwarp();  // the other lanes have read the stage, too
-      load(params, ring, stage, tile, unit + Stages * Warps, end, sm90::zero_after(read));
-      if (++stage == Stages) {
-        stage = 0, phase ^= 1;
-      }
-    }
-    add_up(params, memory, split, tile, sums);
-  }
-
- private:
-  static constexpr int kLoads = Format::kBits / 4;  // of 16 bytes a thread, for 64 of k; words of a step
+  using Sums = float[Slices * 4][kTiles][4];
 
   // The memory of a warp's stages.
   struct Ring {
     uint32_t activations, stages, barriers;
+
+    __device__ __forceinline__ Ring(uint32_t shared, int warp)
+        : activations(shared + warp * Stages * Layout::kActivations),
+          stages(shared + Layout::kStagesAt + warp * Layout::kRing),
+          barriers(shared + Layout::kBarriersAt + warp * Stages * 8) {}
+
+    // Initialises the warp's barriers. Called by the whole warp.
+    __device__ __forceinline__ void init() const {
+      if (int const lane = threadIdx.x % 32; lane < Stages) {
+        sm90::barrier_init(barriers + lane * 8, 1);
+        sm90::fence_barrier_init();
+      }
+      __syncwarp();
+    }
+  };
+
+  // Where a tile's operands begin.
+  struct Source {
+    int slice, last_slice;  // of the weight: the tile's first, and the last that exists
+    int row, matrix;        // of the activations
   };
 
   // Fills a stage with unit `unit`, if it exists. Called by the whole warp, which has read what was there. `zero`: see
   // sm90::zero_after.
-  static __device__ __forceinline__ void load(Params const& params, Ring const& ring, int stage, int tile, int unit,
-                                              int end, uint32_t zero) {
+  template <class Params>
+  static __device__ __forceinline__ void load(Params const& params, Ring const& ring, int stage, Source const& source,
+                                              int unit, int end, uint32_t zero) {
     if (unit >= end || !sm90::elect_one()) {
       return;
     }
@@ -220,24 +195,23 @@ struct Kernel {
     sm90::barrier_expect(barrier, Layout::kStage + Layout::kActivations);
 #pragma unroll
     for (int i = 0; i < Slices; ++i) {
-      int const slice = min(tile * Slices + i, params.slices - 1);
+      int const slice = min(source.slice + i, source.last_slice);
       sm90::copy_bytes(at + i * Layout::kUnitBytes,
                        params.weight + slice * params.row_bytes_weight + int64_t(unit) * Layout::kUnitBytes,
                        Layout::kUnitBytes, barrier, sm90::kEvictFirst);
-      sm90::copy_bytes(at + Layout::kScalesAt + i * Layout::kSliceScales,
-                       params.scale + slice * params.row_bytes_scale + int64_t(unit) * Layout::kSliceScales,
-                       Layout::kSliceScales, barrier, sm90::kEvictFirst);
+      sm90::copy_bytes(at + Layout::kScalesAt + i * Layout::kUnitScales,
+                       params.scale + slice * params.row_bytes_scale + int64_t(unit) * Layout::kUnitScales,
+                       Layout::kUnitScales, barrier, sm90::kEvictFirst);
     }
 #pragma unroll
     for (int box = 0; box < 2; ++box) {
       sm90::copy_box(ring.activations + stage * Layout::kActivations + box * Layout::kBox, &params.a, barrier,
-                     (unit * 2 + box) * 128, 0, 0, sm90::kKeepNormal);
+                     (unit * 2 + box) * 128, source.row, source.matrix, sm90::kKeepNormal);
     }
   }
 
   // Multiplies a unit; returns a word that depends on all that was read.
-  static __device__ __forceinline__ uint32_t multiply_unit(uint32_t activations_at, uint32_t at,
-                                                           float (&sums)[Slices * 4][kTiles][4]) {
+  static __device__ __forceinline__ uint32_t multiply_unit(uint32_t activations_at, uint32_t at, Sums& sums) {
     int const lane = threadIdx.x % 32;
     uint32_t activations[kTiles][8][2], last = 0;
 #pragma unroll
@@ -255,7 +229,7 @@ struct Kernel {
 #pragma unroll
     for (int part = 0; part < Slices * 4; ++part) {  // 16 rows of W
       uint32_t const elements = at + part / 4 * Layout::kUnitBytes + part % 4 * 512 + lane * 16;
-      uint32_t const scales_at = at + Layout::kScalesAt + part / 4 * Layout::kSliceScales +
+      uint32_t const scales_at = at + Layout::kScalesAt + part / 4 * Layout::kUnitScales +
                                  (part % 4 * 8 + lane / 4) * static_cast<int>(sizeof(typename Format::Scales));
       Multiplier<Type, Format, kTiles> multiplier(sums[part]);
 #pragma unroll
@@ -263,7 +237,7 @@ struct Kernel {
         int const piece = load / kLoads;
         uint32_t words[4];
         sm90::load_words(elements + load * 2048, words);
-        if (load == 0 || (load == kLoads && Layout::kSliceScales != Layout::kPieceScales)) {
+        if (load == 0 || (load == kLoads && Layout::kUnitScales != Layout::kPieceScales)) {
           multiplier.load_scales(scales_at + piece * Layout::kPieceScales);
         }
 #pragma unroll
@@ -278,11 +252,9 @@ struct Kernel {
     return last;
   }
 
-  // Adds up the sums of the warps, then those of the cluster, and stores D.
-  static __device__ __forceinline__ void add_up(Params const& params, char* memory, int split, int tile,
-                                                float (&sums)[Slices * 4][kTiles][4]) {
+  // Stores a warp's sums where its ring was: all copies to it have arrived. Called by the whole warp.
+  static __device__ __forceinline__ void store_sums(char* memory, Sums const& sums) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // A warp's sums lie where its ring was: all copies to it have arrived.
     __syncwarp();
     float* const own = reinterpret_cast<float*>(memory + Layout::kStagesAt + warp * Layout::kRing);
 #pragma unroll
@@ -296,19 +268,84 @@ struct Kernel {
         }
       }
     }
-    __syncthreads();
+  }
+
+  // The total of all warps' sums at a place, in the order of the warps.
+  static __device__ __forceinline__ float total(char const* memory, int place) {
     float const* const sums_of_warps = reinterpret_cast<float const*>(memory + Layout::kStagesAt);
+    float total = 0.0f;
+#pragma unroll
+    for (int other = 0; other < Warps; ++other) {
+      total += sums_of_warps[other * (Layout::kRing / 4) + place];
+    }
+    return total;
+  }
+
+ private:
+  static constexpr int kLoads = Format::kBits / 4;  // of 16 bytes a thread, for 64 of k; words of a step
+};
+
+// `Rows`: the most rows of D, 8 to 32.
+template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, bool kPdl_>
+struct Kernel {
+  using Type = Type_;
+  using Format = Format_;
+  using ElementD = ElementD_;
+  using Params = stream::Params;
+  using Warp = stream::Warp<Type, Format, Slices, Rows, Warps, Stages>;
+  using Layout = typename Warp::Layout;
+  static constexpr int kRows = Rows, kColumns = Layout::kColumns;
+  static constexpr int kThreads = Warps * 32, kSharedBytes = Layout::kBytes;
+  static constexpr bool kPdl = kPdl_;
+  static constexpr float kFactor = Warp::kFactor;
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int const split = blockIdx.x % params.splits, tile = blockIdx.x / params.splits;
+    typename Warp::Ring const ring(sm90::shared_address(memory), warp);
+    typename Warp::Source const source{tile * Slices, params.slices - 1, 0, 0};
+    if (lane == 0) {
+      sm90::prefetch_map(&params.a);
+    }
+    ring.init();
+    int const first = params.units * split / params.splits, end = params.units * (split + 1) / params.splits;
+    if constexpr (kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+#pragma unroll 1
+    for (int i = 0; i < Stages; ++i) {
+      Warp::load(params, ring, i, source, first + warp + i * Warps, end, 0);
+    }
+    typename Warp::Sums sums = {};
+    int stage = 0;
+    uint32_t phase = 0;
+#pragma unroll 1
+    for (int unit = first + warp; unit < end; unit += Warps) {
+      sm90::barrier_wait(ring.barriers + stage * 8, phase);
+      uint32_t const read = Warp::multiply_unit(ring.activations + stage * Layout::kActivations,
+                                                ring.stages + stage * Layout::kStage, sums);
+      __syncwarp();  // the other lanes have read the stage, too
+      Warp::load(params, ring, stage, source, unit + Stages * Warps, end, sm90::zero_after(read));
+      if (++stage == Stages) {
+        stage = 0, phase ^= 1;
+      }
+    }
+    add_up(params, memory, split, tile, sums);
+  }
+
+ private:
+  // Adds up the sums of the warps, then those of the cluster, and stores D.
+  static __device__ __forceinline__ void add_up(Params const& params, char* memory, int split, int tile,
+                                                typename Warp::Sums const& sums) {
+    Warp::store_sums(memory, sums);
+    __syncthreads();
     float* const totals = reinterpret_cast<float*>(memory + Layout::kTotalsAt);
     int const count = params.epilogue.m * kColumns;  // whole warps: a multiple of 64
 #pragma unroll 1
     for (int i = threadIdx.x; i < count; i += kThreads) {
       int const place = i / kColumns * Layout::kSumPitch + i % kColumns;
-      float total = 0.0f;
-#pragma unroll
-      for (int other = 0; other < Warps; ++other) {
-        total += sums_of_warps[other * (Layout::kRing / 4) + place];
-      }
-      totals[place] = total;
+      totals[place] = Warp::total(memory, place);
     }
     if (params.splits > 1) {
       sm90::cluster_barrier();

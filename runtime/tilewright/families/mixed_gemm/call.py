@@ -18,6 +18,7 @@ def mixed_gemm(
     weight: PackedWeight,
     *,
     out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
     a_scale: torch.Tensor | None = None,
     alpha: float = 1.0,
     bias: torch.Tensor | None = None,
@@ -33,8 +34,9 @@ def mixed_gemm(
         a: [m, k]; of the weight's dtype, where that is not None, or float8_e4m3fn.
         weight: one weight; of a stack, `weight.expert(index)`.
         a_scale: float32 [m], a factor of each row of an `a` of FP8; 1 if absent.
-        out, alpha, bias, activation, tactic: as in `packed_gemm`. The result for FP8 activations has the
-            weight's dtype, or bfloat16 where that is None, unless `out` says otherwise.
+        out, out_dtype, alpha, bias, activation, tactic: as in `packed_gemm`. The result for FP8 activations
+            has the weight's dtype, or bfloat16 where that is None, unless `out` or `out_dtype` says
+            otherwise.
 
     Raises:
         ArgumentError: a stack of experts, or an `a` of another type or another k; and what `packed_gemm`
@@ -68,7 +70,7 @@ def mixed_gemm(
             n=weight.n,
             weight_format=format_name(weight.format, weight.group),
             out=out,
-            out_dtype=(weight.dtype or torch.bfloat16) if out is None else None,
+            out_dtype=(out_dtype or weight.dtype or torch.bfloat16) if out is None else None,
             a_scale=a_scale,
             alpha=alpha * weight.global_scale,
             bias=bias,
@@ -84,6 +86,7 @@ def mixed_gemm(
         n=weight.n,
         weight_format=format_name(weight.format, weight.group),
         out=out,
+        out_dtype=out_dtype,
         alpha=alpha * weight.global_scale,
         bias=bias,
         activation=activation,

@@ -33,16 +33,19 @@ class MixedGemmConfig:
     """Everything that is decided when a `mixed_gemm` kernel is compiled."""
 
     arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
-    a: Annotated[Literal["bf16", "f16"], "type of A and of D"]
+    a: Annotated[Literal["bf16", "f16"], "type of A"]
     weight_format: Annotated[
         Format, "format of the packed weight; g128: 128 of k share a scale; zp: with zero points"
     ]
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 64 or 128"]
     mainloop: Annotated[
         Literal["wgmma", "stream"],
-        "wgmma: any number of rows. stream: up to N rows, 8 or 16, by mma.sync; each warp loads and "
+        "wgmma: any number of rows. stream: up to N rows, 8 to 32, by mma.sync; each warp loads and "
         "multiplies stages of its own",
     ] = field(default="wgmma", metadata=LEFT_OUT)
+    d: Annotated[Literal["same", "f32"], "type of D: that of A, or f32"] = field(
+        default="same", metadata=LEFT_OUT
+    )
     k_groups: Annotated[
         Literal[1, 2, 4], "groups of warpgroups that take stages of k in turn, so that more warps decode"
     ] = 1
@@ -59,6 +62,11 @@ def with_mainloop(name: str) -> Callable[[MixedGemmConfig], bool]:
 
 
 WGMMA, STREAM = map(with_mainloop, ("wgmma", "stream"))
+
+
+def type_of_d(config: MixedGemmConfig) -> str:
+    """The type of D."""
+    return config.a if config.d == "same" else config.d
 
 
 class MixedGemmFacts(TypedDict):

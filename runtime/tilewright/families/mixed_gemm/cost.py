@@ -21,7 +21,9 @@ from tilewright import weight_layout
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
+from tilewright.families.mixed_gemm import terms
 from tilewright.families.mixed_gemm.problem import FORMATS, PackedProblem, Problem
+from tilewright.families.mixed_gemm.terms import UNIT_K, Terms
 from tilewright.selection.estimates import Estimate
 
 CLOCK_SHARE = 0.886  # share of the highest clock at which clocks count, as for gemm's lean kernels
@@ -117,24 +119,37 @@ class TileModel:
         return Estimate(main_loop + overhead, waves, bound, main_loop, overhead)
 
 
+class Wgmma(terms.Kernel):
+    """A kernel of the mainloop `wgmma` on a problem."""
+
+    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        super().__init__(record, problem, device)
+        self.model = TileModel(record, problem, device, NUMBERS)
+        self.across, self.groups = ceil(problem.m / self.model.tile_n), record.config["k_groups"]
+
+    def terms(self, tactic: Tactic) -> Terms:
+        model = self.model
+        cluster, splits = max(extents(tactic.cluster)[0], 1), tactic.splits
+        at_once = max(1, self.device.clusters_at_once(cluster * splits))
+        blocks = ceil(model.down / cluster) * self.across
+        waves, k_tiles = ceil(blocks / at_once), ceil(model.k_tiles / splits)
+        of_tile = k_tiles * model.of_k_tile(cluster) + (model.epilogue if waves > 1 else 0.0)
+        added = START_CLOCKS + model.epilogue + (CLUSTER_CLOCKS if cluster > 1 else 0)
+        if splits > 1 or self.groups > 1:
+            of_sums = SUMS.barriers + SUMS.element * model.tile_m * model.rows
+            of_sums += SUMS.split * splits + SUMS.group * (self.groups - 1)
+            added += waves * of_sums + (waves - 1) * SUMS.refill
+        size, math = cluster * splits, waves * of_tile / model.clock
+        units = ceil(k_tiles * model.pieces * PIECE / UNIT_K)
+        main_loop = norm(model.hbm, math, power=NUMBERS.overlap)
+        return Terms(
+            cluster, splits, blocks * size, at_once * size, units, model.hbm, math, main_loop,
+            added / model.clock,
+        )  # fmt: skip
+
+
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
     """The cost model of one kernel."""
-    model = TileModel(record, problem, device, NUMBERS)
-    across, groups = ceil(problem.m / model.tile_n), record.config["k_groups"]
-
-    def weigh(tactic: Tactic) -> Estimate:
-        cluster, splits = max(extents(tactic.cluster)[0], 1), tactic.splits
-        at_once = max(1, device.clusters_at_once(cluster * splits))
-        waves = ceil(ceil(model.down / cluster) * across / at_once)
-        of_tile = ceil(model.k_tiles / splits) * model.of_k_tile(cluster)
-        of_tile += model.epilogue if waves > 1 else 0.0
-        added = START_CLOCKS + model.epilogue + (CLUSTER_CLOCKS if cluster > 1 else 0)
-        if splits > 1 or groups > 1:
-            of_sums = SUMS.barriers + SUMS.element * model.tile_m * model.rows
-            of_sums += SUMS.split * splits + SUMS.group * (groups - 1)
-            added += waves * of_sums + (waves - 1) * SUMS.refill
-        return model.estimate(waves, of_tile, added)
-
-    return weigh
+    return terms.estimator_of(Wgmma(record, problem, device))

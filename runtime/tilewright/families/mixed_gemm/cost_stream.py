@@ -13,11 +13,11 @@ from math import ceil
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_gemm import terms
 from tilewright.families.mixed_gemm.memory import BLOCK_RESERVED, SM_SHARED_MEMORY
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.families.mixed_gemm.terms import UNIT_K, Terms
 from tilewright.selection.estimates import Estimate
-
-UNIT_K = 128
 
 # Fitted to 1,314 times on an H200 (L2 cold, launches back to back; nine shapes, 1 to 8 rows, three formats;
 # int4_zp's is a guess): the model's first tactic is 0.5 % behind the fastest in geomean of 81 problems, 6.6 %
@@ -47,28 +47,34 @@ def blocks_at_once(record: KernelRecord, device: DeviceProperties, splits: int) 
     return max(1, device.clusters_at_once(splits)) * splits * of_sm
 
 
+class Stream(terms.Kernel):
+    """A stream kernel on a problem."""
+
+    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        super().__init__(record, problem, device)
+        tile_m, tile_n, _ = record.config["tile"]
+        self.hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE)
+        self.tiles, self.units = ceil(problem.n / tile_m), ceil(problem.k / UNIT_K)
+        self.of_unit = UNIT_SECONDS[FORMATS[problem.weight_format][0]] * tile_m / 64
+        self.wide = WIDE if tile_n > 8 else 1.0
+        self.warps = record.facts["threads"] // 32
+
+    def terms(self, tactic: Tactic) -> Terms:
+        splits = tactic.splits
+        blocks, of_block = self.tiles * splits, ceil(self.units / splits)
+        at_once = blocks_at_once(self.record, self.device, splits)
+        waves, of_sm = ceil(blocks / at_once), ceil(blocks / self.device.sm_count)
+        steps = waves * ceil(of_block / self.warps)
+        math = self.wide * max(of_sm * of_block * self.of_unit, steps * STEP_SECONDS)
+        main_loop = float((self.hbm**OVERLAP + math**OVERLAP) ** (1 / OVERLAP))
+        added = START_SECONDS + ROW_SECONDS * (self.problem.m - 1) + WAVE_SECONDS * (waves - 1)
+        if splits > 1:
+            added += CLUSTER_SECONDS + CLUSTER_BLOCK_SECONDS * splits
+        return Terms(1, splits, blocks, at_once, of_block, self.hbm, math, main_loop, added)
+
+
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
     """The cost model of one kernel."""
-    hbm = problem.bytes / (device.memory_bandwidth * HBM_SHARE)
-    tiles, units = ceil(problem.n / record.config["tile"][0]), ceil(problem.k / UNIT_K)
-    of_unit = UNIT_SECONDS[FORMATS[problem.weight_format][0]] * record.config["tile"][0] / 64
-    wide = WIDE if record.config["tile"][1] > 8 else 1.0
-    warps = record.facts["threads"] // 32
-
-    def weigh(tactic: Tactic) -> Estimate:
-        splits = tactic.splits
-        blocks, of_block = tiles * splits, ceil(units / splits)
-        waves = ceil(blocks / blocks_at_once(record, device, splits))
-        of_sm = ceil(blocks / device.sm_count)
-        math = wide * max(of_sm * of_block * of_unit, waves * ceil(of_block / warps) * STEP_SECONDS)
-        bounds = {"hbm": hbm, "math": math}
-        main_loop = float(sum(bound**OVERLAP for bound in bounds.values()) ** (1 / OVERLAP))
-        added = START_SECONDS + ROW_SECONDS * (problem.m - 1) + WAVE_SECONDS * (waves - 1)
-        if splits > 1:
-            added += CLUSTER_SECONDS + CLUSTER_BLOCK_SECONDS * splits
-        bound = max(bounds, key=lambda name: bounds[name])
-        return Estimate(main_loop + added, waves, bound, main_loop, added)
-
-    return weigh
+    return terms.estimator_of(Stream(record, problem, device))

@@ -8,7 +8,7 @@ from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import named, spelt, with_launch
 from tilewright.families.mixed_gemm import rules
-from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts, type_of_d
 from tilewright.families.mixed_gemm.memory import PIECE, blocks_of_sm, consumers, memory
 from tilewright.families.mixed_gemm.problem import FORMATS
 
@@ -23,7 +23,8 @@ def template(config: MixedGemmConfig) -> str:
 def kernel_name(config: MixedGemmConfig) -> str:
     """See `named`."""
     return named(
-        "mixed_gemm", config.arch, config.a, config.weight_format, config.tile,
+        "mixed_gemm", config.arch, config.a, config.weight_format,
+        flag("f32", config.d == "f32"), config.tile,
         flag(config.mainloop, config.mainloop != "wgmma"), flag(f"{config.warps}warps", config.warps != 8),
         flag(f"{config.k_groups}kgroups", config.k_groups > 1),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
@@ -53,7 +54,7 @@ def schedule_text(config: MixedGemmConfig) -> str:
 
 def summary(config: MixedGemmConfig) -> str:
     """One line for lists."""
-    types = f"{config.a} x {config.weight_format} -> {config.a}"
+    types = f"{config.a} x {config.weight_format} -> {type_of_d(config)}"
     return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
 
 
@@ -82,10 +83,11 @@ def variables(config: MixedGemmConfig) -> dict[str, str]:
     of_mainloop = _stream_variables if config.mainloop == "stream" else _wgmma_variables
     return spelt(
         {
-            "operands": f"A and D {config.a}, W packed {config.weight_format}",
+            "operands": _operands(config),
             "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
             "schedule": schedule_text(config),
             "element": config.a.capitalize(),
+            "element_d": "Element" if config.d == "same" else "sm90::F32",
             "format": format_type(config),
             "stages": stages,
             "pdl": config.pdl,
@@ -93,6 +95,11 @@ def variables(config: MixedGemmConfig) -> dict[str, str]:
             **of_mainloop(config),
         }
     )
+
+
+def _operands(config: MixedGemmConfig) -> str:
+    activations = f"A and D {config.a}" if config.d == "same" else f"A {config.a}, D {config.d}"
+    return f"{activations}, W packed {config.weight_format}"
 
 
 def _wgmma_variables(config: MixedGemmConfig) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
-from tilewright.families.mixed_gemm import cost, cost_stream
+from tilewright.families.mixed_gemm import cost, cost_stream, learnt
 from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.selection.fitting import (
     MOST_BLOCKS,
@@ -28,11 +30,20 @@ def tiles(record: KernelRecord, problem: Problem) -> tuple[int, int]:
     return -(-problem.n // tile_m), -(-problem.m // tile_n)
 
 
-class Wgmma(Kernels[Problem]):
+class Packed(Kernels[Problem]):
+    """What kernels of both mainloops have in common."""
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        d = record.config["a"] if record.config["d"] == "same" else record.config["d"]
+        return None if d == kind.d else f"its D is {d}, not {kind.d}"
+
+
+class Wgmma(Packed):
     """Kernels for any number of rows (tilewright/mixed_gemm/mixed_gemm.hpp)."""
 
     settings = ("cluster", "raster", "swizzle", "splits")
     estimator = staticmethod(cost.estimator)
+    refine = staticmethod(learnt.refine)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record)
@@ -68,11 +79,12 @@ class Wgmma(Kernels[Problem]):
         return bool(problem.m <= record.config["tile"][1] - 8)
 
 
-class Stream(Kernels[Problem]):
+class Stream(Packed):
     """Kernels for few rows (tilewright/mixed_gemm/stream.hpp)."""
 
     settings = ("splits",)
     estimator = staticmethod(cost_stream.estimator)
+    refine = staticmethod(learnt.refine)
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         rows = record.config["tile"][1]

@@ -12,7 +12,7 @@ from tilewright.formats.dtypes import dtype_of
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
-_TOLERANCES = {"bf16": 4e-3, "f16": 1e-3}
+_TOLERANCES = {"bf16": 4e-3, "f16": 1e-3, "f32": 4e-3}  # stream kernels do not round scaled weights
 
 
 class Operands(measuring.Operands):
@@ -35,12 +35,13 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     """One set, on the generator's device: random codes, and scales of about 2^-6."""
     device = generator.device
     packed = random_weight(problem, generator)
-    dtype = dtype_of(problem.a)
+    dtype, d = dtype_of(problem.a), dtype_of(problem.d)
     a = torch.randn((problem.m, problem.k), generator=generator, device=device).to(dtype)
-    bias = torch.randn(problem.n, generator=generator, device=device).to(dtype) if problem.bias else None
+    bias = torch.randn(problem.n, generator=generator, device=device) if problem.bias else None
     return Operands(
         problem, packed_gemm, a=a, weight=packed.weight, scale=packed.scale, n=problem.n,
-        weight_format=problem.weight_format, bias=bias, activation=problem.activation,
+        weight_format=problem.weight_format, bias=None if bias is None else bias.to(d),
+        out_dtype=d, activation=problem.activation,
     )  # fmt: skip
 
 
@@ -66,8 +67,9 @@ def random_weight(problem: Problem, generator: torch.Generator) -> weight_layout
 
 
 def peer(problem: Problem) -> Peer | None:
-    """torch's product of the same activations and weights of 16 bits; None if there is an activation."""
-    if problem.activation != "none" or problem.bias:
+    """torch's product of the same activations and weights of 16 bits; None if there is an activation, or D
+    has another type."""
+    if problem.activation != "none" or problem.bias or problem.d != problem.a:
         return None
 
     def call(x: Operands) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from tilewright import weight_layout
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
-from tilewright.families.mixed_gemm.config import MixedGemmConfig
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, type_of_d
 from tilewright.families.mixed_gemm.problem import FORMATS
+from tilewright.formats.types import bits
 
 FEW_COLUMNS = 32  # more sums would spill with four warpgroups
 PIECE = 64  # elements of k in a box of activations, and in a piece of the weight
@@ -63,19 +64,27 @@ def memory(config: MixedGemmConfig) -> Memory:
     return _stream(config) if config.mainloop == "stream" else _wgmma(config)
 
 
+def stream_sums(config: MixedGemmConfig) -> int:
+    """Bytes of the sums of a stream kernel's warp, and of its thread block."""
+    return config.tile.n * (config.tile.m * 4 + STREAM_PADDING)
+
+
+def stream_weights(config: MixedGemmConfig) -> int:
+    """Bytes of weights and scales in a stage of a stream kernel's warp."""
+    return config.tile.m // 64 * (weight_bytes(config) + scale_bytes(config))
+
+
 def _stream(config: MixedGemmConfig) -> Memory:
     """A ring of stages for each warp, and the sums of the thread block."""
-    m, n, _ = config.tile
-    sums = n * (m * 4 + STREAM_PADDING)
-    weights = m // 64 * (weight_bytes(config) + scale_bytes(config))
-    stage = (weights + activation_bytes(config) + STREAM_BARRIER) * config.warps
+    sums = stream_sums(config)
+    stage = (stream_weights(config) + activation_bytes(config) + STREAM_BARRIER) * config.warps
     fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - sums) // stage)
     stages = fitting if config.stages == "auto" else int(config.stages)
     return Memory(stages, max(stages, 2) * stage + sums)
 
 
 def _wgmma(config: MixedGemmConfig) -> Memory:
-    stores = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True)
+    stores = lean_tiles.store_bytes(warpgroups(config), bits(type_of_d(config)), swapped=True)
     stage = stage_bytes(config) + BARRIER
     fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
     fitting -= fitting % config.k_groups

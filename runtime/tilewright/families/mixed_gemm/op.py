@@ -68,6 +68,7 @@ def packed_gemm(
     n: int,
     weight_format: str = "int4_g128",
     out: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
     alpha: float = 1.0,
     bias: torch.Tensor | None = None,
     activation: str = "none",
@@ -86,9 +87,10 @@ def packed_gemm(
         n: rows of W, a multiple of 8.
         weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4, nvfp4,
             int8_g128 or e4m3_g128. A weight with one scale for each row is packed as groups of 128.
-        out: [m, n] of a's type, rows contiguous, in a wider tensor too; made if absent.
+        out: [m, n], rows contiguous, in a wider tensor too; made if absent.
+        out_dtype: D's type where `out` is absent: that of a (the default), or float32.
         alpha: a factor, such as NVFP4's scale of the whole weight. If it is 0, a and W are not read.
-        bias: [n] of a's type, contiguous.
+        bias: [n] of D's type, contiguous.
         activation: none, relu, gelu (erf) or silu; applied last.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 

@@ -17,7 +17,7 @@ FORMATS = {
     if group != weight_layout.WHOLE_ROW
 }
 # A, and the types that D may have: the first is the default.
-OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16",), ("f16",): ("f16",)}
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16", "f32"), ("f16",): ("f16", "f32")}
 ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
 TYPES_OF_A = {name: ("bf16",) if name == "mxfp4" else ("bf16", "f16") for name in FORMATS}
 """The types of A that a format is multiplied by: FP16 has too little range for MXFP4."""

@@ -8,7 +8,14 @@ from __future__ import annotations
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig
-from tilewright.families.mixed_gemm.memory import activation_bytes, consumers, memory, warpgroups
+from tilewright.families.mixed_gemm.memory import (
+    activation_bytes,
+    consumers,
+    memory,
+    stream_sums,
+    stream_weights,
+    warpgroups,
+)
 from tilewright.families.mixed_gemm.problem import TYPES_OF_A
 
 _WIDTHS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)  # of mixed_gemm/wgmma.hpp
@@ -98,10 +105,10 @@ def room_for_sums(config: MixedGemmConfig) -> str | None:
 # stream_kernel.hpp: a warp takes units of 64 or 128 rows of W by 128 of k; mma.sync.m16n8 has 8 rows of D.
 @rule(OURS, "tile", of=STREAM)
 def stream_tile(config: MixedGemmConfig) -> str | None:
-    """A stream kernel's tile is 64 or 128 by 8 or 16 by 128."""
+    """A stream kernel's tile is 64 or 128 by 8, 16, 24 or 32 by 128."""
     reasons = (
         among(f"{name} of a stream tile", extent, legal)
-        for name, extent, legal in zip("MNK", config.tile, ((64, 128), (8, 16), (128,)), strict=True)
+        for name, extent, legal in zip("MNK", config.tile, ((64, 128), (8, 16, 24, 32), (128,)), strict=True)
     )
     return next(filter(None, reasons), None)
 
@@ -125,6 +132,14 @@ def stream_memory(config: MixedGemmConfig) -> str | None:
             f"{HOPPER_SHARED_MEMORY:,} bytes"
         )
     return None
+
+
+# stream_kernel.hpp: a warp's sums lie where its stages of weights were.
+@rule(OURS, "stages tile weight_format", of=STREAM, unless=(stream_tile, stream_memory))
+def stream_room(config: MixedGemmConfig) -> str | None:
+    """The stages of weights of a stream kernel's warp hold its sums."""
+    room, sums = memory(config).stages * stream_weights(config), stream_sums(config)
+    return f"a warp's sums take {sums:,} bytes, its stages of weights {room:,}" if sums > room else None
 
 
 RULES = of_module(__name__)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
+from tilewright.declarations.vocabulary import Choice, Extent, Fields, Flag, Types, Words
 from tilewright.families.mixed_gemm.problem import ACTIVATIONS, FORMATS, OUTPUTS, Problem
+
+
+def _outputs(fields: Fields) -> tuple[str, ...]:
+    """The types that D may have."""
+    return OUTPUTS[(fields["a"],)]
+
 
 WORDS = Words(
     family="mixed_gemm",
@@ -24,9 +30,10 @@ WORDS = Words(
         option="--dtype",
         default="bf16",
         fields={a: {"a": a, "d": outputs[0]} for (a,), outputs in OUTPUTS.items()},
-        help="Of A and D: bf16 or f16.",
+        help="Of A: bf16 or f16.",
     ),
     others=(
+        Choice("out_dtype", "Type of D: that of A (the default) or f32.", _outputs, field="d"),
         Choice("weight_format", f"Of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
         Flag("bias", "Add a bias."),
         Choice("activation", f"{', '.join(ACTIVATIONS)}.", ACTIVATIONS),

@@ -7,8 +7,7 @@ from typing import Any
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Number, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
-from tilewright.families.mixed_gemm.problem import OUTPUTS
-from tilewright.families.mixed_grouped_gemm.problem import GROUPINGS
+from tilewright.families.mixed_grouped_gemm.problem import GROUPINGS, OUTPUTS
 from tilewright.families.mixed_grouped_gemm.vocabulary import WORDS
 
 

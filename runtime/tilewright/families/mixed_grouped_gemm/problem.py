@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from tilewright.families.mixed_gemm.problem import PackedProblem
 from tilewright.formats.types import TYPES
 
+# A, and the type that D has.
+OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16",), ("f16",): ("f16",)}
 GROUPINGS = ("row_index", "ends", "rows_valid")  # their order is C's
 
 

@@ -25,6 +25,13 @@ def wgmma_alone(config: MixedGemmConfig) -> str | None:
     return unsettled(config, "a kernel of groups", {"mainloop": "wgmma", "warps": 8})
 
 
+# op.py: D has A's type.
+@rule(OURS, "d")
+def type_of_d(config: MixedGemmConfig) -> str | None:
+    """D has the type of A."""
+    return unsettled(config, "a kernel of groups", {"d": "same"})
+
+
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
 @rule(HARDWARE, "stages tile weight_format")
 def shared_memory(config: MixedGemmConfig) -> str | None:
@@ -37,4 +44,13 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
     return None
 
 
-RULES = (wgmma_alone, types, tile_sides, warpgroups_of_block, tile_depth, registers, shared_memory)
+RULES = (
+    wgmma_alone,
+    types,
+    type_of_d,
+    tile_sides,
+    warpgroups_of_block,
+    tile_depth,
+    registers,
+    shared_memory,
+)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
-from tilewright.families.mixed_gemm.problem import FORMATS, OUTPUTS
-from tilewright.families.mixed_grouped_gemm.problem import GROUPINGS, Problem
+from tilewright.families.mixed_gemm.problem import FORMATS
+from tilewright.families.mixed_grouped_gemm.problem import GROUPINGS, OUTPUTS, Problem
 
 WORDS = Words(
     family="mixed_grouped_gemm",

@@ -1,0 +1,118 @@
+"""Learns what `mixed_gemm`'s cost models leave unexplained (families/mixed_gemm/learnt.py).
+
+    python -m benchmarks.fit.learn_mixed_model            # how well it chooses for problems it has not seen
+    python -m benchmarks.fit.learn_mixed_model --write    # learns from all problems, and writes the trees
+    python -m benchmarks.fit.learn_mixed_model --thin RAW.jsonl ...    # the committed file of times
+
+Times are those that mixed_times.py writes (lessons.py says how trees learn from them). A tactic's time is the
+geometric mean of its times in a row and behind another kernel. Needs numpy, and a minute of a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import json
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fit import boosting
+from benchmarks.fit.lessons import FAR, Lesson, columns, held_out, learn, regrets, write
+
+from tilewright.architectures.device import H200
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_gemm import learnt
+from tilewright.families.mixed_gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+
+DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_mixed_times.jsonl.bz2"
+SIZE = boosting.Size(leaves=31)
+BANDS = ((1, 8), (9, 16), (17, 64), (65, 256), (257, 4096))  # of m, in reports
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of times, compressed or not."""
+    content = path.read_bytes()
+    text = bz2.decompress(content) if path.suffix == ".bz2" else content
+    yield from map(json.loads, text.decode().splitlines())
+
+
+def seconds_of(times: Sequence[float | None]) -> float:
+    """The time that counts: the mean of those in a row and behind another kernel. Some lack the second."""
+    measured = [time for time in times[:2] if time is not None]
+    return math.exp(statistics.fmean(map(math.log, measured))) * 1e-6
+
+
+def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
+    """A problem's tactics of kernels that are committed."""
+    problem = Problem(row["m"], row["n"], row["k"], weight_format=row["format"])
+    seconds = {
+        tactic: seconds_of(times)
+        for text, times in row["us"].items()
+        if (tactic := Tactic.parse(text)).kernel in records
+    }
+    names = {tactic.kernel for tactic in seconds}
+    kernels = {name: learnt.kernel_of(records[name], problem, H200) for name in names}
+    learnable = columns(seconds, kernels, learnt.features)
+    shape = (problem.m, problem.n, problem.k)
+    return Lesson(shape, row["format"], *learnable, math.log(min(seconds.values())), math.nan)
+
+
+def report(name: str, lessons: Sequence[Lesson], losses: Sequence[float]) -> None:
+    """Prints how well is chosen for all problems, for each format, and by rows."""
+    pairs = list(zip(lessons, losses, strict=True))
+    print(f"{name}:")
+    _line("all", losses)
+    for kind in sorted({lesson.kind for lesson in lessons}):
+        _line(kind, [loss for lesson, loss in pairs if lesson.kind == kind])
+    for least, most in BANDS:
+        if band := [loss for its, loss in pairs if least <= its.shape[0] <= most]:
+            _line(f"m {least} to {most}", band)
+
+
+def _line(name: str, losses: Sequence[float]) -> None:
+    behind = math.exp(statistics.fmean(map(math.log, losses)))
+    print(
+        f"  {name:<14} {len(losses):>4} problems: first over fastest {behind:.4f} in geomean, "
+        f"{statistics.fmean(loss > 1.1 for loss in losses):.1%} beyond 1.1, {max(losses):.2f} at most"
+    )
+
+
+def thin(rows: Iterable[dict[str, Any]]) -> None:
+    """Writes the committed file: of each problem the tactics that teach."""
+    with bz2.open(DATA, "wt", newline="\n") as file:
+        for row in rows:
+            limit = FAR * min(map(seconds_of, row["us"].values()))
+            us = {tactic: times[:2] for tactic, times in row["us"].items() if seconds_of(times) < limit}
+            kept = {name: row[name] for name in ("format", "m", "n", "k")} | {"us": us}
+            file.write(json.dumps(kept, separators=(",", ":")) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--times", type=Path, nargs="+", default=[DATA])
+    parser.add_argument("--write", action="store_true", help="learn from all, write the runtime's trees")
+    parser.add_argument("--thin", type=Path, nargs="+", metavar="RAW", help=f"write {DATA.name} of these")
+    options = parser.parse_args()
+    if options.thin:
+        thin(row for path in options.thin for row in read(path))
+        return
+    records = {record.name: record for record in Registry().kernels("mixed_gemm")}
+    lessons = [lesson(row, records) for path in options.times for row in read(path)]
+    report("the mechanisms", lessons, regrets(lessons, ()))
+    if options.write:
+        trees = learn(lessons, SIZE)
+        write(learnt.CORRECTIONS, trees, lessons[0].names)
+        report("learnt from all", lessons, regrets(lessons, trees))
+        return
+    report("learnt from other problems", *held_out(lessons, SIZE))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What was learnt of products with packed weights, and what the trees are asked about."""
+
+from __future__ import annotations
+
+import json
+import math
+from math import isclose
+from pathlib import Path
+
+import pytest
+
+from tilewright.architectures.device import H200
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import UnreadableFileError
+from tilewright.families.mixed_gemm import cost, cost_stream, learnt
+from tilewright.families.mixed_gemm.family import FAMILY
+from tilewright.families.mixed_gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+from tilewright.selection.corrections import MOST
+from tilewright.selection.trees import Trees
+from tilewright.selection.weighing import MOST_REFINED
+
+FILE = Path(__file__).parents[1] / "data" / "learnt_mixed_features.json"
+RECORDS = {record.name: record for record in Registry().route("mixed_gemm", H200)}
+TACTICS = (
+    "64x8x128_stream_4warps_2stages@splits=3",
+    "64x16x128_stream",
+    "64x32x128_4kgroups@splits=2",
+    "128x64x128@cluster=2x1,splits=3",
+    "128x256x64@cluster=4x1",
+)
+PROBLEMS = (
+    Problem(1, 3136, 4096),
+    Problem(13, 28672, 8192, weight_format="mxfp4"),
+    Problem(47, 1088, 14336, weight_format="nvfp4"),
+    Problem(1100, 4480, 5120),
+)
+
+
+def named(text: str, problem: Problem) -> Tactic:
+    return Tactic.parse(f"mixed_gemm_sm90_bf16_{problem.weight_format}_{text}")
+
+
+def asked() -> dict[str, list[float]]:
+    """The features of every tactic on every problem that it computes."""
+    rows = {}
+    for problem in PROBLEMS:
+        for text in TACTICS:
+            tactic = named(text, problem)
+            record = RECORDS[tactic.kernel]
+            if FAMILY.misfit_extents(record, problem) is None:
+                kernel = learnt.kernel_of(record, problem, H200)
+                values = learnt.features(kernel, kernel.terms(tactic)).values()
+                rows[f"{text} {problem}"] = [float(value) for value in values]
+    return rows
+
+
+@pytest.mark.parametrize("name", asked())
+def test_features_are_those_that_were_written_down(name: str) -> None:
+    """After a change that is meant, teach the trees anew, and write the features with
+    `python tests/runtime/mixed_gemm/test_learnt_mixed.py`."""
+    written = json.loads(FILE.read_text(encoding="utf-8"))
+    assert written.keys() == asked().keys()
+    pairs = zip(asked()[name], written[name], strict=True)
+    differ = [place for place, pair in enumerate(pairs) if not isclose(*pair, rel_tol=1e-9, abs_tol=1e-12)]
+    assert not differ, f"features at {differ} differ"
+
+
+def test_every_feature_varies() -> None:
+    columns = list(zip(*asked().values(), strict=True))
+    assert len(set(columns)) == len(columns), "two features are always equal"
+
+
+def test_trees_ask_about_these_features_alone() -> None:
+    kernel = cost_stream.Stream(RECORDS[named("64x16x128_stream", PROBLEMS[0]).kernel], PROBLEMS[0], H200)
+    names = tuple(learnt.features(kernel, kernel.terms(Tactic(kernel.record.name))))
+    learnt.CORRECTIONS.trees(names)
+    for wrong in (names[::-1], names[1:], (*names, "more")):
+        with pytest.raises(UnreadableFileError, match="learnt from other features"):
+            learnt.CORRECTIONS.trees(wrong)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_the_first_are_ordered_by_what_was_learnt(problem: Problem) -> None:
+    fitting = [record for record in RECORDS.values() if FAMILY.misfit(record, problem) is None]
+    ranked = FAMILY.rank(fitting, problem, H200)[:MOST_REFINED]
+    estimates = learnt.refine([(each.record, each.tactic) for each in ranked], problem, H200)
+    seconds = [estimate.seconds for estimate in estimates if estimate]
+    assert len(seconds) == len(ranked)
+    assert [round(each * 1e9) for each in seconds] == sorted(round(each * 1e9) for each in seconds)
+    assert [each.estimate for each in ranked] == list(estimates)
+
+
+@pytest.mark.parametrize(("text", "model"), [("128x64x128", cost), ("64x8x128_stream", cost_stream)])
+def test_what_is_learnt_is_bounded(text: str, model: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = PROBLEMS[0]
+    tactic = named(text, problem)
+    record = RECORDS[tactic.kernel]
+    plain = model.estimator(record, problem, H200)(tactic)  # type: ignore[attr-defined]
+    for sign in (-1, 1):
+        trees = Trees(f"0<9999 {sign * 30000} 0")
+        monkeypatch.setattr(learnt.CORRECTIONS, "trees", lambda _, trees=trees: trees)
+        (bounded,) = learnt.refine([(record, tactic)], problem, H200)
+        assert bounded
+        assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * MOST))
+
+
+def test_nothing_is_learnt_of_smaller_gpus() -> None:
+    tactic = named("128x64x128", PROBLEMS[0])
+    small = H200._replace(sm_count=78)
+    assert learnt.refine([(RECORDS[tactic.kernel], tactic)], PROBLEMS[0], small) == [None]
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(asked(), indent=1) + "\n", encoding="utf-8")
