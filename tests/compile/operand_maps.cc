@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tilewright/sm90/operands.hpp"
+#include "tilewright/gemm/lean_operands.hpp"
 
 namespace {
 
@@ -29,7 +29,7 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(char const*, void** entr
 }
 
 // Of either operand: batch, bytes from row to row and from matrix to matrix, MN-major or not, read again or not. Then
-// whether memory has much more to write.
+// whether memory has much more to write, and whether a lean kernel of `gemm` asks, which never says so.
 // Prints of either whether L2 keeps it, and the bytes that it fetches at a time.
 int main(int, char** words) {
   auto const number = [&](int i) { return std::atoi(words[1 + i]); };
@@ -38,9 +38,11 @@ int main(int, char** words) {
   };
   Params params{};
   params.slices_a = params.slices_b = tilewright::sm90::Slices::of(64, 1);
-  if (encode_operands(params, matrices(0), matrices(5), number(4) != 0, number(9) != 0, number(10) != 0) !=
-          cudaSuccess ||
-      encoded != 2) {
+  bool const a_again = number(4) != 0, b_again = number(9) != 0, writes = number(10) != 0, lean = number(11) != 0;
+  cudaError_t const error =
+      lean ? tilewright::gemm::lean::encode_lean_operands(params, matrices(0), matrices(5), a_again, b_again)
+           : tilewright::sm90::encode_operands(params, matrices(0), matrices(5), a_again, b_again, writes);
+  if (error != cudaSuccess || encoded != 2) {
     return 1;
   }
   for (int i = 0; i < 2; ++i) {

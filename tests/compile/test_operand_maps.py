@@ -40,8 +40,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Told]:
     ]  # fmt: skip
     subprocess.run(command, check=True)
 
-    def ask(a: Operand, b: Operand, *, writes: bool = False) -> Told:
-        words = [str(int(number)) for number in (*a, *b, writes)]
+    def ask(a: Operand, b: Operand, *, writes: bool = False, lean: bool = False) -> Told:
+        words = [str(int(number)) for number in (*a, *b, writes, lean)]
         done = subprocess.run([str(program), *words], capture_output=True, text=True, check=True)
         return tuple((int(kept), int(size)) for kept, size in map(str.split, done.stdout.splitlines()))
 
@@ -72,3 +72,13 @@ def test_operands_that_are_read_again_beside_many_writes(told: Callable[..., Tol
     assert told(again, again, writes=True) == ((KEPT, 256), (KEPT, 256))
     assert told(again, once, writes=True) == ((KEPT, 256), (GONE, 128))
     assert told(once, once, writes=True) == ((GONE, 128), (GONE, 128))
+
+
+def test_misaligned_rows_of_lean_products_are_fetched_by_lines(told: Callable[..., Told]) -> None:
+    again, once = Operand(again=True), Operand()
+    assert told(again, once, lean=True) == ((KEPT, 256), (GONE, 128))
+    misaligned = again._replace(row=1040)
+    assert told(misaligned, once) == ((KEPT, 256), (GONE, 128))
+    assert told(misaligned, once, lean=True) == ((KEPT, 128), (GONE, 128))
+    assert told(once, misaligned, lean=True) == ((GONE, 128), (KEPT, 128))
+    assert told(again, once._replace(row=1040), lean=True) == ((KEPT, 256), (GONE, 128))

@@ -7,9 +7,9 @@
 
 #include "tilewright/adapter.hpp"
 #include "tilewright/gemm/epilogue_params.hpp"
+#include "tilewright/gemm/lean_operands.hpp"
 #include "tilewright/gemm/lean_params.hpp"
 #include "tilewright/sm90/clustered.hpp"
-#include "tilewright/sm90/operands.hpp"
 
 namespace tilewright::gemm::lean {
 
@@ -142,7 +142,7 @@ class Maker {
     // False where one column (row) of tiles reads the operand only once.
     bool const a_again = across > 1 || (a.one() && args_.batch > 1);
     bool const b_again = down > 1 || (b.one() && args_.batch > 1);
-    if (cudaError_t const error = sm90::encode_operands(params, a, b, a_again, b_again); error != cudaSuccess) {
+    if (cudaError_t const error = encode_lean_operands(params, a, b, a_again, b_again); error != cudaSuccess) {
       return error;
     }
     int const bytes = facts_.bytes_d;
