@@ -7,11 +7,14 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x168x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x208x64_lean_coop) \
@@ -19,12 +22,24 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x256x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x80x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x96x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x256x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x32x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x40x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x48x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_pingpong) \
@@ -32,6 +47,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x256x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x128x64_lean_coop) \
@@ -42,6 +58,8 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong_swap) \
@@ -213,6 +231,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x80x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x96x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x96x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_f32_nn_128x128x64_lean_coop) \
@@ -518,19 +537,39 @@
   X(gemm_sm90_e5m2_e5m2_f32_f32_tn_128x128x128_lean_coop_act) \
   X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap) \
   X(gemm_sm90_e5m2_e5m2_f32_f32_tn_64x64x256_lean_coop_swap_act) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x144x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x168x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x208x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x224x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x256x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x80x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x96x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_192x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x128x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x256x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x32x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x40x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x48x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_pingpong) \
@@ -538,6 +577,7 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_128x256x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x128x64_lean_coop) \
@@ -548,6 +588,8 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x64x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong_swap) \
@@ -719,6 +761,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x80x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x8x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x8x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x96x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x96x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f32_nn_128x128x64_lean_coop) \
