@@ -3,8 +3,8 @@
     python -m benchmarks.fit.learn_lean_model            # how well it chooses for problems it has not seen
     python -m benchmarks.fit.learn_lean_model --write    # learns from all problems, and writes the trees
 
-Times are those of fit_lean_model.py, and of other layouts, batches and exact FP8 (lessons.py says how trees
-learn from them). Needs numpy, and some minutes of a CPU.
+Times are those of fit_lean_model.py, and of other layouts, batches, exact FP8, and extents of multiples of 8
+(lessons.py says how trees learn from them). Needs numpy, and some minutes of a CPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.fit.fit_lean_model import DATA, OTHERS, Case
+from benchmarks.fit.fit_lean_model import DATA, OTHERS, WIDE, Case
 from benchmarks.fit.lessons import BANDS, Lesson, columns, held_out, learn, regrets, write
 from benchmarks.lib.gemm_problems import dtype_of
 from benchmarks.lib.times_file import read
@@ -25,6 +25,8 @@ from tilewright.families.gemm import cost_lean, learnt
 from tilewright.families.gemm.mainloops import mainloop_of
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
+
+WHOLE = 64  # problems of other multiples are reported as wide
 
 
 def lesson(case: Case) -> Lesson:
@@ -37,8 +39,9 @@ def lesson(case: Case) -> Lesson:
 
 def kind_of(problem: Problem) -> str:
     """For a report."""
-    batch, plain = problem.batch > 1, problem.layout == "tn"
-    return f"{dtype_of(problem)}{'' if plain else ' ' + problem.layout}{', batches' if batch else ''}"
+    layout = "" if problem.layout == "tn" else f" {problem.layout}"
+    wide = ", wide" if problem.n % WHOLE or problem.k % WHOLE else ""
+    return f"{dtype_of(problem)}{layout}{wide}{', batches' if problem.batch > 1 else ''}"
 
 
 def report(name: str, lessons: Sequence[Lesson], regrets: Sequence[float]) -> None:
@@ -81,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS])
+    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS, WIDE])
     parser.add_argument(
         "--write", action="store_true", help=f"learn from all, write {learnt.CORRECTIONS.weights.name}"
     )

@@ -19,7 +19,7 @@ clocks.
 
 from collections.abc import Callable
 from functools import cache
-from math import ceil
+from math import ceil, gcd
 from typing import Any, NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
@@ -52,6 +52,7 @@ ISSUED_CLOCKS = 1.85  # clocks for a row that a thread block asks of TMA, for it
 MN_ISSUED_CLOCKS = 1.58  # clocks for a row of 64 elements of an MN-major operand that a thread block asks for
 MN_ARRIVING_CLOCKS = 0.773  # clocks for each such row that arrives, whichever thread block asked for it
 MISALIGNED_SHARE = 1.38  # factor on these clocks if such rows do not begin at 128-byte lines
+STRADDLING_SHARE = 0.6  # share of these clocks more for a row of a K-major operand that straddles two lines
 OUTSIDE_CLOCKS = 3.14  # clocks for a row beyond the matrix that a thread block asks for
 SYNC_CLOCKS = {"pair": 317, "four": 86}  # clocks of a cluster's barriers in a stage, by sharers of an operand
 NORM = 6  # p of the p-norm that combines a box's terms, and HBM's limits: close to their maximum
@@ -175,6 +176,11 @@ class Kernel:
         outputs = bytes_of(problem.d) * (2 if problem.c else 1)
         self.epilogue = elements * outputs / EPILOGUE_BYTES_PER_CLOCK / warpgroups
         self.epilogue *= SWAPPED_SHARE if config["swap_ab"] else PARTIAL_SHARE if tile_n % LINE else 1
+        self.straddling = tuple(
+            straddling((extent if mn_major else problem.k) * size)
+            for extent, mn_major in zip(self.extents, (self.mn_a, self.mn_b), strict=True)
+        )
+        self.straddling_d = straddling(problem.n * bytes_of(problem.d))
         self.sums = elements * 4 / SUMS_BYTES_PER_CLOCK / warpgroups
         self.subtiles = record.facts.get("pieces", 1)
         self.hertz = device.clock_hz * CLOCK_SHARE
@@ -235,7 +241,7 @@ class Kernel:
         # Multicast: thread blocks of a cluster in one row share A, in one column B.
         a, b = self.loads(0, n), self.loads(1, m)
         issued = OUTSIDE_CLOCKS * (a.outside + b.outside)
-        issued += _tma_clocks(a, self.mn_a, self.extents[0]) + _tma_clocks(b, self.mn_b, self.extents[1])
+        issued += self._tma_clocks(a, 0) + self._tma_clocks(b, 1)
         port = (READ_MN_CLOCKS if self.mn_a else READ_CLOCKS) * self.tile[0]
         port += WRITTEN_CLOCKS * (a.arriving + b.arriving)
         math = max(self.wgmma, port) + self.math_overhead
@@ -254,6 +260,13 @@ class Kernel:
     def loads(self, side: int, sharers: int) -> Loads:
         """The rows of the last tile of A (side 0) or B (1), which `sharers` thread blocks load together."""
         return _loads(self.tile[side], self.extents[side], sharers, self.mn_b if side else self.mn_a)
+
+    def _tma_clocks(self, loads: Loads, side: int) -> float:
+        """TMA's clocks for the rows of A (side 0) or B (1) within the matrix, which has no gaps."""
+        if not (self.mn_b if side else self.mn_a):
+            return ISSUED_CLOCKS * loads.issued * (1 + STRADDLING_SHARE * self.straddling[side])
+        clocks = MN_ISSUED_CLOCKS * loads.issued + MN_ARRIVING_CLOCKS * loads.arriving
+        return clocks * (MISALIGNED_SHARE if self.extents[side] % BOX_ROWS else 1)
 
     def _hbm_clocks(self, waves: Waves, size: int) -> float:
         """Clocks in which HBM delivers one byte to each block of tiles, summed over the waves."""
@@ -276,12 +289,10 @@ def hbm_byte_clocks(busy: int, rated: float, sm_count: int) -> float:
     return float((rated**NORM + (pairs * PAIR_BYTES_PER_CLOCK) ** -NORM) ** (1 / NORM))
 
 
-def _tma_clocks(loads: Loads, mn_major: bool, extent: int) -> float:
-    """Clocks for the rows of one operand that lie within the matrix."""
-    if not mn_major:
-        return ISSUED_CLOCKS * loads.issued
-    clocks = MN_ISSUED_CLOCKS * loads.issued + MN_ARRIVING_CLOCKS * loads.arriving
-    return clocks * (MISALIGNED_SHARE if extent % BOX_ROWS else 1)  # assumes a matrix without gaps
+def straddling(row_bytes: int) -> float:
+    """The share of the rows of a matrix without gaps that do not begin at a 128-byte line of L2: 0 or 0.5 and
+    more. Every 128 bytes of such a row lie in two lines."""
+    return 1 - gcd(row_bytes, BOX_BYTES) / BOX_BYTES
 
 
 @cache

@@ -107,4 +107,8 @@ def features(kernel: Kernel, terms: Terms) -> dict[str, float]:
         "gpu_issued_share": busy * issued_rows / math,
         "gpu_arriving_share": busy * (tile_m + tile_n) / math,
         "issued_math_share": issued_rows * kernel.wgmma / math**2,
+        # The share of the rows of A, B and D that do not begin at 128-byte lines.
+        "straddling_a": kernel.straddling[0],
+        "straddling_b": kernel.straddling[1],
+        "straddling_d": kernel.straddling_d,
     }
