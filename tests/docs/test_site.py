@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -83,6 +84,21 @@ def test_search_finds_words_of_pages_and_of_ops(site: Path) -> None:
         entry["location"].startswith("api/ops.html#tilewright.families.gemm") for entry in index["docs"]
     )
     assert not [entry for entry in index["docs"] if entry["location"].startswith(("kernels", "source/"))]
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium to look at the site with")
+def test_the_search_works_where_the_site_is_opened_as_files(site: Path) -> None:
+    """Browsers refuse workers to such pages: docs/site/iframe-worker.js."""
+    assert BROWSER is not None
+    page = f"{(site / 'index.html').as_uri()}?q=batch_invariant"
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom")
+    shown = subprocess.run([BROWSER, *options, page], capture_output=True, text=True, check=True).stdout
+    (count,) = re.findall(r"(\d+) matching documents", shown)
+    assert int(count) > 3
+    assert "api/context.html?h=batch_invariant#tilewright.context.batch_invariant" in shown
 
 
 def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
