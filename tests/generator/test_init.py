@@ -119,11 +119,22 @@ def test_a_second_spec_joins_and_keeps_what_is_there(tmp_path: Path, tilewright:
 def test_a_spec_is_never_replaced(tmp_path: Path, tilewright: Command) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs" / "gemm.yaml").write_text("mine\n")
-    answer = tilewright("init", tmp_path)
+    answer = tilewright("init", tmp_path, "--family", "gemm")
     assert answer.code == 2
     assert "is there already, and nothing was written" in answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["specs"]
     assert (tmp_path / "specs" / "gemm.yaml").read_text() == "mine\n"
+
+
+def test_a_repository_with_specs_gets_no_other_one_unasked(tmp_path: Path, tilewright: Command) -> None:
+    assert tilewright("init", tmp_path, "--spec", "scale_columns").code == 0
+    (tmp_path / "README.md").unlink()
+    answer = tilewright("init", tmp_path)
+    assert answer.code == 2
+    assert "has specs already, such as scale_columns.yaml" in answer.err
+    assert "--spec or --family names a spec to add" in answer.err
+    assert not (tmp_path / "README.md").exists()
+    assert specs(tmp_path) == ["scale_columns.yaml"]
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, tilewright: Command) -> None:

@@ -88,7 +88,7 @@ def test_a_list_of_a_set(place: Path) -> None:
     assert (kernel["name"], kernel["set"], kernel["built"]) == (KERNEL, "acme", False)
     assert other["name"] == f"{TILE}_pingpong"
     assert run(place, "list --set acme").startswith(f"acme_gemm: 2 kernels\n  ----- {KERNEL}\n")
-    assert run(place, "list --set acme --verified") == "no kernel is so\n"
+    assert run(place, "list --set acme --verified") == "no kernel is run on a GPU, by the committed records\n"
     assert run(place, "list --set acme --filter tile=192x*") == run(place, "list --set acme")
     assert "no kernel meets --filter tile=64x*" in run(place, "list --set acme --filter tile=64x*", code=2)
     shipped = run(place, "list --set shipped")

@@ -214,7 +214,7 @@ def _check_measurable(options: dict[str, Any]) -> None:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"--measure runs the kernels of a bundle, and {option} builds none")
     if lacking := running.missing():
-        raise DriftError(f"--measure: {lacking}; a bundle can be made here without --measure")
+        raise DriftError(f"--measure runs the bundle on its GPU: {lacking}")
 
 
 def _measure(folder: Path, as_json: bool) -> None:

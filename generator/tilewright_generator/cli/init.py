@@ -12,6 +12,7 @@ from tilewright_generator import families, new_files, project_start
 from tilewright_generator.cli import answers
 from tilewright_generator.cli.completion import complete
 from tilewright_generator.cli.verbosity import note, quiet
+from tilewright_generator.errors import UsageError
 
 NEXT = """\
 next:{folder}
@@ -42,10 +43,12 @@ def command(*, folder: Path, spec: str | None, family: str | None, dry_run: bool
     hook for pre-commit, .gitattributes, .gitignore, README.md.
 
     `tilewright generate`, `check` and `build` then work at once. Existing files are kept, so that `init
-    --spec NAME` adds a spec to an existing repository.
+    --spec NAME` or `init --family FAMILY` adds a spec to an existing repository.
     """
-    first = project_start.first_spec(spec, family)
     target = folder.absolute()
+    if spec is None and family is None:
+        _check_without_specs(target)
+    first = project_start.first_spec(spec, family)
     texts = project_start.files(target.resolve().name, first)
     own = f"specs/{first.module}.yaml"
     outcome = new_files.write(
@@ -66,3 +69,12 @@ def command(*, folder: Path, spec: str | None, family: str | None, dry_run: bool
         enter = "" if target == Path.cwd() else f"\n  cd {shlex.quote(str(folder))}"
         git = "" if any((place / ".git").exists() for place in (target, *target.parents)) else "git init && "
         click.echo(NEXT.format(folder=enter, module=first.module, git=git))
+
+
+def _check_without_specs(target: Path) -> None:
+    """Raises UsageError if a repository has specs, to which a default one would be added."""
+    for spec in sorted((target / "specs").glob("*.yaml")):
+        raise UsageError(
+            f"{target} has specs already, such as {spec.name}, and nothing was written; "
+            "--spec or --family names a spec to add"
+        )

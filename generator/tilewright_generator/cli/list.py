@@ -73,7 +73,7 @@ def command(
     if not (project.root / "specs").is_dir():
         of_tables = other_sets.listed(project, filters, gpu)
         kept = [kernel for kernel in of_tables if _wanted(kernel.standing, built, tuned, verified)]
-        _show_tables(project, kept, gpu, as_json)
+        _show_tables(project, kept, gpu, as_json, _none(built, tuned, verified))
         return
     inputs = common.read(project, specs, filters)
     standing_of = standings(inputs.project, [expansion.spec.module for expansion in inputs.expansions], gpu)
@@ -90,7 +90,9 @@ def command(
     lines = [line for expansion, rows in listed if rows for line in _module(expansion, rows, long)]
     names = [expansion.spec.module for expansion, _ in listed]
     legend = [] if quiet() else [*_legend(gpu, long), *_passed_over(names), *_others(project)]
-    click.echo("\n".join([*lines, *legend]) if lines else "no kernel is so")
+    if not lines:
+        lines, legend = [_none(built, tuned, verified)], [] if quiet() else [*_others(project)]
+    click.echo("\n".join([*lines, *legend]))
 
 
 def _passed_over(modules: Sequence[str]) -> Iterator[str]:
@@ -109,9 +111,9 @@ def _others(project: Project) -> Iterator[str]:
 
 
 def _show_tables(
-    project: Project, kernels: list[other_sets.Listed], gpu: DeviceProperties | None, as_json: bool
+    project: Project, kernels: list[other_sets.Listed], gpu: DeviceProperties | None, as_json: bool, none: str
 ) -> None:
-    """Prints kernels of a set that has no specs here."""
+    """Prints kernels of a set that has no specs here; `none` if there are none."""
     if as_json:
         kernel_set = {"set": other_sets.name_of(project)}
         answers.print_json([other_sets.as_json(kernel) | kernel_set for kernel in kernels])
@@ -119,7 +121,19 @@ def _show_tables(
     modules = [*dict.fromkeys(kernel.table.module for kernel in kernels)]
     legend = [] if quiet() else [*_legend(gpu, False), *_passed_over(modules)]
     lines = [*other_sets.lines(kernels, _marks), *legend]
-    click.echo("\n".join(lines) if kernels else "no kernel is so")
+    click.echo("\n".join(lines) if kernels else none)
+
+
+def _none(built: bool | None, tuned: bool, verified: bool) -> str:
+    """The answer if no kernel is as the options say."""
+    states = [
+        state
+        for state, asked in (("tuned", tuned), ("run on a GPU, by the committed records", verified))
+        if asked
+    ]
+    if built is not None:
+        states.insert(0, "built here" if built else "not built here")
+    return f"no kernel is {' and '.join(states)}" if states else "no kernels"
 
 
 def _device(name: str | None) -> DeviceProperties | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.compile.report import BuildReport
@@ -92,7 +92,8 @@ def summary_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """The report in a few lines, for a terminal."""
     yield from listing_lines(report)
     yield (
-        f"{len(report['problems'])} problems, {report['values']:,} values, {len(report['kernels'])} kernels; "
+        f"{_counted(report['problems'], 'problem')}, {report['values']:,} values, "
+        f"{_counted(report['kernels'], 'kernel')}; "
         f"chosen in {report['choosing_seconds']:.0f} s"
     )
     if report["build_seconds"] is not None:
@@ -102,8 +103,7 @@ def summary_lines(report: Mapping[str, Any]) -> Iterator[str]:
 def listing_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """The problems, with the times of a few values, and what is left out."""
     for problem in report["problems"]:
-        count = len(problem["kernels"])
-        kernels = f"{count} kernel{'' if count == 1 else 's'}"
+        kernels = _counted(problem["kernels"], "kernel")
         what = f"{problem['extents']}: {problem['problem']}"
         yield f"{', '.join(problem['layers'])}: {problem['count']} times {what}, {kernels}"
         times = [
@@ -117,6 +117,10 @@ def listing_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"left to the caller: {out['layer']} ({out['what']}), {out['count']} times: {out['reason']}"
 
 
+def _counted(several: Sequence[Any] | Mapping[str, Any], noun: str) -> str:
+    return f"{len(several)} {noun}{'' if len(several) == 1 else 's'}"
+
+
 def markdown(report: Mapping[str, Any]) -> str:
     """The report for people."""
     return "\n".join(_lines(report)) + "\n"
@@ -127,8 +131,8 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     mode = " The tactics are batch-invariant." if report["batch_invariant"] else ""
     yield (
-        f"{len(report['problems'])} problems choose among {len(report['kernels'])} kernels for "
-        f"{report['values']:,} values of their extents, each of which was asked for: it took "
+        f"{_counted(report['problems'], 'problem')}, {_counted(report['kernels'], 'kernel')}. Selection was asked "
+        f"about each of {report['values']:,} values of the problems' extents, which took "
         f"{report['choosing_seconds']:.0f} s.{mode}"
     )
     if report["build_seconds"] is not None:
