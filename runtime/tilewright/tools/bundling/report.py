@@ -131,8 +131,8 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     mode = " The tactics are batch-invariant." if report["batch_invariant"] else ""
     yield (
-        f"{_counted(report['problems'], 'problem')}, {_counted(report['kernels'], 'kernel')}. Selection was asked "
-        f"about each of {report['values']:,} values of the problems' extents, which took "
+        f"{_counted(report['problems'], 'problem')}, {_counted(report['kernels'], 'kernel')}. "
+        f"Selection was asked about each of {report['values']:,} values of the problems' extents, which took "
         f"{report['choosing_seconds']:.0f} s.{mode}"
     )
     if report["build_seconds"] is not None:
