@@ -16,10 +16,13 @@ from tilewright_generator.render import Renderer
 
 FLAGS = ("true", "false")
 # What a template is given and does not write: the first chooses a text; all kernels of sm_90 swap; k is
-# contiguous in both operands of kernels with packed scales.
+# contiguous in both operands of kernels with packed scales; a stage of 64 bytes is one box.
 UNWRITTEN = {
     ("blockscaled_gemm/blackwell.cu.j2", "two_sm"),
     ("blockscaled_gemm/hopper.cu.j2", "swap_ab"),
+    ("grouped_gemm/narrow.cu.j2", "boxes"),
+    ("grouped_gemm/narrow.cu.j2", "mn_major_a"),
+    ("grouped_gemm/narrow.cu.j2", "mn_major_b"),
     ("grouped_gemm/packed.cu.j2", "mn_major_a"),
     ("grouped_gemm/packed.cu.j2", "mn_major_b"),
     ("grouped_gemm/tcgen05.cu.j2", "two_sm"),
