@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import argparse
 import bz2
+import functools
 import json
 import math
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.fit import boosting
-from benchmarks.fit.lessons import BANDS, FAR, Lesson, columns, held_out, learn, regrets, write
+from benchmarks.fit.lessons import FAR, Lesson, columns, read, report_choice, teach
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
@@ -37,13 +37,6 @@ from tilewright.libraries.registry import Registry
 DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_cold_grouped_times.jsonl.bz2"
 SIZE = boosting.Size(leaves=31)  # four times the leaves chose no better for problems held out
 LEAST_MICROSECONDS = 1.0  # of a launch, below which a time is noise of what was subtracted
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of times, compressed or not."""
-    content = path.read_bytes()
-    text = bz2.decompress(content) if path.suffix == ".bz2" else content
-    yield from map(json.loads, text.decode().splitlines())
 
 
 def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
@@ -65,27 +58,6 @@ def counted(us: dict[str, float], turns: dict[str, float]) -> dict[str, float]:
     fastest in turn."""
     fastest = min(turns.values())
     return {text: max(time, fastest) for text, time in us.items() if time >= LEAST_MICROSECONDS} | turns
-
-
-def report(name: str, lessons: Sequence[Lesson], losses: Sequence[float]) -> None:
-    """Prints how well is chosen for all problems, of each kind, and by the rows of dense ones."""
-    pairs = list(zip(lessons, losses, strict=True))
-    print(f"{name}:")
-    _line("all", losses)
-    for kind in sorted({lesson.kind for lesson in lessons}):
-        _line(kind, [loss for lesson, loss in pairs if lesson.kind == kind])
-    for least, most in BANDS:
-        band = [loss for its, loss in pairs if its.kind == "scaled" and least <= its.shape[0] <= most]
-        if band:
-            _line(f"scaled, m {least} to {most}", band)
-
-
-def _line(name: str, losses: Sequence[float]) -> None:
-    behind = math.exp(statistics.fmean(map(math.log, losses)))
-    print(
-        f"  {name:<26} {len(losses):>4} problems: first over fastest {behind:.4f} in geomean, "
-        f"{statistics.fmean(loss > 1.1 for loss in losses):.1%} beyond 1.1, {max(losses):.2f} at most"
-    )
 
 
 def thin(rows: Iterable[dict[str, Any]]) -> None:
@@ -119,13 +91,8 @@ def main() -> None:
         return
     records = {record.name: record for record in Registry().kernels("grouped_gemm")}
     lessons = [lesson(row, records) for path in options.times for row in read(path)]
-    report("the mechanisms", lessons, regrets(lessons, ()))
-    if options.write:
-        trees = learn(lessons, SIZE)
-        write(learnt.CORRECTIONS, trees, lessons[0].names)
-        report("learnt from all", lessons, regrets(lessons, trees))
-        return
-    report("learnt from other problems", *held_out(lessons, SIZE))
+    report = functools.partial(report_choice, banded="scaled")
+    teach(learnt.CORRECTIONS, lessons, report, SIZE, store=options.write)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.fit.fit_lean_model import DATA, OTHERS, WIDE, Case
-from benchmarks.fit.lessons import BANDS, Lesson, columns, held_out, learn, regrets, write
+from benchmarks.fit.lessons import BANDS, Lesson, columns, teach
 from benchmarks.lib.gemm_problems import dtype_of
 from benchmarks.lib.times_file import read
 
@@ -91,13 +91,7 @@ def main() -> None:
     arguments = parser.parse_args()
     records = {record.name: record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"}
     lessons = list(taught(Case(measured, records) for measured in read(arguments.times)))
-    report("the mechanisms", lessons, regrets(lessons, ()))
-    if arguments.write:
-        trees = learn(lessons)
-        write(learnt.CORRECTIONS, trees, lessons[0].names)
-        report("learnt from all", lessons, regrets(lessons, trees))
-        return
-    report("learnt from other problems", *held_out(lessons))
+    teach(learnt.CORRECTIONS, lessons, report, store=arguments.write)
 
 
 if __name__ == "__main__":

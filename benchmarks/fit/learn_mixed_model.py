@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import argparse
 import bz2
+import functools
 import json
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.fit import boosting
-from benchmarks.fit.lessons import FAR, Lesson, columns, held_out, learn, regrets, write
+from benchmarks.fit.lessons import FAR, Lesson, columns, read, report_choice, teach
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
@@ -32,13 +33,6 @@ from tilewright.libraries.registry import Registry
 DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_mixed_times.jsonl.bz2"
 SIZE = boosting.Size(leaves=31)
 BANDS = ((1, 8), (9, 16), (17, 64), (65, 256), (257, 4096))  # of m, in reports
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of times, compressed or not."""
-    content = path.read_bytes()
-    text = bz2.decompress(content) if path.suffix == ".bz2" else content
-    yield from map(json.loads, text.decode().splitlines())
 
 
 def seconds_of(times: Sequence[float | None]) -> float:
@@ -60,26 +54,6 @@ def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
     learnable = columns(seconds, kernels, learnt.features)
     shape = (problem.m, problem.n, problem.k)
     return Lesson(shape, row["format"], *learnable, math.log(min(seconds.values())), math.nan)
-
-
-def report(name: str, lessons: Sequence[Lesson], losses: Sequence[float]) -> None:
-    """Prints how well is chosen for all problems, for each format, and by rows."""
-    pairs = list(zip(lessons, losses, strict=True))
-    print(f"{name}:")
-    _line("all", losses)
-    for kind in sorted({lesson.kind for lesson in lessons}):
-        _line(kind, [loss for lesson, loss in pairs if lesson.kind == kind])
-    for least, most in BANDS:
-        if band := [loss for its, loss in pairs if least <= its.shape[0] <= most]:
-            _line(f"m {least} to {most}", band)
-
-
-def _line(name: str, losses: Sequence[float]) -> None:
-    behind = math.exp(statistics.fmean(map(math.log, losses)))
-    print(
-        f"  {name:<14} {len(losses):>4} problems: first over fastest {behind:.4f} in geomean, "
-        f"{statistics.fmean(loss > 1.1 for loss in losses):.1%} beyond 1.1, {max(losses):.2f} at most"
-    )
 
 
 def thin(rows: Iterable[dict[str, Any]]) -> None:
@@ -105,13 +79,8 @@ def main() -> None:
         return
     records = {record.name: record for record in Registry().kernels("mixed_gemm")}
     lessons = [lesson(row, records) for path in options.times for row in read(path)]
-    report("the mechanisms", lessons, regrets(lessons, ()))
-    if options.write:
-        trees = learn(lessons, SIZE)
-        write(learnt.CORRECTIONS, trees, lessons[0].names)
-        report("learnt from all", lessons, regrets(lessons, trees))
-        return
-    report("learnt from other problems", *held_out(lessons, SIZE))
+    report = functools.partial(report_choice, bands=BANDS)
+    teach(learnt.CORRECTIONS, lessons, report, SIZE, store=options.write)
 
 
 if __name__ == "__main__":

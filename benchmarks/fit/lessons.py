@@ -7,9 +7,13 @@ into folds by their extents: those of one shape never teach each other. Needs nu
 
 from __future__ import annotations
 
+import bz2
+import json
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +41,17 @@ class Lesson(NamedTuple):
     times: boosting.Numbers
     fastest: float
     peer: float
+
+
+Report = Callable[[str, Sequence[Lesson], Sequence[float]], None]
+"""Prints, after a name, how well is chosen for lessons, whose losses are as `regrets` gives them."""
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of times in JSON lines, compressed or not."""
+    content = path.read_bytes()
+    text = bz2.decompress(content) if path.suffix == ".bz2" else content
+    yield from map(json.loads, text.decode().splitlines())
 
 
 def columns(
@@ -115,3 +130,55 @@ def write(learnt: Corrections, trees: Iterable[boosting.Tree], names: Iterable[s
     """Writes trees for the runtime, after the names of the features that they ask about."""
     lines = [corrections.head(names), *(boosting.text(tree, corrections.UNIT) for tree in trees)]
     learnt.weights.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+
+
+def teach(
+    learnt: Corrections,
+    lessons: Sequence[Lesson],
+    report: Report,
+    size: boosting.Size = boosting.LARGE,
+    *,
+    store: bool,
+) -> None:
+    """Reports how well estimates choose without trees; then with trees for problems that they have not seen.
+    `store`: learns from all lessons instead, and writes the trees for the runtime."""
+    report("the mechanisms", lessons, regrets(lessons, ()))
+    if not store:
+        report("learnt from other problems", *held_out(lessons, size))
+        return
+    trees = learn(lessons, size)
+    write(learnt, trees, lessons[0].names)
+    report("learnt from all", lessons, regrets(lessons, trees))
+
+
+def report_choice(
+    name: str,
+    lessons: Sequence[Lesson],
+    losses: Sequence[float],
+    *,
+    bands: Iterable[tuple[int, int]] = BANDS,
+    banded: str | None = None,
+) -> None:
+    """Prints how well is chosen for all problems, for each kind, and by rows: those of the kind `banded`, if
+    it is given."""
+    pairs = list(zip(lessons, losses, strict=True))
+    print(f"{name}:")
+    _line("all", losses)
+    for kind in sorted({lesson.kind for lesson in lessons}):
+        _line(kind, [loss for lesson, loss in pairs if lesson.kind == kind])
+    for least, most in bands:
+        of_band = [
+            loss
+            for lesson, loss in pairs
+            if banded in (None, lesson.kind) and least <= lesson.shape[0] <= most
+        ]
+        if of_band:
+            _line(f"{f'{banded}, ' if banded else ''}m {least} to {most}", of_band)
+
+
+def _line(name: str, losses: Sequence[float]) -> None:
+    behind = math.exp(statistics.fmean(map(math.log, losses)))
+    print(
+        f"  {name:<26} {len(losses):>4} problems: first over fastest {behind:.4f} in geomean, "
+        f"{statistics.fmean(loss > 1.1 for loss in losses):.1%} beyond 1.1, {max(losses):.2f} at most"
+    )

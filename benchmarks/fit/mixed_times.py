@@ -15,7 +15,6 @@ import argparse
 import functools
 import json
 import random
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import torch
 from benchmarks.compare.packed_weights import extent
+from benchmarks.lib import in_turn
 
 from tilewright import context as contexts
 from tilewright.declarations.table import KernelRecord
@@ -87,14 +87,14 @@ class Timer:
     def medians(self, calls: Sequence[Sequence[Callable[[], Any]]]) -> list[float]:
         """Microseconds of a call of each list, which take turns."""
         graphs = [Replays(each, warm_up=1, pool=self._pool, wait=False) for each in calls]
-        samples: list[list[float]] = [[] for _ in graphs]
-        for number in range(ROUNDS + 1):
-            for graph, its in zip(graphs, samples, strict=True):
-                self._memory.sum()
-                seconds = graph.seconds()
-                if number:  # the first loads code
-                    its.append(seconds)
-        return [statistics.median(its) * 1e6 for its in samples]
+        for graph in graphs:
+            self._sample(graph)  # loads code
+        sides = {number: functools.partial(self._sample, graph) for number, graph in enumerate(graphs)}
+        return [seconds * 1e6 for seconds in in_turn.medians(sides, ROUNDS).values()]
+
+    def _sample(self, graph: Replays) -> float:
+        self._memory.sum()
+        return graph.seconds()
 
 
 def measured(problem: Problem, candidates: Sequence[Candidate], timer: Timer) -> dict[str, Any]:
