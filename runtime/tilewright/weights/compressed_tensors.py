@@ -60,6 +60,7 @@ def from_pack_quantized(
     if bits not in {4, 8}:
         raise ArgumentError("bits", f"{bits}, expected 4 or 8")
     per_word = 32 // bits
+    check_shape("weight_shape", weight_shape, (2,), "n and k")
     n, k = map(int, weight_shape.tolist())
     groups = int(weight_scale.shape[1])
     check_shape("weight_packed", weight_packed, (n, -(-k // per_word)), f"weight_shape is {n} x {k}")

@@ -10,7 +10,13 @@ import torch
 
 from tilewright import weight_layout
 from tilewright.errors import ArgumentError
-from tilewright.weights.tensors import check_dtype, check_expert, check_shape
+from tilewright.weights.tensors import (
+    check_device,
+    check_dtype,
+    check_expert,
+    check_factors,
+    check_shape,
+)
 
 PackedFormat = Literal["int4", "int4_zp", "mxfp4", "nvfp4", "int8", "e4m3"]
 # Their numbers in `packed_layout` are their places. New ones are added at the end.
@@ -71,9 +77,8 @@ class PackedWeight:
             check_shape(argument, tensor, (*self.weight.shape[:-2][:1], *shape), meaning)
             if not tensor.is_contiguous():
                 raise ArgumentError(argument, f"strides {tensor.stride()}, expected a contiguous tensor")
-        if isinstance(self.global_scale, tuple) and len(self.global_scale) != self.experts:
-            count = len(self.global_scale)
-            raise ArgumentError("global_scale", f"{count} factors, expected {self.experts}: one an expert")
+        check_device("scale", self.scale, "weight", self.weight.device)
+        check_factors(self.global_scale, self.experts)
 
     def __repr__(self) -> str:
         shape = ", ".join(str(x) for x in (self.experts, self.n, self.k) if x is not None)
@@ -134,6 +139,12 @@ class PackedWeight:
                 "tensors", f"expected {', '.join(prefix + x for x in names)}, got no {missing[0]}"
             )
         weight, scale, factors, layout = (tensors[prefix + name] for name in names)
+        check_dtype(f"{prefix}packed_layout", layout, (torch.int64,))
+        if layout.ndim != 1 or not len(layout):
+            shape = tuple(layout.shape)
+            raise ArgumentError(
+                f"{prefix}packed_layout", f"expected {_LAYOUT_FIELDS} numbers, got shape {shape}"
+            )
         version, *fields = layout.tolist()
         _check_version(f"{prefix}packed_layout", version)
         if len(fields) != _LAYOUT_FIELDS - 1:

@@ -11,7 +11,13 @@ import torch
 from tilewright.errors import ArgumentError
 from tilewright.weight_layout import WHOLE_ROW
 from tilewright.weights.code_formats import CODE_FORMATS, E2M1_MAGNITUDES, CodeFormat, FormatName
-from tilewright.weights.tensors import check_dtype, check_expert, check_shape
+from tilewright.weights.tensors import (
+    check_device,
+    check_dtype,
+    check_expert,
+    check_factors,
+    check_shape,
+)
 
 N_MULTIPLE, K_MULTIPLE = 8, 32
 """Kernels read weights whose n and k are multiples of these."""
@@ -62,17 +68,17 @@ class QuantizedWeight:
         columns = self._columns(kind)
         shape = (*self.codes.shape[:-1], columns)
         check_shape("scales", self.scales, shape, f"one for each {self.group} of {self.k}")
+        check_device("scales", self.scales, "codes", self.codes.device)
         if self.zeros is not None:
             if kind.middle is None:
                 raise ArgumentError("zeros", f"{self.format} has no zero points, expected None")
             check_dtype("zeros", self.zeros, (torch.uint8,))
             check_shape("zeros", self.zeros, shape, "that of the scales")
+            check_device("zeros", self.zeros, "codes", self.codes.device)
         for argument, tensor in (("codes", self.codes), ("zeros", self.zeros)):
             if kind.bits == 4 and tensor is not None and int(tensor.max()) > 15:
                 raise ArgumentError(argument, f"{int(tensor.max())}, expected 0 to 15 for {self.format}")
-        if isinstance(self.global_scale, tuple) and len(self.global_scale) != self.experts:
-            count = len(self.global_scale)
-            raise ArgumentError("global_scale", f"{count} factors, expected {self.experts}: one an expert")
+        check_factors(self.global_scale, self.experts)
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.codes.shape))
@@ -153,7 +159,7 @@ class QuantizedWeight:
             raise ArgumentError("group", f"{self.group}, expected {kind.group} for {self.format}")
         if self.group == WHOLE_ROW:
             return 1
-        if self.group <= 0:
+        if type(self.group) is not int or self.group <= 0:
             raise ArgumentError("group", f"{self.group}, expected 1 or more, or -1 for one scale a row")
         return -(-self.k // self.group)
 

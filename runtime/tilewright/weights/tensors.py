@@ -46,10 +46,28 @@ def check_matrix(argument: str, tensor: torch.Tensor, shape: str) -> None:
         raise ArgumentError(argument, f"expected {shape}, none of them 0, got {tuple(tensor.shape)}")
 
 
+def check_device(argument: str, tensor: torch.Tensor, of: str, device: torch.device) -> None:
+    """Raises ArgumentError unless the tensor is on the device of the tensor `of`."""
+    if tensor.device != device:
+        raise ArgumentError(argument, f"it is on {tensor.device}, {of} on {device}; expected the same device")
+
+
+def check_factors(global_scale: object, experts: int | None) -> None:
+    """Raises an error unless a global scale is a number, or a tuple with one for each expert."""
+    factors = global_scale if isinstance(global_scale, tuple) else (global_scale,)
+    for factor in factors:
+        if not isinstance(factor, (int, float)):
+            kind = type(factor).__name__
+            raise ArgumentTypeError("global_scale", f"expected a number or a tuple of numbers, got {kind}")
+    if isinstance(global_scale, tuple) and len(factors) != experts:
+        raise ArgumentError("global_scale", f"{len(factors)} factors, expected {experts}: one an expert")
+
+
 def octets_of(words: torch.Tensor) -> torch.Tensor:
     """The bytes of each word: uint8 [..., bytes of a word]."""
-    # Flat: a column of a single word is contiguous, whatever its stride, and then has no view as bytes.
-    return words.reshape(-1).view(torch.uint8).view(*words.shape, words.element_size())
+    # A copy: one dimension of any stride, or of a single word, has no view as bytes.
+    flat = words.reshape(-1).clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).view(*words.shape, words.element_size())
 
 
 def fields(words: torch.Tensor, bits: int) -> torch.Tensor:

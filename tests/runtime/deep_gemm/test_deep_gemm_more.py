@@ -111,6 +111,26 @@ def test_rows_that_tma_does_not_read_are_launched_by_group(all_hosts: Context, w
         deep_gemm.k_grouped_bf16_gemm_tn_contiguous(a, b, d, sizes, ks, d)
 
 
+@pytest.mark.parametrize("unit", [64, 50], ids=["stages", "one by one"])
+def test_sizes_of_the_host_are_those_of_all_groups(all_hosts: Context, unit: int) -> None:
+    """Two for three groups, one that ends beyond k, a negative one, and groups that end before k."""
+    k, ks = 3 * unit, torch.tensor([unit] * 3, dtype=torch.int32)
+    a, b, d = matrix(k, 16).bfloat16(), matrix(k, 24).bfloat16(), torch.zeros(3, 16, 24)
+    for sizes in [[unit, 2 * unit], [unit, unit, 2 * unit], [2 * unit, -unit, 2 * unit], [unit, unit, 0]]:
+        with pytest.raises(
+            ArgumentError, match=f"ks_cpu: expected the k of 3 groups, which add up to {k}; got"
+        ):
+            deep_gemm.k_grouped_bf16_gemm_tn_contiguous(a, b, d, sizes, ks)
+
+
+def test_sizes_of_the_host_are_those_of_all_groups_of_fp8(all_hosts: Context) -> None:
+    groups, d = torch.tensor([128, 128], dtype=torch.int32), torch.empty(2, 40, 40)
+    flat = torch.zeros(40 * 256).to(torch.float8_e4m3fn), torch.ones(2, 40).mT
+    for sizes in [[256], [128, 256], [128, 0], [384, -128]]:
+        with pytest.raises(ArgumentError, match="ks_cpu: expected the k of 2 groups, which add up to 256"):
+            deep_gemm.k_grouped_fp8_gemm_nt_contiguous(flat, flat, d, sizes, groups)
+
+
 def test_sizes_along_k_that_are_no_whole_stages_are_refused(all_hosts: Context) -> None:
     """By kernels of the host, as kernels of a GPU would compute something else."""
     a, b = matrix(192, 16).bfloat16(), matrix(192, 24, seed=1).bfloat16()
@@ -139,6 +159,15 @@ def test_what_is_expected_of_masked_groups_chooses_anew(all_hosts: Context, fp8:
     assert len(keys) == 2, "each has a launcher of its own"
     planned = {key: plan for key, plan in all_hosts.plans.items() if key[0] == "grouped_gemm_masked"}
     assert {plan.problem.expected_m for plan in planned.values()} == {1, 4}
+
+
+def test_masked_groups_whose_scales_are_not_cast_have_a_launcher_of_their_own(all_hosts: Context) -> None:
+    """On GPUs of 10.x scales that may be cast become powers of two, and others stay as they are."""
+    (a, _), (b, _) = ready(matrix(2, 4, 256)), quantised(matrix(2, 128, 256, seed=1), (128, 128))
+    counts, d = torch.tensor([4, 2], dtype=torch.int32), torch.zeros(2, 4, 128, dtype=torch.bfloat16)
+    for exact in (True, False, True, False):
+        deep_gemm.m_grouped_fp8_gemm_nt_masked(a, b, d, counts, 4, disable_ue8m0_cast=exact)
+    assert len([key for key in context.current().plans.launchers if key[0] == "masked"]) == 2
 
 
 @pytest.mark.parametrize(("dtype", "unit"), [(torch.float32, 256), (torch.bfloat16, 512)])

@@ -123,6 +123,16 @@ def test_bytes_of_a_problem() -> None:
             torch.ones(4, 160).to(E4M3), int4, {"out": torch.empty(4, 72).half()},
             "out: torch.float16, expected torch.bfloat16: the type of the weight's scales",
         ),
+        (
+            torch.ones(4, 160).to(E4M3), int4, {"out_dtype": torch.float16},
+            "out_dtype: torch.float16, expected torch.bfloat16: the type of the weight's scales",
+        ),
+        (
+            torch.ones(4, 64).to(E4M3), mxfp4,
+            {"out": torch.empty(4, 24).bfloat16(), "out_dtype": torch.float16},
+            "out: ",
+        ),
+        ([[1.0]], int4, {}, "a: expected a Tensor, got list"),
         (torch.ones(4, 160).to(E4M3), int4, {"a_scale": torch.ones(3)}, "a_scale: "),
         (torch.ones(4, 160).to(E4M3), int4, {"a_scale": torch.ones(4).half()}, "a_scale: "),
     ],

@@ -260,6 +260,22 @@ def test_another_version_is_refused() -> None:
             lambda x: x.update(packed_layout=x["packed_layout"][:5]),
             "packed_layout: expected 6 numbers, got 5",
         ),
+        (
+            lambda x: x.update(packed_layout=x["packed_layout"][0]),
+            r"packed_layout: expected 6 numbers, got shape \(\)",
+        ),
+        (
+            lambda x: x.update(packed_layout=x["packed_layout"][:0]),
+            r"packed_layout: expected 6 numbers, got shape \(0,\)",
+        ),
+        (
+            lambda x: x.update(packed_layout=x["packed_layout"].double()),
+            "packed_layout: expected a tensor of int64, got torch.float64",
+        ),
+        (
+            lambda x: x.update(packed_scale=x["packed_scale"].to("meta")),
+            "scale: it is on meta, weight on cpu; expected the same device",
+        ),
         (lambda x: x["packed_layout"].__setitem__(3, 9), "packed_layout: expected known numbers"),
         (
             lambda x: x["packed_layout"].__setitem__(1, 72),

@@ -146,6 +146,11 @@ EXPONENTS = torch.zeros((8, 4), dtype=torch.uint8).view(torch.float8_e8m0fnu)
         ({"zeros": CODES[:, :2] + 16}, "zeros: 16, expected 0 to 15 for int4"),
         ({"format": "e4m3", "zeros": CODES[:, :2]}, "zeros: e4m3 has no zero points, expected None"),
         ({"global_scale": (1.0, 2.0)}, "global_scale: 2 factors, expected None: one an expert"),
+        ({"global_scale": [1.0]}, "global_scale: expected a number or a tuple of numbers, got list"),
+        ({"global_scale": torch.ones(())}, "global_scale: expected a number or a tuple .*, got Tensor"),
+        ({"group": 32.0}, "group: 32.0, expected 1 or more, or -1 for one scale a row"),
+        ({"scales": HALVES.to("meta")}, "scales: it is on meta, codes on cpu; expected the same device"),
+        ({"zeros": CODES[:, :2].to("meta")}, "zeros: it is on meta, codes on cpu; expected the same device"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -154,6 +154,15 @@ def test_awq_in_one_group() -> None:
     assert torch.equal(weight.zeros, zeros)
 
 
+def test_awq_of_words_that_lie_apart() -> None:
+    """Tensors with a stride along n, also where one group leaves a single row of zero points."""
+    words = [awq_words(codes_of(24, 64, 4)), awq_words(codes_of(24, 1, 4, seed=1))]
+    apart = [torch.stack((x, x + 1), dim=-1)[..., 0] for x in words]
+    weight = weights.from_awq(*apart, scales_of(24, 1).t().contiguous())
+    expected = weights.from_awq(*words, scales_of(24, 1).t().contiguous())
+    assert torch.equal(weight.dequantize(), expected.dequantize())
+
+
 def test_awq_refuses_the_version_gemv() -> None:
     """It has words along k, so n is the first extent."""
     with pytest.raises(ArgumentError, match=r"^qzeros: expected shape \(24, 8\)"):
@@ -291,6 +300,18 @@ def test_nvfp4_multiplies_or_divides_by_its_global_scale() -> None:
         (
             lambda: weights.from_fp8(torch.zeros((130, 160)).to(torch.float8_e4m3fn), torch.ones(2, 1)),
             r"scale: expected \(2, 2\) \(blocks of 128 x 128\), \(130, 1\) \(rows\) or one element, got ",
+        ),
+        (
+            lambda: weights.from_fp8(
+                torch.zeros((8, 32)).to(torch.float8_e4m3fn), torch.ones(1, 1, 2), block=(0, 32)
+            ),
+            r"block: expected positive rows and columns, got \(0, 32\)",
+        ),
+        (
+            lambda: weights.from_pack_quantized(
+                torch.zeros((8, 4), dtype=torch.int32), torch.ones(8, 1).half(), torch.tensor([8])
+            ),
+            r"weight_shape: expected shape \(2,\) \(n and k\), got \(1,\)",
         ),
     ],
 )

@@ -45,13 +45,15 @@ def k_grouped_fp8_gemm_nt_contiguous(
             128]. Or, on GPUs of 12.x, scales of 32 of k, or int32 words of four scales of 32 or 128 of k, of
             which each group begins with a new word.
         b: likewise, of n.
-        ks_cpu: each group's k, if the caller knows it on the host: then it is checked.
+        ks_cpu: each group's k, if the caller knows it on the host: then it is checked. Ignored with
+            `use_psum_layout`.
         grouped_layout: int32 [groups], on the device: each group's k, a multiple of 128, 0 too; or
             (`use_psum_layout`) each group's end, of groups that begin at multiples of 128, between which k is
             0. Read when the kernel runs.
 
     Raises:
-        ArgumentError: an operand is wrong; a k in `ks_cpu` is no multiple of 128; or, of ends, the alignment
+        ArgumentError: an operand is wrong; a k in `ks_cpu` is no multiple of 128, or they are not those of
+            all groups of the operands; or, of ends, the alignment
             (`set_mk_alignment_for_contiguous_layout`) is not 128.
     """
     if ks_cpu and not use_psum_layout and any(k % BLOCK for k in ks_cpu):
@@ -72,6 +74,8 @@ def k_grouped_fp8_gemm_nt_contiguous(
             raise ArgumentError(name, f"{message} of two: expected torch.float8_e4m3fn")
     m, n = d.shape[1:]
     k = _total_k(x, m, of_x, granularities(recipe)[0][1])
+    if ks_cpu and not use_psum_layout and m:
+        _check_sizes(ks_cpu, len(d), k)
     left, right = _matrix("a", x, m, k), _matrix("b", y, n, k)
     if has_tcgen05(x):
         if not ks_cpu or use_psum_layout:
@@ -104,7 +108,8 @@ def k_grouped_fp8_gemm_tn_contiguous(
     turned = [
         (tilewright.transpose_fp8(data, grouped_layout).flatten(), scales.mT) for data, scales in (a, b)
     ]
-    k_grouped_fp8_gemm_nt_contiguous(turned[0], turned[1], d, ks_cpu, grouped_layout, c, recipe)
+    sizes = None if use_psum_layout else ks_cpu
+    k_grouped_fp8_gemm_nt_contiguous(turned[0], turned[1], d, sizes, grouped_layout, c, recipe)
 
 
 def k_grouped_bf16_gemm_tn_contiguous(
@@ -134,17 +139,27 @@ def k_grouped_bf16_gemm_tn_contiguous(
         call = (a, b, None, None, c, d, grouped_layout)
         wants = a.requires_grad or b.requires_grad or d.requires_grad
         if not fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
+            if ks_cpu:
+                _check_sizes(ks_cpu, len(d), len(a))
             operands = a.mT, b, grouped_layout
             tilewright.grouped_gemm_k(*operands, out=d, c=c)
             fast_path.keep(key, call, _CALL, tilewright.grouped_gemm_k, *operands, out=d, c=c)
         return
     if not ks_cpu:
         raise ArgumentError("ks_cpu", "expected each group's k on the host")
+    _check_sizes(ks_cpu, len(d), len(a))
     beta = 0.0 if c is None else 1.0
     for group, (start, k) in enumerate(zip(_starts(ks_cpu), ks_cpu, strict=True)):
         added = None if c is None else c[group]
         left, right = a[start : start + k].mT, b[start : start + k]
         tilewright.gemm(left, right, out=d[group], c=added, beta=beta)
+
+
+def _check_sizes(sizes: Sequence[int], groups: int, k: int) -> None:
+    """Raises ArgumentError unless the host's sizes are those of all groups."""
+    if len(sizes) != groups or any(size < 0 for size in sizes) or sum(sizes) != k:
+        message = f"expected the k of {groups} groups, which add up to {k}; got {list(sizes)}"
+        raise ArgumentError("ks_cpu", message)
 
 
 def _one_by_one(a: Pair, b: Pair, d: torch.Tensor, sizes: Sequence[int], c: torch.Tensor | None) -> None:

@@ -80,14 +80,14 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
         expected_m: how many rows of a group are likely to count: it helps to choose a kernel.
     """
     (x, of_x), (y, of_y) = a, b
-    key = ("masked", type(x), x.shape, type(y), y.shape, expected_m, recipe, recipe_a, recipe_b)
+    recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
+    key = ("masked", type(x), x.shape, type(y), y.shape, expected_m, recipes)
     call = (x, y, of_x, of_y, d, masked_m)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants):
         return
     refuse_groups(x)
     left, right = k_major(x), k_major(y)
-    recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
     rows, columns, block = of_operands(
         (left, of_x), (right, of_y), *recipes, has_tcgen05(x) and not recipes[-1]
     )

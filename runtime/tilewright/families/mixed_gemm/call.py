@@ -42,6 +42,7 @@ def mixed_gemm(
         ArgumentError: a stack of experts, or an `a` of another type or another k; and what `packed_gemm`
             raises.
     """
+    check_kind("a", a, torch.Tensor)
     check_kind("weight", weight, PackedWeight)
     if isinstance(weight.global_scale, tuple) or weight.experts is not None:
         raise ArgumentError(
@@ -59,10 +60,8 @@ def mixed_gemm(
     if a.ndim == 2 and a.shape[1] != weight.k:
         raise ArgumentError("a", f"{a.shape[1]} columns, expected {weight.k}, the weight's k")
     if is_fp8:
-        if out is not None and weight.dtype is not None and out.dtype != weight.dtype:
-            raise ArgumentTypeError(
-                "out", f"{out.dtype}, expected {weight.dtype}: the type of the weight's scales"
-            )
+        if weight.dtype is not None:
+            _check_result(weight.dtype, out, out_dtype)
         return packed_fp8_gemm(
             a,
             weight.weight,
@@ -70,7 +69,7 @@ def mixed_gemm(
             n=weight.n,
             weight_format=format_name(weight.format, weight.group),
             out=out,
-            out_dtype=(out_dtype or weight.dtype or torch.bfloat16) if out is None else None,
+            out_dtype=out_dtype if out is not None else out_dtype or weight.dtype or torch.bfloat16,
             a_scale=a_scale,
             alpha=alpha * weight.global_scale,
             bias=bias,
@@ -92,3 +91,11 @@ def mixed_gemm(
         activation=activation,
         tactic=tactic,
     )
+
+
+def _check_result(expected: torch.dtype, out: torch.Tensor | None, out_dtype: torch.dtype | None) -> None:
+    """Raises ArgumentTypeError unless the result has the type of the weight's scales: kernels with FP8
+    activations read scales as numbers of D's type."""
+    for name, dtype in (("out", None if out is None else out.dtype), ("out_dtype", out_dtype)):
+        if dtype is not None and dtype != expected:
+            raise ArgumentTypeError(name, f"{dtype}, expected {expected}: the type of the weight's scales")

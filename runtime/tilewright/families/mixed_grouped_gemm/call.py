@@ -43,6 +43,7 @@ def mixed_grouped_gemm(
         ArgumentError: one weight that is no stack, or an `a` of another type or another k; and what
             `packed_grouped_gemm` raises.
     """
+    check_kind("a", a, torch.Tensor)
     check_kind("weight", weight, PackedWeight)
     if weight.experts is None:
         raise ArgumentError(
