@@ -15,7 +15,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.base import reading
 from tilewright.base.schema import Anything, Array, Boolean, Integer, Map, Number, Object, String
 from tilewright.declarations import catalog
-from tilewright.errors import BundleError
+from tilewright.errors import BundleError, UnreadableFileError
 from tilewright.selection.family import Family
 
 NAME = "bundle.json"
@@ -129,6 +129,9 @@ def read(folder: Path) -> Manifest:
             hint="Make the bundle again.",
         )
     reading.check(path, data, SCHEMA)
+    for number, entry in enumerate(data["problems"]):
+        if reason := _fault(entry, len(data["tactics"])):
+            raise UnreadableFileError(path, f"problems[{number}]: {reason}")
     device = {**data["device"], **{name: tuple(data["device"][name]) for name in ("capability", "clusters")}}
     return Manifest(
         tilewright=data["tilewright"],
@@ -171,6 +174,18 @@ def _as_json(entry: Entry) -> dict[str, Any]:
     }
 
 
+def _fault(entry: Mapping[str, Any], tactics: int) -> str | None:
+    """What is wrong with the values and choices of an entry of a file with so many tactics."""
+    first, last, step = entry["values"]
+    if last < first or step < 1:
+        return f"values: expected the first, the last and a step of at least 1, got {entry['values']}"
+    begins = [value for value, _ in entry["choices"]]
+    if begins[:1] != [first] or begins != sorted(begins):
+        return f"choices: expected values that begin with {first} and grow, got {begins[:3]}"
+    wrong = [tactic for _, tactic in entry["choices"] if tactic >= tactics]
+    return f"choices: expected a number below {tactics}, got {wrong[0]}" if wrong else None
+
+
 def _entry(data: Mapping[str, Any]) -> Entry:
     first, last, step = data["values"]
     return Entry(
@@ -179,6 +194,6 @@ def _entry(data: Mapping[str, Any]) -> Entry:
         data["family"],
         data["fields"],
         data["extent"],
-        range(first, last + 1, max(1, step)),
+        range(first, last + 1, step),
         tuple((value, number) for value, number in data["choices"]),
     )

@@ -18,7 +18,7 @@ from tilewright import bundle, context
 from tilewright.architectures.device import H100, H200
 from tilewright.bundle.closed import Bundle
 from tilewright.context import Context
-from tilewright.errors import BundleError
+from tilewright.errors import BundleError, UnreadableFileError
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.models.product import Listing, Product
@@ -280,6 +280,32 @@ def test_a_spoilt_or_foreign_bundle_is_refused(
         bundle.load(tmp_path / "copy")
     assert message in refused.value.message
     assert str(tmp_path / "copy") in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("values", [9, 8, 1], "values: expected the first, the last and a step of at least 1, got [9, 8, 1]"),
+        ("values", [1, 8, 0], "values: expected the first, the last and a step of at least 1, got [1, 8, 0]"),
+        ("choices", [], "choices: expected values that begin with 1 and grow, got []"),
+        ("choices", [[2, 0]], "choices: expected values that begin with 1 and grow, got [2]"),
+        ("choices", [[1, 0], [9, 0], [3, 0]], "choices: expected values that begin with 1 and grow, got"),
+        ("choices", [[1, 99]], "choices: expected a number below"),
+    ],
+)
+def test_a_damaged_list_is_refused(
+    field: str, value: list[object], message: str, made: Path, tmp_path: Path
+) -> None:
+    """A tactic that the list does not have, or none for some value, would end a later call, or choose another
+    tactic."""
+    shutil.copytree(made, tmp_path / "copy")
+    path = tmp_path / "copy" / "bundle.json"
+    content = json.loads(path.read_text())
+    content["problems"][0][field] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(UnreadableFileError) as refused:
+        bundle.load(tmp_path / "copy")
+    assert f"{path}: problems[0]: {message}" in refused.value.message
 
 
 def test_two_processes_choose_as_one(setting: Setting, plan: planning.Plan) -> None:
