@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 import torch
 
+import tilewright
 from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError, NotBuiltError
 from tilewright.families.blockscaled_gemm.problem import Problem as Blockscaled
 from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.hc_prenorm.problem import Problem as Prenorm
+from tilewright.families.mixed_fp8_gemm.problem import Problem as MixedFp8
+from tilewright.families.mixed_gemm.problem import Problem as Mixed
+from tilewright.families.mixed_grouped_gemm.problem import Problem as Experts
 from tilewright.families.mqa_logits.problem import Problem as Mqa
 from tilewright.families.quantize.problem import Problem as Quantize
 from tilewright.families.reduced_gemm.problem import Problem as Reduced
@@ -42,6 +46,11 @@ PROBLEMS = [
     ("grouped_gemm", Grouped(36, 160, 256, 3, grouping="rows_valid")),
     ("grouped_gemm", Grouped(300, 160, 256, 3, grouping="row_index", **BF16)),
     ("grouped_gemm", Grouped(40, 160, 384, 3, grouping="k_sizes", layout="nt", d="f32", **BF16)),
+    ("mixed_gemm", Mixed(40, 72, 160)),
+    ("mixed_gemm", Mixed(3, 72, 256)),
+    ("mixed_fp8_gemm", MixedFp8(40, 72, 160)),
+    ("mixed_grouped_gemm", Experts(36, 72, 160, 3, grouping="rows_valid")),
+    ("mixed_grouped_gemm", Experts(300, 72, 160, 3, grouping="row_index")),
     ("hc_prenorm", Prenorm(12, 24, 1024, splits=2)),
     ("mqa_logits", Mqa(queries=6, keys=70)),
     ("mqa_logits", Mqa(queries=6, keys=70, form="paged", next_n=2)),
@@ -104,3 +113,35 @@ def check(family: str, problem: Any, device: str) -> None:
         pytest.skip(error.message)
     assert computed, "every operand is refused"
     assert {"out", "data"} & {*computed}, "no result lay far apart"
+
+
+def random_bytes(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.uint8, device="cuda").random_(256)
+
+
+@pytest.mark.parametrize("rows", [4, 64])
+@pytest.mark.parametrize("groups", [0, 136], ids=["one weight", "experts"])
+def test_packed_weights_of_more_than_4_gib(groups: int, rows: int) -> None:
+    """The last 64 rows of W, and the last expert: as if they were a weight of their own. No address of theirs
+    lies within 32 bits of the first byte."""
+    if torch.cuda.mem_get_info()[0] < _FREE:
+        pytest.skip(f"less than {_FREE >> 30} GiB of the GPU's memory are free")
+    k = 8192 if groups else 2**20
+    leading = (groups, 128) if groups else (128,)
+    weight = random_bytes(*leading, k // 128 * 4096)
+    scale = torch.full((*leading, k // 128 * 64), 2.0**-6, dtype=torch.bfloat16, device="cuda")
+    a = torch.randn(rows, k, device="cuda").bfloat16()
+    packed = scale.view(torch.uint8)
+    try:
+        if groups:
+            index = torch.full((rows,), groups - 1, dtype=torch.int32, device="cuda")
+            d = tilewright.packed_grouped_gemm(a, weight, packed, n=8192, group_of_row=index)
+            expected = tilewright.packed_gemm(a, weight[-1].clone(), packed[-1].clone(), n=8192)
+        else:
+            d = tilewright.packed_gemm(a, weight, packed, n=8192)[:, -64:]
+            expected = tilewright.packed_gemm(a, weight[-1:].clone(), packed[-1:].clone(), n=64)
+    except NotBuiltError as error:
+        pytest.skip(error.message)
+    assert weight.numel() > 2**32
+    error = (d.double() - expected.double()).norm() / expected.double().norm()
+    assert float(error) < 1e-2
