@@ -160,7 +160,11 @@ def case_of(problem: Drawn, deep_gemm: Any, sets: int | None = None) -> Case:
             operands = with_whole_blocks(operands)
             sizes = operands.group_k.tolist()
         peers = {"deep_gemm": lambda x: call_deep_gemm(deep_gemm, x, sizes)}
-        return _of_family(GROUPED, replace(problem, expected_m=expected), operands, peers, sets)
+        case = _of_family(GROUPED, replace(problem, expected_m=expected), operands, peers, sets)
+        if problem.grouping == "rows_valid":
+            for copy in case.sets[1:]:
+                grouped_measuring.redraw_rows(copy, generator)
+        return case
     reduced = {
         "deep_gemm": lambda x: deep_gemm.einsum("bmk,bnk->mn", x.a, x.b.mT, x.out, c=x.out),
         "torch": lambda x: torch.einsum("bmk,bkn->mn", x.a, x.b),

@@ -3,7 +3,8 @@
 One persistent thread block runs on each SM and works through tiles in waves, without clusters. A k tile takes
 about as long as the slowest of the tensor cores, the SM's loads and memory. A launch can be faster neither
 than memory nor than the rate of multiplications that power sustains. The number of tiles is that of Hopper's
-model (`cost.tiles_down`): groups have the expected number of rows, give or take 30 %.
+model (`cost.tiles_down`), for groups with the expected number of rows, give or take 30 %: the published times
+are so.
 
 Nobody has timed these kernels on such a GPU. The numbers rest on NVIDIA's white papers, and on times of
 DeepGEMM's kernels on an RTX PRO 6000 (DeepGEMM pull request 324): FP8 with scale factors takes 619 to 731
@@ -51,6 +52,7 @@ LAUNCH_SECONDS = 2.2e-6  # FlashInfer pull request 3026
 FIRST_STAGE_CLOCKS = 1600
 EPILOGUE_CLOCKS = 500
 EPILOGUE_BYTES_PER_CLOCK = 24  # a guess, as for block-scaled kernels
+SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # the rows of groups, as shares of the expected number
 MAPS_SECONDS = 2.2e-6  # of the kernel that writes the tensor maps of groups of k; as a launch
 
 
@@ -67,7 +69,7 @@ def _estimate(record: KernelRecord, problem: Problem, device: DeviceProperties) 
     width = max(bits(problem.a), bits(problem.b))  # FP4 beside FP8 is multiplied as FP8 is
     tile_m, tile_n, tile_k = config["tile"]
     rows, columns = (tile_n, tile_m) if config["swap_ab"] else (tile_m, tile_n)  # of D
-    tiles = max(1.0, tiles_down(problem, rows) * ceil(problem.n / columns))
+    tiles = max(1.0, tiles_down(problem, rows, shares=SPREAD) * ceil(problem.n / columns))
     k = problem.k / problem.groups if problem.grouping == "k_sizes" else problem.k
     k_tiles = ceil(k / tile_k)
     rate = GEFORCE_SHARE if "GeForce" in device.name else 1.0

@@ -173,10 +173,27 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     return Operands(problem, op, **arguments, **_layout(problem, generator))
 
 
+def redraw_rows(operands: Operands, generator: torch.Generator) -> None:
+    """Draws the rows of a masked product's groups anew, as `make` does: selection knows only how many are
+    expected, so a tactic's time is the mean over several draws."""
+    operands.rows_valid.copy_(_valid_rows(operands.problem, _shares(operands.problem, generator)))
+
+
+def _shares(problem: Problem, generator: torch.Generator) -> torch.Tensor:
+    """The rows of each group, as shares of the expected number."""
+    return 0.7 + 0.6 * torch.rand(problem.groups, generator=generator, device=generator.device)
+
+
+def _valid_rows(problem: Problem, shares: torch.Tensor) -> torch.Tensor:
+    """The rows that count of each group; all that are allotted if no number is expected."""
+    if not problem.expected_m:
+        return torch.full_like(shares, problem.m).int()
+    return (shares * problem.expected_m).round().clamp(1, problem.m).int()
+
+
 def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Groups with the expected number of rows, give or take 30 %."""
-    device, groups = generator.device, problem.groups
-    share = 0.7 + 0.6 * torch.rand(groups, generator=generator, device=device)
+    device, share = generator.device, _shares(problem, generator)
     if problem.grouping == "none":
         return {}
     if problem.grouping == "k_sizes":
@@ -184,17 +201,13 @@ def _layout(problem: Problem, generator: torch.Generator) -> dict[str, torch.Ten
         whole = (share.cumsum(0) / share.sum() * problem.k / unit).round() * unit
         return {"group_k": whole.diff(prepend=whole.new_zeros(1)).int()}
     if problem.grouping == "rows_valid":
-        expected = problem.expected_m
-        counts = (
-            (share * expected).round().clamp(1, problem.m) if expected else torch.full_like(share, problem.m)
-        )
-        return {"rows_valid": counts.int()}
+        return {"rows_valid": _valid_rows(problem, share)}
     alignment = problem.row_alignment
     starts = (share.cumsum(0) / share.sum() * problem.m / alignment).round().int() * alignment
     starts[-1] = -(-problem.m // alignment) * alignment  # some rows count, however few there are
     begins = torch.cat((starts.new_zeros(1), starts[:-1]))
     room = torch.minimum(starts, starts.new_tensor(problem.m)) - begins
-    padding = torch.rand(groups, generator=generator, device=device) * room.clamp(max=alignment)
+    padding = torch.rand(problem.groups, generator=generator, device=device) * room.clamp(max=alignment)
     ends = begins + room - padding.int()
     if problem.grouping == "ends":
         return {"group_ends": ends}
