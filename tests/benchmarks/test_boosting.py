@@ -24,18 +24,18 @@ def examples(boosting: Any, groups: int, seed: int) -> Any:
     """Two features decide together, a third says nothing; what a group has in common is far larger."""
     chance = np.random.default_rng(seed)
     features, of = chance.random((groups * 20, 3)), np.repeat(np.arange(groups), 20)
-    wanted = 0.1 * ((features[:, 0] > 0.3) ^ (features[:, 1] > 0.6))
-    wanted += chance.normal(0, 0.005, len(wanted)) + chance.normal(0, 5, groups)[of]
-    return boosting.Examples(features, wanted, np.ones(len(wanted)), of)
+    expected = 0.1 * ((features[:, 0] > 0.3) ^ (features[:, 1] > 0.6))
+    expected += chance.normal(0, 0.005, len(expected)) + chance.normal(0, 5, groups)[of]
+    return boosting.Examples(features, expected, np.ones(len(expected)), of)
 
 
 def test_what_decides_within_groups_is_learnt(boosting: Any) -> None:
     trees = boosting.learn(examples(boosting, 200, 0))
     features = examples(boosting, 50, 1).features
-    found = sum(boosting.answers(tree, features) for tree in trees)
-    wanted = 0.1 * ((features[:, 0] > 0.3) ^ (features[:, 1] > 0.6))
+    actual = sum(boosting.answers(tree, features) for tree in trees)
+    expected = 0.1 * ((features[:, 0] > 0.3) ^ (features[:, 1] > 0.6))
     far = np.abs(features[:, 0] - 0.3).clip(max=np.abs(features[:, 1] - 0.6)) > 0.03
-    errors = (found - found.mean() - wanted + wanted.mean())[far]
+    errors = (actual - actual.mean() - expected + expected.mean())[far]
     assert far.sum() > 500
     assert np.abs(errors).max() < 0.03
     assert np.abs(errors).mean() < 0.01
@@ -62,6 +62,6 @@ def test_the_runtime_answers_alike(boosting: Any) -> None:
     given = examples(boosting, 60, 2)
     trees = boosting.learn(given, boosting.Size(trees=6))
     read = Trees("\n".join(boosting.text(tree, 1e-6) for tree in trees))
-    wanted = sum(boosting.answers(tree, given.features[:50]) for tree in trees)
-    found = np.array(read.answers(given.features[:50].tolist())) * 1e-6
-    assert found == pytest.approx(wanted, abs=1e-5)
+    expected = sum(boosting.answers(tree, given.features[:50]) for tree in trees)
+    actual = np.array(read.answers(given.features[:50].tolist())) * 1e-6
+    assert actual == pytest.approx(expected, abs=1e-5)

@@ -99,9 +99,9 @@ def test_every_kind_of_chain_is_listed_once(chains: Any, quick: bool) -> None:
 
     kinds = ("quantize_product", "quantize_gemm", "gemm_gemm", "mlp")
     maker = types.SimpleNamespace(**{kind: maker_of(kind) for kind in kinds})
-    found = [make() for make in chains.chains(maker, quick)]
-    assert len(found) == len(set(found))
-    assert {words[0] for words in found} == set(kinds)
-    forms = {words[1] for words in found if words[0] == "quantize_product"}
+    actual = [make() for make in chains.chains(maker, quick)]
+    assert len(actual) == len(set(actual))
+    assert {words[0] for words in actual} == set(kinds)
+    forms = {words[1] for words in actual if words[0] == "quantize_product"}
     assert forms == {("nvfp4", "nvfp4"), ("mxfp4", "mxfp4"), ("mxfp8", "mxfp8"), ("mxfp8", "mxfp4")}
-    assert ("quantize_product", ("nvfp4", "nvfp4"), (128, 28672, 4096)) in found
+    assert ("quantize_product", ("nvfp4", "nvfp4"), (128, 28672, 4096)) in actual

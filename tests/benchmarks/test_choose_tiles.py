@@ -33,12 +33,12 @@ def test_a_tile_is_kept_for_what_it_wins(benchmark: Any) -> None:
 
 
 def test_a_tile_must_win_a_ten_thousandth(benchmark: Any) -> None:
-    for gain, wanted in ((0.002, ["always", "specialist"]), (0.0009, ["always"])):
+    for gain, expected in ((0.002, ["always", "specialist"]), (0.0009, ["always"])):
         problems = [
             *({"always": 1.0, "specialist": 1.1} for _ in range(9)),
             {"always": 1 + gain, "specialist": 1.0},
         ]
-        assert benchmark.kept(problems) == wanted
+        assert benchmark.kept(problems) == expected
 
 
 def test_tiles_stand_in_the_specs_groups(benchmark: Any) -> None:

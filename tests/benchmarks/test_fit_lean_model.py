@@ -100,6 +100,6 @@ def test_trees_are_written_as_they_are_read(cases: list[Any], tmp_path: Path) ->
     trees = lessons.learn(taught, boosting.Size(trees=5))
     lessons.write(learnt, trees, taught[0].names)
     features = taught[0].features
-    wanted = sum(boosting.answers(tree, features) for tree in trees) / corrections.UNIT
+    expected = sum(boosting.answers(tree, features) for tree in trees) / corrections.UNIT
     answers = learnt.trees(taught[0].names).answers(features.tolist())
-    assert answers == pytest.approx(wanted, abs=5)
+    assert answers == pytest.approx(expected, abs=5)

@@ -20,14 +20,14 @@ def sampled(sides: str, rounds: int, *, rotate: bool) -> tuple[str, dict[str, fl
 
         return sample
 
-    found = in_turn.medians({name: side(name) for name in sides}, rounds, rotate=rotate)
-    return "".join(asked), found
+    actual = in_turn.medians({name: side(name) for name in sides}, rounds, rotate=rotate)
+    return "".join(asked), actual
 
 
 def test_each_side_is_asked_in_each_round() -> None:
-    order, found = sampled("abc", 3, rotate=False)
+    order, actual = sampled("abc", 3, rotate=False)
     assert order == "abcabcabc"
-    assert found == {"a": 4.0, "b": 5.0, "c": 6.0}
+    assert actual == {"a": 4.0, "b": 5.0, "c": 6.0}
 
 
 def test_every_side_begins_equally_often() -> None:

@@ -31,9 +31,9 @@ def test_what_killed_tunes_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     file = tmp_path / "tuned" / "gemm.json"
     program = [sys.executable, host_tuning.__file__, str(described), str(file)]
-    found = kill_tune.hammer(program, file, KILLS, 1, 0.4)
-    assert found["ok"], found
-    assert found["entries"] == len(host_tuning.PROBLEMS)
-    killed = [row for row in found["rows"] if row["ended_before"] is None]
+    actual = kill_tune.hammer(program, file, KILLS, 1, 0.4)
+    assert actual["ok"], actual
+    assert actual["entries"] == len(host_tuning.PROBLEMS)
+    killed = [row for row in actual["rows"] if row["ended_before"] is None]
     assert killed, "on a machine so busy that the killer comes too late, at least the first"
     assert all(row["after"] > row["before"] for row in killed), "each went on where the other was"

@@ -44,8 +44,8 @@ def test_killed_generates_are_recovered_and_one_that_is_not_is_noticed(
     from benchmarks.robustness.kills import generate  # noqa: PLC0415
 
     monkeypatch.setattr(generate, "TILES", generate.TILES[:4])
-    found = generate.hammer(tmp_path / "killed", kills=1, seed=1)
-    assert found["ok"], found["rows"]
+    actual = generate.hammer(tmp_path / "killed", kills=1, seed=1)
+    assert actual["ok"], actual["rows"]
     project = generate.Project(tmp_path / "edited", random.Random(1))
     project.generate(project.out)
     next(project.out.glob("*/table.json")).write_text("{}\n")
@@ -57,9 +57,9 @@ def test_killed_generates_are_recovered_and_one_that_is_not_is_noticed(
 def test_killed_merges_are_recovered_and_what_is_lost_is_noticed(tmp_path: Path) -> None:
     from benchmarks.robustness.kills import merge  # noqa: PLC0415
 
-    found = merge.hammer(tmp_path / "killed", kills=2, seed=1, sources=4)
-    assert found["ok"], found["rows"]
-    assert found["changed"] >= 1, "the second is killed after the first write"
+    actual = merge.hammer(tmp_path / "killed", kills=2, seed=1, sources=4)
+    assert actual["ok"], actual["rows"]
+    assert actual["changed"] >= 1, "the second is killed after the first write"
     some = merge.Merge(tmp_path / "some", random.Random(2), sources=2)
     some.draw()
     before, scratch = tmp_path / "before", tmp_path / "scratch"
@@ -81,8 +81,8 @@ def test_killed_merges_are_recovered_and_what_is_lost_is_noticed(tmp_path: Path)
 def test_killed_builds_are_recovered_and_what_is_broken_is_noticed(tmp_path: Path) -> None:
     from benchmarks.robustness.kills import build  # noqa: PLC0415
 
-    found = build.hammer(tmp_path, kills=2, seed=1)
-    assert found["ok"], found["rows"]
+    actual = build.hammer(tmp_path, kills=2, seed=1)
+    assert actual["ok"], actual["rows"]
     project, cache = tmp_path / "clean", tmp_path / "cache"
     assert build.made(cache)
     assert len(build.made(project)) == 1 + len(build.KERNELS)
@@ -96,6 +96,6 @@ def test_killed_builds_are_recovered_and_what_is_broken_is_noticed(tmp_path: Pat
 def test_killed_prunes_are_recovered(tmp_path: Path) -> None:
     from benchmarks.robustness.kills import prune  # noqa: PLC0415
 
-    found = prune.hammer(tmp_path, kills=2, seed=1, count=40)
-    assert found["ok"], found["rows"]
-    assert found["half_done"] >= 1, "the second is killed after the first removal"
+    actual = prune.hammer(tmp_path, kills=2, seed=1, count=40)
+    assert actual["ok"], actual["rows"]
+    assert actual["half_done"] >= 1, "the second is killed after the first removal"

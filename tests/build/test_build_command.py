@@ -43,8 +43,8 @@ def two_modules(project: Path) -> None:
 
 def everything(folder: Path) -> dict[Path, tuple[int, int]]:
     """Inode and time of modification of all that stands in a folder, and of itself."""
-    found = {path: path.lstat() for path in (folder, *folder.rglob("*"))}
-    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
+    actual = {path: path.lstat() for path in (folder, *folder.rglob("*"))}
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in actual.items()}
 
 
 @pytest.mark.compile

@@ -217,9 +217,9 @@ def bare(toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch) -> NvccToolc
     """The toolchain of a machine without CUTLASS."""
     monkeypatch.delenv("CUTLASS_PATH", raising=False)
     monkeypatch.setattr("tilewright.compile.nvcc.cutlass.package_folders", lambda name: ())
-    found = find_toolchain()
-    assert (found.cutlass, found.cutlass_version, found.nvcc) == (None, "", toolchain.nvcc)
-    return found
+    actual = find_toolchain()
+    assert (actual.cutlass, actual.cutlass_version, actual.nvcc) == (None, "", toolchain.nvcc)
+    return actual
 
 
 INCLUDING = '#include "cutlass/version.h"\n' + HEAD + PLAIN + TAIL

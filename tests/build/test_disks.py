@@ -57,26 +57,26 @@ def check_full(said: dict[str, Any], folder: Path) -> None:
 
 def test_a_disk_that_fills_up_at_any_point(mini: Mini, toolchain: NvccToolchain, tmp_path: Path) -> None:
     mini.add("one", number=1).add("two", number=2)
-    found = on_small_disk("growing", mini, tmp_path / "disk")
-    attempts = found["attempts"]
+    actual = on_small_disk("growing", mini, tmp_path / "disk")
+    attempts = actual["attempts"]
     full = [size for size in SIZES if not attempts[size]["ok"]]
     assert full[:4] == list(SIZES[:4])
     for size in full:
         check_full(attempts[size], tmp_path / "disk")
     assert attempts["200m"]["ok"], attempts["200m"]["said"]
-    assert found["numbers"] == [1, 2]
-    assert found["left"] == []
+    assert actual["numbers"] == [1, 2]
+    assert actual["left"] == []
 
 
 def test_a_disk_that_is_full_when_it_comes_to_linking(
     mini: Mini, toolchain: NvccToolchain, tmp_path: Path
 ) -> None:
-    found = on_small_disk("linking", mini.add("one", number=1), tmp_path / "disk")
-    assert found["attempts"]["compiled"]["ok"]
-    check_full(found["attempts"]["full"], tmp_path / "disk")
-    assert found["attempts"]["freed"]["ok"]
-    assert found["numbers"] == [1]
-    assert found["left"] == []
+    actual = on_small_disk("linking", mini.add("one", number=1), tmp_path / "disk")
+    assert actual["attempts"]["compiled"]["ok"]
+    check_full(actual["attempts"]["full"], tmp_path / "disk")
+    assert actual["attempts"]["freed"]["ok"]
+    assert actual["numbers"] == [1]
+    assert actual["left"] == []
 
 
 def test_a_limit_on_the_size_of_files(mini: Mini, toolchain: NvccToolchain, tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ def test_a_limit_on_the_size_of_files(mini: Mini, toolchain: NvccToolchain, tmp_
 
 
 def test_a_disk_that_cannot_be_written(mini: Mini, toolchain: NvccToolchain, tmp_path: Path) -> None:
-    found = on_small_disk("read_only", mini.add("one", number=1).add("two", number=2), tmp_path / "disk")
-    assert found["built"]
-    assert found["number"] == 1
-    for said in (found["refused"], found["again"]["said"]):
+    actual = on_small_disk("read_only", mini.add("one", number=1).add("two", number=2), tmp_path / "disk")
+    assert actual["built"]
+    assert actual["number"] == 1
+    for said in (actual["refused"], actual["again"]["said"]):
         assert "Read-only file system" in said
         assert "Set TILEWRIGHT_CACHE to a folder that can be written." in said
-    assert found["refused"].startswith("StoreError: ")
-    assert found["again"]["broken"] == []
+    assert actual["refused"].startswith("StoreError: ")
+    assert actual["again"]["broken"] == []
     assert not list((tmp_path / "disk").iterdir())  # it was in the namespace alone

@@ -66,9 +66,9 @@ def test_old_objects_and_libraries_of_other_sources_go(
     assert names(store, "objects") == everything
 
     shutil.rmtree(old.libraries[0].path.parent)
-    found = debris(store, paths.include_dir(), 30 * DAY)
-    assert {each.path.name for each in found} == everything - names_needed(store, needed)
-    assert all(each.bytes > 0 for each in found)
+    actual = debris(store, paths.include_dir(), 30 * DAY)
+    assert {each.path.name for each in actual} == everything - names_needed(store, needed)
+    assert all(each.bytes > 0 for each in actual)
     prune("--prune")
     assert names(store, "objects") == names_needed(store, needed)
     again = build([table], store=store, toolchain=toolchain)

@@ -50,7 +50,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 def processes_of(store: Store) -> list[int]:
     """Every process of a build in `store`: they all name it or work in it."""
-    found = []
+    actual = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             line = (folder / "cmdline").read_bytes().decode(errors="replace")
@@ -58,8 +58,8 @@ def processes_of(store: Store) -> list[int]:
         except OSError:
             continue
         if (str(store.root) in line or cwd.startswith(str(store.root))) and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return found
+            actual.append(int(folder.name))
+    return actual
 
 
 def objects(store: Store) -> list[Path]:

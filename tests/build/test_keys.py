@@ -157,8 +157,8 @@ def test_inputs_outside_what_was_hashed_are_found(tmp_path: Path) -> None:
         f"kernel.o: {tmp_path}/one.cu \\\n  {tmp_path}/link/in.h \\\n"
         f"  {tmp_path}/root/../out.h {tmp_path}/with\\ space.h relative.h\n"
     )
-    found = unhashed_inputs(depfile, tmp_path / "cwd", [f"{tmp_path}/one.cu"], [str(tmp_path / "root")])
-    assert found == sorted(
+    actual = unhashed_inputs(depfile, tmp_path / "cwd", [f"{tmp_path}/one.cu"], [str(tmp_path / "root")])
+    assert actual == sorted(
         map(str, (tmp_path / "cwd/relative.h", tmp_path / "out.h", tmp_path / "with space.h"))
     )
 

@@ -49,11 +49,11 @@ SASS = """
 
 
 def test_ptxas() -> None:
-    found = parse_ptxas(PTXAS)
-    function = found.functions["gemm_a"]
+    actual = parse_ptxas(PTXAS)
+    function = actual.functions["gemm_a"]
     assert (function.registers, function.barriers, function.static_smem_bytes) == (168, 17, 1024)
     assert (function.stack_bytes, function.spill_store_bytes, function.spill_load_bytes) == (344, 388, 392)
-    assert [warning["code"] for warning in found.warnings] == ["C7510", ""]
+    assert [warning["code"] for warning in actual.warnings] == ["C7510", ""]
 
 
 def test_sass() -> None:
@@ -118,12 +118,12 @@ def test_the_numbers_of_several_functions(tmp_path: Path) -> None:
     """The largest of what a function has for itself, and sums of what is counted."""
     sass = {"first": FunctionCode(16, Counter(HGMMA=1)), "second": FunctionCode(32, Counter(HGMMA=2, HMMA=1))}
     resources = parse_ptxas(TWO).functions.values()
-    found = inspect(compiled(tmp_path, DEFINED), "one", sass, resources)
-    assert (found["registers"], found["barriers"]) == (168, 2)
-    assert (found["static_smem_bytes"], found["stack_bytes"]) == (2048, 16)
-    assert (found["spill_store_bytes"], found["spill_load_bytes"]) == (16, 28)
-    assert (found["code_bytes"], found["tensor_instructions"]) == (48, {"HGMMA": 3, "HMMA": 1})
-    assert (found["threads"], found["smem_bytes"], found["functions"]) == (256, 1024, ["first", "second"])
+    actual = inspect(compiled(tmp_path, DEFINED), "one", sass, resources)
+    assert (actual["registers"], actual["barriers"]) == (168, 2)
+    assert (actual["static_smem_bytes"], actual["stack_bytes"]) == (2048, 16)
+    assert (actual["spill_store_bytes"], actual["spill_load_bytes"]) == (16, 28)
+    assert (actual["code_bytes"], actual["tensor_instructions"]) == (48, {"HGMMA": 3, "HMMA": 1})
+    assert (actual["threads"], actual["smem_bytes"], actual["functions"]) == (256, 1024, ["first", "second"])
 
 
 def record(*instructions: str, **facts: int) -> KernelRecord:
@@ -176,7 +176,7 @@ def test_a_kernel_that_may_start_early_must_wait(pdl: bool, found: dict[str, int
 
 
 def test_a_record_keeps_what_tells_paths_apart() -> None:
-    found = tensor_families(
+    actual = tensor_families(
         {
             "HGMMA.64x8x16.F32.BF16": 2,
             "HGMMA.64x16x16.F32.BF16": 3,
@@ -187,7 +187,7 @@ def test_a_record_keeps_what_tells_paths_apart() -> None:
             "QMMA.16832.F32.E4M3.E4M3": 8,
         }
     )
-    assert found == {
+    assert actual == {
         "HGMMA": 5,
         "UTCOMMA.2CTA.BLOCK16": 4,
         "UTCOMMA.4X": 5,
@@ -227,9 +227,9 @@ def test_the_first_errors_come_with_their_context() -> None:
     log = "noise\nx.cu(3): error: one\n    context\n      ^\n" + "".join(
         f"x.cu({line}): error: more\n" for line in range(9)
     )
-    found = Nvcc().errors(log)
-    assert found[0] == "x.cu(3): error: one\n    context\n      ^"
-    assert len(found) == 3
+    actual = Nvcc().errors(log)
+    assert actual[0] == "x.cu(3): error: one\n    context\n      ^"
+    assert len(actual) == 3
     assert Nvcc().errors("ptxas info : x\nodd\n") == ["odd"]
     assert Nvcc().errors("nvcc fatal   : Unsupported gpu architecture 'compute_99'") != []
     assert Nvcc().errors("") == []

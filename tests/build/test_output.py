@@ -48,12 +48,12 @@ def test_a_compiler_that_prints_without_end(
     (command,), _ = launcher(ENDLESS[shown])
     line, environment = python(MEASURED, mini.add("one").table().path, store.root, command)
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert "one: the compiler exits 1" in found["said"]
-    assert shown in found["said"]
-    assert len(found["said"]) + len(done.stderr) < 10_000
-    assert found["peak"] < 200 << 20  # of any process: the output is 120 MiB
-    log = Path(found["log"])
+    actual = json.loads(done.stdout)
+    assert "one: the compiler exits 1" in actual["said"]
+    assert shown in actual["said"]
+    assert len(actual["said"]) + len(done.stderr) < 10_000
+    assert actual["peak"] < 200 << 20  # of any process: the output is 120 MiB
+    log = Path(actual["log"])
     assert log.stat().st_size < 3 * KEPT_BYTES
     assert f"... {120 << 20} bytes" not in log.read_text()
     assert "bytes are left out ..." in log.read_text()

@@ -54,8 +54,8 @@ def test_two_nodes_compile_into_one_cache(
     for number, name in enumerate(("one", "two", "three"), 1):
         mini.add(name, number=number)
     table = mini.add("broken", PLAIN + "nonsense", number=4).table()
-    found = list(compile_shards(engine, [table], toolchain=toolchain, store=store, kernels=1))
-    assert sorted(found) == [
+    actual = list(compile_shards(engine, [table], toolchain=toolchain, store=store, kernels=1))
+    assert sorted(actual) == [
         Compiled((name,), {name: "failed" if name == "broken" else "built"})
         for name in ("broken", "one", "three", "two")
     ]

@@ -118,9 +118,9 @@ USE = Line("FADD R4, R4, R5", waits=[0])
     ],
 )  # fmt: skip
 def test_early_releases(lines: list[Line | str], loads: list[int]) -> None:
-    found = hazards(*lines, "EXIT")
-    assert [place.address for hazard in found for place in hazard.others] == loads
-    assert {hazard.kind for hazard in found} <= {EARLY_RELEASE}
+    actual = hazards(*lines, "EXIT")
+    assert [place.address for hazard in actual for place in hazard.others] == loads
+    assert {hazard.kind for hazard in actual} <= {EARLY_RELEASE}
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_early_releases(lines: list[Line | str], loads: list[int]) -> None:
     ],
 )  # fmt: skip
 def test_early_accesses(lines: list[str], early: list[int]) -> None:
-    found = [hazard for hazard in hazards(*lines, "EXIT") if hazard.kind == EARLY_ACCESS]
-    assert [place.address for hazard in found for place in (hazard.early, *hazard.others)] == early
+    actual = [hazard for hazard in hazards(*lines, "EXIT") if hazard.kind == EARLY_ACCESS]
+    assert [place.address for hazard in actual for place in (hazard.early, *hazard.others)] == early
 
 
 def test_messages_name_both_instructions() -> None:

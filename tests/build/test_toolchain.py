@@ -34,8 +34,8 @@ def only_gcc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("g++", "as", "ld"):
-        if found := shutil.which(name):
-            (folder / name).symlink_to(found)
+        if actual := shutil.which(name):
+            (folder / name).symlink_to(actual)
     monkeypatch.setenv("PATH", str(folder))
     return folder
 
@@ -50,16 +50,16 @@ def wheels() -> Path:
 
 
 def test_the_wheels_suffice(only_gcc: Path, wheels: Path) -> None:
-    found = find_toolchain()
-    assert found.nvcc_origin == "pip wheels"
-    assert found.nvcc == wheels / "bin" / "nvcc"
-    assert (found.include / "cuda_runtime_api.h").is_file()
-    assert (found.lib / "libcudart_static.a").is_file()
-    assert found.release == "13.0.88"
-    assert (found.cutlass / "cutlass" / "cutlass.h").is_file()
-    assert found.cutlass_version == "4.2.0"
-    assert {90, 100, 103, 110, 120, 121} <= found.gpu_codes
-    assert found.cuobjdump == wheels / "bin" / "cuobjdump"
+    actual = find_toolchain()
+    assert actual.nvcc_origin == "pip wheels"
+    assert actual.nvcc == wheels / "bin" / "nvcc"
+    assert (actual.include / "cuda_runtime_api.h").is_file()
+    assert (actual.lib / "libcudart_static.a").is_file()
+    assert actual.release == "13.0.88"
+    assert (actual.cutlass / "cutlass" / "cutlass.h").is_file()
+    assert actual.cutlass_version == "4.2.0"
+    assert {90, 100, 103, 110, 120, 121} <= actual.gpu_codes
+    assert actual.cuobjdump == wheels / "bin" / "cuobjdump"
 
 
 def test_only_a_machine_that_needs_no_toolchain_may_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,16 +74,16 @@ def test_only_a_machine_that_needs_no_toolchain_may_lack_it(monkeypatch: pytest.
 
 
 def test_what_nvcc_runs_is_found(only_gcc: Path, wheels: Path) -> None:
-    found = find_toolchain()
-    assert [path.name for path in found.parts] == [
+    actual = find_toolchain()
+    assert [path.name for path in actual.parts] == [
         "cicc",
         "cudafe++",
         "ptxas",
         "fatbinary",
         "libdevice.10.bc",
     ]
-    assert all(path.resolve().is_relative_to(wheels.resolve()) for path in found.parts)
-    assert found.machine == platform.machine()
+    assert all(path.resolve().is_relative_to(wheels.resolve()) for path in actual.parts)
+    assert actual.machine == platform.machine()
 
 
 def test_order_is_flag_then_cuda_home_then_path_then_wheels(
@@ -212,9 +212,9 @@ def test_objects_of_another_machine_are_others(toolchain: NvccToolchain) -> None
 
 def test_cxx_chooses_the_host_compiler(monkeypatch: pytest.MonkeyPatch, toolchain: NvccToolchain) -> None:
     monkeypatch.setenv("CXX", "g++ -m64")
-    found = find_toolchain()
-    assert found.host == (shutil.which("g++"), "-m64")
-    assert found.identity != toolchain.identity
+    actual = find_toolchain()
+    assert actual.host == (shutil.which("g++"), "-m64")
+    assert actual.identity != toolchain.identity
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ToolchainError, match="host compiler from CXX: no no-such-compiler") as caught:
         find_toolchain()

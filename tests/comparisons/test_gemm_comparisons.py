@@ -74,7 +74,7 @@ def test_wrong_results_fail(exact: torch.Tensor, config: dict[str, object]) -> N
         "a row not written": torch.cat([right[:-1], torch.full_like(right[:1], math.nan)]),
         "a bias too much": made(exact + 0.1 * rms, config),
     }
-    assert [what for what, found in wrong.items() if passes(found, exact, config)] == []
+    assert [what for what, actual in wrong.items() if passes(actual, exact, config)] == []
 
 
 def passes(found: torch.Tensor, exact: torch.Tensor, config: dict[str, object]) -> bool:
@@ -93,23 +93,23 @@ def test_what_tuning_takes_for_right(error: float, right: bool) -> None:
     a, b = (torch.randn(shape, generator=generator).to(torch.float8_e4m3fn) for shape in ((m, k), (k, n)))
     exact = a.double() @ b.double()
     noise = torch.randn(m, n, generator=generator).double()
-    found = (exact + error * noise * exact.norm() / math.sqrt(m * n)).bfloat16()
+    actual = (exact + error * noise * exact.norm() / math.sqrt(m * n)).bfloat16()
     problem = Problem(m, n, k, a="e4m3", b="e4m3", d="bf16", fast_accum=True)
     if right:
-        assert measuring.operands(problem, a=a, b=b, out=found).check() == pytest.approx(error, rel=0.3)
+        assert measuring.operands(problem, a=a, b=b, out=actual).check() == pytest.approx(error, rel=0.3)
         return
     with pytest.raises(WrongResultError):
-        measuring.operands(problem, a=a, b=b, out=found).check()
+        measuring.operands(problem, a=a, b=b, out=actual).check()
 
 
 def test_integers_are_compared_exactly() -> None:
-    wanted = torch.arange(-6000, 6000, dtype=torch.int32).view(100, 120)
+    expected = torch.arange(-6000, 6000, dtype=torch.int32).view(100, 120)
     config = {**PLAIN, "a": "s8", "d": "s32"}
-    reference.compare(wanted, wanted.double(), config, K, "right")
-    changed = wanted.clone()
+    reference.compare(expected, expected.double(), config, K, "right")
+    changed = expected.clone()
     changed[3, 5] += 1
     with pytest.raises(AssertionError, match="integers differ"):
-        reference.compare(changed, wanted.double(), config, K, "one off")
+        reference.compare(changed, expected.double(), config, K, "one off")
 
 
 @pytest.mark.parametrize("d", ["bf16", "f16", "f32", "s32"])

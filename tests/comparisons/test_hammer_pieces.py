@@ -80,11 +80,11 @@ SEEN = [
 @pytest.mark.parametrize(("name", "n", "k"), SEEN)
 def test_problems_that_were_seen_to_fail_are_there(name: str, n: int, k: int) -> None:
     record = registry().record(name)
-    found = [
+    actual = [
         case for case in cases("grouped_gemm", record)
         if (case.problem.n, case.problem.k, case.problem.groups, case.problem.grouping) == (n, k, 48, "ends")
     ]  # fmt: skip
-    (case,) = found
+    (case,) = actual
     begins = [0, *(-(-end // case.problem.row_alignment) * case.problem.row_alignment for end in case.groups)]
     rows = [end - begin for begin, end in zip(begins, case.groups, strict=False)]
     assert rows == [257, 300, 129, 400] * 12
@@ -93,13 +93,13 @@ def test_problems_that_were_seen_to_fail_are_there(name: str, n: int, k: int) ->
 
 def test_every_grouped_kernel_of_rows_stores_much_for_little_that_it_multiplies() -> None:
     for record in of_hopper("grouped_gemm"):
-        found = [
+        actual = [
             case.problem
             for case in cases("grouped_gemm", record)
             if (case.problem.grouping, case.problem.groups) == ("ends", 48) and case.problem.n >= 3300
         ]
         stage = record.config["tile"][2]
-        assert {problem.k for problem in found} >= (
+        assert {problem.k for problem in actual} >= (
             {stage, 2 * stage} if record.config["layout"] != "nt" else set()
         )
 
@@ -107,10 +107,10 @@ def test_every_grouped_kernel_of_rows_stores_much_for_little_that_it_multiplies(
 def test_grouped_kernels_run_every_grouping_that_they_have() -> None:
     for record in of_hopper("grouped_gemm"):
         several = cases("grouped_gemm", record)
-        found = {case.problem.grouping for case in several}
+        actual = {case.problem.grouping for case in several}
         rows = {"ends", "row_index", "rows_valid"} if record.config["layout"] != "nt" else set()
         dense = {"none"} if record.config["scales"] != "none" else set()
-        assert rows | dense <= found
+        assert rows | dense <= actual
         assert all(
             sum(case.groups) == case.problem.k for case in several if case.problem.grouping == "k_sizes"
         )
@@ -184,8 +184,8 @@ def test_every_wrong_run_is_counted_once(runs: int) -> None:
     expected = some.words[0].clone()
     some.poison(0, 1)
     faults = {0: one_element, 3: another_result, 4: nothing, 63: around, 64: one_element, 202: nothing}
-    found = hammer.count_wrong(Kernel(faults), some, expected, runs, beside=hammer.Nothing())
-    assert found == sum(run < runs for run in faults)
+    actual = hammer.count_wrong(Kernel(faults), some, expected, runs, beside=hammer.Nothing())
+    assert actual == sum(run < runs for run in faults)
     assert bool((some.words == -1).all())
 
 
@@ -197,15 +197,15 @@ def test_quiet_runs_that_differ_are_noticed() -> None:
 
 def test_results_of_kernels_may_differ_by_rounding_alone() -> None:
     torch.manual_seed(0)
-    wanted = torch.randn(3000, 40).bfloat16()
-    wanted[7, 7] = float("nan")
+    expected = torch.randn(3000, 40).bfloat16()
+    expected[7, 7] = float("nan")
     operands = SimpleNamespace()
-    assert far_apart(operands, wanted.clone(), wanted) == 0
-    assert far_apart(operands, (wanted.float() * (1 + 2**-8)).bfloat16(), wanted) == 0
-    found = wanted.clone()
-    found[2999, 39] += 1
-    found[7, 7], found[8, 8] = 0, float("nan")
-    assert far_apart(operands, found, wanted) == 3
+    assert far_apart(operands, expected.clone(), expected) == 0
+    assert far_apart(operands, (expected.float() * (1 + 2**-8)).bfloat16(), expected) == 0
+    actual = expected.clone()
+    actual[2999, 39] += 1
+    actual[7, 7], actual[8, 8] = 0, float("nan")
+    assert far_apart(operands, actual, expected) == 3
 
 
 class Operands:

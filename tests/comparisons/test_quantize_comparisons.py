@@ -51,12 +51,12 @@ def shares(
     name: str, data: torch.Tensor | None = None, scales: torch.Tensor | None = None
 ) -> tuple[float, float]:
     """What `shares_off` says of the reference's results with other data, or other scales."""
-    case, wanted = case_of(name), wanted_of(name)
-    found = (
-        wanted[0] if data is None else data.view(wanted[0].dtype),
-        wanted[1] if scales is None else scales.view(wanted[1].dtype),
+    case, expected = case_of(name), wanted_of(name)
+    actual = (
+        expected[0] if data is None else data.view(expected[0].dtype),
+        expected[1] if scales is None else scales.view(expected[1].dtype),
     )
-    return comparison.shares_off(case, found, wanted)
+    return comparison.shares_off(case, actual, expected)
 
 
 def positive(data: torch.Tensor, name: str) -> torch.Tensor:
@@ -101,15 +101,15 @@ def test_an_infinity_of_e5m2_fails() -> None:
 def test_zeros_of_another_sign_pass(name: str) -> None:
     """Of those alone the sign does not count."""
     case = case_of(name, torch.where(random(*SHAPE, seed=1) < 0, 0.0, random(*SHAPE)))
-    wanted = case.wanted()
-    data = bytes_of(wanted[0])
+    expected = case.wanted()
+    data = bytes_of(expected[0])
     if name in ("nvfp4", "mxfp4"):
         data ^= torch.where(data & 7 == 0, 8, 0).to(torch.uint8)
         data ^= torch.where(data & 0x70 == 0, 0x80, 0).to(torch.uint8)
     else:
         data ^= torch.where(data & 0x7F == 0, 0x80, 0).to(torch.uint8)
-    assert not torch.equal(data, of.as_bytes(wanted[0]))
-    assert comparison.shares_off(case, (data.view(wanted[0].dtype), wanted[1]), wanted) == (0.0, 0.0)
+    assert not torch.equal(data, of.as_bytes(expected[0]))
+    assert comparison.shares_off(case, (data.view(expected[0].dtype), expected[1]), expected) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", FUSED)
@@ -158,15 +158,17 @@ def test_memory_that_was_not_written_fails(name: str) -> None:
 def test_nan_in_a_scale_fails_beside_the_largest_number(name: str) -> None:
     """Their codes are neighbours."""
     nan = 0x7F if name == "nvfp4" else 0xFF
-    case, wanted = case_of(name), wanted_of(name)
-    largest, found = bytes_of(wanted[1]), bytes_of(wanted[1])
-    largest.view(-1)[0], found.view(-1)[0] = nan - 1, nan
+    case, expected = case_of(name), wanted_of(name)
+    largest, actual = bytes_of(expected[1]), bytes_of(expected[1])
+    largest.view(-1)[0], actual.view(-1)[0] = nan - 1, nan
     with pytest.raises(AssertionError):
         comparison.shares_off(
-            case, (wanted[0], found.view(wanted[1].dtype)), (wanted[0], largest.view(wanted[1].dtype))
+            case,
+            (expected[0], actual.view(expected[1].dtype)),
+            (expected[0], largest.view(expected[1].dtype)),
         )
     code = "e4m3" if name == "nvfp4" else "ue8m0"
-    assert int(comparison.steps(found, largest, code).max()) > comparison.LARGEST_STEP
+    assert int(comparison.steps(actual, largest, code).max()) > comparison.LARGEST_STEP
 
 
 @pytest.mark.parametrize("change", [2, -2])
@@ -194,12 +196,12 @@ def test_every_pair_of_codes() -> None:
     }.items():
         a, b = torch.meshgrid(torch.arange(256), torch.arange(256), indexing="ij")
         x, y = values[a], values[b]
-        found = comparison.steps(a.to(torch.uint8), b.to(torch.uint8), code)
+        actual = comparison.steps(a.to(torch.uint8), b.to(torch.uint8), code)
         same = (x == y) | (x.isnan() & y.isnan())
-        assert torch.equal(found == 0, same)
+        assert torch.equal(actual == 0, same)
         finite = x.isfinite() & y.isfinite()
-        assert bool((found[~finite & ~same] > comparison.LARGEST_STEP).all())
-        one = found == 1
+        assert bool((actual[~finite & ~same] > comparison.LARGEST_STEP).all())
+        one = actual == 1
         between = (values[None, None, :] > torch.minimum(x, y)[one][:, None]) & (
             values[None, None, :] < torch.maximum(x, y)[one][:, None]
         )
@@ -275,11 +277,11 @@ def test_what_was_read_back(dtype: torch.dtype, rounded_twice: bool) -> None:
         "two numbers on": (30, _next(right[30], 2)),
     }
     for what, (at, value) in wrong.items():
-        found = right.clone()
-        found[at] = value
+        actual = right.clone()
+        actual[at] = value
         with pytest.raises(AssertionError, match="a case read back"):
-            pytest.fail(what) if of_same(found, right) else read_back(
-                found, dtype, rounded_twice=rounded_twice
+            pytest.fail(what) if of_same(actual, right) else read_back(
+                actual, dtype, rounded_twice=rounded_twice
             )
 
 
@@ -307,13 +309,13 @@ def test_a_quotient_may_be_the_next_number_only_beside_a_middle() -> None:
 
 
 def test_comparing_values_sees_nan_and_infinities() -> None:
-    wanted = random(64)
+    expected = random(64)
     for value in (math.nan, math.inf):
-        found = wanted.clone()
-        found[5] = value
-        for pair in ((found, wanted), (wanted, found)):
+        actual = expected.clone()
+        actual[5] = value
+        for pair in ((actual, expected), (expected, actual)):
             with pytest.raises(AssertionError, match="1 NaN or infinities"):
                 comparison.compare_values(*pair, "values", 1.0)
-        comparison.compare_values(found, found.clone(), "values", 0.0)
+        comparison.compare_values(actual, actual.clone(), "values", 0.0)
     with pytest.raises(AssertionError, match="off by"):
-        comparison.compare_values(wanted * 1.03, wanted, "values", 0.02)
+        comparison.compare_values(expected * 1.03, expected, "values", 0.02)

@@ -159,8 +159,8 @@ def record(pytester: pytest.Pytester) -> Record:
         pytester.makeconftest(CONFTEST)
         pytester.makepyfile(test_kernels=tests.format(broken=set(broken)))
         done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
-        found = json.loads(Path("record.json").read_text())
-        rows = {row["name"]: row for row in found["kernels"]}
+        actual = json.loads(Path("record.json").read_text())
+        rows = {row["name"]: row for row in actual["kernels"]}
         rows["said"] = {"text": done.stdout.str()}
         return rows
 
@@ -269,12 +269,12 @@ def test_a_part_of_the_tests_keeps_the_row_there_is(record: Record) -> None:
 def test_rows_that_are_kept_keep_their_dates(record: Record) -> None:
     record()
     path = Path("record.json")
-    found = json.loads(path.read_text())
-    found["date"] = "2020-02-02"
-    for row in found["kernels"]:
+    actual = json.loads(path.read_text())
+    actual["date"] = "2020-02-02"
+    for row in actual["kernels"]:
         del row["date"]  # as records had none
-    found["kernels"].append({**found["kernels"][0], "name": "third", "date": "2019-01-01"})
-    path.write_text(json.dumps(found))
+    actual["kernels"].append({**actual["kernels"][0], "name": "third", "date": "2019-01-01"})
+    path.write_text(json.dumps(actual))
     rows = record("-k", "first")
     assert rows["first"]["date"] > "2020-02-02"
     assert rows["second"]["date"] == "2020-02-02"

@@ -74,7 +74,7 @@ def test_wrong_results_fail(wanted: torch.Tensor, dtype: torch.dtype) -> None:
             dtype
         ),
     }
-    assert [what for what, found in wrong.items() if passes(found, wanted)] == []
+    assert [what for what, actual in wrong.items() if passes(actual, wanted)] == []
 
 
 def passes(found: torch.Tensor, wanted: torch.Tensor) -> bool:
@@ -87,18 +87,18 @@ def passes(found: torch.Tensor, wanted: torch.Tensor) -> bool:
 
 def test_nan_is_excused_where_padding_reaches_alone() -> None:
     plain = torch.arange(12.0).view(3, 4)
-    found = plain.clone()
-    found[1, :], found[:, 2] = math.nan, math.nan
-    assert torch.equal(blockscaled_reference.excuse_nan(found, plain, [1], [2]), plain)
+    actual = plain.clone()
+    actual[1, :], actual[:, 2] = math.nan, math.nan
+    assert torch.equal(blockscaled_reference.excuse_nan(actual, plain, [1], [2]), plain)
     assert bool(
-        blockscaled_reference.excuse_nan(found, plain, [1], [])
+        blockscaled_reference.excuse_nan(actual, plain, [1], [])
         .isnan()[:, 2]
         .equal(torch.tensor([True, False, True]))
     )
-    found[0, 0] = math.nan
-    assert bool(blockscaled_reference.excuse_nan(found, plain, [1], [2]).isnan()[0, 0])
-    found[0, 0], found[1, 1] = 0.0, 7.0  # a number is no NaN
-    assert float(blockscaled_reference.excuse_nan(found, plain, [1], [2])[1, 1]) == 7.0
+    actual[0, 0] = math.nan
+    assert bool(blockscaled_reference.excuse_nan(actual, plain, [1], [2]).isnan()[0, 0])
+    actual[0, 0], actual[1, 1] = 0.0, 7.0  # a number is no NaN
+    assert float(blockscaled_reference.excuse_nan(actual, plain, [1], [2])[1, 1]) == 7.0
 
 
 @pytest.mark.parametrize("rows", [None, [5, 32]])

@@ -16,13 +16,13 @@ def compiled() -> dict[str, Compiled]:
     report = build(TABLES, frozenset(KERNELS), store=store, strict=True)
     report.raise_for_failures()
     libraries = {library.module: library.path for library in report.libraries}
-    found = {}
+    actual = {}
     for table in TABLES:
         for row in report.to_json()["kernels"]:
             if row["module"] == table.module:
                 entry = store.entry(row["key"])
                 assert entry is not None
                 name = row["name"]
-                found[name] = Compiled(table, table[name], row, libraries[table.module], entry.object)
-    assert set(found) == set(KERNELS)
-    return found
+                actual[name] = Compiled(table, table[name], row, libraries[table.module], entry.object)
+    assert set(actual) == set(KERNELS)
+    return actual

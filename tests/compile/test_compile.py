@@ -22,9 +22,9 @@ def kernel(request: pytest.FixtureRequest, compiled: dict[str, Compiled]) -> Com
 
 def test_computes_on_tensor_cores(kernel: Compiled) -> None:
     """With nothing but the instruction it is made for: its own types, its own scales."""
-    opcodes, wanted = kernel.report["tensor_instructions"], KERNELS[kernel.record.name]
+    opcodes, expected = kernel.report["tensor_instructions"], KERNELS[kernel.record.name]
     assert opcodes
-    assert all(f"{opcode}.".startswith(f"{wanted}.") for opcode in opcodes), opcodes
+    assert all(f"{opcode}.".startswith(f"{expected}.") for opcode in opcodes), opcodes
     assert all(any(re.match(pattern, opcode) for opcode in opcodes) for pattern in kernel.record.instructions)
 
 

@@ -59,13 +59,13 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     def run(name: str, *problems: tuple[int | str, ...]) -> dict[str, list[Case]]:
         words = [str(number) for problem in problems for number in problem]
         done = subprocess.run([str(program(name)), *words], capture_output=True, text=True, check=True)
-        found: dict[str, list[Case]] = {}
+        actual: dict[str, list[Case]] = {}
         for line in done.stdout.splitlines():
             case, *facts = line.split()
-            found.setdefault(case, []).append(
+            actual.setdefault(case, []).append(
                 {key: int(value) for key, value in (fact.split("=") for fact in facts)}
             )
-        return found
+        return actual
 
     return run
 

@@ -102,14 +102,14 @@ def program() -> Path:
 
 
 def test_descriptors_are_the_isas(program: Path) -> None:
-    found = values(program, "descriptors")
-    wanted = {}
+    actual = values(program, "descriptors")
+    expected = {}
     for name, fields in DESCRIPTORS.items():
         assert all(value < 1 << bits for _, bits, value in fields.values()), name
         taken = [first + i for first, bits, _ in fields.values() for i in range(bits)]
         assert len(taken) == len(set(taken)), name
-        wanted[name] = sum(value << first for first, _, value in fields.values())
-    assert found == wanted
+        expected[name] = sum(value << first for first, _, value in fields.values())
+    assert actual == expected
 
 
 @pytest.mark.parametrize("when", ["early", "late"])

@@ -80,8 +80,8 @@ def check(record: KernelRecord, source: str) -> None:
         return
     attributes = re.findall(r"\bkPdl = (\w+);", source)
     assert attributes == ["true" if record.config["pdl"] else "false"], record.name
-    wanted = switch_of(record) if record.config["pdl"] else set()
-    assert {one for one in record.defines if "GDC" in one} == wanted, record.name
+    expected = switch_of(record) if record.config["pdl"] else set()
+    assert {one for one in record.defines if "GDC" in one} == expected, record.name
     if is_ours(record):  # the kernel's own parameter
         parameter = r"\bKernel =\s[^;]*\bkPdl\b[^;]*>;|(sm90|lean)::Kernel<[^>]*\bkPdl>"
         assert re.search(parameter, source), record.name

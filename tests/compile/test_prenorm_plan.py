@@ -30,6 +30,6 @@ def test_every_block_is_computed_once_and_added_up(program: Path) -> None:
 )
 def test_the_cost_model_knows_the_shares(program: Path, extents: tuple[int, int, int]) -> None:
     rows, blocks, splits = extents
-    found = run(program, rows, blocks, splits, 132).stdout.split()
+    actual = run(program, rows, blocks, splits, 132).stdout.split()
     model = shares(128, Problem(rows * 128, 24, blocks * BLOCK_K, splits), 132)
-    assert [model.ctas, int(model.cut)] == list(map(int, found))
+    assert [model.ctas, int(model.cut)] == list(map(int, actual))

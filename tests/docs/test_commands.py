@@ -27,8 +27,8 @@ def commands(page: Path) -> list[str]:
     text = page.read_text(encoding="utf-8")
     blocks = "".join(_FENCED.findall(text)).replace("\\\n", " ")
     lines = re.findall(r"^tilewright [a-z].*$", blocks, re.MULTILINE)
-    found = [*lines, *_INLINE.findall(_FENCED.sub("", text))]
-    return sorted({one.partition(" #")[0].strip() for one in found if "..." not in one})
+    actual = [*lines, *_INLINE.findall(_FENCED.sub("", text))]
+    return sorted({one.partition(" #")[0].strip() for one in actual if "..." not in one})
 
 
 COMMANDS = sorted({one for page in PAGES for one in commands(page)})

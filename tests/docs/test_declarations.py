@@ -49,8 +49,8 @@ def section() -> str:
 
 
 def interface(family: str) -> Interface:
-    found: Interface = catalog.part(family, "interface").INTERFACE
-    return found
+    actual: Interface = catalog.part(family, "interface").INTERFACE
+    return actual
 
 
 def quoted(text: str) -> list[str]:
@@ -98,8 +98,8 @@ def test_the_page_leads_to_every_declaration() -> None:
 @pytest.mark.parametrize("family", DECLARED)
 def test_what_is_declared_and_what_is_by_hand(family: str) -> None:
     declared, by_hand = row(family)
-    found = interface(family)
-    assert declared == [*found.names, *(number.name for number in found.numbers)]
+    actual = interface(family)
+    assert declared == [*actual.names, *(number.name for number in actual.numbers)]
     assert by_hand == sorted(methods(family))
 
 
@@ -107,14 +107,14 @@ def test_what_is_declared_and_what_is_by_hand(family: str) -> None:
 def test_files_by_hand(family: str) -> None:
     """Those that the page names, and no others."""
     told = set(quoted(section()))
-    found: set[str] = set()
+    actual: set[str] = set()
     for folder, alike in ALIKE.items():
         here = {path.name for path in (ROOT / folder / family).glob("*.py")} - WRITTEN
         assert alike <= here
-        found |= here - alike
+        actual |= here - alike
         assert alike <= told
-    assert found == OTHERS[family]
-    assert found <= told
+    assert actual == OTHERS[family]
+    assert actual <= told
     assert list((ROOT / "templates" / family).glob("*.j2"))
     device = {path.name for path in (ROOT / "runtime/include/tilewright" / family).iterdir()}
     assert len(device) > 1
@@ -131,15 +131,15 @@ PROBLEMS: dict[str, dict[str, Any]] = {  # words that are not the usual ones
 @pytest.mark.parametrize("family", DECLARED)
 def test_the_struct_follows_from_the_declaration(family: str) -> None:
     """Extents and codes are the problem's; matrices lie without gaps, rows of whole 16 bytes."""
-    words, found = catalog.words_of(family), interface(family)
+    words, actual = catalog.words_of(family), interface(family)
     problem = words.make(words.example, PROBLEMS[family])
-    made = struct(found).from_buffer_copy(packed(found, problem, Tactic("kernel", splits=4), 132))
-    wanted = {name: getattr(problem, name) for name in found.extents}
-    wanted |= {code.name: code.value(problem) for code in found.codes}
-    for one in (one for one in found.operands if isinstance(one, Matrix)):
+    made = struct(actual).from_buffer_copy(packed(actual, problem, Tactic("kernel", splits=4), 132))
+    expected = {name: getattr(problem, name) for name in actual.extents}
+    expected |= {code.name: code.value(problem) for code in actual.codes}
+    for one in (one for one in actual.operands if isinstance(one, Matrix)):
         rows, columns = one.shape(problem)
         inner = columns if one.inner(problem) == "columns" else rows
         unit = max(1, 8 * one.alignment // bits(one.type_of(problem)))
-        wanted[f"ld_{one.field}"] = -(-inner // unit) * unit
-    assert {member: getattr(made, member) for member in wanted} == wanted
+        expected[f"ld_{one.field}"] = -(-inner // unit) * unit
+    assert {member: getattr(made, member) for member in expected} == expected
     assert made.tactic.sm_count == 132

@@ -25,25 +25,25 @@ _HEADING = re.compile(r"^#{1,6} +(.+?)\s*$", re.MULTILINE)
 def anchors(text: str) -> set[str]:
     """What GitHub calls a page's headings: in lower case, hyphens for spaces, without other punctuation; of
     several that are alike, the later ones with a number."""
-    found: set[str] = set()
+    actual: set[str] = set()
     for heading in _HEADING.findall(_BLOCK.sub("", text)):
         words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
         slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
-        found.add(next(one for one in (slug, *(f"{slug}-{i}" for i in range(1, 99))) if one not in found))
-    return found
+        actual.add(next(one for one in (slug, *(f"{slug}-{i}" for i in range(1, 99))) if one not in actual))
+    return actual
 
 
 def broken(page: Path) -> list[str]:
     text = page.read_text(encoding="utf-8")
-    found = []
+    actual = []
     for link in _LINK.findall(_CODE.sub("", text)):
         if re.match(r"[a-z]+:", link):
             continue  # of another site
         path, _, anchor = unquote(link).partition("#")
         target = page.parent / path if path else page
         if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
-            found.append(link)
-    return found
+            actual.append(link)
+    return actual
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -45,23 +45,23 @@ OTHERS = {  # that a reader makes, or another repository has
 
 def known() -> set[str]:
     """Every end of a path: `abi.h`, `tilewright/abi.h` and so on; of folders with a slash behind them."""
-    found = {path.name for path in ROOT.iterdir()}
+    actual = {path.name for path in ROOT.iterdir()}
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             if "__pycache__" not in path.parts:
                 parts = path.relative_to(ROOT).parts
                 end = "/" * path.is_dir()
-                found |= {"/".join(parts[first:]) + end for first in range(len(parts))}
-    return found | {f"{folder}/" for folder in FOLDERS}
+                actual |= {"/".join(parts[first:]) + end for first in range(len(parts))}
+    return actual | {f"{folder}/" for folder in FOLDERS}
 
 
 def named(text: str) -> set[str]:
     """Files and folders in backticks, outside of blocks."""
-    found = set()
+    actual = set()
     for words in re.findall(r"`([^`\n]+)`", _BLOCK.sub("", text)):
-        found |= {one.removeprefix("./") for one in _FILE.findall(words)}
-        found |= {words} if _FOLDER.fullmatch(words) else set()
-    return found
+        actual |= {one.removeprefix("./") for one in _FILE.findall(words)}
+        actual |= {words} if _FOLDER.fullmatch(words) else set()
+    return actual
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ NEEDED = ("specs", "templates", "generated", "runtime/include")
 
 def blocks(text: str, language: str) -> list[tuple[str, str]]:
     """(mark, code) of each block: ```sh MARK."""
-    return [(mark, code) for found, mark, code in _BLOCK.findall(text) if found == language]
+    return [(mark, code) for actual, mark, code in _BLOCK.findall(text) if actual == language]
 
 
 INSTALL, *SHELL = blocks(README, "sh")

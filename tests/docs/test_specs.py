@@ -18,12 +18,12 @@ SECTIONS = dict(re.findall(r"^## Fields of `(\w+)`\n(.*?)(?=^## )", PAGE, re.MUL
 
 def rows(family: str) -> dict[str, tuple[str, str]]:
     """What the page says of a family's fields: values, default."""
-    found = {}
+    actual = {}
     for line in SECTIONS[family].splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `") and len(cells) == 4:
-            found |= dict.fromkeys(re.findall(r"`(\w+)`", cells[0]), (cells[1], cells[2]))
-    return found
+            actual |= dict.fromkeys(re.findall(r"`(\w+)`", cells[0]), (cells[1], cells[2]))
+    return actual
 
 
 def default(field: Field) -> str:
@@ -44,10 +44,10 @@ def literals(hint: Any) -> Iterator[str]:
 
 def told(values: str) -> set[str]:
     """Words and numbers of a cell; `1 to 4` stands for all between."""
-    found = set(re.findall(r"[\w.]+", values)) - {"or", "to"}
+    actual = set(re.findall(r"[\w.]+", values)) - {"or", "to"}
     for least, most in re.findall(r"\b(\d+) to (\d+)", values):
-        found |= set(map(str, range(int(least), int(most) + 1)))
-    return found
+        actual |= set(map(str, range(int(least), int(most) + 1)))
+    return actual
 
 
 @pytest.mark.parametrize("family", SECTIONS)
@@ -64,9 +64,9 @@ def test_fields_are_those_of_the_code(family: str) -> None:
 def test_values_are_those_of_the_code(family: str) -> None:
     hints = get_type_hints(families.get(family).config, include_extras=True)
     for name, (values, _) in rows(family).items():
-        wanted = set(literals(hints[name]))
-        if wanted - {"auto", "dynamic"}:
-            assert told(values) == wanted, f"{family}: {name}"
+        expected = set(literals(hints[name]))
+        if expected - {"auto", "dynamic"}:
+            assert told(values) == expected, f"{family}: {name}"
 
 
 def test_every_family_with_fields_of_its_own_has_a_table() -> None:

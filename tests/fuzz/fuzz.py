@@ -92,14 +92,14 @@ def main() -> int:
             project.copy(place / "template", own / "template")
             return _run_share(own, options.seed, options.seconds / count, range(first, sys.maxsize, count))
 
-        found = shares.summed(shares.run(share, count, place))
-    print(json.dumps(found, indent=1))
+        actual = shares.summed(shares.run(share, count, place))
+    print(json.dumps(actual, indent=1))
     if options.write:
         from benchmarks.lib.machine import describe, record  # noqa: PLC0415 (of the benchmarks)
 
         head = describe("pyyaml", "click")
-        record("fuzz.json", json.dumps({**head, **found}, indent=1) + "\n")
-    return bool(found["failures"])
+        record("fuzz.json", json.dumps({**head, **actual}, indent=1) + "\n")
+    return bool(actual["failures"])
 
 
 def _options() -> argparse.Namespace:

@@ -183,7 +183,7 @@ def _write_tuned_files(folder: Path) -> None:
     header = Header("NVIDIA H200", "9.0", 132, "580.1", "13.0", "4.2.0")
     for name in catalog.names():
         family = family_of(name)
-        found = []
+        actual = []
         for m in (16, 64, 512):
             problem = family.words.make({**family.words.example, "m": m}, {})
             try:
@@ -191,9 +191,9 @@ def _write_tuned_files(folder: Path) -> None:
             except (NoKernelError, UnsupportedDeviceError):
                 continue
             records = family.of_kind(registry, registry.runnable(name, H200.capability), problem.kind)
-            found.append(tuned_files.Entry(problem, tactic, 1e-5, frozenset(one.name for one in records)))
-        if found:
-            tuned_writing.update(tuned_file(folder / "tuned", H200.name, name), header, family, found)
+            actual.append(tuned_files.Entry(problem, tactic, 1e-5, frozenset(one.name for one in records)))
+        if actual:
+            tuned_writing.update(tuned_file(folder / "tuned", H200.name, name), header, family, actual)
 
 
 def copy(template: Path, target: Path) -> None:

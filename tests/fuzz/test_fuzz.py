@@ -73,13 +73,13 @@ def test_no_pipe_and_no_folder_is_read(
 
 
 def test_an_input_follows_from_seed_and_number(place: Path) -> None:
-    found = []
+    actual = []
     for name in ("one", "two"):
         fuzz_project.copy(place / "template", place / name)
         chance = random.Random("1/2")
-        found.append([fuzz_cases.draw(chance, place / name) for _ in range(20)])
+        actual.append([fuzz_cases.draw(chance, place / name) for _ in range(20)])
         shutil.rmtree(place / name)
-    assert found[0] == found[1]
+    assert actual[0] == actual[1]
 
 
 def _raise() -> int:

@@ -17,10 +17,10 @@ Rejected = tuple[Any, Mapping[str, Any], str, "str | tuple[str, ...]", Mapping[s
 def check_rejected(family: Family, one: Rejected) -> None:
     legal, change, rule, says, remedy = one
     wrong = replace(legal, **change)
-    found = verdicts(family, wrong)
-    assert [verdict.rule for verdict in found] == [rule]
+    actual = verdicts(family, wrong)
+    assert [verdict.rule for verdict in actual] == [rule]
     for text in (says,) if isinstance(says, str) else says:
-        assert text in found[0].reason
+        assert text in actual[0].reason
     assert verdicts(family, replace(wrong, **remedy)) == []
 
 

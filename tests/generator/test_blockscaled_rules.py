@@ -302,9 +302,9 @@ def test_shared_memory_is_the_compilers(name: str) -> None:
 
 def test_given_stages_are_taken() -> None:
     for stages in range(2, 8):
-        found = memory(replace(SM100, stages=stages))
-        assert found.stages == stages
-        assert memory(SM100).total - found.total == (7 - stages) * 28_672
+        actual = memory(replace(SM100, stages=stages))
+        assert actual.stages == stages
+        assert memory(SM100).total - actual.total == (7 - stages) * 28_672
 
 
 @pytest.fixture(scope="module")

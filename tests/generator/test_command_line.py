@@ -26,8 +26,8 @@ from tilewright_generator.cli import verbosity
     ],
 )
 def test_a_command_that_there_is_not(words: list[str], said: str, tilewright: Command) -> None:
-    found = tilewright(*words)
-    assert (found.code, said in found.err) == (2, True), found.err
+    actual = tilewright(*words)
+    assert (actual.code, said in actual.err) == (2, True), actual.err
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -40,9 +40,9 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         if isinstance(command, click.Group):
             with click.Context(command) as context:
                 for inner in command.list_commands(context):
-                    found = command.get_command(context, inner)
-                    assert found is not None
-                    yield f"{name} {inner}", found
+                    actual = command.get_command(context, inner)
+                    assert actual is not None
+                    yield f"{name} {inner}", actual
 
 
 COMMANDS = dict(commands())
@@ -95,12 +95,12 @@ def test_v_logs(
 ) -> None:
     log = logging.getLogger("tilewright")
     before = (log.level, [*log.handlers])
-    found: list[int] = []
-    monkeypatch.setattr("tilewright_generator.cli.list.common.note", lambda text: found.append(log.level))
+    actual: list[int] = []
+    monkeypatch.setattr("tilewright_generator.cli.list.common.note", lambda text: actual.append(log.level))
     original = import_module("tilewright_generator.cli.common").read
 
     def read(*arguments: object) -> object:
-        found.append(log.level)
+        actual.append(log.level)
         log.debug("deep")
         log.info("high")
         return original(*arguments)
@@ -108,7 +108,7 @@ def test_v_logs(
     monkeypatch.setattr("tilewright_generator.cli.common.read", read)
     said = tilewright("list", *words)
     assert said.code == 0
-    assert found == [before[0] if level is None else level]
+    assert actual == [before[0] if level is None else level]
     assert ("INFO: high" in said.err) is (level is not None)
     assert ("DEBUG: deep" in said.err) is (level == logging.DEBUG)
     assert (log.level, log.handlers) == before, "the next command in this process begins afresh"
@@ -167,9 +167,9 @@ def test_json_is_all_that_is_printed(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("tilewright_generator.cli.running.missing", lambda: "there is no GPU here")
-    found = tilewright(*words.replace("CACHE", str(tmp_path / "cache")).split(), "--json")
-    assert found.code in (0, 1), found.err
-    assert json.loads(found.out)
+    actual = tilewright(*words.replace("CACHE", str(tmp_path / "cache")).split(), "--json")
+    assert actual.code in (0, 1), actual.err
+    assert json.loads(actual.out)
 
 
 def test_what_status_and_cache_answer(
@@ -198,8 +198,8 @@ def test_what_is_printed_fits_80_columns(
     """But for what a long name alone takes there."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((80, 24)))
-    found = tilewright(*words.replace("CACHE", str(tmp_path / "none")).split())
-    assert found.code in (0, 1), found.err
-    assert found.out
-    for line in found.out.splitlines():
+    actual = tilewright(*words.replace("CACHE", str(tmp_path / "none")).split())
+    assert actual.code in (0, 1), actual.err
+    assert actual.out
+    for line in actual.out.splitlines():
         assert len(line) <= 80 or (len(line.split()) <= 2 and max(map(len, line.split())) > 70), line

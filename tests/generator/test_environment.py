@@ -78,14 +78,14 @@ def test_a_working_directory_that_is_gone(words: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [{}, {"COMP_WORDS": "tilewright", "COMP_CWORD": "x"}])
 def test_completion_without_a_shell(words: dict[str, str]) -> None:
-    found = run_in_a_process("doctor", _TILEWRIGHT_COMPLETE="bash_complete", **words)
+    actual = run_in_a_process("doctor", _TILEWRIGHT_COMPLETE="bash_complete", **words)
     said = "Error: _TILEWRIGHT_COMPLETE is set, as by a shell that asks for completions; unset it\n"
-    assert found == (2, "", said)
+    assert actual == (2, "", said)
 
 
 def test_a_log_that_cannot_be_written() -> None:
     """Is told once, and stops nothing."""
-    found = run_in_a_process("build", "--dry-run", "sm90_gemm_lean", TILEWRIGHT_LOG="debug:/dev/full")
-    assert (found.code, found.out != "") == (0, True)
-    lines = [line for line in found.err.splitlines() if not line.startswith("kernels of ")]
+    actual = run_in_a_process("build", "--dry-run", "sm90_gemm_lean", TILEWRIGHT_LOG="debug:/dev/full")
+    assert (actual.code, actual.out != "") == (0, True)
+    lines = [line for line in actual.err.splitlines() if not line.startswith("kernels of ")]
     assert lines == ["/dev/full: No space left on device; no log is kept any more"]

@@ -278,8 +278,8 @@ def test_every_rule_is_shown() -> None:
 def test_s8_instructions_lack_the_odd_multiples_of_8_above_24() -> None:
     """Beside CUTLASS's limit, which another release may lift."""
     for n, lacking in ((8, False), (16, False), (24, False), (32, False), (40, True), (48, False)):
-        found = {verdict.rule for verdict in verdicts(FAMILY, replace(S8, tile=Tile(128, n, 128)))}
-        assert ("instruction_shape" in found) == lacking, n
+        actual = {verdict.rule for verdict in verdicts(FAMILY, replace(S8, tile=Tile(128, n, 128)))}
+        assert ("instruction_shape" in actual) == lacking, n
 
 
 @pytest.mark.parametrize("base", [BF16, PINGPONG, FP8, TF32], ids=FAMILY.kernel_name)
@@ -297,8 +297,8 @@ def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
 def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told(base: GemmConfig) -> None:
     """A message that compares two numbers is true."""
     for side in (256, 512, 1024):
-        found = memory(large := replace(base, tile=Tile(side, side, 2 * base.tile.k)))
-        assert (found.total > HOPPER_SHARED_MEMORY) == (found.stages < 2), large
+        actual = memory(large := replace(base, tile=Tile(side, side, 2 * base.tile.k)))
+        assert (actual.total > HOPPER_SHARED_MEMORY) == (actual.stages < 2), large
 
 
 def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:
@@ -314,7 +314,7 @@ def test_cutes_further_shapes_are_included_where_a_tile_wants_them_alone() -> No
         return [one.partition("=")[0] for one in FAMILY.build(config)["defines"]]
 
     extended = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"
-    for n, wanted in ((128, False), (160, True), (192, False), (240, True), (256, False)):
-        assert (extended in defines(replace(BF16, tile=Tile(128, n, 64)))) == wanted, n
+    for n, expected in ((128, False), (160, True), (192, False), (240, True), (256, False)):
+        assert (extended in defines(replace(BF16, tile=Tile(128, n, 64)))) == expected, n
     assert defines(replace(LEAN, tile=Tile(128, 160, 64))) == []
     assert defines(STREAM) == []

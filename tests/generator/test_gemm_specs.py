@@ -62,9 +62,9 @@ def test_a_spec_with_many_faults_tells_them_all_with_line_and_column(tmp_path: P
     spec = tmp_path / "specs" / "faulty.yaml"
     spec.parent.mkdir()
     spec.write_text(FAULTY)
-    found = run_in_a_process("generate", cwd=tmp_path)
-    assert found.code == 2
-    assert found.out == ""
+    actual = run_in_a_process("generate", cwd=tmp_path)
+    assert actual.code == 2
+    assert actual.out == ""
     expected = {
         "7:14": "'no' unquoted is a trap",
         "9:18": "stages: 3.5 should be auto or a valid integer",
@@ -84,10 +84,10 @@ def test_a_spec_with_many_faults_tells_them_all_with_line_and_column(tmp_path: P
         "36:41": "exclude: this group has no tile 128x128x63",
         "37:1": "a tab; YAML is indented with spaces",
     }
-    lines = found.err.splitlines()
+    lines = actual.err.splitlines()
     for position, message in expected.items():
         there = [line for line in lines if line.startswith(f"specs/faulty.yaml:{position}: ")]
-        assert any(message in line for line in there), (position, message, found.err)
+        assert any(message in line for line in there), (position, message, actual.err)
     assert {line.split(":")[1] for line in lines[:-1]} == {position.split(":")[0] for position in expected}
     assert lines[-1].endswith("faults; nothing was written.")
     assert not (tmp_path / "generated").exists()
@@ -177,10 +177,10 @@ def test_a_tile_more_is_one_line_and_the_plan_shows_exactly_its_kernels(
 
 
 def test_the_committed_files_are_what_the_specs_make(tilewright: Command) -> None:
-    found = tilewright("check", "--root", ROOT)
+    actual = tilewright("check", "--root", ROOT)
     # Besides, which kernels the tuned defaults have not seen: that takes a GPU to mend.
-    drift = [line for line in found.out.splitlines() if line.startswith(("  ~ ", "  + ", "  - "))]
-    assert (found.code, drift) == (0, []), found.out
+    drift = [line for line in actual.out.splitlines() if line.startswith(("  ~ ", "  + ", "  - "))]
+    assert (actual.code, drift) == (0, []), actual.out
     written = [path.name.partition(".")[0] for path in (ROOT / "specs/schema").glob("*.json")]
     assert set(written) == {path.parent.name for path in (ROOT / "templates").glob("*/*.cu.j2")}
     assert tilewright("schema", *written, "--check", "--root", ROOT).code == 0
@@ -212,14 +212,14 @@ def test_a_type_that_others_call_otherwise(tmp_path: Path, tilewright: Command) 
     (tmp_path / "specs").mkdir()
     text = "family: gemm\narch: sm_90a\na: fp8\nb: e4m3\nd: bf16\nconfigs: [{tile: 128x128x128}]\n"
     (tmp_path / "specs" / "x.yaml").write_text(text)
-    found = tilewright("check", "--root", tmp_path)
-    assert found.code == 2
-    assert "specs/x.yaml:3:4: a: 'fp8' should be one of " in found.err
-    assert "did you mean 'e4m3'?" in found.err
+    actual = tilewright("check", "--root", tmp_path)
+    assert actual.code == 2
+    assert "specs/x.yaml:3:4: a: 'fp8' should be one of " in actual.err
+    assert "did you mean 'e4m3'?" in actual.err
 
 
 def test_a_table_has_the_host_code_of_units_that_leave_it_there() -> None:
-    found = {}
+    actual = {}
     for path in sorted((ROOT / "generated").glob("*/table.json")):
         table = json.loads(path.read_text())
         if table["family"] not in ("gemm", "reduced_gemm"):
@@ -227,11 +227,11 @@ def test_a_table_has_the_host_code_of_units_that_leave_it_there() -> None:
         rows = table["kernels"]
         lean = any(row["config"].get("mainloop") in ("lean", "mma") for row in rows)
         text = path.with_name("table.cc").read_text()
-        found[path.parent.name] = lean
+        actual[path.parent.name] = lean
         assert ('#include "tilewright/gemm/lean_host.hpp"' in text) == lean, path.parent.name
-    assert found["sm90_gemm_lean"]
-    assert found["sm120_gemm_lean"]
-    assert not found["sm90_gemm_stream"]
+    assert actual["sm90_gemm_lean"]
+    assert actual["sm120_gemm_lean"]
+    assert not actual["sm90_gemm_stream"]
 
 
 def test_units_that_leave_their_host_code_to_the_table_do_not_read_its_headers() -> None:

@@ -171,10 +171,10 @@ def test_check_reports_changed_missing_and_extra_files_and_what_mends_them(
     (out / "small/stray.cu").write_text("int main() {}\n")  # extra, not ours
     (out / "small/table.cc").write_text("// mine\n")  # edited
     before = tree(out)
-    found = tilewright("check")
+    actual = tilewright("check")
     assert tree(out) == before
-    assert found.code == 1
-    words = {tuple(line.split(":")[0].split()) for line in found.out.splitlines()}
+    assert actual.code == 1
+    words = {tuple(line.split(":")[0].split()) for line in actual.out.splitlines()}
     assert words == {
         ("changed", f"generated/{FAST}"),
         ("changed", "generated/small/tiny_bf16_128x128x64_1x1_fast.cu"),
@@ -184,9 +184,9 @@ def test_check_reports_changed_missing_and_extra_files_and_what_mends_them(
         ("extra", "generated/small/stray.cu"),
         ("changed", "generated/small/manifest.txt"),
     }
-    assert "with: tilewright generate\n" in found.err
-    assert "discard the edits of 1 file with: tilewright generate --force\n" in found.err
-    assert "remove by hand, or move elsewhere: generated/small/stray.cu\n" in found.err
+    assert "with: tilewright generate\n" in actual.err
+    assert "discard the edits of 1 file with: tilewright generate --force\n" in actual.err
+    assert "remove by hand, or move elsewhere: generated/small/stray.cu\n" in actual.err
     as_json = tilewright("check", "--json")
     assert as_json.code == 1
     listed = json.loads(as_json.out)["drift"]
@@ -198,18 +198,18 @@ def test_check_reports_changed_missing_and_extra_files_and_what_mends_them(
 def test_check_diff_shows_what_generate_would_change(project: Path, tilewright: Command) -> None:
     tilewright("generate")
     edit(project / "templates/tiny/kernel.cu.j2", "// fast", "// quick")
-    found = tilewright("check", "--diff")
-    assert f"--- a/{FAST}\n+++ b/{FAST}\n" in found.out
-    assert "-// fast\n+// quick\n" in found.out
+    actual = tilewright("check", "--diff")
+    assert f"--- a/{FAST}\n+++ b/{FAST}\n" in actual.out
+    assert "-// fast\n+// quick\n" in actual.out
     assert tilewright("generate", "--dry-run", "--diff").out.startswith("--- a/small/")
 
 
 def test_check_tells_the_options_that_reach_the_same_files(project: Path, tilewright: Command) -> None:
-    found = tilewright("check", "specs/small.yaml", "--out", "else where")
-    assert found.code == 1
-    assert "tilewright generate specs/small.yaml --out 'else where'" in found.err
-    found = tilewright("check", "--filter", "fast=true", "--filter", "tile=64x*")
-    assert "with: tilewright generate --filter fast=true --filter 'tile=64x*'\n" in found.err
+    actual = tilewright("check", "specs/small.yaml", "--out", "else where")
+    assert actual.code == 1
+    assert "tilewright generate specs/small.yaml --out 'else where'" in actual.err
+    actual = tilewright("check", "--filter", "fast=true", "--filter", "tile=64x*")
+    assert "with: tilewright generate --filter fast=true --filter 'tile=64x*'\n" in actual.err
 
 
 def test_a_file_edited_by_hand_is_kept_until_forced(project: Path, tilewright: Command) -> None:
@@ -236,9 +236,9 @@ def test_a_file_that_is_not_ours_is_neither_replaced_nor_removed(project: Path, 
     mine = project / "generated" / FAST
     mine.write_text("// mine\n")
     (project / "generated/notes.txt").write_text("notes\n")
-    found = tilewright("generate")
-    assert found.code == 1
-    assert "not tilewright's, though a spec makes a file of this name" in found.err
+    actual = tilewright("generate")
+    assert actual.code == 1
+    assert "not tilewright's, though a spec makes a file of this name" in actual.err
     assert mine.read_text() == "// mine\n"
     assert tilewright("generate", "--force").code == 0
     assert "// fast" in mine.read_text()
@@ -304,9 +304,9 @@ def test_one_kernel_is(project: Path, tilewright: Command) -> None:
 
 
 def test_a_build_report_needs_its_folder_before_anything_is_built(tilewright: Command) -> None:
-    found = tilewright("build", "--report", "/nonexistent/r.json", "--nvcc", "/nonexistent/nvcc")
-    assert found.code == 2
-    assert "--report /nonexistent/r.json: there is no folder /nonexistent" in found.err
+    actual = tilewright("build", "--report", "/nonexistent/r.json", "--nvcc", "/nonexistent/nvcc")
+    assert actual.code == 2
+    assert "--report /nonexistent/r.json: there is no folder /nonexistent" in actual.err
 
 
 @pytest.mark.parametrize(
@@ -329,9 +329,9 @@ def test_a_damaged_manifest_is_a_usage_error(project: Path, tilewright: Command,
     tilewright("generate")
     path = project / "generated/small/manifest.txt"
     path.write_bytes(damage)
-    found = tilewright("generate")
-    assert found.code == 2
-    assert "small/manifest.txt is damaged" in found.err
+    actual = tilewright("generate")
+    assert actual.code == 2
+    assert "small/manifest.txt is damaged" in actual.err
     assert tilewright("check").code == 2
     path.unlink()
     assert tilewright("generate").code == 0, "as the message says"
@@ -359,9 +359,9 @@ def test_a_filter_writes_those_sources_and_removes_none(project: Path, tilewrigh
     assert tilewright("check").code == 1
     tilewright("generate")
     edit(project / "specs/small.yaml", "fast: [false, true]", "fast: false")
-    found = tilewright("generate", "--filter", "tile=64x*")
-    assert "0 to remove" in found.out
-    assert (found.code, found.err) == (0, ""), "what the filter leaves is nobody's edit"
+    actual = tilewright("generate", "--filter", "tile=64x*")
+    assert "0 to remove" in actual.out
+    assert (actual.code, actual.err) == (0, ""), "what the filter leaves is nobody's edit"
     assert (out / FAST).exists()
     assert "0 to add, 1 to change, 2 to remove" in tilewright("generate").out
 
@@ -430,9 +430,9 @@ def test_a_value_that_makes_no_kernel_is_an_error(project: Path, tilewright: Com
     """Though others of its list do: in a product it would vanish."""
     edit(project / "specs/small.yaml", "[64x64x64,", "[256x64x64, 64x64x64,")
     for command in ("generate", "check"):
-        found = tilewright(command)
-        assert (found.code, found.out) == (2, "")
-        assert found.err.splitlines()[0] == (
+        actual = tilewright(command)
+        assert (actual.code, actual.out) == (2, "")
+        assert actual.err.splitlines()[0] == (
             "specs/small.yaml:6:12: tile: 256x64x64 makes no kernel: rows rejects 2; for example 256 rows > "
             "128 (limit: the hardware's); legal nearby: tile 128x64x64"
         )
@@ -453,9 +453,9 @@ def test_internal_errors_are_one_line_and_a_traceback_only_when_asked(
     project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generation, "plan", lambda *_: {}["no such key"])
-    found = tilewright("generate")
-    assert found.code == 3
-    assert found.err == (
+    actual = tilewright("generate")
+    assert actual.code == 3
+    assert actual.err == (
         "Error: internal error: KeyError: 'no such key'\n"
         "TILEWRIGHT_DEBUG=1 shows the traceback; please report it\n"
     )
@@ -480,9 +480,9 @@ def test_the_faults_of_one_spec_do_not_hide_those_of_another(project: Path, tile
         (project / "specs" / name).write_bytes(data)
     (project / "specs/j.yaml").mkdir()  # it cannot be read
     (project / "specs/k.yaml").write_bytes(b"family: tiny\nconfigs: 4\n")
-    found = tilewright("generate")
-    assert found.code == 2
-    told = {line.split(":")[0] for line in found.err.splitlines()[:-1]}
+    actual = tilewright("generate")
+    assert actual.code == 2
+    told = {line.split(":")[0] for line in actual.err.splitlines()[:-1]}
     readable = {f"specs/{name}" for name in (*specs, "k.yaml")}
     assert readable | {"specs/j.yaml"} <= told
 
@@ -495,8 +495,8 @@ def test_a_filtered_run_keeps_the_templates_of_what_it_leaves(project: Path, til
     edit(project / "templates/tiny/kernel.cu.j2", "// fast", "// quick")
     assert _CHANGED in tilewright("check").err
     assert tilewright("generate", "--filter", "*_128x128x64_*_fast").code == 0
-    found = tilewright("check")
-    assert (found.code, _CHANGED in found.err) == (1, True), "the others are of the template as it was"
+    actual = tilewright("check")
+    assert (actual.code, _CHANGED in actual.err) == (1, True), "the others are of the template as it was"
     assert tilewright("generate").code == 0
     assert tilewright("check").code == 0
 

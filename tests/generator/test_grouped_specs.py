@@ -139,11 +139,11 @@ def test_legal(config: GroupedGemmConfig) -> None:
     ],
 )
 def test_refused(config: GroupedGemmConfig, rule: str, message: str) -> None:
-    found = reasons(config)
+    actual = reasons(config)
     if not message:
-        assert rule not in found  # 40 columns are five units of 16 bytes
+        assert rule not in actual  # 40 columns are five units of 16 bytes
         return
-    assert message in found[rule]
+    assert message in actual[rule]
 
 
 def test_scale_factors_change_places_with_their_operands() -> None:

@@ -29,8 +29,8 @@ OTHER_INPUTS: dict[str, str | None] = {
 
 def files(folder: Path) -> Files:
     """All that is there, hidden files too."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    actual = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in actual}
 
 
 def change(project: Path, inputs: str | None) -> None:
@@ -75,7 +75,7 @@ def test_whatever_step_it_is_killed_at_another_run_with_other_inputs_recovers(
     project: Path, tilewright: Command, start: Callable[[], None], inputs: str
 ) -> None:
     change(project, OTHER_INPUTS[inputs])
-    wanted = clean(project, tilewright)
+    expected = clean(project, tilewright)
     kills = 0
     while True:
         start()
@@ -86,9 +86,9 @@ def test_whatever_step_it_is_killed_at_another_run_with_other_inputs_recovers(
         assert code == -signal.SIGKILL, said
         kills += 1
         change(project, OTHER_INPUTS[inputs])
-        found = tilewright("generate")
-        assert found.code == 0, f"killed at step {kills}: {found.err}"
-        assert files(project / "generated") == wanted, f"killed at step {kills}"
+        actual = tilewright("generate")
+        assert actual.code == 0, f"killed at step {kills}: {actual.err}"
+        assert files(project / "generated") == expected, f"killed at step {kills}"
     assert kills > 2 * 16, "a file takes two steps, to open it and to move it; both modules have changed"
 
 
@@ -112,7 +112,7 @@ def test_a_real_edit_is_kept_through_kills(
     """It is as well known afterwards as before: neither replaced, nor lost by a manifest that is written."""
     name = "small/tiny_bf16_64x64x64_1x1_fast.cu"
     change(project, OTHER_INPUTS["fewer kernels"])
-    wanted = clean(project, tilewright)
+    expected = clean(project, tilewright)
     step = 0
     while True:
         start()
@@ -123,11 +123,11 @@ def test_a_real_edit_is_kept_through_kills(
             break
         step += 1
         change(project, OTHER_INPUTS["fewer kernels"])
-        found = tilewright("generate")
-        assert (found.code, edited.read_text()) == (1, "// by hand\n")
-        assert f"kept generated/{name}: edited by hand since it was generated\n" in found.err
+        actual = tilewright("generate")
+        assert (actual.code, edited.read_text()) == (1, "// by hand\n")
+        assert f"kept generated/{name}: edited by hand since it was generated\n" in actual.err
         assert tilewright("generate", "--force").code == 0
-        assert files(project / "generated") == wanted
+        assert files(project / "generated") == expected
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -64,8 +64,8 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> Counted:
 def test_brackets_that_nobody_closes(parses: Counted) -> None:
     """libyaml looks at each open bracket for each token: 200,000 of them would not end within the timeout."""
     lines = "".join(f"  - {{dtype: [bf16, dtype: [x{number},\n" for number in range(200_000))
-    found, more = faults(f"{HEAD}configs:\n{lines}")
-    assert (len(found), more, parses.calls) == (1, 0, 0)
+    actual, more = faults(f"{HEAD}configs:\n{lines}")
+    assert (len(actual), more, parses.calls) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("separator", [",", ",\n  "])
@@ -77,39 +77,39 @@ def test_any_number_of_brackets_that_are_closed(separator: str) -> None:
 @pytest.mark.parametrize("line", ["  - a{}: b: c", "  - [{}", "  - '{}", "  - @{}", "  - - a: 1\n  b{}: 2"])
 def test_broken_lines_are_parsed_again_a_bounded_number_of_times(parses: Counted, line: str) -> None:
     text = "configs:\n" + "".join(f"{line.format(n)}\n" for n in range(1000))
-    found, _ = faults(text)
+    actual, _ = faults(text)
     assert parses.calls <= limits.MOST_BROKEN_LINES + 1
-    assert len(found) <= limits.MOST_BROKEN_LINES + 1
-    assert found[-1].message == (
+    assert len(actual) <= limits.MOST_BROKEN_LINES + 1
+    assert actual[-1].message == (
         "YAML is broken in this line too; what follows is not read: mend the lines above first"
     )
 
 
 def test_broken_lines_up_to_the_limit_are_all_reported() -> None:
     number = limits.MOST_BROKEN_LINES
-    found, more = faults("configs:\n" + "".join(f"  - a{n}: b: c\n" for n in range(number)))
-    assert (len(found), more) == (number, 0)
-    assert {problem.position.line for problem in found} == set(range(2, number + 2))
+    actual, more = faults("configs:\n" + "".join(f"  - a{n}: b: c\n" for n in range(number)))
+    assert (len(actual), more) == (number, 0)
+    assert {problem.position.line for problem in actual} == set(range(2, number + 2))
 
 
 def test_a_large_spec_is_parsed_by_libyaml_alone(parses: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair, "MOST_EXPLAINED_BYTES", 1000)
-    found, _ = faults("configs:\n" + "  - {a: 1}\n" * 200 + "  - a: b: c\n  - @x\n")
+    actual, _ = faults("configs:\n" + "  - {a: 1}\n" * 200 + "  - a: b: c\n  - @x\n")
     assert parses.calls == 0
-    assert [problem.position.line for problem in found] == [202, 203]
+    assert [problem.position.line for problem in actual] == [202, 203]
     monkeypatch.setattr(repair, "MOST_PARSED_BYTES", 1000)
-    found, _ = faults("configs:\n" + "  - {a: 1}\n" * 200 + "  - a: b: c\n  - @x\n")
-    assert [str(problem.position) for problem in found] == ["s.yaml:202:1"]
+    actual, _ = faults("configs:\n" + "  - {a: 1}\n" * 200 + "  - a: b: c\n  - @x\n")
+    assert [str(problem.position) for problem in actual] == ["s.yaml:202:1"]
 
 
 def test_of_many_documents_the_first_is_read(parses: Counted) -> None:
-    found, more = faults("a: 1\n" + "---\na: 1\n" * 1000)
-    assert (parses.calls, [str(problem.position) for problem in found], more) == (0, ["s.yaml:2:1"], 0)
+    actual, more = faults("a: 1\n" + "---\na: 1\n" * 1000)
+    assert (parses.calls, [str(problem.position) for problem in actual], more) == (0, ["s.yaml:2:1"], 0)
 
 
 def test_undefined_aliases_need_no_second_parse(parses: Counted) -> None:
-    found, more = faults("configs:\n" + "".join(f"  - *a{n}\n" for n in range(3000)))
-    assert (parses.calls, len(found), more) == (0, limits.MOST_FAULTS, 3000 - limits.MOST_FAULTS)
+    actual, more = faults("configs:\n" + "".join(f"  - *a{n}\n" for n in range(3000)))
+    assert (parses.calls, len(actual), more) == (0, limits.MOST_FAULTS, 3000 - limits.MOST_FAULTS)
 
 
 KEYS = ", ".join(f"k{n}: 1" for n in range(300))
@@ -130,9 +130,9 @@ EXCESS = "up to here the spec stands for more than 20,000 values"
 )
 def test_values_are_counted_as_often_as_they_stand(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compose, "MOST_VALUES", 20_000)
-    found, more = faults(text)
-    assert (len(found), more) == (1, 0)
-    assert found[0].message.startswith(EXCESS)
+    actual, more = faults(text)
+    assert (len(actual), more) == (1, 0)
+    assert actual[0].message.startswith(EXCESS)
 
 
 def test_sixty_thousand_groups_are_within_the_limits() -> None:
@@ -152,9 +152,9 @@ def test_faults_beyond_the_limit_are_counted(project: Path, tilewright: Command)
     text = HEAD + "".join(f"unknown{n}: 1\n" for n in range(1000)) + "configs:\n  - {tile: 64x64x64}\n"
     (project / "specs/small.yaml").write_text(text)
     (project / "specs/other.yaml").write_text(HEAD + "configs: 5\n")
-    found = tilewright("check")
-    assert found.code == 2
-    lines = found.err.splitlines()
+    actual = tilewright("check")
+    assert actual.code == 2
+    lines = actual.err.splitlines()
     assert len(lines) == limits.MOST_FAULTS + 3
     assert "other.yaml:4:10: configs: write a list of groups" in lines[0]
     assert lines[-2:] == ["... and 800 more", "1,001 faults."]
@@ -197,17 +197,17 @@ def test_no_suggestion_for_a_word_that_no_name_is_as_long_as(
 def test_a_fault_that_aliases_repeat_is_told_once(project: Path, tilewright: Command) -> None:
     text = HEAD + "configs:\n  - &a {tile: 1, unknown: 2}\n" + "  - *a\n" * 3000
     (project / "specs/small.yaml").write_text(text)
-    found = tilewright("check")
-    assert found.code == 2
-    assert sum("has no field 'unknown'" in line for line in found.err.splitlines()) == 1
+    actual = tilewright("check")
+    assert actual.code == 2
+    assert sum("has no field 'unknown'" in line for line in actual.err.splitlines()) == 1
 
 
 def test_one_message_is_worked_out_per_fault_that_is_kept() -> None:
     faults, message = Faults(), Counted(lambda: "x")
     kept = [faults.add(Position("s.yaml", line, 1), message) for line in range(1000)]
     assert (sum(kept), message.calls) == (limits.MOST_FAULTS, limits.MOST_FAULTS)
-    found, more = raised(faults)
-    assert (len(found), more, len(faults)) == (limits.MOST_FAULTS, 800, 1000)
+    actual, more = raised(faults)
+    assert (len(actual), more, len(faults)) == (limits.MOST_FAULTS, 800, 1000)
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_what_groups_multiply_out_to_is_bounded(
     head = f"{HEAD}max_combinations: 1000000000000\n"
     defaults = "defaults: {f: {fast: true}}\n" if "use" in text else ""
     (project / "specs/small.yaml").write_text(f"{head}{defaults}configs:\n{text}")
-    found = tilewright("check")
-    assert found.code == 2
-    assert said in found.err
+    actual = tilewright("check")
+    assert actual.code == 2
+    assert said in actual.err
 
 
 def test_the_text_of_a_value_that_makes_no_kernel_takes_each_rejection_once(
@@ -250,9 +250,9 @@ def test_the_text_of_a_value_that_makes_no_kernel_takes_each_rejection_once(
     monkeypatch.setattr(expand, "_by_value", looked)
     tiles = ", ".join(f"{m}x64x64" for m in (64, *range(129, 1129)))
     (project / "specs/small.yaml").write_text(f"{HEAD}configs:\n  - {{tile: [{tiles}]}}\n")
-    found = tilewright("check")
-    assert (found.code, looked.calls) == (2, 1)
-    assert found.err.count("makes no kernel: rows") == limits.MOST_FAULTS
+    actual = tilewright("check")
+    assert (actual.code, looked.calls) == (2, 1)
+    assert actual.err.count("makes no kernel: rows") == limits.MOST_FAULTS
 
 
 @pytest.mark.parametrize("text", ["1" + "_" * 5000 + "x", "1_" * 5000 + "x", "0" * 5000 + "x", "1:" * 5000])

@@ -65,9 +65,9 @@ def describe_library(there: Path, table: Table, names: list[str], key: str = KEY
 
 
 def listed(tilewright: Command, *arguments: str) -> dict[str, dict[str, Any]]:
-    found = tilewright("list", "--json", *arguments)
-    assert found.code == 0, found.err
-    return {row["name"]: row for row in json.loads(found.out)}
+    actual = tilewright("list", "--json", *arguments)
+    assert actual.code == 0, actual.err
+    return {row["name"]: row for row in json.loads(actual.out)}
 
 
 def test_built_means_of_the_source_as_it_is(there: Path, table: Table, tilewright: Command) -> None:
@@ -151,8 +151,8 @@ def test_verified_means_that_a_record_is_of_the_source_as_it_is(
     checks[0]["source_key"], checks[1]["source_key"] = rows[0]["source_key"], "of another source"
     records.write(there / "benchmarks/results/gpu/h200.json", head, checks)
     table.source(table[lost]).unlink()
-    found = listed(tilewright)
-    words = {name: (found[name]["compiled"], found[name]["run"]) for name in (current, stale, lost, never)}
+    actual = listed(tilewright)
+    words = {name: (actual[name]["compiled"], actual[name]["run"]) for name in (current, stale, lost, never)}
     assert words == {
         current: ("current", "current"),
         stale: ("stale", "stale"),
@@ -163,7 +163,7 @@ def test_verified_means_that_a_record_is_of_the_source_as_it_is(
     assert lines[0].endswith("kernels, 1 compiled, 1 run, 1 hammered, 2 stale")
     assert {f"  --crh {current}", f"  --~~- {stale}", f"  ----- {never}"} <= set(lines)
     assert list(listed(tilewright, "--verified")) == [current]
-    assert {name: row["hammered"] for name, row in found.items() if row["hammered"] != "never"} == {
+    assert {name: row["hammered"] for name, row in actual.items() if row["hammered"] != "never"} == {
         current: "current"
     }
 
@@ -205,13 +205,13 @@ def test_the_committed_project_is_listed_where_there_is_nothing(tmp_path: Path) 
     """No cache, no GPU, and neither torch nor the binding may be imported."""
     (tmp_path / "torch.py").write_text("raise ImportError('there is none')\n")
     (tmp_path / "tvm_ffi.py").write_text("raise ImportError('there is none')\n")
-    found = run_in_a_process(
+    actual = run_in_a_process(
         "list", "--device", "h200",
         TILEWRIGHT_CACHE=str(tmp_path / "none"),
         PYTHONPATH=f"{tmp_path}:{ROOT}/generator:{ROOT}/runtime",
     )  # fmt: skip
-    assert found.code == 0, found.err
-    assert "r run on a GPU" in found.out
+    assert actual.code == 0, actual.err
+    assert "r run on a GPU" in actual.out
     assert not (tmp_path / "none").exists()
 
 
@@ -235,7 +235,7 @@ def test_rows_are_parsed_at_most_once_and_only_of_what_a_library_holds(
     parse, parsed = KernelRecord.parse, []
     monkeypatch.setattr(KernelRecord, "parse", lambda row: parsed.append(row["name"]) or parse(row))
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
-    found = standing.standings(Project.find(tmp_path), [MODULE], H200)
-    built = [name for name, each in found.items() if each.built]
+    actual = standing.standings(Project.find(tmp_path), [MODULE], H200)
+    built = [name for name, each in actual.items() if each.built]
     assert len(built) == 100
     assert sorted(parsed) == sorted(built)

@@ -128,9 +128,9 @@ def test_the_first_of_several_merged_mappings_counts() -> None:
     ],
 )
 def test_faults_have_a_line_and_a_column(text: str, fault: str) -> None:
-    found = faults(text)
-    assert len(found) == 1
-    assert found[0].startswith(fault)
+    actual = faults(text)
+    assert len(actual) == 1
+    assert actual[0].startswith(fault)
 
 
 def test_a_tab_does_not_move_what_it_indents() -> None:
@@ -222,8 +222,8 @@ def test_deep_nesting_is_a_fault(text: str, place: str) -> None:
 
 
 def test_deep_nesting_behind_another_fault() -> None:
-    found = faults("a: b: c\nd: " + "[" * 100_000)
-    assert found[0].startswith("s.yaml:1:")
+    actual = faults("a: b: c\nd: " + "[" * 100_000)
+    assert actual[0].startswith("s.yaml:1:")
 
 
 def test_a_spec_that_is_no_file(tmp_path: Path) -> None:

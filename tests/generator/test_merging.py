@@ -52,8 +52,8 @@ class Repository:
         return self.git("diff", "--name-only", "--diff-filter=U").splitlines()
 
     def files(self, folder: str = "generated") -> dict[str, bytes]:
-        found = (path for path in (self.folder / folder).rglob("*") if path.is_file())
-        return {path.relative_to(self.folder / folder).as_posix(): path.read_bytes() for path in found}
+        actual = (path for path in (self.folder / folder).rglob("*") if path.is_file())
+        return {path.relative_to(self.folder / folder).as_posix(): path.read_bytes() for path in actual}
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ def test_branches_that_change_the_same_module_leave_what_generate_mends(
     assert checked.code == 1
     assert "generated/small/manifest.txt: it holds the conflict of a merge" in checked.out
     assert "--force" not in checked.err
-    found = tilewright("generate")
-    assert (found.code, found.err) == (0, "")
-    assert "~ small/table.cc: git merged it from two branches, in which it differs" in found.out
+    actual = tilewright("generate")
+    assert (actual.code, actual.err) == (0, "")
+    assert "~ small/table.cc: git merged it from two branches, in which it differs" in actual.out
     is_clean(repository, tilewright)
     repository.git("add", "generated")
     assert repository.git("diff", "--name-only", "--diff-filter=U") == ""
@@ -124,18 +124,18 @@ def test_a_spec_in_conflict_is_one_error_and_generate_mends_the_rest_when_it_is_
     assert {"specs/small.yaml", "generated/small/table.json", "generated/small/table.cc"} <= set(unmerged)
     before = repository.files()
     for command in ("generate", "check", "list"):
-        found = tilewright(command)
-        assert found.code == 2
+        actual = tilewright(command)
+        assert actual.code == 2
         said = "specs/small.yaml:6:1: the conflict of a merge; resolve all of them here"
-        assert found.err.startswith(said), found.err
-        assert found.err.endswith(
+        assert actual.err.startswith(said), actual.err
+        assert actual.err.endswith(
             "\n1 fault; nothing was written.\n" if command == "generate" else "\n1 fault.\n"
         )
     assert repository.files() == before
     resolved = tiny_family.SPEC + LARGE
     spec.write_text(resolved.replace(KERNELS, "tile: [64x64x64, 128x64x64, 64x128x64]"))
-    found = tilewright("generate")
-    assert (found.code, found.err) == (0, "")
+    actual = tilewright("generate")
+    assert (actual.code, actual.err) == (0, "")
     is_clean(repository, tilewright)
 
 
@@ -148,11 +148,11 @@ def test_a_manifest_that_was_resolved_by_hand_beside_files_that_were_not(
     repository.merge("one", "two", conflicts=True)
     repository.git("checkout", "--quiet", "--ours", "specs", "generated/small/manifest.txt")
     assert b"<<<<<<< " in (project / "generated/small/table.json").read_bytes()
-    found = tilewright("generate")
-    assert "~ small/table.json: it holds the conflict of a merge" in found.out
+    actual = tilewright("generate")
+    assert "~ small/table.json: it holds the conflict of a merge" in actual.out
     assert b"<<<<<<< " not in b"".join(repository.files().values())
     theirs = "kept generated/small/tiny_bf16_64x128x64_1x1.cu: tilewright wrote it, but no manifest lists it"
-    assert theirs in found.err, "the manifest that would list it has been resolved away"
+    assert theirs in actual.err, "the manifest that would list it has been resolved away"
 
 
 def test_branches_that_change_a_template_and_a_spec(
@@ -197,11 +197,11 @@ def test_what_was_edited_by_hand_is_still_kept_while_a_merge_is_in_conflict(
     replaced = project / "generated/small/table.cc"
     replaced.write_text("// by hand\n")
     before = edited.read_bytes()
-    found = tilewright("generate")
-    assert found.code == 1
-    assert f"kept generated/small/{edited.name}: edited by hand" in found.err
-    assert "kept generated/small/mine.cu: not tilewright's" in found.err
-    assert f"kept generated/small/{replaced.name}: edited by hand" in found.err
+    actual = tilewright("generate")
+    assert actual.code == 1
+    assert f"kept generated/small/{edited.name}: edited by hand" in actual.err
+    assert "kept generated/small/mine.cu: not tilewright's" in actual.err
+    assert f"kept generated/small/{replaced.name}: edited by hand" in actual.err
     assert (edited.read_bytes(), replaced.read_text(), mine.exists()) == (before, "// by hand\n", True)
 
 

@@ -117,8 +117,8 @@ def test_tensor_memory_has_tiles_for_both_warpgroups() -> None:
 
 def test_what_sm_100_multiplies_by() -> None:
     """By its own tensor core, and nothing else; what emulates that has no tensor core's instruction."""
-    found = {(row["config"]["q"], *row["instructions"]) for row in ROWS if row["arch"] == "sm_100f"}
-    assert found == {("e4m3", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("e4m3",)}  # a schedule has none
+    actual = {(row["config"]["q"], *row["instructions"]) for row in ROWS if row["arch"] == "sm_100f"}
+    assert actual == {("e4m3", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("e4m3",)}  # a schedule has none
     emulated = [row for row in ROWS if row["name"].endswith("_tcgen05")]
     assert len(emulated) == 20
     assert {(row["arch"], *row["instructions"]) for row in emulated} == {("sm_90a",)}
@@ -144,12 +144,12 @@ def test_names_say_what_differs() -> None:
 
 def test_every_head_count_and_dimension_has_a_kernel_of_each_form() -> None:
     for arch in ("sm_90a", "sm_100f", "sm_120f"):
-        found = {
+        actual = {
             tuple(row["config"][name] for name in ("form", "q", "d", "heads", "head_dim"))
             for row in ROWS
             if row["arch"] == arch and row["config"]["form"] != "schedule"
         }
-        wanted = {
+        expected = {
             (form, q, d, heads, head_dim)
             for form in ("ragged", "paged")
             for q, dims in (("e4m3", (32, 64, 128)), ("mxfp4", (64, 128)))
@@ -157,4 +157,4 @@ def test_every_head_count_and_dimension_has_a_kernel_of_each_form() -> None:
             for heads in (16, 32, 64)
             for head_dim in dims
         }
-        assert found == wanted
+        assert actual == expected

@@ -23,7 +23,7 @@ LEAN: GemmConfig = GEMM.config(
 
 
 def nearest(config: GemmConfig, only: str | None = None) -> list[str]:
-    return [str(found) for found in Search(GEMM).nearest(config, verdicts(GEMM, config), only)]
+    return [str(actual) for actual in Search(GEMM).nearest(config, verdicts(GEMM, config), only)]
 
 
 def test_of_a_tile_that_is_too_large_the_nearest_is_first() -> None:
@@ -112,5 +112,5 @@ def test_faults_of_a_spec_and_explain_say_it(tmp_path: Path, tilewright: Command
     spec.write_text(f"{head}  - tile: 128x128x64\n")
     answer = tilewright("explain", "gemm", *terms, "--root", tmp_path)
     assert "legal nearby: tile=256x176x64, tile=128x256x64" in answer.out
-    (found,) = json.loads(tilewright("explain", "gemm", *terms, "--json", "--root", tmp_path).out)
-    assert found["legal_nearby"] == [{"tile": "256x176x64"}, {"tile": "128x256x64"}]
+    (actual,) = json.loads(tilewright("explain", "gemm", *terms, "--json", "--root", tmp_path).out)
+    assert actual["legal_nearby"] == [{"tile": "256x176x64"}, {"tile": "128x256x64"}]

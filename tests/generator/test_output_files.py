@@ -44,9 +44,9 @@ def test_what_a_command_did_not_write_stays(
     path = project / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(MINE)
-    found = tilewright(*words)
-    assert found.code == 2
-    assert f"{name} exists and is no file that this command writes: move it away, or --force" in found.err
+    actual = tilewright(*words)
+    assert actual.code == 2
+    assert f"{name} exists and is no file that this command writes: move it away, or --force" in actual.err
     assert path.read_text() == MINE
 
 

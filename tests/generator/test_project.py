@@ -13,9 +13,9 @@ def test_the_nearest_folder_with_specs_is_the_project(project: Path, monkeypatch
     deep = project / "a" / "b"
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
-    found = Project.find()
-    assert (found.root, found.out) == (project, project / "generated")
-    assert found.templates[0] == project / "templates"
+    actual = Project.find()
+    assert (actual.root, actual.out) == (project, project / "generated")
+    assert actual.templates[0] == project / "templates"
     assert Project.find(out="elsewhere").out == deep / "elsewhere"
 
 
@@ -30,26 +30,26 @@ def test_no_project_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_spec_is_called_alike_wherever_the_project_stands(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    found = Project.find()
-    assert found.label(project / "specs" / "small.yaml") == "specs/small.yaml"
-    assert found.label(Path("specs/../specs/small.yaml")) == "specs/small.yaml"
+    actual = Project.find()
+    assert actual.label(project / "specs" / "small.yaml") == "specs/small.yaml"
+    assert actual.label(Path("specs/../specs/small.yaml")) == "specs/small.yaml"
     with pytest.raises(UsageError, match=r"'specs/a\\n#error/small.yaml' holds a line break"):
-        found.label(project / "specs" / "a\n#error" / "small.yaml")
-    assert found.label(tmp_path_factory.mktemp("other") / "big.yaml") == "big.yaml"
+        actual.label(project / "specs" / "a\n#error" / "small.yaml")
+    assert actual.label(tmp_path_factory.mktemp("other") / "big.yaml") == "big.yaml"
 
 
 def test_a_spec_that_is_a_link_to_itself(project: Path, tilewright: Command) -> None:
     (project / "specs" / "loop.yaml").symlink_to("loop.yaml")
-    found = tilewright("list")
-    assert (found.code, "cannot read the spec" in found.err) == (2, True)
+    actual = tilewright("list")
+    assert (actual.code, "cannot read the spec" in actual.err) == (2, True)
 
 
 def test_a_spec_that_is_a_link_to_nothing(project: Path, tilewright: Command) -> None:
     """The link is named, which is what can be mended."""
     (project / "specs" / "z.yaml").symlink_to("nonexistent")
-    found = tilewright("check")
-    assert found.code == 2
-    assert found.err.startswith(f"specs/z.yaml:1:1: cannot read the spec {project / 'specs' / 'z.yaml'}: ")
+    actual = tilewright("check")
+    assert actual.code == 2
+    assert actual.err.startswith(f"specs/z.yaml:1:1: cannot read the spec {project / 'specs' / 'z.yaml'}: ")
 
 
 def test_only_what_writes_says_that_nothing_was_written(project: Path, tilewright: Command) -> None:
@@ -62,5 +62,5 @@ def test_only_what_writes_says_that_nothing_was_written(project: Path, tilewrigh
 def test_help_after_another_command(project: Path, tilewright: Command) -> None:
     """In one process: a command's module stands in the package under its name."""
     assert tilewright("list").code == 0
-    found = tilewright("--help")
-    assert (found.code, "  list      " in found.out) == (0, True)
+    actual = tilewright("--help")
+    assert (actual.code, "  list      " in actual.out) == (0, True)

@@ -38,9 +38,9 @@ def test_a_release_before_the_one_that_is_asked_for_reads_no_further(
     monkeypatch.setattr("tilewright_generator.requires.__version__", version)
     write(project, '">=0.10"', "family: of_the_future\nfields: {}\n")
     for command in ("generate", "check", "list"):
-        found = tilewright(command)
-        assert found.code == 2
-        assert found.err.splitlines() == [
+        actual = tilewright(command)
+        assert actual.code == 2
+        assert actual.err.splitlines() == [
             f"specs/small.yaml:1:11: this spec needs tilewright >=0.10, and this is {version}",
             "1 fault; nothing was written." if command == "generate" else "1 fault.",
         ]
@@ -50,13 +50,15 @@ def test_a_release_before_the_one_that_is_asked_for_reads_no_further(
 @pytest.mark.parametrize("requires", ["0.2", "[a]", "", '"0.2"', '"newest"', '""'])
 def test_what_is_no_range_of_releases(project: Path, tilewright: Command, requires: str) -> None:
     write(project, requires)
-    found = tilewright("generate")
-    assert found.code == 2
-    assert 'requires: write releases as pip does, in quotes: ">=0.2", ">=0.2,<1"' in found.err
+    actual = tilewright("generate")
+    assert actual.code == 2
+    assert 'requires: write releases as pip does, in quotes: ">=0.2", ">=0.2,<1"' in actual.err
 
 
 def test_quotes_that_were_forgotten(project: Path, tilewright: Command) -> None:
     write(project, ">=0.2")
-    found = tilewright("generate")
-    assert found.code == 2
-    assert found.err.startswith("specs/small.yaml:1:12: YAML: '>' and '|' begin a block of text; put a value")
+    actual = tilewright("generate")
+    assert actual.code == 2
+    assert actual.err.startswith(
+        "specs/small.yaml:1:12: YAML: '>' and '|' begin a block of text; put a value"
+    )

@@ -21,8 +21,8 @@ RECORDS = sorted((ROOT / "benchmarks" / "results").glob("rules_against_compiler*
 
 @pytest.fixture(params=RECORDS, ids=lambda path: path.stem)
 def record(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(request.param.read_text(encoding="utf-8"))
-    return found
+    actual: dict[str, Any] = json.loads(request.param.read_text(encoding="utf-8"))
+    return actual
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def test_todays_rules_say_of_the_sample_what_they_said(record: dict[str, Any], f
     for row in record["candidates"]:
         config = configured(family, row)
         assert family.kernel_name(config) == row["name"]
-        found = [(verdict.rule, verdict.reason) for verdict in verdicts(family, config)]
-        assert found == ([(row["rule"], row["reason"])] if row["rule"] else []), row["name"]
+        actual = [(verdict.rule, verdict.reason) for verdict in verdicts(family, config)]
+        assert actual == ([(row["rule"], row["reason"])] if row["rule"] else []), row["name"]
 
 
 def test_nvcc_agrees_or_the_rule_says_why_it_is_stricter(record: dict[str, Any], family: Family) -> None:

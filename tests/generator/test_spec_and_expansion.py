@@ -517,9 +517,9 @@ LONG = "9" * 5_000
     ids=lambda text: text.replace(LONG, "9")[-40:],
 )
 def test_a_value_of_thousands_of_digits_is_cut(text: str) -> None:
-    found = faults(text)
-    assert any("9... (5,00" in fault or "9'... (5,00" in fault for fault in found), found
-    assert all(len(fault) < 500 for fault in found)
+    actual = faults(text)
+    assert any("9... (5,00" in fault or "9'... (5,00" in fault for fault in actual), actual
+    assert all(len(fault) < 500 for fault in actual)
 
 
 def test_a_field_that_another_family_has() -> None:

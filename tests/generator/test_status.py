@@ -62,9 +62,9 @@ def status(project: Path, *arguments: object) -> Result:
 
 def rows(project: Path) -> list[dict[str, Any]]:
     """What `status --json` says of the module's kernels, by their names."""
-    found: list[dict[str, Any]] = json.loads(status(project, "--json").out)["modules"][MODULE]
-    assert [row["name"] for row in found] == sorted(row["name"] for row in found)
-    return found
+    actual: list[dict[str, Any]] = json.loads(status(project, "--json").out)["modules"][MODULE]
+    assert [row["name"] for row in actual] == sorted(row["name"] for row in actual)
+    return actual
 
 
 def first(project: Path) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def check(project: Path) -> int:
 
 def test_says_what_the_records_say(project: Path) -> None:
     table = Table.read(project / "generated" / MODULE / "table.json")
-    found = rows(project)
-    assert [row["name"] for row in found] == sorted(table)
-    assert {(row["compiled"], row["run"], row["target"]) for row in found} == {
+    actual = rows(project)
+    assert [row["name"] for row in actual] == sorted(table)
+    assert {(row["compiled"], row["run"], row["target"]) for row in actual} == {
         ("current", "current", "sm_90a")
     }
-    row = found[0]
+    row = actual[0]
     assert (row["numbers"]["registers"], row["numbers"]["tensor_instructions"]) == (168, {"HGMMA": 4})
     assert (row["check"]["gpu"], row["check"]["problems"], row["check"]["max_error"]) == (
         "NVIDIA H200", 9, 1e-3,
@@ -336,9 +336,9 @@ def test_a_record_is_written_through_no_link(
     link.rename(elsewhere)
     link.symlink_to(elsewhere)
     before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
-    found = run_in_a_process("status", "--record", project / "report.json", "--root", project)
-    assert found.code == 2
-    assert f"{link}: a symbolic link, and nothing is written through links" in found.err
+    actual = run_in_a_process("status", "--record", project / "report.json", "--root", project)
+    assert actual.code == 2
+    assert f"{link}: a symbolic link, and nothing is written through links" in actual.err
     after = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
     assert (before, link.is_symlink()) == (after, True)
 

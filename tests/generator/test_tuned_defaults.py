@@ -67,8 +67,8 @@ def chosen(there: Path) -> tuple[str, Tactic]:
 
 def test_where_all_is_seen_nothing_is_said(tilewright: Command, tuned: Entry) -> None:
     assert "tune" not in tilewright("generate").out
-    found = tilewright("check")
-    assert (found.code, "tune" in found.out) == (0, False)
+    actual = tilewright("check")
+    assert (actual.code, "tune" in actual.out) == (0, False)
 
 
 def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
@@ -86,8 +86,8 @@ def test_adding_a_tile_keeps_what_is_tuned_and_says_what_has_not_seen_it(
     assert tilewright("generate").out.splitlines()[-4:] == lines
     assert chosen(there) == ("tuned", tuned.tactic)
     assert "tuned" not in tilewright("generate").out, "nothing was added"
-    found = tilewright("check")
-    assert (found.code, found.out.splitlines()[1:]) == (0, []), "it is no fault, and nobody tunes here"
+    actual = tilewright("check")
+    assert (actual.code, actual.out.splitlines()[1:]) == (0, []), "it is no fault, and nobody tunes here"
     note = f"{lines[0].rstrip(':')}; `tilewright tune --only-new` tries them"
     assert tilewright("check", "-v").out.splitlines()[1:] == [note]
     (said,) = json.loads(tilewright("check", "--json").out)["tuned"]

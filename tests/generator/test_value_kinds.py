@@ -37,8 +37,8 @@ def test_a_cluster_reads_back_as_it_is_written(m: int, n: int) -> None:
 def test_what_is_no_tile_is_refused_with_an_example(scalar: object) -> None:
     kind = only(Annotated[Tile, "of a thread block"])
     assert kind.read(scalar) is NO
-    wanted = "is not a tile; write MxNxK in positive whole numbers, for example 128x256x64"
-    assert kind.expected(scalar).endswith(wanted)
+    expected = "is not a tile; write MxNxK in positive whole numbers, for example 128x256x64"
+    assert kind.expected(scalar).endswith(expected)
 
 
 def test_json_schema_completes_shapes() -> None:

@@ -52,9 +52,9 @@ def test_a_link_to_a_folder_of_a_modules_name_is_refused(project: Path, tilewrig
     before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
     change_template(project)
     for arguments in (["generate"], ["generate", "--force"], ["generate", "small"], ["check"]):
-        found = tilewright(*arguments)
-        assert found.code == 2
-        assert f"{folder} is a symbolic link; tilewright writes the module small into a folder" in found.err
+        actual = tilewright(*arguments)
+        assert actual.code == 2
+        assert f"{folder} is a symbolic link; tilewright writes the module small into a folder" in actual.err
     assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == before
 
 
@@ -68,9 +68,9 @@ def test_a_link_in_a_files_place_is_kept_and_what_it_leads_to_is_never_written(
     assert tilewright("check").code == 0, "a tree of links to files that are right is right"
     before = mine.read_bytes()
     change_template(project)
-    found = tilewright("generate")
-    assert (found.code, mine.read_bytes()) == (1, before)
-    assert f"kept generated/{FAST}" in found.err
+    actual = tilewright("generate")
+    assert (actual.code, mine.read_bytes()) == (1, before)
+    assert f"kept generated/{FAST}" in actual.err
     assert tilewright("generate", "--force").code == 0
     assert not link.is_symlink()
     assert mine.read_bytes() == before
@@ -85,8 +85,8 @@ def test_a_link_to_a_folder_in_a_files_place_is_kept(project: Path, tilewright: 
     link.symlink_to(folder)
     checked = tilewright("check")
     assert (checked.code, f"changed  generated/{FAST}: " in checked.out) == (1, True), checked
-    found = tilewright("generate")
-    assert (found.code, f"kept generated/{FAST}: " in found.err) == (1, True), found
+    actual = tilewright("generate")
+    assert (actual.code, f"kept generated/{FAST}: " in actual.err) == (1, True), actual
     assert (link.is_symlink(), list(folder.iterdir())) == (True, [])
 
 
@@ -97,9 +97,9 @@ def test_a_link_that_no_spec_makes_is_never_removed(project: Path, tilewright: C
     link.symlink_to(project / "generated" / FAST)
     dangling = project / "generated/small/dangling.cu"
     dangling.symlink_to("nowhere")
-    found = tilewright("generate", "--force")
-    assert found.code == 0
-    assert "kept generated/small/link.cu: not tilewright's, and no spec makes it" in found.err
+    actual = tilewright("generate", "--force")
+    assert actual.code == 0
+    assert "kept generated/small/link.cu: not tilewright's, and no spec makes it" in actual.err
     assert link.is_symlink()
     assert dangling.is_symlink()
 
@@ -121,11 +121,11 @@ def test_what_is_in_the_way_is_named_and_nothing_hangs_or_is_lost(
     else:
         path.symlink_to("nowhere")
     for arguments in (["check"], ["generate"]):
-        found = tilewright(*arguments)
+        actual = tilewright(*arguments)
         fine = stands == "a folder" and name in (".", "small")
-        assert found.code == (1 if arguments == ["check"] else 0) if fine else found.code in (1, 2)
-        assert "internal error" not in found.err
-        assert str(path.name if name != "." else "generated") in found.out + found.err
+        assert actual.code == (1 if arguments == ["check"] else 0) if fine else actual.code in (1, 2)
+        assert "internal error" not in actual.err
+        assert str(path.name if name != "." else "generated") in actual.out + actual.err
     assert path.is_symlink() == (stands == "a dangling link")
     if stands == "a folder":
         assert (path / "mine.txt").read_text() == "mine\n"
@@ -317,19 +317,19 @@ def test_no_file_without_end_is_read(project: Path, tilewright: Command, name: s
     path.unlink(missing_ok=True)
     path.symlink_to(target if target.startswith("/") else project / target)
     for command in ("check", "generate"):
-        found = tilewright(command)
+        actual = tilewright(command)
         if name == "generated/extra":  # that no spec makes: it is kept, and not read
-            assert found.code == (1 if command == "check" else 0)
+            assert actual.code == (1 if command == "check" else 0)
             continue
         said = "it holds more than its size says" if target.startswith("/") else "bytes"
-        assert (found.code, said in found.err) == (2, True), found.err
-        assert str(path) in found.err
+        assert (actual.code, said in actual.err) == (2, True), actual.err
+        assert str(path) in actual.err
 
 
 def test_a_template_without_end_is_not_read(project: Path, tilewright: Command) -> None:
     path = project / "templates/tiny/kernel.cu.j2"
     with path.open("wb") as file:
         file.truncate(5 << 30)
-    found = tilewright("check")
-    assert found.code == 2
-    assert f"cannot read the template tiny/kernel.cu.j2: {path}: more than 262144 bytes" in found.err
+    actual = tilewright("check")
+    assert actual.code == 2
+    assert f"cannot read the template tiny/kernel.cu.j2: {path}: more than 262144 bytes" in actual.err

@@ -59,10 +59,10 @@ def test_a_command_writes_through_no_link_of_the_project(
     link = project / name
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside / target)
-    found = tilewright(command)
-    assert found.code == 2
-    assert f"{link}: {SAID}" in found.err
-    assert f"Remove the link, or name the place that it leads to: {outside / target}" in found.err
+    actual = tilewright(command)
+    assert actual.code == 2
+    assert f"{link}: {SAID}" in actual.err
+    assert f"Remove the link, or name the place that it leads to: {outside / target}" in actual.err
     assert link.is_symlink()
     assert untouched(outside)
 
@@ -72,8 +72,8 @@ def test_a_folder_above_what_is_written_may_be_no_link_of_the_project(
 ) -> None:
     (project / "specs").rename(project / "moved")
     (project / "specs").symlink_to(project / "moved")
-    found = tilewright("schema")
-    assert (found.code, f"{project / 'specs'}: {SAID}" in found.err) == (2, True)
+    actual = tilewright("schema")
+    assert (actual.code, f"{project / 'specs'}: {SAID}" in actual.err) == (2, True)
     assert not (project / "moved/schema").exists()
     (project / "in").symlink_to(outside / "folder")
     assert tilewright("generate", "--out", "in/generated").code == 2

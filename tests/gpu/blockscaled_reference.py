@@ -104,11 +104,11 @@ def routed() -> tuple[KernelRecord, ...]:
 
 def some_kernel(pair: str, d: str = "bf16", c: str = "none") -> KernelRecord:
     """A kernel of this GPU that is built; skips the test where there is none."""
-    wanted = (*PAIRS[pair], d, c)
+    expected = (*PAIRS[pair], d, c)
     for record in routed():
         config = record.config
-        found = (config["a"], config["b"], config["d"], config["c"])
-        if found == wanted and context.current().registry.is_built(record):
+        actual = (config["a"], config["b"], config["d"], config["c"])
+        if actual == expected and context.current().registry.is_built(record):
             return record
     pytest.skip(f"no kernel of {pair}, D {d}, C {c} is built for this GPU")
 

@@ -125,8 +125,8 @@ class Run:
         self.scales = poisoned_scales(self.wanted_scales, case.layout)
 
     def run(self) -> None:
-        found, scales = self.case.quantize(out=self.data, out_scales=self.scales, tactic=self.tactic)
-        assert found is self.data
+        actual, scales = self.case.quantize(out=self.data, out_scales=self.scales, tactic=self.tactic)
+        assert actual is self.data
         assert scales is self.scales
 
     def check(self, when: str = "") -> None:
@@ -136,11 +136,11 @@ class Run:
 
     def check_bits(self, when: str = "") -> None:
         """Against the reference, where what was computed is exact."""
-        case, wanted = self.case, as_bytes(self.wanted)
+        case, expected = self.case, as_bytes(self.wanted)
         if case.rows_valid is not None:
             beyond = ~reference.valid_rows(case.rows_valid, case.shape[-2])
-            wanted = torch.where(beyond[..., None], POISON, wanted)
-        comparison.compare(as_bytes(self.data), wanted, f"{case} {when}: data")
+            expected = torch.where(beyond[..., None], POISON, expected)
+        comparison.compare(as_bytes(self.data), expected, f"{case} {when}: data")
         comparison.compare(as_bytes(self.scales), as_bytes(self.wanted_scales), f"{case} {when}: scales")
         self.check_surroundings()
 

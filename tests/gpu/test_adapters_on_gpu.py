@@ -35,12 +35,12 @@ def test_inductor_calls_ours_where_it_is_the_only_choice() -> None:
     try:
         settings = {"max_autotune": True, "max_autotune_gemm_backends": "NONE", "force_disable_caches": True}
         with config.patch(settings), torch.no_grad():
-            found, (code,) = run_and_get_code(torch.compile(lambda a: torch.mm(a, b) * 2), a)
+            actual, (code,) = run_and_get_code(torch.compile(lambda a: torch.mm(a, b) * 2), a)
     finally:
         inductor.disable()
         torch._dynamo.reset()
     assert "extern_kernels.tilewright_gemm(" in code
-    torch.testing.assert_close(found, expected * 2)
+    torch.testing.assert_close(actual, expected * 2)
 
 
 def test_xla_calls_ours_on_its_stream() -> None:
@@ -59,5 +59,5 @@ def test_xla_calls_ours_on_its_stream() -> None:
         return adapter.gemm(x + 1, w) * 2
 
     for _ in range(100):  # an order that is not XLA's would show: x + 1 is written just before
-        found = torch.from_dlpack(block(x))
-        assert torch.equal(found, expected * 2)
+        actual = torch.from_dlpack(block(x))
+        assert torch.equal(actual, expected * 2)

@@ -40,9 +40,9 @@ def _some_of_each_are_built() -> None:
 def test_two_groups_of_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = tmp_path / "x.csv", tmp_path / "x.json"
     code = compare("--built-only", "--list-tactics", "--csv", str(files[0]), "--results", str(files[1]))
-    found = capsys.readouterr()
-    assert code == 0, found.err
-    assert "geomean" in found.out
+    actual = capsys.readouterr()
+    assert code == 0, actual.err
+    assert "geomean" in actual.out
     rows = list(csv.DictReader(files[0].open()))
     assert [(row["m"], row["n"], row["k"]) for row in rows] == [
         ("64", "2048", "1024"),

@@ -82,16 +82,16 @@ def check(
     operands = operands_of(record, shape, batch)
     lead = (batch,) if batch else ()
     options: dict[str, Any] = {"tactic": tactic, **in_poison(operands)}
-    wanted: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
     if full:
         options["alpha"] = torch.full((1,), ALPHA, device="cuda")
-        wanted["alpha"] = ALPHA
+        expected["alpha"] = ALPHA
         if config["c"] == "same":
             dtype = reference.BYTES_OF_DTYPE[problem_of(record, shape).type_of_c]
             c = torch.randn((*lead, m, n), device="cuda").to(dtype)
             options |= {"c": reference.embed(c, reference.POISON), "beta": BETA}
-            wanted |= {"c": c, "beta": BETA}
-    exact, magnitude = operands.wanted(**wanted)
+            expected |= {"c": c, "beta": BETA}
+    exact, magnitude = operands.wanted(**expected)
     if config["d"] in QUANTIZED_OUTPUTS:
         check_quantized(operands, config["d"], exact, magnitude, options, what)
         return
@@ -119,8 +119,8 @@ def check_quantized(  # noqa: PLR0917 (a part of `check`)
     if d == "nvfp4":
         options["out_global_scale"] = torch.full((1,), scale, device="cuda")
     operands.multiply(out_dtype=dtype, out=out.view, out_descale=descale, **options)
-    found = exact_reference.dequantize(out.view, descale, d, global_scale=scale if d == "nvfp4" else None)
-    reference.compare(found, exact, magnitude, operands.k, what, d=d, global_scale=scale)
+    actual = exact_reference.dequantize(out.view, descale, d, global_scale=scale if d == "nvfp4" else None)
+    reference.compare(actual, exact, magnitude, operands.k, what, d=d, global_scale=scale)
     out.check_borders()
     plain = scale_factors.unswizzle(descale, m, n, BLOCK[d])
     assert torch.equal(scale_factors.swizzle(plain), descale), f"{what}: the scales' padding is not zero"
@@ -207,14 +207,14 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
         "b_descale": operands.b_scales.clone(),
         "alpha": torch.full((1,), ALPHA, device="cuda"),
     }
-    wanted: dict[str, Any] = {"alpha": ALPHA}
+    expected: dict[str, Any] = {"alpha": ALPHA}
     beta = 0.0
     if config["c"] == "same":
         c = torch.randn((m, n), device="cuda").to(reference.BYTES_OF_DTYPE[config["d"]])
         given["c"], beta = reference.embed(c, reference.POISON), BETA
-        wanted |= {"c": c, "beta": BETA}
+        expected |= {"c": c, "beta": BETA}
     out = reference.Output((m, n), config["d"])
-    exact, magnitude = operands.wanted(**wanted)
+    exact, magnitude = operands.wanted(**expected)
     for tactic in tactics_of(kernel, shape):
         options = {"out_dtype": out.view.dtype, "out": out.view, "tactic": tactic, "beta": beta}
 
@@ -262,8 +262,8 @@ def test_scales_that_pad_k_count_for_nothing(kernel: KernelRecord, byte: int) ->
         }
         for tactic in tactics_of(kernel, shape):
             plain = operands.multiply(out_dtype=dtype, tactic=tactic)
-            found = operands.multiply(out_dtype=dtype, tactic=tactic, **scales)
-            assert reference.same_bits(found, plain), f"{tactic} {shape}"
+            actual = operands.multiply(out_dtype=dtype, tactic=tactic, **scales)
+            assert reference.same_bits(actual, plain), f"{tactic} {shape}"
 
 
 def test_nan_scales_stay_in_their_rows(kernel: KernelRecord) -> None:
@@ -282,6 +282,6 @@ def test_nan_scales_stay_in_their_rows(kernel: KernelRecord) -> None:
     exact, magnitude = operands.exact.clone(), operands.magnitude.clone()
     exact[17], exact[:, 131] = torch.nan, torch.nan
     for tactic in tactics_of(kernel, shape):
-        found = operands.multiply(a_descale=scales[0], b_descale=scales[1], out_dtype=dtype, tactic=tactic)
-        assert int(found.isnan().sum()) == m + n - 1, str(tactic)
-        reference.compare(found, exact, magnitude, k, str(tactic))
+        actual = operands.multiply(a_descale=scales[0], b_descale=scales[1], out_dtype=dtype, tactic=tactic)
+        assert int(actual.isnan().sum()) == m + n - 1, str(tactic)
+        reference.compare(actual, exact, magnitude, k, str(tactic))

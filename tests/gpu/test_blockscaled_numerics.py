@@ -18,13 +18,13 @@ pytestmark = pytest.mark.marks_kernels
 def test_a_wrong_alpha_is_caught() -> None:
     """By the norm; a cosine does not see it."""
     of = reference.of_pair("nvfp4", (128, 512, 1024))
-    found = of.multiply_built(torch.full((1,), 1.02, device="cuda"))
-    result = exact_reference.compare(found, of.exact, of.magnitude)
+    actual = of.multiply_built(torch.full((1,), 1.02, device="cuda"))
+    result = exact_reference.compare(actual, of.exact, of.magnitude)
     assert result.cosine > 0.9999
     assert not result.passes()
     assert abs(result.norm_ratio - 1.02) < 1e-3
     with pytest.raises(AssertionError, match=r"norm ratio 1\.0[12]"):
-        of.check(found)
+        of.check(actual)
 
 
 @pytest.mark.parametrize("pair", reference.SAME)
@@ -93,8 +93,8 @@ def test_padding_of_columns_makes_no_wrong_number(pair: str, byte: int, k: int) 
     }
     for tactic in reference.cutting_tactics(pair) if k % 32 == 0 else [None]:
         plain = of.multiply_built(tactic=tactic)
-        found = of.multiply(tactic=tactic, **scales)
-        seen = reference.excuse_nan(found, plain, rows, columns) if reads else found
+        actual = of.multiply(tactic=tactic, **scales)
+        seen = reference.excuse_nan(actual, plain, rows, columns) if reads else actual
         assert reference.same_bits(seen, plain), tactic
 
 
@@ -119,10 +119,10 @@ def test_nan_goes_where_it_must(pair: str, d: str) -> None:
 
 def test_overflow_is_infinite_and_zero_scales_are_zero() -> None:
     of = reference.of_pair("nvfp4", (40, 136, 256))
-    found = of.multiply_built(torch.full((1,), 2.0**30, device="cuda"), out_dtype=torch.float16)
+    actual = of.multiply_built(torch.full((1,), 2.0**30, device="cuda"), out_dtype=torch.float16)
     exact, magnitude = of.wanted(2.0**30)
-    assert bool(found.isinf().any())
-    finite_or_not = exact_reference.compare(found, exact, magnitude)
+    assert bool(actual.isinf().any())
+    finite_or_not = exact_reference.compare(actual, exact, magnitude)
     assert finite_or_not.worst <= 1, str(finite_or_not)
     zero = torch.zeros_like(of.a_scales.view(torch.uint8)).view(of.a_scales.dtype)
     assert bool(of.multiply_built(a_descale=zero).eq(0).all())
@@ -141,12 +141,12 @@ def test_scales_within_the_documented_range_are_exact(pair: str, exponent: int) 
     ones = {name: _constant(of.a_scales, 127) for name in ("a_descale",)}
     ones["b_descale"] = _constant(of.b_scales, 127)
     plain = of.multiply_built(out_dtype=torch.float32, **ones)
-    found = of.multiply_built(
+    actual = of.multiply_built(
         out_dtype=torch.float32,
         a_descale=_constant(of.a_scales, 127 + exponent),
         b_descale=_constant(of.b_scales, 127 - exponent),
     )
-    assert reference.same_bits(found, plain)
+    assert reference.same_bits(actual, plain)
     made = reference.known(pair, pair, of.a, of.b, ones["a_descale"], ones["b_descale"], 256)
     made.check(plain)
 
@@ -179,8 +179,8 @@ def test_scales_beyond_the_range_of_bf16_on_hopper() -> None:
             ).mT
         made = reference.known("mxfp4", "mxfp4", a, b, *scales, 256)
         made.check(made.multiply_built(out_dtype=torch.float32), f"2^{a_byte - 127} and 2^{b_byte - 127}")
-        found = of.multiply_built(a_descale=scales[0], b_descale=scales[1], out_dtype=torch.float32)
-        assert not bool(found.isfinite().any())
+        actual = of.multiply_built(a_descale=scales[0], b_descale=scales[1], out_dtype=torch.float32)
+        assert not bool(actual.isfinite().any())
     fp8 = reference.of_pair("mxfp8", (40, 136, 256))
     a = torch.full_like(fp8.a.view(torch.uint8), 0x01).view(fp8.a.dtype)  # 2^-9, the smallest
     lost = fp8.multiply_built(

@@ -73,12 +73,12 @@ def test_beta_and_c(d: str, pair: str, n: int) -> None:
     c = torch.randn(m, n, device="cuda").to(reference.FLOATS[d])
     alpha = torch.tensor(0.75, device="cuda")
     options: dict[str, Any] = {"alpha": alpha, "out_dtype": reference.FLOATS[d]}
-    wanted = {"alpha": 0.75, "c": c.clone(), "beta": -1.5}
-    of.check(of.multiply_built(c=c, beta=-1.5, **options), "made", **wanted)
+    expected = {"alpha": 0.75, "c": c.clone(), "beta": -1.5}
+    of.check(of.multiply_built(c=c, beta=-1.5, **options), "made", **expected)
     within = reference.embed(c, reference.POISON)
-    of.check(of.multiply_built(c=within, beta=-1.5, **options), "within a wider tensor", **wanted)
+    of.check(of.multiply_built(c=within, beta=-1.5, **options), "within a wider tensor", **expected)
     assert of.multiply_built(c=c, beta=-1.5, out=c, **options) is c
-    of.check(c, "in place", **wanted)
+    of.check(c, "in place", **expected)
     c.fill_(float("nan"))
     of.check(of.multiply_built(c=c, beta=0, **options), "beta 0", alpha=0.75)
 
@@ -122,13 +122,13 @@ def test_every_form_of_operands(pair: str, form: str, batch: int) -> None:
     data, scales = _FORMS[form]
     plain = of.multiply_built()
     of.check(plain)
-    found = of.multiply_built(
+    actual = of.multiply_built(
         a=data(of.a),
         b=data(of.b.mT.contiguous()).mT,
         a_descale=scales(of.a_scales),
         b_descale=scales(of.b_scales),
     )
-    assert reference.same_bits(found, plain)
+    assert reference.same_bits(actual, plain)
 
 
 def _within(tensor: torch.Tensor, pitch: int, offset: int) -> torch.Tensor:
@@ -187,10 +187,10 @@ def test_batches(k: int, pair: str, which: str) -> None:
         b_scales = (first.repeat(3, 1, 1) if which == "b expanded" else first).view(b_scales.dtype)
     left = exact_reference.dequantize(a, a_scales, names[0])
     right = exact_reference.dequantize(b.mT, b_scales[0] if which == "b" else b_scales, names[1]).mT
-    found = full.multiply_built(a=a, b=b, a_descale=a_scales, b_descale=b_scales)
-    assert found.shape == (3, 144, 272)
+    actual = full.multiply_built(a=a, b=b, a_descale=a_scales, b_descale=b_scales)
+    assert actual.shape == (3, 144, 272)
     exact, magnitude = torch.matmul(left, right), torch.matmul(left.abs(), right.abs())
-    reference.compare(found, exact, magnitude, k, which)
+    reference.compare(actual, exact, magnitude, k, which)
 
 
 def test_a_batch_that_lies_apart() -> None:
@@ -215,8 +215,8 @@ def test_empty_and_k_0() -> None:
     tilewright.mm_nvfp4(of.a[:, :0], of.b[:0], none.view(-1), none.view(-1), out=out)
     assert bool(out.eq(0).all())
     c = torch.randn(40, 136, device="cuda").bfloat16()
-    found = tilewright.mm_nvfp4(of.a[:, :0], of.b[:0], none.view(-1), none.view(-1), c=c, beta=-1.0)
-    assert torch.equal(found, -c)
+    actual = tilewright.mm_nvfp4(of.a[:, :0], of.b[:0], none.view(-1), none.view(-1), c=c, beta=-1.0)
+    assert torch.equal(actual, -c)
 
 
 def test_operands_on_the_host() -> None:
@@ -272,8 +272,8 @@ def test_wrong_arguments() -> None:
 def test_a_device_that_is_not_the_current_one() -> None:
     of = reference.of_pair("nvfp4", (256, 512, 1024))
     a, b, a_scales, b_scales = (tensor.to("cuda:1") for tensor in of.call)
-    found = of.multiply_built(a=a, b=b, a_descale=a_scales, b_descale=b_scales)
-    assert found.device == torch.device("cuda:1")
-    of.check(found.to("cuda:0"))
+    actual = of.multiply_built(a=a, b=b, a_descale=a_scales, b_descale=b_scales)
+    assert actual.device == torch.device("cuda:1")
+    of.check(actual.to("cuda:0"))
     with pytest.raises(ArgumentError, match="on cuda:0, a on cuda:1"):
         of.multiply(a=a, b=b, a_descale=a_scales)

@@ -50,8 +50,8 @@ def test_cuda_graph_with_changed_data(pair: str, how: str) -> None:
         made.fill_(float("nan"))
         graph.replay()
         changed = reference.known(*names, *of.call, k)
-        for found in (out, made):
-            changed.check(found, f"replay {seed} of {shape}", alpha=seed - 1.5)
+        for actual in (out, made):
+            changed.check(actual, f"replay {seed} of {shape}", alpha=seed - 1.5)
 
 
 CAPTURE = """
@@ -187,6 +187,6 @@ def test_a_call_within_a_stream_waits_for_that_stream() -> None:
         a = torch.zeros_like(of.a.view(torch.uint8))
         torch.cuda._sleep(10_000_000)
         a.copy_(of.a.view(torch.uint8))
-        found = of.multiply(a=a.view(of.a.dtype))
+        actual = of.multiply(a=a.view(of.a.dtype))
     stream.synchronize()
-    of.check(found)
+    of.check(actual)

@@ -44,10 +44,10 @@ def test_scales_for_tma(batch: tuple[int, ...]) -> None:
 def test_scales_of_groups_of_rows_leave_gaps_alone() -> None:
     torch.manual_seed(0)
     scales, ends = scales_of(256, 9), torch.tensor([100, 200], dtype=torch.int32, device="cuda")
-    wanted = scales.clone()
-    wanted[100:128] = wanted[200:] = 0
+    expected = scales.clone()
+    expected[100:128] = expected[200:] = 0
     packed = deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor(scales, ends)
-    assert torch.equal(packed, deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor(wanted))
+    assert torch.equal(packed, deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor(expected))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -77,9 +77,9 @@ def test_casts_by_kernels_equal_those_by_torch(shape: tuple[int, int], ue8m0: bo
     whole = (deep_gemm.per_channel_cast_to_fp8,) if shape[0] % 128 == 0 else ()
     for cast in (deep_gemm.per_token_cast_to_fp8, deep_gemm.per_block_cast_to_fp8, *whole):
         data, scales = cast(x, ue8m0)
-        by_torch, wanted = cast(x.cpu(), ue8m0)
+        by_torch, expected = cast(x.cpu(), ue8m0)
         assert torch.equal(data.cpu().view(torch.uint8), by_torch.view(torch.uint8))
-        assert torch.equal(scales.cpu(), wanted)
+        assert torch.equal(scales.cpu(), expected)
 
 
 def test_times_of_kernels() -> None:
@@ -122,7 +122,7 @@ def test_fp8_products_of_operands_that_lie_otherwise(m: int, layout: str) -> Non
     d = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
     data, scales = by_blocks(b)
     x, y = by_rows(a), (data[0], scales[0])
-    wanted = exact(x) @ exact(y).mT
+    expected = exact(x) @ exact(y).mT
     if layout[0] == "t":
         x = x[0].view(torch.uint8).mT.contiguous().view(x[0].dtype), x[1].mT
     if layout[1] == "n":
@@ -133,7 +133,7 @@ def test_fp8_products_of_operands_that_lie_otherwise(m: int, layout: str) -> Non
             getattr(deep_gemm, f"fp8_gemm_{layout}")(x, y, d)
         except NotBuiltError as error:
             pytest.skip(error.message)
-        compare(d, wanted, k)
+        compare(d, expected, k)
 
 
 @pytest.mark.parametrize("b", [128, 384])
@@ -193,7 +193,7 @@ def test_groups_of_rows_with_poisoned_padding(fp8: bool, ends: bool) -> None:
     d = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
     (data, scales), weights = by_rows(a), by_blocks(b)
     x, y = (exact((data, scales)), exact(weights)) if fp8 else (a.double(), b.double())
-    wanted = torch.einsum("mk,mnk->mn", x[valid], y[groups[valid].long()])
+    expected = torch.einsum("mk,mnk->mn", x[valid], y[groups[valid].long()])
     a[~valid] = float("nan")
     data.view(torch.uint8)[~valid], scales[~valid] = 0x7F, float("nan")
     try:
@@ -205,7 +205,7 @@ def test_groups_of_rows_with_poisoned_padding(fp8: bool, ends: bool) -> None:
             deep_gemm.m_grouped_bf16_gemm_nt_contiguous(a, b, d, layout, use_psum_layout=ends)
     except NotBuiltError as error:
         pytest.skip(error.message)
-    compare(d[valid], wanted, k, "e4m3" if fp8 else "bf16")
+    compare(d[valid], expected, k, "e4m3" if fp8 else "bf16")
     assert not d[~valid].any()
 
 

@@ -39,8 +39,8 @@ def test_cupy() -> None:
         doubled = out * 2  # CuPy reads what the op has written
         back = cupy.from_dlpack(made)
     stream.synchronize()
-    wanted = a.astype(cupy.float64) @ weight.astype(cupy.float64).T
-    error = cupy.linalg.norm(out.astype(cupy.float64) - wanted) / cupy.linalg.norm(wanted)
+    expected = a.astype(cupy.float64) @ weight.astype(cupy.float64).T
+    error = cupy.linalg.norm(out.astype(cupy.float64) - expected) / cupy.linalg.norm(expected)
     assert float(error) < 1e-3
     assert bool((doubled == out * 2).all())
     assert back.data.ptr == out.data.ptr
@@ -61,6 +61,6 @@ def test_jax() -> None:
     assert back.unsafe_buffer_pointer() == made.data_ptr()
     assert back.dtype == jax.numpy.bfloat16
     total = float(jax.numpy.sum(back.astype(jax.numpy.float32)))
-    wanted = x.double() @ w.double().T
-    assert float((made.double() - wanted).norm() / wanted.norm()) < 4e-3
+    expected = x.double() @ w.double().T
+    assert float((made.double() - expected).norm() / expected.norm()) < 4e-3
     assert abs(total - float(made.float().sum())) < 1e-2 * float(made.float().abs().sum())

@@ -26,12 +26,12 @@ def random(*shape: int) -> torch.Tensor:
 
 
 def compare(found: torch.Tensor, equation: str, a: torch.Tensor, b: torch.Tensor, c: object = 0) -> None:
-    wanted = torch.einsum(equation, a.double(), b.double()) + c
-    error = (found.double() - wanted).norm() / wanted.norm()
+    expected = torch.einsum(equation, a.double(), b.double()) + c
+    error = (found.double() - expected).norm() / expected.norm()
     assert error < (3e-3 if found.dtype == torch.bfloat16 else 1e-5), f"{equation}: {error}"
     d = "bf16" if found.dtype == torch.bfloat16 else "f32"
     config = {"a": "bf16", "d": d, "fast_accum": False, "activation": "none"}
-    reference.compare(found, wanted, config, 0, equation)  # each element, too; k counts for fast sums alone
+    reference.compare(found, expected, config, 0, equation)  # each element, too; k counts for fast sums alone
 
 
 @pytest.mark.parametrize("b", [4, 33, 128])

@@ -79,29 +79,29 @@ class Call:
                     factor = chance.choice((0.7, 1.9))
                     options[name] = torch.tensor([factor], device=reference.DEVICE)
                     alpha *= float(options[name])
-        wanted = alpha * product
+        expected = alpha * product
         if chance.random() < 0.5:
             kind = chance.choice(kinds)
             whole = bool(self.lead) and chance.random() < 0.3
             c = reference.random(shape[-2:] if whole else shape, kind, seeds[0])
             options["beta"] = 2.0 if integer else -0.6
             options["c"] = reference.embed(c)
-            wanted = wanted + options["beta"] * c.double()
+            expected = expected + options["beta"] * c.double()
         if chance.random() < 0.5:
             options["bias"] = reference.random((self.n,), chance.choice(kinds), seeds[1])
-            wanted = wanted + options["bias"].double()
+            expected = expected + options["bias"].double()
         options["activation"] = chance.choice(INTEGER_ACTIVATIONS if integer else ACTIVATIONS)
-        wanted = reference.ACTIVATIONS[options["activation"]](wanted)
+        expected = reference.ACTIVATIONS[options["activation"]](expected)
         self.amax = None
         if self.types[0] in FP8:
             options["fast_accum"] = chance.random() < 0.5
         if self.d in FP8:
             options["amax"] = torch.zeros(1, device=reference.DEVICE)
-            self.amax = float(wanted.abs().max())
+            self.amax = float(expected.abs().max())
             scale = 200.0 / max(self.amax, 1e-3)
             options["scale_result"] = torch.tensor([scale], device=reference.DEVICE)
-            wanted = wanted * options["scale_result"].double()
-        self.wanted = wanted
+            expected = expected * options["scale_result"].double()
+        self.wanted = expected
 
     def run(self, tactic: Tactic) -> None:
         out = self.output()
@@ -164,7 +164,7 @@ def tactics(call: Call) -> list[Tactic]:
     registry = context.registry
     records = registry.runnable("gemm", context.device(0).capability)
     fitting = [one for one in FAMILY.fitting(records, problem) if registry.is_built(one)]
-    found = []
+    actual = []
     for record in call.chance.sample(fitting, min(TACTICS, len(fitting))):
         ways = [
             *FAMILY.candidates(record, problem, H200),
@@ -174,9 +174,9 @@ def tactics(call: Call) -> list[Tactic]:
         for way in ways:
             one = call.chance.choice(list(FAMILY.variants(way)))
             if FAMILY.misfit_tactic(one, record, problem) is None:
-                found.append(one)
+                actual.append(one)
                 break
-    return found
+    return actual
 
 
 def any_way(chance: random.Random) -> tuple[str, str, str, int, str, int]:

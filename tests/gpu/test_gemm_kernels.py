@@ -120,10 +120,10 @@ class Case:
         tilewright.gemm(out=self.out.view, **self.arguments)
 
     def check(self, when: str = "") -> None:
-        wanted = self.wanted
+        expected = self.wanted
         if (scale := self.arguments.get("scale_result")) is not None:
-            wanted = wanted * scale.double()
-        reference.compare(self.out.view, wanted, self.record.config, self.k, f"{self.what} {when}")
+            expected = expected * scale.double()
+        reference.compare(self.out.view, expected, self.record.config, self.k, f"{self.what} {when}")
         self.out.check_borders()
         if (amax := self.arguments.get("amax")) is not None:
             largest = float(self.wanted.abs().max())
@@ -155,9 +155,9 @@ def case_of(
         **call,
     }
     what = f"{tactic} {shape} batch {batch} {activation} {'with all epilogues' if full else 'plain'}"
-    wanted = reference.ACTIVATIONS[activation](linear(product))
+    expected = reference.ACTIVATIONS[activation](linear(product))
     out = reference.Output.make(out_shape, config["d"], aligned=aligned)
-    return Case(record, what, k, out, wanted, arguments)
+    return Case(record, what, k, out, expected, arguments)
 
 
 def check(record: KernelRecord, shape: tuple[int, int, int], **how: Any) -> None:
@@ -243,15 +243,15 @@ def test_other_types_of_c_and_bias(kernel: KernelRecord) -> None:
     several = mainloop_of(kernel) == "stream" or kernel.facts["splits"]
     for c_type, bias_type in [(None, own), *((each, each) for each in others if several)]:
         case = case_of(kernel, shape)
-        wanted = 0.625 * reference.operands(kernel.config["a"], kernel.config["b"], shape)[2]
+        expected = 0.625 * reference.operands(kernel.config["a"], kernel.config["b"], shape)[2]
         bias = 8 * reference.random((n,), bias_type, seed=4)
         case.arguments |= {"bias": bias, "alpha": 0.625}
-        wanted = wanted + bias.double()
+        expected = expected + bias.double()
         if c_type is not None:
             c = reference.random((m, n), c_type, seed=3)
             case.arguments |= {"c": c, "beta": -1.625}
-            wanted = wanted - 1.625 * c.double()
-        case.wanted = reference.ACTIVATIONS[case.arguments["activation"]](wanted)
+            expected = expected - 1.625 * c.double()
+        case.wanted = reference.ACTIVATIONS[case.arguments["activation"]](expected)
         case.what += f" c of {c_type}, bias of {bias_type}"
         case.run()
         case.check()
@@ -306,10 +306,10 @@ def test_an_operand_of_a_whole_batch(kernel: KernelRecord) -> None:
         call = case.arguments | {name: each}
         product = call["a"].double() @ call["b"].double()
         _, linear = full_epilogue(kernel, (3, m, n), k)
-        wanted = linear(product)
+        expected = linear(product)
         if name == "c":
-            wanted = wanted - call["beta"] * (own.double() - each.double())
-        case.wanted = reference.ACTIVATIONS[case.arguments["activation"]](wanted)
+            expected = expected - call["beta"] * (own.double() - each.double())
+        case.wanted = reference.ACTIVATIONS[case.arguments["activation"]](expected)
         case.what += f", one {name}"
         case.run()
         case.check()

@@ -50,15 +50,15 @@ def test_any_shape_of_16_bits_and_tf32(shape: tuple[int, int, int], dtype: str, 
     d = "f32" if dtype == "tf32" else dtype
     compare(gemm(a, b), product, (dtype, d), shape[2])
     c = reference.random(shape[:2], d, seed=5)
-    found = gemm(a, b, c=c, beta=0.5, alpha=-2.0)
-    compare(found, -2.0 * product + 0.5 * c.double(), (dtype, d), shape[2])
+    actual = gemm(a, b, c=c, beta=0.5, alpha=-2.0)
+    compare(actual, -2.0 * product + 0.5 * c.double(), (dtype, d), shape[2])
 
 
 def test_general_float32_is_computed_as_tf32() -> None:
     torch.manual_seed(0)
     a, b = torch.randn(512, 1024, device="cuda"), column_major(torch.randn(1024, 512, device="cuda"))
-    wanted = a.double() @ b.double()
-    error = (gemm(a, b).double() - wanted).norm() / wanted.norm()
+    expected = a.double() @ b.double()
+    error = (gemm(a, b).double() - expected).norm() / expected.norm()
     assert error < 2e-3
 
 
@@ -120,10 +120,10 @@ def test_broadcast_over_a_batch(which: str) -> None:
     a, b = a[0] if which in ("a", "both") else a, b[:1] if which != "a" else b
     if which == "expanded":
         b = b.expand(3, -1, -1)
-    found = gemm(a, b)
-    wanted = torch.matmul(a.double(), b.double())
-    assert found.shape == wanted.shape
-    compare(found, wanted, BF16, 336)
+    actual = gemm(a, b)
+    expected = torch.matmul(a.double(), b.double())
+    assert actual.shape == expected.shape
+    compare(actual, expected, BF16, 336)
 
 
 def test_results_with_the_batch_between_rows_and_columns() -> None:
@@ -174,8 +174,8 @@ def test_each_call_reads_what_the_one_before_wrote() -> None:
         for i in range(40):
             gemm(buffers[i], weight.t(), out=buffers[i + 1])
         for i in range(40):
-            wanted = buffers[i].double() @ weight.double().t()
-            compare(buffers[i + 1], wanted, BF16, 512, f"link {i}")
+            expected = buffers[i].double() @ weight.double().t()
+            compare(buffers[i + 1], expected, BF16, 512, f"link {i}")
         for buffer in buffers[1:]:
             buffer.fill_(float("nan"))
 
@@ -212,9 +212,9 @@ def test_cuda_graph_with_changed_data(how: str) -> None:
         # A launch of another size between replays must not disturb the graph's workspace.
         gemm(a, b, tactic=tactic and tactic.replace("splits=3", "splits=4"))
         graph.replay()
-        wanted = a.double() @ b.double()
-        compare(out, wanted, types, shape[2])
-        compare(made, wanted, types, shape[2])
+        expected = a.double() @ b.double()
+        compare(out, expected, types, shape[2])
+        compare(made, expected, types, shape[2])
 
 
 CAPTURE = """
@@ -308,9 +308,9 @@ def test_threads_on_one_stream() -> None:
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_a_device_that_is_not_the_current_one() -> None:
     a, b, product = reference.operands("bf16", "bf16", (256, 512, 1024))
-    found = gemm(a.to("cuda:1"), b.to("cuda:1"))
-    assert found.device == torch.device("cuda:1")
-    compare(found.to("cuda:0"), product, BF16, 1024)
+    actual = gemm(a.to("cuda:1"), b.to("cuda:1"))
+    assert actual.device == torch.device("cuda:1")
+    compare(actual.to("cuda:0"), product, BF16, 1024)
 
 
 def test_empty_and_k_0() -> None:

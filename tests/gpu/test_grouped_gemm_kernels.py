@@ -44,9 +44,9 @@ def of(kernel: KernelRecord, **fields: Any) -> Problem:
 
 
 def made(problem: Problem, seed: int = 0) -> measuring.Operands:
-    found = measuring.make(problem, torch.Generator("cuda").manual_seed(seed))
-    found.out.fill_(MARK)
-    return found
+    actual = measuring.make(problem, torch.Generator("cuda").manual_seed(seed))
+    actual.out.fill_(MARK)
+    return actual
 
 
 def tactics(kernel: KernelRecord, problem: Problem) -> Iterator[Tactic]:
@@ -75,14 +75,14 @@ def spoil(operands: measuring.Operands) -> None:
 def elements_right(operands: measuring.Operands, what: object = "") -> None:
     """Norms, and each element of every row that counts: norms do not see a wrong one among many."""
     operands.check()
-    found, wanted = operands.compared(every=True)
-    rms = float(wanted.square().mean().sqrt())
-    rounding = wanted.abs() * (2.0**-8 if operands.problem.d == "bf16" else 2.0**-20)
-    excess = (found - wanted).abs() - rounding - ELEMENT_ERROR * rms
+    actual, expected = operands.compared(every=True)
+    rms = float(expected.square().mean().sqrt())
+    rounding = expected.abs() * (2.0**-8 if operands.problem.d == "bf16" else 2.0**-20)
+    excess = (actual - expected).abs() - rounding - ELEMENT_ERROR * rms
     worst = int(excess.nan_to_num(float("inf")).argmax())
     assert bool((excess <= 0).all()), (
         f"{what}: {int((~(excess <= 0)).sum())} elements are wrong, the worst "
-        f"{float(found.flatten()[worst])} instead of {float(wanted.flatten()[worst])}"
+        f"{float(actual.flatten()[worst])} instead of {float(expected.flatten()[worst])}"
     )
 
 

@@ -89,8 +89,8 @@ def test_all_runs_have_the_same_bits(
         raise
     total, wrong = sum(one.runs for one in results), sum(one.wrong for one in results)
     record_property("hammered", {"kernel": hammered.name, "runs": total, "wrong": wrong})
-    found = [f"{wrong} of {total} runs have wrong bits:", *(one.what for one in results if one.wrong)]
-    assert not wrong, "\n".join(found)
+    actual = [f"{wrong} of {total} runs have wrong bits:", *(one.what for one in results if one.wrong)]
+    assert not wrong, "\n".join(actual)
 
 
 def hammer_case(family: str, record: KernelRecord, case: Case, runs: int) -> Result:

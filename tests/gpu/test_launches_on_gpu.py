@@ -64,9 +64,9 @@ class Driver:
         self._library = ctypes.CDLL("libcuda.so.1")
 
     def current(self) -> int | None:
-        found = ctypes.c_void_p()
-        assert self._library.cuCtxGetCurrent(ctypes.byref(found)) == 0
-        return found.value
+        actual = ctypes.c_void_p()
+        assert self._library.cuCtxGetCurrent(ctypes.byref(actual)) == 0
+        return actual.value
 
     def make_current(self, context: int | None) -> None:
         assert self._library.cuCtxSetCurrent(ctypes.c_void_p(context)) == 0
@@ -74,30 +74,30 @@ class Driver:
 
 def test_a_thread_whose_context_was_taken_away(op: Callable[[], torch.Tensor]) -> None:
     """By whoever pops or resets contexts, after the thread's first call."""
-    wanted, driver, found = op(), Driver(), []
+    expected, driver, actual = op(), Driver(), []
 
     def work() -> None:
         try:
             op()
             torch.cuda.synchronize()
             driver.make_current(None)
-            found.append(op())
+            actual.append(op())
             assert driver.current() is not None
         except Exception as error:
-            found.append(error)
+            actual.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     torch.cuda.synchronize()
-    assert len(found) == 1
-    assert isinstance(found[0], torch.Tensor), repr(found[0])
-    assert torch.equal(found[0], wanted)
+    assert len(actual) == 1
+    assert isinstance(actual[0], torch.Tensor), repr(actual[0])
+    assert torch.equal(actual[0], expected)
 
 
 def test_a_green_context_stays(op: Callable[[], torch.Tensor]) -> None:
     green_contexts: Any = pytest.importorskip("torch.cuda.green_contexts", reason="this torch has none")
-    wanted, driver = op(), Driver()
+    expected, driver = op(), Driver()
     torch.cuda.synchronize()
     try:
         green = green_contexts.GreenContext.create(num_sms=16, device_id=0)
@@ -107,12 +107,12 @@ def test_a_green_context_stays(op: Callable[[], torch.Tensor]) -> None:
     green.set_context()
     try:
         within = driver.current()
-        found = op()
+        actual = op()
         torch.cuda.synchronize()
         assert driver.current() == within != before
     finally:
         green.pop_context()
-    assert torch.equal(found, wanted)
+    assert torch.equal(actual, expected)
 
 
 FAILED_LAUNCH = """
@@ -134,7 +134,7 @@ def test_a_failed_launch_fails_nothing_else(run_apart: RunApart, name: str) -> N
 
 def fail_a_launch(op: Callable[[], torch.Tensor]) -> None:
     """Into a capture that something else has made invalid."""
-    wanted = op()
+    expected = op()
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -151,4 +151,4 @@ def fail_a_launch(op: Callable[[], torch.Tensor]) -> None:
     innocent = torch.ones(8, device="cuda") * 3
     torch.cuda.synchronize()
     assert bool((innocent == 3).all())
-    assert torch.equal(op(), wanted)
+    assert torch.equal(op(), expected)

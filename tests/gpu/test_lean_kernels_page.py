@@ -37,9 +37,9 @@ def test_it_multiplies(kernel: Any, shape: tuple[int, int, int], cluster: tuple[
     assert kernel.args_bytes == ctypes.sizeof(LAUNCH.Args)
     assert LAUNCH.multiply(kernel, a, b, d, cluster) == 0
     torch.cuda.synchronize()
-    wanted = a.double() @ b.double().T
+    expected = a.double() @ b.double().T
     assert not d.isnan().any()
     # Rounding to BF16, and F32 sums of some hundred products.
-    assert ((d.double() - wanted).abs() <= 2.0**-8 * wanted.abs() + 1e-4 * k**0.5).all()
+    assert ((d.double() - expected).abs() <= 2.0**-8 * expected.abs() + 1e-4 * k**0.5).all()
     assert wide[m:].isnan().all()
     assert wide[:, n:].isnan().all()

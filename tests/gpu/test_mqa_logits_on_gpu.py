@@ -96,12 +96,12 @@ def check(found: torch.Tensor, logits: torch.Tensor, looked_at: torch.Tensor, re
     assert bool((found[~looked_at] == rest).all())
     if not bool(looked_at.any()):
         return
-    some, wanted = found[looked_at].double(), logits[looked_at]
-    assert difference(some, wanted) < TOLERANCES[d]
+    some, expected = found[looked_at].double(), logits[looked_at]
+    assert difference(some, expected) < TOLERANCES[d]
     # And each logit: the difference does not see a wrong one among many, which is off by about the root mean
     # square of all.
-    excess = (some - wanted).abs() - wanted.abs() * (2.0**-8 if d == "bf16" else 2.0**-10)
-    worst = float((excess / wanted.square().mean().sqrt()).max())
+    excess = (some - expected).abs() - expected.abs() * (2.0**-8 if d == "bf16" else 2.0**-10)
+    worst = float((excess / expected.square().mean().sqrt()).max())
     assert not worst > ELEMENT_ERROR, f"a logit is off by {worst:.2g} of the root mean square"
 
 
@@ -139,16 +139,16 @@ def test_ranges(kernel: KernelRecord, splits: int) -> None:
 def test_compressed_rows(kernel: KernelRecord) -> None:
     config = form(kernel, "ragged")
     given, columns = Ragged.random(config, RANGES, 1001), 640
-    logits, wanted = given.logits(), torch.zeros(len(RANGES), columns, device="cuda", dtype=torch.float64)
+    logits, expected = given.logits(), torch.zeros(len(RANGES), columns, device="cuda", dtype=torch.float64)
     shifted = []
     for row, (given_start, given_end) in enumerate(RANGES):
         start, end = max(given_start, 0), min(given_end, 1001)
         count = max(0, min(end - start, columns))
-        wanted[row, :count] = logits[row, start : start + count]
+        expected[row, :count] = logits[row, start : start + count]
         shifted.append((0, count))
     out = torch.full((len(RANGES), columns), POISON, dtype=dtype_of(config["d"]), device="cuda")
     given.call(columns=columns, out=out, clean=True, tactic=kernel.name)
-    check(out, wanted, looked_at(shifted, columns), -INF, config["d"])
+    check(out, expected, looked_at(shifted, columns), -INF, config["d"])
 
 
 @pytest.mark.parametrize("queries", [1, 3, 130])
@@ -239,15 +239,15 @@ def test_casts_to_fp4(kernel: KernelRecord) -> None:
     weights, ranges = made(70, heads, seed=3), (ints([0] * 70), ints([700] * 70))
     casts = [utils.per_token_cast_to_fp4(x.flatten(0, -2), True, 32, True) for x in (q, kv)]
     (q_data, q_words), (kv_data, kv_words) = casts
-    found = tilewright.mqa_logits(
+    actual = tilewright.mqa_logits(
         q_data.view(torch.uint8).view(70, heads, -1), kv_data.view(torch.uint8), kv_words.view(700), weights,
         *ranges, q_scale=q_words.view(70, heads), out_dtype=dtype_of(config["d"]), tactic=kernel.name,
     )  # fmt: skip
     cast = [utils.cast_back_from_fp4(*one, 32, True).double() for one in casts]
     ones = torch.ones(700, device="cuda")
     logits = reference(cast[0].view(70, heads, head_dim), cast[1], ones, weights)
-    assert difference(found, logits) < TOLERANCES[config["d"]]
-    assert difference(found, reference(q, kv, ones, weights)) < 2e-2
+    assert difference(actual, logits) < TOLERANCES[config["d"]]
+    assert difference(actual, reference(q, kv, ones, weights)) < 2e-2
 
 
 class Paged(NamedTuple):
@@ -371,15 +371,15 @@ def test_schedules(kernel: KernelRecord) -> None:
         lengths[::3] = 0
         splits = [-(-max(row) // 64) for row in lengths.tolist()]
         ends = torch.tensor(splits).cumsum(0).tolist()
-        wanted = []
+        expected = []
         for block in range(blocks + 1):
             begins = block * ends[-1] // blocks
             sequence = next((i for i, end in enumerate(ends) if end > begins), sequences)
             before = ends[sequence - 1] if sequence else 0
-            wanted.append([sequence, begins - before if sequence < sequences else 0])
+            expected.append([sequence, begins - before if sequence < sequences else 0])
         given = lengths.flatten().int().cuda()
-        found = tilewright.paged_mqa_schedule(given, blocks=blocks, next_n=next_n, tactic=kernel.name)
-        assert found.tolist() == wanted
+        actual = tilewright.paged_mqa_schedule(given, blocks=blocks, next_n=next_n, tactic=kernel.name)
+        assert actual.tolist() == expected
 
 
 def some(form: str, q: str = "e4m3") -> str:

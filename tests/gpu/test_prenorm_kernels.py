@@ -50,8 +50,8 @@ def check(
     room = made["out"].untyped_storage().nbytes()
     tilewright.hc_prenorm(a, b, tactic=tactic, **form, **made)
     what = f"{tactic} {tuple(a.shape)} {b.shape[0]} {form}"
-    for found, right in zip(made.values(), wanted, strict=True):
-        prenorm_reference.compare(found, right, what)
+    for actual, right in zip(made.values(), wanted, strict=True):
+        prenorm_reference.compare(actual, right, what)
     beyond = torch.empty(0, device="cuda").set_(made["out"].untyped_storage()).view(-1, b.shape[0] + 8)
     assert beyond.nbytes == room
     assert bool(beyond[:, b.shape[0] :].isnan().all()), f"{what}: columns beyond n are written"
@@ -63,8 +63,8 @@ def test_every_form(kernel: KernelRecord, shape: tuple[int, int]) -> None:
     for n in {columns, 8}:
         a, b = operands(m, n, k)
         for form in FORMS:
-            wanted = reference(a, b, **form)
-            check(kernel.name, a, b, form, wanted)
+            expected = reference(a, b, **form)
+            check(kernel.name, a, b, form, expected)
 
 
 def test_equal_runs(kernel: KernelRecord) -> None:
@@ -93,7 +93,7 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
             made: dict[str, torch.Tensor] = made,
             wanted: tuple[torch.Tensor, ...] = wanted,
         ) -> None:
-            for found, one in zip(made.values(), wanted, strict=True):
-                prenorm_reference.compare(found, one, late)
+            for actual, one in zip(made.values(), wanted, strict=True):
+                prenorm_reference.compare(actual, one, late)
 
         check_waits({"a": a, "b": b}, made, call, right)

@@ -28,16 +28,16 @@ def test_deep_gemms_shapes(m: int, k: int, splits: int | None) -> None:
     torch.backends.cuda.matmul.allow_tf32 = True
     prenorm_reference.compare(out, (a.float() @ b.T).double(), "torch")
     rows = slice(None, None, max(1, m // 512))
-    wanted = reference(a[rows], b)
-    prenorm_reference.compare(out[rows], wanted[0], "D")
-    prenorm_reference.compare(squares[rows], wanted[1], "squares")
+    expected = reference(a[rows], b)
+    prenorm_reference.compare(out[rows], expected[0], "D")
+    prenorm_reference.compare(squares[rows], expected[1], "squares")
 
 
 @pytest.mark.parametrize("n", range(8, 129, 8))
 def test_every_n(n: int) -> None:
     a, b = operands(333, n, 1536)
-    for found, wanted in zip(tilewright.hc_prenorm(a, b), reference(a, b), strict=True):
-        prenorm_reference.compare(found, wanted, f"n {n}")
+    for actual, expected in zip(tilewright.hc_prenorm(a, b), reference(a, b), strict=True):
+        prenorm_reference.compare(actual, expected, f"n {n}")
 
 
 def test_how_b_is_rounded() -> None:
@@ -55,27 +55,27 @@ def test_how_b_is_rounded() -> None:
 
 def test_in_a_graph_and_compiled() -> None:
     a, b = operands(137, 24, 7168)
-    wanted = tilewright.hc_prenorm(a, b, normalize=True)
+    expected = tilewright.hc_prenorm(a, b, normalize=True)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = tilewright.hc_prenorm(a, b, normalize=True)
+        actual = tilewright.hc_prenorm(a, b, normalize=True)
     graph.replay()
     torch.cuda.synchronize()
-    assert all(torch.equal(x, y) for x, y in zip(found, wanted, strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(actual, expected, strict=True))
     compiled = torch.compile(lambda a, b: tilewright.hc_prenorm(a, b, normalize=True), fullgraph=True)
-    assert all(torch.equal(x, y) for x, y in zip(compiled(a, b), wanted, strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(compiled(a, b), expected, strict=True))
 
 
 def test_two_streams_at_once() -> None:
     given = [operands(500, 24, 7680), operands(700, 32, 7168)]
-    wanted = [tilewright.hc_prenorm(*one) for one in given]
+    expected = [tilewright.hc_prenorm(*one) for one in given]
     streams = [torch.cuda.Stream() for _ in given]
     torch.cuda.synchronize()
     for _ in range(100):
-        found = []
+        actual = []
         for stream, one in zip(streams, given, strict=True):
             with torch.cuda.stream(stream):
-                found.append(tilewright.hc_prenorm(*one))
+                actual.append(tilewright.hc_prenorm(*one))
         torch.cuda.synchronize()
-        for results, right in zip(found, wanted, strict=True):
+        for results, right in zip(actual, expected, strict=True):
             assert all(torch.equal(x, y) for x, y in zip(results, right, strict=True))

@@ -65,11 +65,11 @@ def test_plans_in_graphs_and_streams() -> None:
             elsewhere = plan(fresh, b)
         stream.synchronize()
         assert torch.equal(elsewhere, wanted_changed), name
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda to=found, p=plan, x=a, y=b: to.append(p(x, y)))
+        actual: list[Any] = []
+        thread = threading.Thread(target=lambda to=actual, p=plan, x=a, y=b: to.append(p(x, y)))
         thread.start()
         thread.join()
-        assert torch.equal(found[0], wanted), name
+        assert torch.equal(actual[0], wanted), name
 
 
 def test_quantising_plans_in_graphs_and_streams() -> None:
@@ -121,9 +121,9 @@ def test_plans_refuse_what_was_not_planned() -> None:
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_a_plan_of_a_device_that_is_not_the_current_one() -> None:
     a, b = random(48, 512), weight(256, 512)
-    wanted = built(lambda: tilewright.gemm(a, b))
+    expected = built(lambda: tilewright.gemm(a, b))
     plan = tilewright.plan(tilewright.gemm, a.to("cuda:1"), b.to("cuda:1"))
-    assert torch.equal(plan(a.to("cuda:1"), b.to("cuda:1")).to("cuda:0"), wanted)
+    assert torch.equal(plan(a.to("cuda:1"), b.to("cuda:1")).to("cuda:0"), expected)
     with pytest.raises(ArgumentError, match=r"a: it is .* on device 0; the plan is for .* on device 1"):
         plan(a, b)
 

@@ -156,11 +156,11 @@ def test_fused_rows_that_do_not_count(kernel: KernelRecord) -> None:
         assert torch.equal(of.as_bytes(out)[rows], of.as_bytes(whole)[rows]), str(case)
         assert bool((of.as_bytes(out)[~rows] == of.POISON).all()), str(case)
         assert bool((border == of.POISON).all()), str(case)
-        _, wanted = of.Case(
+        _, expected = of.Case(
             config["format"], torch.zeros(3, m, k, device=of.DEVICE), layout, rows_valid=valid
         ).wanted()
         if layout in ("linear", "m_major", "row_major", "packed"):
-            plain, nothing = of.as_bytes(scales), of.as_bytes(wanted)
+            plain, nothing = of.as_bytes(scales), of.as_bytes(expected)
             assert torch.equal(plain[~rows], nothing[~rows]), f"{case}: scales of rows that do not count"
             assert torch.equal(plain[rows], of.as_bytes(whole_scales)[rows]), str(case)
 
@@ -178,10 +178,10 @@ def test_reading_back(kernel: KernelRecord) -> None:
             op = reading_back(case)
             for tactic in tactics(kernel):
                 out = torch.full(exact.shape, math.nan, device=of.DEVICE).to(dtype)
-                found = op(data, scales, out=out, tactic=tactic)
-                assert found is out
+                actual = op(data, scales, out=out, tactic=tactic)
+                assert actual is out
                 comparison.check_read_back(
-                    found, exact, str(case), rounded_twice=case.global_scale is not None
+                    actual, exact, str(case), rounded_twice=case.global_scale is not None
                 )
 
 

@@ -92,16 +92,16 @@ def test_forms_of_a_global_scale() -> None:
     ]
     for scale in scales:
         for _ in range(2):
-            found, found_scales = tilewright.quantize_nvfp4(flat, scale)
-            wanted, wanted_scales = reference.quantize(flat, "nvfp4", 37.25)
-            comparison.compare(found, wanted, "data")
+            actual, found_scales = tilewright.quantize_nvfp4(flat, scale)
+            expected, wanted_scales = reference.quantize(flat, "nvfp4", 37.25)
+            comparison.compare(actual, expected, "data")
             comparison.compare(of.as_bytes(found_scales), of.as_bytes(wanted_scales), "scales")
     per_group = torch.tensor([3.0, 50.0, 7.0])
     rows = per_group.cuda()[:, None].expand(3, 40).contiguous()
-    wanted, wanted_scales = reference.quantize(x, "nvfp4", rows)
+    expected, wanted_scales = reference.quantize(x, "nvfp4", rows)
     for scale in (per_group, per_group.cuda(), rows, rows.cpu(), rows.cpu().pin_memory()):
-        found, found_scales = tilewright.quantize_nvfp4(x, scale)
-        comparison.compare(found, wanted, "data")
+        actual, found_scales = tilewright.quantize_nvfp4(x, scale)
+        comparison.compare(actual, expected, "data")
         comparison.compare(of.as_bytes(found_scales), of.as_bytes(wanted_scales), "scales")
 
 
@@ -128,39 +128,39 @@ def test_shuffled_rows(name: str) -> None:
     data, scales = op(x, shuffle=True)
     plain, plain_scales = reference.quantize(x, name, layout="linear")
     comparison.compare(of.as_bytes(data), row_shuffle.shuffle_rows(of.as_bytes(plain)), "data")
-    wanted = scale_factors.swizzle(row_shuffle.shuffle_rows(of.as_bytes(plain_scales)))
-    comparison.compare(of.as_bytes(scales), wanted, "scales")
+    expected = scale_factors.swizzle(row_shuffle.shuffle_rows(of.as_bytes(plain_scales)))
+    comparison.compare(of.as_bytes(scales), expected, "scales")
 
 
 @pytest.mark.parametrize("layout", scale_factors.LAYOUTS)
 def test_at_any_address_and_pitch(layout: str) -> None:
     x = of.randoms((129, 80), "bf16")
-    wanted, wanted_scales = reference.quantize(x, "nvfp4", layout=layout)  # type: ignore[arg-type]
+    expected, wanted_scales = reference.quantize(x, "nvfp4", layout=layout)  # type: ignore[arg-type]
     for offset, pitch in ((0, 80), (8, 88), (1, 80), (3, 83), (16, 96)):
         room = torch.zeros(offset + 129 * pitch + 64, dtype=torch.bfloat16, device="cuda")
         within = room[offset : offset + 129 * pitch].view(129, pitch)[:, :80].copy_(x)
-        found, found_scales = tilewright.quantize_nvfp4(within, layout=layout)
-        comparison.compare(found, wanted, f"offset {offset}, pitch {pitch}")
+        actual, found_scales = tilewright.quantize_nvfp4(within, layout=layout)
+        comparison.compare(actual, expected, f"offset {offset}, pitch {pitch}")
         comparison.compare(of.as_bytes(found_scales), of.as_bytes(wanted_scales), "scales")
     for offset in (0, 1, 4, 8, 16):
-        room = torch.full((wanted.numel() + 64,), of.POISON, dtype=torch.uint8, device="cuda")
+        room = torch.full((expected.numel() + 64,), of.POISON, dtype=torch.uint8, device="cuda")
         room_scales = torch.full((wanted_scales.numel() + 64,), of.POISON, dtype=torch.uint8, device="cuda")
-        out = room[offset : offset + wanted.numel()].view(wanted.shape)
+        out = room[offset : offset + expected.numel()].view(expected.shape)
         out_scales = room_scales[offset : offset + wanted_scales.numel()].view(wanted_scales.shape)
-        found, _ = tilewright.quantize_nvfp4(x, layout=layout, out=out, out_scales=out_scales)
-        assert found is out
-        comparison.compare(out, wanted, f"offset {offset}")
+        actual, _ = tilewright.quantize_nvfp4(x, layout=layout, out=out, out_scales=out_scales)
+        assert actual is out
+        comparison.compare(out, expected, f"offset {offset}")
         comparison.compare(out_scales, of.as_bytes(wanted_scales), "scales")
         assert int((room == of.POISON).sum()) >= 64
         assert bool((room[:offset] == of.POISON).all())
-        assert bool((room[offset + wanted.numel() :] == of.POISON).all())
+        assert bool((room[offset + expected.numel() :] == of.POISON).all())
         assert bool((room_scales[offset + wanted_scales.numel() :] == of.POISON).all())
 
 
 def test_column_major_x_is_copied() -> None:
     x = of.randoms((96, 128), "bf16")
-    found, _ = tilewright.quantize_mxfp8(x.t().contiguous().t())
-    comparison.compare(of.as_bytes(found), of.as_bytes(reference.quantize(x, "mxfp8")[0]), "data")
+    actual, _ = tilewright.quantize_mxfp8(x.t().contiguous().t())
+    comparison.compare(of.as_bytes(actual), of.as_bytes(reference.quantize(x, "mxfp8")[0]), "data")
 
 
 @pytest.mark.parametrize("name", [*of.BYTE_FORMATS, "fp8_1x128", "fp8_128x128"])
@@ -184,9 +184,9 @@ def test_in_a_graph(name: str) -> None:
             scale.fill_(10.0 + seed)
         of.as_bytes(data).fill_(of.POISON)
         graph.replay()
-        wanted, wanted_scales = case.wanted()
+        expected, wanted_scales = case.wanted()
         rows = reference.valid_rows(valid, 140)
-        comparison.compare(of.as_bytes(data)[rows], of.as_bytes(wanted)[rows], f"{case}: data")
+        comparison.compare(of.as_bytes(data)[rows], of.as_bytes(expected)[rows], f"{case}: data")
         comparison.compare(of.as_bytes(scales), of.as_bytes(wanted_scales), f"{case}: scales")
         assert bool((of.as_bytes(data)[~rows] == of.POISON).all())
         if constant is not None:
@@ -198,15 +198,15 @@ def test_in_a_graph(name: str) -> None:
 def test_on_several_streams() -> None:
     streams = [torch.cuda.Stream() for _ in range(4)]
     inputs = [of.randoms((1024, 2048), "bf16", seed) for seed in range(4)]
-    wanted = [reference.quantize(x, "nvfp4", 20.0) for x in inputs]
+    expected = [reference.quantize(x, "nvfp4", 20.0) for x in inputs]
     torch.cuda.synchronize()
     for _ in range(5):
-        found = []
+        actual = []
         for stream, x in zip(streams, inputs, strict=True):
             with torch.cuda.stream(stream):
-                found.append(tilewright.quantize_nvfp4(x, 20.0))
+                actual.append(tilewright.quantize_nvfp4(x, 20.0))
         torch.cuda.synchronize()
-        for (data, scales), (wanted_data, wanted_scales) in zip(found, wanted, strict=True):
+        for (data, scales), (wanted_data, wanted_scales) in zip(actual, expected, strict=True):
             comparison.compare(data, wanted_data, "data")
             comparison.compare(of.as_bytes(scales), of.as_bytes(wanted_scales), "scales")
 
@@ -217,9 +217,9 @@ def test_each_call_reads_what_the_one_before_wrote() -> None:
     for _ in range(20):
         x = torch.randn(2048, 4096, device="cuda").bfloat16()
         first, second = (of.Run(of.Case("mxfp8", x, "128x4")) for _ in range(2))
-        wanted = reference.dequantize(first.wanted, first.wanted_scales, "mxfp8").to(torch.bfloat16)
-        back = torch.full_like(wanted, math.nan)
-        again = of.Run(of.Case("mxfp8", wanted, "128x4"))
+        expected = reference.dequantize(first.wanted, first.wanted_scales, "mxfp8").to(torch.bfloat16)
+        back = torch.full_like(expected, math.nan)
+        again = of.Run(of.Case("mxfp8", expected, "128x4"))
         again.case = replace(again.case, x=back)
         torch.cuda.synchronize()
         first.run()
@@ -227,7 +227,7 @@ def test_each_call_reads_what_the_one_before_wrote() -> None:
         again.run()
         second.run()
         first.check_bits("first")
-        comparison.compare(back.view(torch.int16), wanted.view(torch.int16), "read back")
+        comparison.compare(back.view(torch.int16), expected.view(torch.int16), "read back")
         again.check_bits("again")
         second.check_bits("once more")
 
@@ -284,8 +284,8 @@ def test_more_than_2_to_the_32_elements(x: str) -> None:
         operands.poison()
         operands.call(FAMILY.candidates(record, problem, H200)[-1])
         assert operands.check() < LOSS["nvfp4"]
-        wanted = reference.quantize(value[-3:], "nvfp4", 448.0, "linear")
-        comparison.compare(operands.out[-3:], wanted[0], f"{record.name}: the last rows")
+        expected = reference.quantize(value[-3:], "nvfp4", 448.0, "linear")
+        comparison.compare(operands.out[-3:], expected[0], f"{record.name}: the last rows")
 
 
 def test_nothing_to_do() -> None:
@@ -333,9 +333,9 @@ def test_torch_compile(name: str) -> None:
     scale = torch.tensor([12.0], device="cuda")
     for m in (130, 64):
         x = torch.randn(m, 512, device="cuda").bfloat16()
-        for found, wanted in zip(compiled(x, scale), function(x, scale), strict=True):
-            assert found.dtype == wanted.dtype
-            torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+        for actual, expected in zip(compiled(x, scale), function(x, scale), strict=True):
+            assert actual.dtype == expected.dtype
+            torch.testing.assert_close(actual, expected, rtol=0, atol=0)
 
 
 def test_measuring_sees_what_is_wrong() -> None:

@@ -49,11 +49,11 @@ def compare(found: torch.Tensor, wanted: torch.Tensor) -> None:
 @pytest.mark.parametrize("kernel", NAMES)
 def test_every_kernel(kernel: str, shape: tuple[int, int, int, int]) -> None:
     dtype = torch.bfloat16 if "bf16" in kernel else torch.float16
-    a, b, wanted = operands(*shape, dtype=dtype)
+    a, b, expected = operands(*shape, dtype=dtype)
     for d in (torch.float32, dtype):
-        out = torch.full(wanted.shape, float("nan"), device="cuda", dtype=d)
+        out = torch.full(expected.shape, float("nan"), device="cuda", dtype=d)
         run(a, b.mT, out=out, tactic=kernel)
-        compare(out, wanted)
+        compare(out, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -112,10 +112,10 @@ def test_in_a_graph_and_a_dependent_chain() -> None:
 def test_streams_and_replays_at_once() -> None:
     """Thread blocks of a launch wait for each other: also beside other such launches, on other streams."""
     problems = [operands(256, 256, 256, 64), operands(128, 384, 128, 129), operands(64, 64, 64, 4096)]
-    wanted = [run(a, b.mT, out_dtype=torch.float32) for a, b, _ in problems]
-    outs = [torch.empty_like(one) for one in wanted]
+    expected = [run(a, b.mT, out_dtype=torch.float32) for a, b, _ in problems]
+    outs = [torch.empty_like(one) for one in expected]
     streams = [torch.cuda.Stream() for _ in problems]
-    (a, b, _), replayed, graph = problems[0], torch.empty_like(wanted[0]), torch.cuda.CUDAGraph()
+    (a, b, _), replayed, graph = problems[0], torch.empty_like(expected[0]), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(4):
             tilewright.reduced_gemm(a, b.mT, out=replayed)
@@ -126,5 +126,5 @@ def test_streams_and_replays_at_once() -> None:
                 tilewright.reduced_gemm(left, right.mT, out=out)
         graph.replay()
     torch.cuda.synchronize()
-    assert replayed.equal(wanted[0])
-    assert all(out.equal(one) for out, one in zip(outs, wanted, strict=True))
+    assert replayed.equal(expected[0])
+    assert all(out.equal(one) for out, one in zip(outs, expected, strict=True))

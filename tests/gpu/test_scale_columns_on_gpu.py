@@ -80,9 +80,9 @@ def test_padding_between_groups_of_rows_is_zero(layout: str, alignment: int) -> 
     kept = torch.zeros_like(scales)
     for end, size in zip(ends, sizes, strict=True):
         scales[end - size : end] = kept[end - size : end] = random(size, 9)
-    found = columns(scales, ints(*ends), layout=layout, grouping="row_ends", alignment=alignment)
-    wanted = blockwise_scales.pack(codes(kept)) if layout == "packed" else blockwise_scales.m_major(kept)
-    assert torch.equal(found, blockwise_scales.with_padding(wanted))
+    actual = columns(scales, ints(*ends), layout=layout, grouping="row_ends", alignment=alignment)
+    expected = blockwise_scales.pack(codes(kept)) if layout == "packed" else blockwise_scales.m_major(kept)
+    assert torch.equal(actual, blockwise_scales.with_padding(expected))
 
 
 @pytest.mark.parametrize("row_major", [True, False])
@@ -98,7 +98,7 @@ def test_words_of_groups_along_k_begin_anew(count: int, block: int, row_major: b
         if each:
             parts.append(blockwise_scales.pack(codes(scales[:, first : first + each].contiguous())).mT)
         first += each
-    wanted = torch.cat(parts)
+    expected = torch.cat(parts)
     given = scales if row_major else scales.mT.contiguous().mT
     sizes = [max(each * block - block // 2, 0) if i % 2 else each * block for i, each in enumerate(counts)]
     ends, start = [], 0
@@ -106,12 +106,12 @@ def test_words_of_groups_along_k_begin_anew(count: int, block: int, row_major: b
         ends.append(start + size)
         start = -(-ends[-1] // alignment) * alignment
     for groups, grouping in ((sizes, "k_sizes"), (ends, "k_ends")):
-        found = columns(
+        actual = columns(
             given, ints(*groups), layout="packed", grouping=grouping, alignment=alignment, block=block
         )
-        assert found.shape[0] == -(-scales.shape[1] // 4) + count
-        assert torch.equal(found[: len(wanted)], wanted)
-        assert not found[len(wanted) :].any()
+        assert actual.shape[0] == -(-scales.shape[1] // 4) + count
+        assert torch.equal(actual[: len(expected)], expected)
+        assert not actual[len(expected) :].any()
 
 
 @pytest.mark.parametrize("grouping", ["k_sizes", "k_ends"])
@@ -120,18 +120,18 @@ def test_groups_may_claim_more_than_there_is(grouping: str) -> None:
     torch.manual_seed(0)
     scales = random(68, 9)
     groups = ints(3 * 128, 2**31 - 1, 2**31 - 1)
-    found = columns(scales, groups, layout="packed", grouping=grouping)
+    actual = columns(scales, groups, layout="packed", grouping=grouping)
     parts = (scales[:, :3], scales[:, 3:])
-    wanted = torch.cat([blockwise_scales.pack(codes(part.contiguous())).mT for part in parts])
-    assert torch.equal(found[: len(wanted)], wanted)
-    assert not found[len(wanted) :].any()
+    expected = torch.cat([blockwise_scales.pack(codes(part.contiguous())).mT for part in parts])
+    assert torch.equal(actual[: len(expected)], expected)
+    assert not actual[len(expected) :].any()
 
 
 def test_a_group_of_rows_may_claim_more_than_there_is() -> None:
     torch.manual_seed(0)
     scales = random(200, 9)
-    found = columns(scales, ints(128, 2**31 - 1), grouping="row_ends")
-    assert torch.equal(found, columns(scales))
+    actual = columns(scales, ints(128, 2**31 - 1), grouping="row_ends")
+    assert torch.equal(actual, columns(scales))
 
 
 def test_a_graph_follows_the_groups() -> None:
@@ -162,9 +162,9 @@ def test_what_quantising_makes_packed_is_the_same() -> None:
 def test_nothing_beside_the_result_is_written(layout: str) -> None:
     torch.manual_seed(0)
     scales = random(5, 9)
-    wanted = columns(scales, layout=layout)
-    wide = torch.full((len(wanted), 24), 7, dtype=wanted.dtype, device="cuda")
+    expected = columns(scales, layout=layout)
+    wide = torch.full((len(expected), 24), 7, dtype=expected.dtype, device="cuda")
     tilewright.scale_columns(scales, layout=layout, out=wide[:, 4:12])
-    assert torch.equal(wide[:, 4:12], wanted)
+    assert torch.equal(wide[:, 4:12], expected)
     assert (wide[:, :4] == 7).all()
     assert (wide[:, 12:] == 7).all()

@@ -57,19 +57,19 @@ def cases() -> dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]]:
 )
 def test_opcheck(case: str) -> None:
     operands, options = cases()[case]
-    wanted = built(lambda: tilewright.gemm(*operands, **options))
+    expected = built(lambda: tilewright.gemm(*operands, **options))
     tests = ALL[1:] if case == "fp8" else ALL  # test_schema compares operands, for which FP8 has no kernels
     opcheck(OPS.gemm.default, operands, options, test_utils=tests)
-    assert torch.equal(OPS.gemm(*operands, **options), wanted)
+    assert torch.equal(OPS.gemm(*operands, **options), expected)
     if case == "empty":
         return
-    opcheck(OPS.gemm_out.default, (*operands, wanted.clone()), options, test_utils=tests)
-    out = torch.empty_like(wanted)
+    opcheck(OPS.gemm_out.default, (*operands, expected.clone()), options, test_utils=tests)
+    out = torch.empty_like(expected)
     OPS.gemm_out(*operands, out, **options)
-    assert torch.equal(out, wanted)
+    assert torch.equal(out, expected)
     if case == "bf16":
         more = {"accumulate": True, "beta": 1.0}
-        opcheck(OPS.gemm_out.default, (*operands, wanted.clone()), more, test_utils=ALL)
+        opcheck(OPS.gemm_out.default, (*operands, expected.clone()), more, test_utils=ALL)
 
 
 @pytest.mark.parametrize(
@@ -81,16 +81,16 @@ def test_opcheck(case: str) -> None:
 )  # fmt: skip
 def test_opcheck_of_blockscaled(op: str, pair: str) -> None:
     of = blockscaled.of_pair(pair, (48, 128, 512))
-    wanted = of.multiply_built()
+    expected = of.multiply_built()
     operands, tests = of.call, ALL[1:]
     if "mxfp8" not in pair:  # bytes serve as well, and test_schema compares them
         operands, tests = tuple(tensor.view(torch.uint8) for tensor in of.call), ALL
     opcheck(getattr(OPS, op).default, operands, test_utils=tests)
-    out = torch.zeros_like(wanted)
+    out = torch.zeros_like(expected)
     opcheck(getattr(OPS, f"{op}_out").default, (*operands, None, out), test_utils=tests)
     getattr(OPS, f"{op}_out")(*operands, None, out)
-    assert torch.equal(out, wanted)
-    assert torch.equal(getattr(OPS, op)(*operands), wanted)
+    assert torch.equal(out, expected)
+    assert torch.equal(getattr(OPS, op)(*operands), expected)
 
 
 @pytest.mark.parametrize("dynamic", [True, None])
@@ -109,18 +109,18 @@ def test_compiled_over_several_m(dtype: str, dynamic: bool | None) -> None:
     for m in (16, 48, 200, 64, 1024):
         x, out = random(m, 512, dtype=dtype, seed=m), torch.full((m, 256), NAN, device="cuda", dtype=BF16)
         c = random(m, 256, seed=m)
-        wanted = [torch.empty_like(out), c.clone()]
-        wanted.append(built(lambda x=x, w=wanted: f(x, *w)))
-        found = [out, c, compiled(x, out, c)]
-        for one, other in zip(found, wanted, strict=True):
+        expected = [torch.empty_like(out), c.clone()]
+        expected.append(built(lambda x=x, w=expected: f(x, *w)))
+        actual = [out, c, compiled(x, out, c)]
+        for one, other in zip(actual, expected, strict=True):
             assert torch.equal(one, other), f"m = {m}"
 
 
 def test_compiled_blockscaled() -> None:
     of = blockscaled.of_pair("nvfp4", (48, 512, 1024))
-    wanted = of.multiply_built()
+    expected = of.multiply_built()
     compiled = torch.compile(tilewright.mm_nvfp4, fullgraph=True)
-    assert torch.equal(compiled(*of.call), wanted)
+    assert torch.equal(compiled(*of.call), expected)
 
 
 class Block(torch.nn.Module):
@@ -195,11 +195,11 @@ def test_a_transformer_block(fp8: bool, backend: str, tolerance: float) -> None:
         for tokens in (128, 200, 128):
             for seed in range(4):  # reduce-overhead: a warm-up, a capture, replays with changed data
                 x = random(tokens, 512, seed=seed)
-                wanted = built(lambda x=x: block(x))
-                assert bool(wanted.isfinite().all())
-                assert error(wanted, x) > 0.1  # the block does something
+                expected = built(lambda x=x: block(x))
+                assert bool(expected.isfinite().all())
+                assert error(expected, x) > 0.1  # the block does something
                 torch.compiler.cudagraph_mark_step_begin()
-                assert error(compiled(x).clone(), wanted) <= tolerance * (3 if fp8 else 1)
+                assert error(compiled(x).clone(), expected) <= tolerance * (3 if fp8 else 1)
 
 
 def test_reduce_overhead_with_workspaces() -> None:
@@ -215,9 +215,9 @@ def test_reduce_overhead_with_workspaces() -> None:
         for m in (64, 128, 64):
             for seed in range(10):
                 x = random(m, 1024, dtype="tf32", seed=seed)
-                wanted = f(x)
+                expected = f(x)
                 torch.compiler.cudagraph_mark_step_begin()
-                assert torch.equal(compiled(x).clone(), wanted)
+                assert torch.equal(compiled(x).clone(), expected)
                 # An eager call between replays, with a larger workspace.
                 f(random(256, 1024, dtype="tf32", seed=seed))
 
@@ -231,8 +231,8 @@ def test_reduce_overhead_with_a_number_as_global_scale() -> None:
         x = random(64, 1024, seed=seed)
         torch.compiler.cudagraph_mark_step_begin()
         data, scales = (made.clone() for made in compiled(x))
-        wanted, wanted_scales = tilewright.quantize_nvfp4(x, 37.25)
-        assert torch.equal(data, wanted)
+        expected, wanted_scales = tilewright.quantize_nvfp4(x, 37.25)
+        assert torch.equal(data, expected)
         assert torch.equal(scales.view(torch.uint8), wanted_scales.view(torch.uint8))
 
 
@@ -264,12 +264,12 @@ def test_fake_tensors_after_real_ones() -> None:
     mode = FakeTensorMode()
     fake_a, fake_b = mode.from_tensor(a), mode.from_tensor(b)
     with mode:
-        found = [
+        actual = [
             tilewright.gemm(fake_a, fake_b),
             tilewright.gemm(torch.empty(64, 512, device="cuda").bfloat16(), fake_b),
         ]
-    found.append(tilewright.gemm(fake_a, fake_b))
-    for one in found:
+    actual.append(tilewright.gemm(fake_a, fake_b))
+    for one in actual:
         assert isinstance(one, FakeTensor)
         assert (one.shape, one.dtype, one.device.type) == ((64, 256), BF16, "cuda")
     assert len(current().plans) == plans
@@ -289,5 +289,5 @@ def test_flops_are_counted() -> None:
 
 def test_vmap() -> None:
     a, b = random(3, 64, 512), weight(256, 512)
-    wanted = torch.stack([built(lambda x=x: tilewright.gemm(x, b)) for x in a])
-    assert torch.equal(torch.vmap(lambda x: tilewright.gemm(x, b))(a), wanted)
+    expected = torch.stack([built(lambda x=x: tilewright.gemm(x, b)) for x in a])
+    assert torch.equal(torch.vmap(lambda x: tilewright.gemm(x, b))(a), expected)

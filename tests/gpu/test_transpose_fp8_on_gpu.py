@@ -89,17 +89,17 @@ def test_heads_of_a_batch_of_tokens() -> None:
 def test_groups_lie_one_behind_the_other(sizes: tuple[int, ...], columns: int) -> None:
     torch.manual_seed(0)
     x = fp8(sum(sizes), columns)
-    wanted = torch.cat([part.mT.flatten() for part in as_bytes(x).split(list(sizes))])
-    assert torch.equal(transposed(x, ints(*sizes)).flatten(), wanted)
+    expected = torch.cat([part.mT.flatten() for part in as_bytes(x).split(list(sizes))])
+    assert torch.equal(transposed(x, ints(*sizes)).flatten(), expected)
 
 
 def test_rows_of_no_group_are_not_written() -> None:
     torch.manual_seed(0)
     x = fp8(512, 64)
-    found = transposed(x, ints(128, 128)).flatten()
-    wanted = torch.cat([part.mT.flatten() for part in as_bytes(x)[:256].split(128)])
-    assert torch.equal(found[: len(wanted)], wanted)
-    assert bool((found[len(wanted) :] == POISON).all())
+    actual = transposed(x, ints(128, 128)).flatten()
+    expected = torch.cat([part.mT.flatten() for part in as_bytes(x)[:256].split(128)])
+    assert torch.equal(actual[: len(expected)], expected)
+    assert bool((actual[len(expected) :] == POISON).all())
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_a_graph_follows_the_groups() -> None:
         sizes.copy_(ints(*given))
         as_bytes(out).fill_(POISON)
         graph.replay()
-        wanted = torch.cat([part.mT.flatten() for part in as_bytes(x).split(list(given))])
-        assert torch.equal(as_bytes(out).flatten(), wanted)
+        expected = torch.cat([part.mT.flatten() for part in as_bytes(x).split(list(given))])
+        assert torch.equal(as_bytes(out).flatten(), expected)
 
 
 def test_each_call_reads_what_the_one_before_wrote() -> None:
@@ -139,9 +139,9 @@ def test_each_call_reads_what_the_one_before_wrote() -> None:
     x = fp8(2048, 1536)
     there, back = transposed(x).view(x.dtype), torch.empty_like(x)
     for step in range(20):
-        wanted = as_bytes(x).roll(step).contiguous()
-        as_bytes(back).copy_(wanted)
+        expected = as_bytes(x).roll(step).contiguous()
+        as_bytes(back).copy_(expected)
         tilewright.transpose_fp8(back, out=there)
         as_bytes(back).fill_(POISON)
         tilewright.transpose_fp8(there, out=back)
-        assert torch.equal(as_bytes(back), wanted)
+        assert torch.equal(as_bytes(back), expected)

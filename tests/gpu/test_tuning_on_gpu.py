@@ -52,15 +52,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         path = paths.tuned_file(tmp_path / "tuned", device.name, "gemm")
         assert sum(len(section.rows) for section in tuned_files.read(path).sections) == 3
         for problem in PROBLEMS:
-            found = results[problem.m]
+            actual = results[problem.m]
             choice = fresh.select(FAMILY, problem, device)
-            assert (choice.source, str(choice.tactic)) == ("tuned", found["tactic"])
+            assert (choice.source, str(choice.tactic)) == ("tuned", actual["tactic"])
             operands = measuring.make_operands(gemm_measuring, problem, device)
             measuring.checked(operands[0])
             again = measuring.seconds(operands) * 1e6
-            assert again == pytest.approx(found["us"], rel=0.3)
-            if found["model_us"] is not None:
-                assert found["us"] <= 1.1 * found["model_us"], "the model's first was timed, too"
+            assert again == pytest.approx(actual["us"], rel=0.3)
+            if actual["model_us"] is not None:
+                assert actual["us"] <= 1.1 * actual["model_us"], "the model's first was timed, too"
     capsys.readouterr()
     assert invoke(["tune", *SIZES, "--built-only"]) == 0
     assert "nothing is left to tune" in capsys.readouterr().out
@@ -79,9 +79,9 @@ def test_the_block(context: Context) -> None:
         assert not any(one.wrong for one in result.failures)
         choice = context.select(FAMILY, result.problem, context.device(a.device.index))
         assert (choice.source, choice.tactic) == ("tuned", result.tactic)
-    wanted = a.double() @ b.double()
-    for found in (before, within, after):
-        assert float((found.double() - wanted).norm() / wanted.norm()) < 4e-3
+    expected = a.double() @ b.double()
+    for actual in (before, within, after):
+        assert float((actual.double() - expected).norm() / expected.norm()) < 4e-3
 
 
 def test_nothing_is_tuned_while_a_graph_is_captured(context: Context) -> None:
@@ -95,8 +95,8 @@ def test_nothing_is_tuned_while_a_graph_is_captured(context: Context) -> None:
         graph.replay()
         assert session.results == []
         assert "a CUDA graph is being captured" in session.messages[0]
-    wanted = a.double() @ b.double()
-    assert float((out.double() - wanted).norm() / wanted.norm()) < 4e-3
+    expected = a.double() @ b.double()
+    assert float((out.double() - expected).norm() / expected.norm()) < 4e-3
 
 
 def test_the_clock_agrees_with_the_benchmarks(context: Context) -> None:
@@ -107,10 +107,10 @@ def test_the_clock_agrees_with_the_benchmarks(context: Context) -> None:
         clock = GpuClock("gemm", problem, device, seed=0)
         clock.verify(tactic)
         operands = measuring.make_operands(gemm_measuring, problem, device)
-        wanted = measuring.seconds(operands, tactic)
-        assert clock.quick(tactic, float("inf")) == pytest.approx(wanted, rel=0.2)
-        assert clock.again(tactic) == pytest.approx(wanted, rel=0.2)
-        assert clock.quick(tactic, wanted / 10) > wanted / 10
+        expected = measuring.seconds(operands, tactic)
+        assert clock.quick(tactic, float("inf")) == pytest.approx(expected, rel=0.2)
+        assert clock.again(tactic) == pytest.approx(expected, rel=0.2)
+        assert clock.quick(tactic, expected / 10) > expected / 10
         assert len({one.a.data_ptr() for one in operands}) == len(operands)
         assert torch.equal(operands[0].a, operands[-1].a)
         assert len(operands) >= timing.rotations(problem.bytes, device.l2_bytes)

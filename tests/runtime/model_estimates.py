@@ -67,8 +67,8 @@ def estimate(
     of = family_of(family)
     weigh = of.estimator(record, of.problem(**problem), DEVICES[device])
     assert weigh is not None
-    found = weigh(Tactic.parse(tactic))
-    return Estimate(family, record.name, device, problem, tactic, found.seconds * 1e6, found.bound)
+    actual = weigh(Tactic.parse(tactic))
+    return Estimate(family, record.name, device, problem, tactic, actual.seconds * 1e6, actual.bound)
 
 
 def sample() -> Iterator[tuple[KernelRecord, Estimate]]:
@@ -156,11 +156,11 @@ def write() -> None:
     """Each kernel in a line, and each of its estimates, with the arguments of the tactic."""
     kernels: dict[str, list[Any]] = {}
     estimates: dict[str, dict[str, None]] = {}
-    for record, found in [*gone(), *sample()]:
+    for record, actual in [*gone(), *sample()]:
         facts = {name: record.facts[name] for name in _FACTS if name in record.facts}
-        kernels[record.name] = [found.family, record.name, record.arch, record.config, facts]
-        arguments = found.tactic.partition("@")[2]
-        row = [found.device, found.problem, arguments, float(f"{found.us:.9g}"), found.bound]
+        kernels[record.name] = [actual.family, record.name, record.arch, record.config, facts]
+        arguments = actual.tactic.partition("@")[2]
+        row = [actual.device, actual.problem, arguments, float(f"{actual.us:.9g}"), actual.bound]
         estimates.setdefault(record.name, {})[_compact(row)] = None
     lines = []
     for name, kernel in kernels.items():

@@ -35,10 +35,10 @@ def test_it_is_the_same_product(host: Context) -> None:
 
 
 def test_bias_activation_and_type(host: Context) -> None:
-    found = adapter.gemm(A, WEIGHT, BIAS, activation="relu")
+    actual = adapter.gemm(A, WEIGHT, BIAS, activation="relu")
     expected = tilewright.gemm(as_torch(A), as_torch(WEIGHT).t(), bias=as_torch(BIAS), activation="relu")
-    assert equal(found, expected)
-    assert found.dtype == jnp.bfloat16
+    assert equal(actual, expected)
+    assert actual.dtype == jnp.bfloat16
 
 
 def test_it_is_a_part_of_a_jitted_function(host: Context) -> None:

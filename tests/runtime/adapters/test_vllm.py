@@ -121,12 +121,12 @@ def test_a_layer_with_scales_of_blocks(grouped: Context, on_hopper: None) -> Non
         layer.weight_scale_inv = torch.nn.Parameter(scale, requires_grad=False)
         kernel.process_weights_after_loading(layer)
         quantised, scales = kernel.quant_fp8(x, None, None)
-        found = kernel.apply_weights(layer, x)
+        actual = kernel.apply_weights(layer, x)
     expected = tilewright.scaled_gemm(quantised, weight.t(), scales, scale.t())
-    assert torch.equal(found, expected)
+    assert torch.equal(actual, expected)
     wide = scale.repeat_interleave(128, 0).repeat_interleave(128, 1)
     reference = x.float() @ (weight.float() * wide).t()
-    assert (found.float() - reference).norm() < 0.05 * reference.norm()
+    assert (actual.float() - reference).norm() < 0.05 * reference.norm()
 
 
 def test_a_layer_with_one_scale(host: Context, on_hopper: None) -> None:
@@ -141,7 +141,7 @@ def test_a_layer_with_one_scale(host: Context, on_hopper: None) -> None:
         layer.weight = torch.nn.Parameter(weight.t(), requires_grad=False)
         layer.weight_scale = torch.nn.Parameter(torch.tensor([0.25]), requires_grad=False)
         layer.input_scale = torch.nn.Parameter(torch.tensor([0.5]), requires_grad=False)
-        found = kernel.apply_weights(layer, x, bias)
+        actual = kernel.apply_weights(layer, x, bias)
     reference = x.float() @ (weight.float() * 0.25).t() + bias.float()
-    assert found.shape == (2, 12, N)
-    assert (found.float() - reference).norm() < 0.05 * reference.norm()
+    assert actual.shape == (2, 12, N)
+    assert (actual.float() - reference).norm() < 0.05 * reference.norm()

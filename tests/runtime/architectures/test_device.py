@@ -21,10 +21,10 @@ def properties(**fields: Any) -> SimpleNamespace:
 
 def test_what_torch_reports_is_taken(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "tilewright")
-    found = from_torch(properties(**RATES))
-    assert found.memory_bandwidth == pytest.approx(H200.memory_bandwidth, rel=0.03)
-    assert (found.clock_hz, found.l2_bytes, found.capability) == (1.98e9, 60 * 2**20, (9, 0))
-    assert found.shared_memory == H200.shared_memory
+    actual = from_torch(properties(**RATES))
+    assert actual.memory_bandwidth == pytest.approx(H200.memory_bandwidth, rel=0.03)
+    assert (actual.clock_hz, actual.l2_bytes, actual.capability) == (1.98e9, 60 * 2**20, (9, 0))
+    assert actual.shared_memory == H200.shared_memory
     assert caplog.text == ""
 
 

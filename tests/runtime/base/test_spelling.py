@@ -28,20 +28,20 @@ def test_long_names_stand_above_their_columns() -> None:
 
 def test_a_long_text_is_broken_beside_its_columns_where_these_leave_room() -> None:
     words = " ".join(["word"] * 20)
-    found = table([("kernel", "built", "is"), ("k", "no", words)], indent="")
-    assert found[:2] == ["kernel  built  is", "k       no     " + " ".join(["word"] * 13)]
-    assert found[2] == " " * 15 + " ".join(["word"] * 7)
-    assert max(map(len, found)) <= 80
+    actual = table([("kernel", "built", "is"), ("k", "no", words)], indent="")
+    assert actual[:2] == ["kernel  built  is", "k       no     " + " ".join(["word"] * 13)]
+    assert actual[2] == " " * 15 + " ".join(["word"] * 7)
+    assert max(map(len, actual)) <= 80
 
 
 def test_a_long_text_stands_under_the_columns_where_these_leave_none() -> None:
     words, name = " ".join(["word"] * 20), "n" * 36
-    found = table([("kernel", "built", "is"), (name, "no", words)], indent="")
-    assert found[:4] == ["kernel", "    built", "    is", name]
-    assert found[4] == "    no"
-    assert found[5] == "    " + " ".join(["word"] * 15)
-    assert " ".join(line.strip() for line in found[5:]) == words
-    assert max(map(len, found)) <= 80
+    actual = table([("kernel", "built", "is"), (name, "no", words)], indent="")
+    assert actual[:4] == ["kernel", "    built", "    is", name]
+    assert actual[4] == "    no"
+    assert actual[5] == "    " + " ".join(["word"] * 15)
+    assert " ".join(line.strip() for line in actual[5:]) == words
+    assert max(map(len, actual)) <= 80
 
 
 class Terminal:
@@ -57,9 +57,9 @@ def test_tables_fill_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(table([row])) == 2, "80 columns where output is no terminal, whatever COLUMNS says"
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", Terminal())
-        for columns, wanted in ((120, 120), (20, 60), (1000, 160)):
+        for columns, expected in ((120, 120), (20, 60), (1000, 160)):
             patched.setenv("COLUMNS", str(columns))
-            assert width() == wanted
+            assert width() == expected
         assert table([row]) == [f"  {row[0]}  no  is what it is"]
         patched.setattr(sys, "stdout", None)
         assert width() == 80

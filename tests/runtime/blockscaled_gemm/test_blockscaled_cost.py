@@ -291,9 +291,9 @@ def test_a_b300_takes_kernels_of_sm_100_for_little_work(committed: Registry, m: 
 
 @pytest.mark.parametrize(("k", "m"), [(8192, 8), (28672, 4096)])
 def test_a_b200_never_sees_ultra_kernels(committed: Registry, k: int, m: int) -> None:
-    found = ranked(committed, B200, Problem(m, 8192, k))
-    assert found
-    assert not any(is_ultra(candidate.record) for candidate in found)
+    actual = ranked(committed, B200, Problem(m, 8192, k))
+    assert actual
+    assert not any(is_ultra(candidate.record) for candidate in actual)
 
 
 @pytest.mark.parametrize(
@@ -308,9 +308,9 @@ def test_others_take_over_where_ultra_cannot_store(
 ) -> None:
     """An ultra kernel that stores 16 bytes at a time may still be there, for swapped operands."""
     records = committed.route("blockscaled_gemm", B300)
-    found = FAMILY.rank(records, problem, B300)
-    assert found
-    assert not any(candidate.record.config["store"] == "direct_256" for candidate in found)
+    actual = FAMILY.rank(records, problem, B300)
+    assert actual
+    assert not any(candidate.record.config["store"] == "direct_256" for candidate in actual)
     assert f"{reason} " in FAMILY.explain(records, problem)
     best_of_all = FAMILY.rank(records, replace(problem, n=8192, alignment=Alignment()), B300)[0]
     assert best_of_all.record.config["store"] == "direct_256"
@@ -345,8 +345,8 @@ def test_ranking_is_deterministic_and_legal(committed: Registry, device: DeviceP
 def test_each_gpu_chooses_from_its_own(committed: Registry, device: DeviceProperties, arch: str) -> None:
     for m in (1, 32, 512, 4096):
         for form in ("nvfp4", "mxfp8"):
-            found = ranked(committed, device, Problem(m, 4096, 4096, a=form, b=form))
-            assert {candidate.record.arch for candidate in found} == {arch}
+            actual = ranked(committed, device, Problem(m, 4096, 4096, a=form, b=form))
+            assert {candidate.record.arch for candidate in actual} == {arch}
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
@@ -385,13 +385,13 @@ def test_weights_that_are_read_once_split_over_clusters_on_hopper(committed: Reg
 
 def test_resident_thread_blocks_on_hopper(committed: Registry) -> None:
     """As the kernels' launch bounds (tilewright/blockscaled_gemm/sm90/config.hpp)."""
-    found = {
+    actual = {
         tuple(one.config["tile"]): resident(one.config["tile"], one.facts["smem_bytes"])
         for one in hopper_nvfp4(committed)
     }
-    assert found[256, 128, 128] == 1
-    assert found[128, 32, 256] == 2
-    assert 3 <= found[64, 8, 256] <= 4
+    assert actual[256, 128, 128] == 1
+    assert actual[128, 32, 256] == 2
+    assert 3 <= actual[64, 8, 256] <= 4
 
 
 def hopper_nvfp4(registry: Registry) -> list[KernelRecord]:

@@ -124,7 +124,7 @@ def test_quantised_nvfp4(blackwell: Context, shape: tuple[int, int, int], given:
     call, exact = product(*shape)
     m, n, _ = shape
     scale = reference.nvfp4_global_scale(exact.float())
-    wanted, wanted_scales = reference.quantize(exact.float(), "nvfp4", scale)
+    expected, wanted_scales = reference.quantize(exact.float(), "nvfp4", scale)
     rows, columns = scale_factors.padded_shape(m, n, 16)
     options: dict[str, Any] = {}
     if given:
@@ -134,27 +134,27 @@ def test_quantised_nvfp4(blackwell: Context, shape: tuple[int, int, int], given:
         *call, out_dtype=torch.float4_e2m1fn_x2, out_global_scale=scale.reshape(1), **options
     )
     assert d.dtype == (torch.uint8 if given else torch.float4_e2m1fn_x2)
-    assert d.shape == wanted.shape
+    assert d.shape == expected.shape
     # Padding and all: what is no scale of an element is 0.
     assert torch.equal(scales.view(torch.uint8).view(rows, columns), wanted_scales.view(torch.uint8))
     if not given:
         assert (scales.dtype, scales.shape) == (torch.float8_e4m3fn, (rows, columns))
-    found = reference.dequantize(
+    actual = reference.dequantize(
         d.view(torch.uint8), scales.reshape(rows, columns), "nvfp4", global_scale=scale
     )
     torch.testing.assert_close(
-        found, reference.dequantize(wanted, wanted_scales, "nvfp4", global_scale=scale)
+        actual, reference.dequantize(expected, wanted_scales, "nvfp4", global_scale=scale)
     )
 
 
 @pytest.mark.parametrize("shape", [(5, 32, 64), (130, 80, 64), (4, 7, 64)])
 def test_quantised_mxfp8(blackwell: Context, shape: tuple[int, int, int]) -> None:
     call, exact = product(*shape, "mxfp8", "mxfp8")
-    wanted, wanted_scales = reference.quantize(exact.float(), "mxfp8")
+    expected, wanted_scales = reference.quantize(exact.float(), "mxfp8")
     d, scales = tilewright.mm_mxfp8(*call, out_dtype=torch.float8_e4m3fn)
     assert (d.dtype, scales.dtype) == (torch.float8_e4m3fn, torch.float8_e8m0fnu)
     assert torch.equal(scales.view(torch.uint8), wanted_scales.view(torch.uint8))
-    torch.testing.assert_close(d.float(), wanted.float(), rtol=0.13, atol=0)
+    torch.testing.assert_close(d.float(), expected.float(), rtol=0.13, atol=0)
 
 
 def test_a_batch_is_not_quantised(blackwell: Context) -> None:
@@ -216,10 +216,10 @@ def test_addresses_that_no_kernel_takes(blackwell: Context, which: str) -> None:
         call = {name: shifted(x, 2) if name in mixed else x for name, x in tensors.items()}
         call["b"] = call["b"].mT
         if quantised:
-            d, found = tilewright.mm_nvfp4(**call, **QUANTISED)
-            assert found is call["out_descale"]
+            d, actual = tilewright.mm_nvfp4(**call, **QUANTISED)
+            assert actual is call["out_descale"]
             assert torch.equal(
-                found.view(torch.uint8), reference.quantize(EXACT.float(), "nvfp4")[1].view(torch.uint8)
+                actual.view(torch.uint8), reference.quantize(EXACT.float(), "nvfp4")[1].view(torch.uint8)
             )
         else:
             d = tilewright.mm_nvfp4(**call, beta=1.0)
@@ -233,7 +233,7 @@ def test_padding_of_scales_is_not_read_where_k_is_padded(blackwell: Context, bat
     m, n, k = 33, 40, 328
     a, a_scales = operand(m, k, "nvfp4", batch)
     b, b_scales = operand(n, k, "nvfp4")
-    wanted = tilewright.mm_nvfp4(a, b.mT, a_scales, b_scales)
+    expected = tilewright.mm_nvfp4(a, b.mT, a_scales, b_scales)
     spoilt = []
     for scales, rows in ((a_scales, m), (b_scales, n)):
         plain = scale_factors.unswizzle(as_bytes(scales), rows, k, 16)
@@ -241,9 +241,9 @@ def test_padding_of_scales_is_not_read_where_k_is_padded(blackwell: Context, bat
         wide = torch.full((*plain.shape[:-1], columns), 0x7F, dtype=torch.uint8)
         wide[..., : plain.shape[-1]] = plain
         spoilt.append(scale_factors.swizzle(wide).view(scales.dtype))
-    found = tilewright.mm_nvfp4(a, b.mT, *spoilt)
-    assert not bool(found.isnan().any())
-    assert torch.equal(found, wanted)
+    actual = tilewright.mm_nvfp4(a, b.mT, *spoilt)
+    assert not bool(actual.isnan().any())
+    assert torch.equal(actual, expected)
 
 
 def used(context: Context) -> set[str]:

@@ -94,12 +94,12 @@ def same(found: torch.Tensor, wanted: torch.Tensor) -> bool:
 
 def test_all_e2m1_codes() -> None:
     codes = torch.arange(16, dtype=torch.uint8)
-    found = reference.decode_e2m1(codes)
-    assert found.dtype == torch.float64
-    assert found.tolist() == [*E2M1, *(-value for value in E2M1)]
-    assert math.copysign(1.0, float(found[8])) == -1.0
-    assert reference.encode_e2m1(found.float()).tolist() == list(range(16))
-    assert torch.equal(reference.decode_e2m1(codes | 0xA0), found)
+    actual = reference.decode_e2m1(codes)
+    assert actual.dtype == torch.float64
+    assert actual.tolist() == [*E2M1, *(-value for value in E2M1)]
+    assert math.copysign(1.0, float(actual[8])) == -1.0
+    assert reference.encode_e2m1(actual.float()).tolist() == list(range(16))
+    assert torch.equal(reference.decode_e2m1(codes | 0xA0), actual)
 
 
 @pytest.mark.parametrize(
@@ -108,28 +108,28 @@ def test_all_e2m1_codes() -> None:
 )
 def test_all_codes_of_8_bits(decode: object, dtype: str, values: list[float]) -> None:
     codes = torch.arange(256, dtype=torch.uint8)
-    found = decode(codes)  # type: ignore[operator]
-    assert found[: len(values)].tolist() == values
-    assert found[128 : 128 + len(values)].tolist() == [-value for value in values]
-    special = found[len(values) : 128].tolist() + found[128 + len(values) :].tolist()
+    actual = decode(codes)  # type: ignore[operator]
+    assert actual[: len(values)].tolist() == values
+    assert actual[128 : 128 + len(values)].tolist() == [-value for value in values]
+    special = actual[len(values) : 128].tolist() + actual[128 + len(values) :].tolist()
     assert all(not math.isfinite(value) for value in special)
     assert torch.equal(
-        found.nan_to_num(nan=1e9), codes.view(getattr(torch, dtype)).double().nan_to_num(nan=1e9)
+        actual.nan_to_num(nan=1e9), codes.view(getattr(torch, dtype)).double().nan_to_num(nan=1e9)
     )
 
 
 def test_all_ue8m0_codes() -> None:
     codes = torch.arange(256, dtype=torch.uint8)
-    found = reference.decode_ue8m0(codes)
-    assert [Fraction(value) for value in found[:255].tolist()] == [
+    actual = reference.decode_ue8m0(codes)
+    assert [Fraction(value) for value in actual[:255].tolist()] == [
         Fraction(2) ** (e - 127) for e in range(255)
     ]
-    assert math.isnan(found[255])
+    assert math.isnan(actual[255])
     torchs = codes.view(torch.float8_e8m0fnu)
-    assert torch.equal(found[:255], torchs.float().double()[:255])
-    assert torch.equal(reference.decode_ue8m0(torchs)[:255], found[:255])
+    assert torch.equal(actual[:255], torchs.float().double()[:255])
+    assert torch.equal(reference.decode_ue8m0(torchs)[:255], actual[:255])
     # Every value is its own code, and the next larger number is the next code's.
-    exact = found[:255].float()
+    exact = actual[:255].float()
     assert raw(reference.encode_ue8m0(exact)) == list(range(255))
     above = [neighbours(value)[2] for value in exact.tolist()]
     assert raw(reference.encode_ue8m0(torch.tensor(above))) == [min(e + 1, 254) for e in range(255)]
@@ -143,14 +143,14 @@ def test_every_rounding_boundary_and_its_neighbours(element: str) -> None:
     points = [*table, *middles, beyond, *EXTREMES]
     values = [near for point in points for near in neighbours(point)]
     values = [*values, *(-value for value in values), math.nan, -math.nan]
-    wanted = [nearest(value, element) for value in values]
-    assert raw(ENCODERS[element](torch.tensor(values))) == wanted
+    expected = [nearest(value, element) for value in values]
+    assert raw(ENCODERS[element](torch.tensor(values))) == expected
 
 
 def test_e2m1_thresholds_as_they_are_stated() -> None:
     stated = {0.25: 0.0, 0.75: 1.0, 1.25: 1.0, 1.75: 2.0, 2.5: 2.0, 3.5: 4.0, 5.0: 4.0}
-    found = reference.decode_e2m1(reference.encode_e2m1(torch.tensor(list(stated))))
-    assert found.tolist() == list(stated.values())
+    actual = reference.decode_e2m1(reference.encode_e2m1(torch.tensor(list(stated))))
+    assert actual.tolist() == list(stated.values())
 
 
 @pytest.mark.parametrize(("element", "dtype"), [("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)])
@@ -252,8 +252,8 @@ def check_against_brute_force(x: torch.Tensor, name: str, gs: object, layout: st
     factors = [1.0] * m if gs is None else torch.as_tensor(gs, dtype=torch.float32).expand(m).tolist()
     wanted_data, wanted_scales = brute_force(x.float().tolist(), name, factors)
     assert codes_of(data, name, k) == wanted_data
-    found = scale_factors.unswizzle(scales, m, k, kind.block, layout)
-    assert found.view(torch.uint8).tolist() == wanted_scales
+    actual = scale_factors.unswizzle(scales, m, k, kind.block, layout)
+    assert actual.view(torch.uint8).tolist() == wanted_scales
     # No padding but zeros: as many bytes differ from 0 as scales do.
     assert int((scales.view(torch.uint8) != 0).sum()) == sum(
         code != 0 for row in wanted_scales for code in row
@@ -447,7 +447,7 @@ def test_product_is_the_sum_of_exact_fractions(pair: tuple[str, str], layout: st
     m, n, k = 3, 5, 80
     a, b, a_scales, b_scales = operands(m, n, k, pair, layout)
     c = torch.randn(m, n).bfloat16()
-    found = reference.product(
+    actual = reference.product(
         a, b, a_scales, b_scales, pair[0], format_b=pair[1], alpha=0.5, beta=-2.0, c=c, layout=layout
     )
     sizes = reference.magnitude(
@@ -469,19 +469,19 @@ def test_product_is_the_sum_of_exact_fractions(pair: tuple[str, str], layout: st
         other = Fraction(float(c[i, j]))
         exact = sum(terms) / 2 - 2 * other
         size = sum(map(abs, terms)) / 2 + 2 * abs(other)
-        assert abs(Fraction(float(found[i, j])) - exact) <= k * Fraction(2) ** -53 * size
+        assert abs(Fraction(float(actual[i, j])) - exact) <= k * Fraction(2) ** -53 * size
         assert abs(Fraction(float(sizes[i, j])) - size) <= k * Fraction(2) ** -53 * size
 
 
 def test_product_of_batches_and_shared_b() -> None:
     a, a_scales = reference.quantize(matrix((2, 7, 64)), "nvfp4")
     b, b_scales = reference.quantize(matrix((2, 9, 64), seed=5), "nvfp4")
-    found = reference.product(a, b.mT, a_scales, b_scales, "nvfp4")
+    actual = reference.product(a, b.mT, a_scales, b_scales, "nvfp4")
     shared = reference.product(a, b[1].mT, a_scales, b_scales[1], "nvfp4")
     for i in range(2):
         one = reference.product(a[i], b[i].mT, a_scales[i], b_scales[i], "nvfp4")
-        assert torch.equal(found[i], one)
-    assert torch.equal(shared[1], found[1])
+        assert torch.equal(actual[i], one)
+    assert torch.equal(shared[1], actual[1])
     with pytest.raises(ArgumentError, match="b: batch"):
         reference.product(a, b[:1].mT, a_scales, b_scales[:1], "nvfp4")
 
@@ -491,12 +491,12 @@ def test_alpha_undoes_the_global_scales() -> None:
     gs = [reference.nvfp4_global_scale(value) for value in (x, y)]
     a, a_scales = reference.quantize(x, "nvfp4", gs[0])
     b, b_scales = reference.quantize(y, "nvfp4", gs[1])
-    found = reference.product(a, b.mT, a_scales, b_scales, "nvfp4", alpha=1 / (gs[0] * gs[1]))
+    actual = reference.product(a, b.mT, a_scales, b_scales, "nvfp4", alpha=1 / (gs[0] * gs[1]))
     left = reference.dequantize(a, a_scales, "nvfp4", global_scale=gs[0])
     right = reference.dequantize(b, b_scales, "nvfp4", global_scale=gs[1])
-    torch.testing.assert_close(found, left @ right.T, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(actual, left @ right.T, rtol=1e-6, atol=1e-6)
     exact = x.double() @ y.double().T
-    assert float(torch.nn.functional.cosine_similarity(found.flatten(), exact.flatten(), dim=0)) > 0.98
+    assert float(torch.nn.functional.cosine_similarity(actual.flatten(), exact.flatten(), dim=0)) > 0.98
 
 
 @pytest.mark.parametrize(

@@ -324,11 +324,11 @@ def test_the_proof_sees_another_choice(
     forged = replace(
         first, choices=(*first.choices, (MOST - 1, len(content.tactics)))
     )  # for the last two values
-    found = list(
+    actual = list(
         proof.differences(replace(content, tactics=tactics, entries=(forged, *others)), setting, jobs=1)
     )
-    assert [difference.bundle for difference in found] == ["host_bf16_tn@raster=along_n"] * 2
-    assert f"gemm {MOST}x{N}x{K}" in found[1].problem
+    assert [difference.bundle for difference in actual] == ["host_bf16_tn@raster=along_n"] * 2
+    assert f"gemm {MOST}x{N}x{K}" in actual[1].problem
 
 
 def test_a_bundle_is_made_anew_in_its_folder_and_in_no_other(made: Path, tmp_path: Path) -> None:

@@ -76,9 +76,9 @@ def test_overlap_is_that_of_binding_hpp(binding: Any, x: torch.Tensor, y: torch.
 
 def test_both_know_what_overlaps(binding: Any) -> None:
     wide = ROOM[:64].view(4, 16)
-    for x, y, wanted in (
+    for x, y, expected in (
         (wide[:, :8], wide[:, 8:], False), (wide[:, :9], wide[:, 8:], True), (wide[::2], wide[1::2], False),
         (wide[:, :8], ROOM[12:].as_strided((3, 8), (16, 1)), True),  # its rows end in the next ones
         (wide[(None,) * 7][..., :8], wide[:, 8:], True),  # of more than eight dimensions nothing is known
     ):  # fmt: skip
-        assert overlap(x, y) is binding.both(x, y) is wanted
+        assert overlap(x, y) is binding.both(x, y) is expected

@@ -118,18 +118,22 @@ def checked(**changes: Any) -> Arguments:
 
 
 def test_extents_types_and_results_are_read() -> None:
-    found = checked(bias=torch.zeros(40, dtype=BF16))
-    assert found.problem == Problem(16, 40, 256, 3, 2, bias=True)
-    assert found.results == (((2, 16, 40), BF16),)
-    assert (found.matrices["b"].rows, found.matrices["b"].columns, found.matrices["b"].batch) == (256, 40, 3)
+    actual = checked(bias=torch.zeros(40, dtype=BF16))
+    assert actual.problem == Problem(16, 40, 256, 3, 2, bias=True)
+    assert actual.results == (((2, 16, 40), BF16),)
+    assert (actual.matrices["b"].rows, actual.matrices["b"].columns, actual.matrices["b"].batch) == (
+        256,
+        40,
+        3,
+    )
     assert checked(out_dtype=torch.float32, parts=5).results == (((5, 16, 40), torch.float32),)
     out = torch.zeros(2, 16, 40)
     assert checked(out=out).problem.d == "f32"
 
 
 def test_a_matrix_has_a_batch_where_the_problem_says_so() -> None:
-    found = checked(grouped=False, b=CALL["b"][0], scales=torch.zeros(2, 40))
-    assert (found.problem.groups, found.problem.grouped) == (1, False)
+    actual = checked(grouped=False, b=CALL["b"][0], scales=torch.zeros(2, 40))
+    assert (actual.problem.groups, actual.problem.grouped) == (1, False)
     with pytest.raises(ArgumentError, match=r"b: its shape is .*; expected two dimensions"):
         checked(grouped=False)
     with pytest.raises(
@@ -142,9 +146,9 @@ def test_a_matrix_has_a_batch_where_the_problem_says_so() -> None:
 def test_two_elements_of_fp4_share_a_byte_along_the_contiguous_dimension(dtype: torch.dtype) -> None:
     a = torch.zeros(16, 128, dtype=torch.uint8).view(dtype)
     b = torch.zeros(3, 40, 128, dtype=torch.uint8).mT.view(dtype)
-    found = checked(a=a, b=b)
-    assert (found.problem.a, found.problem.k) == ("nvfp4", 256)
-    view = found.matrices["b"]
+    actual = checked(a=a, b=b)
+    assert (actual.problem.a, actual.problem.k) == ("nvfp4", 256)
+    view = actual.matrices["b"]
     assert (view.rows, view.column_stride, view.batch_stride) == (256, 256, 40 * 256)
     with pytest.raises(ArgumentError, match=r"k of 128, and a's \[16, 128\], k of 256; expected k of 256"):
         checked(a=a, b=b[:, :64])
@@ -239,9 +243,9 @@ def test_strides_that_lead_nowhere_do_not_limit_an_alignment() -> None:
 
 def test_a_problem_without_tensors_has_matrices_without_gaps() -> None:
     problem = Problem(16, 40, 256, 3, 2)
-    found = Arguments.dense(INTERFACE, problem)
-    assert set(found.matrices) == {"a", "b"}
-    assert found.matrices["b"] == checked().matrices["b"]
+    actual = Arguments.dense(INTERFACE, problem)
+    assert set(actual.matrices) == {"a", "b"}
+    assert actual.matrices["b"] == checked().matrices["b"]
 
 
 def test_copies_are_padded_with_zeros() -> None:

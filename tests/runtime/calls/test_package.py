@@ -78,27 +78,27 @@ def test_without_torch_help_is_the_same() -> None:
         "print(json.dumps({op: [inspect.getdoc(one), [*signatures[op].parameters], str(signatures[op])]"
         " for op, one in found.items()}))"
     )
-    found = json.loads(said)
-    for op, (doc, names, _) in found.items():
+    actual = json.loads(said)
+    for op, (doc, names, _) in actual.items():
         real = getattr(tilewright, op)
         assert doc == inspect.getdoc(real), op
         assert names == list(inspect.signature(real).parameters), op
-    assert "out_dtype: torch.dtype = torch.bfloat16" in found["mm_nvfp4"][2]
+    assert "out_dtype: torch.dtype = torch.bfloat16" in actual["mm_nvfp4"][2]
     said = without_torch("help(tilewright.gemm)")
     signature = "".join(said.split())  # Python 3.14 puts each parameter on a line
     assert "gemm(a:torch.Tensor,b:torch.Tensor,*,out:torch.Tensor|None=None" in signature
 
 
 def test_kernels() -> None:
-    found = tilewright.kernels("gemm", a="bf16", tile="128x128x*", swap_ab=False, arch="sm90")
-    assert found.names == [record.name for record in found]
-    assert len(found) > 3
-    assert all(record.config["tile"][:2] == [128, 128] and not record.config["swap_ab"] for record in found)
-    said = repr(found).splitlines()
-    assert said[0] == f"{len(found)} kernels of gemm:"
-    assert said[1] == f"  {found[0].name}"
+    actual = tilewright.kernels("gemm", a="bf16", tile="128x128x*", swap_ab=False, arch="sm90")
+    assert actual.names == [record.name for record in actual]
+    assert len(actual) > 3
+    assert all(record.config["tile"][:2] == [128, 128] and not record.config["swap_ab"] for record in actual)
+    said = repr(actual).splitlines()
+    assert said[0] == f"{len(actual)} kernels of gemm:"
+    assert said[1] == f"  {actual[0].name}"
     assert any(line.startswith("  layout: nn, ") for line in said)
-    assert repr(found[:1]).splitlines() == ["1 kernel of gemm:", f"  {found[0].name}"]
+    assert repr(actual[:1]).splitlines() == ["1 kernel of gemm:", f"  {actual[0].name}"]
     assert "  ... and " in repr(tilewright.kernels("quantize"))
     nothing = tilewright.kernels("gemm", a="bf61", b="bf16")
     assert repr(nothing).startswith("0 kernels of gemm; a is one of: ")

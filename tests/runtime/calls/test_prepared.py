@@ -47,12 +47,12 @@ def test_equals_the_op(host: Context, options: dict[str, Any]) -> None:
     plan = tilewright.plan(tilewright.gemm, A, B, out=empty(), **options)
     for seed in range(3):
         a, b = matrix(16, 32, seed=seed), matrix(24, 32, seed=seed).t()
-        wanted = tilewright.gemm(a, b, **options)
+        expected = tilewright.gemm(a, b, **options)
         out = empty()
         assert plan(a, b, out) is out
-        assert torch.equal(out, wanted)
-        assert torch.equal(plan(a, b), wanted)
-        assert torch.equal(plan(a=a, b=b), wanted)
+        assert torch.equal(out, expected)
+        assert torch.equal(plan(a, b), expected)
+        assert torch.equal(plan(a=a, b=b), expected)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_equals_the_op(host: Context, options: dict[str, Any]) -> None:
 )
 def test_other_plans(host: Context, a: torch.Tensor, b: torch.Tensor) -> None:
     plan = tilewright.plan(tilewright.gemm, a, b)
-    wanted = tilewright.gemm(a, b)
-    found = plan(a, b)
-    assert torch.equal(found, wanted)
-    assert torch.equal(plan(a, b, torch.full_like(wanted, NAN)), wanted)
+    expected = tilewright.gemm(a, b)
+    actual = plan(a, b)
+    assert torch.equal(actual, expected)
+    assert torch.equal(plan(a, b, torch.full_like(expected, NAN)), expected)
     with pytest.raises(ArgumentError, match=r"^a: it is .*; the plan is for \["):
         plan(matrix(4, 32), b)
 
@@ -81,10 +81,10 @@ def test_other_operands_are_kept_or_replaced(host: Context) -> None:
     c, bias = matrix(16, 24, seed=5), matrix(24, seed=6)
     changes: list[dict[str, Any]] = [{"c": c}, {"bias": bias}, {"alpha": 3, "beta": -1.0}]
     for change in changes:
-        wanted = tilewright.gemm(A, B, **{"c": C, "beta": 1.0, "bias": BIAS, **change})
+        expected = tilewright.gemm(A, B, **{"c": C, "beta": 1.0, "bias": BIAS, **change})
         out = empty()
         assert plan(A, B, out, **change) is out
-        assert torch.equal(out, wanted)
+        assert torch.equal(out, expected)
     assert torch.equal(plan(A, B), tilewright.gemm(A, B, c=C, beta=1.0, bias=BIAS))
     wrong: list[tuple[str, dict[str, Any]]] = [
         (r"bias: it is \[16\]", {"bias": bias[:16]}),
@@ -105,9 +105,9 @@ def test_accumulating_into_each_calls_own_out(host: Context) -> None:
     first = C.clone()
     plan = tilewright.plan(tilewright.gemm, A, B, out=first, c=first, beta=1.0)
     second = matrix(16, 24, seed=9)
-    wanted = tilewright.gemm(A, B, c=second, beta=1.0)
+    expected = tilewright.gemm(A, B, c=second, beta=1.0)
     plan(A, B, second)
-    assert torch.equal(second, wanted)
+    assert torch.equal(second, expected)
     assert torch.equal(first, C)
     assert torch.equal(plan(A, B, empty(), c=C), tilewright.gemm(A, B, c=C, beta=1.0))
 
@@ -205,12 +205,12 @@ def test_threads(host: Context) -> None:
         tilewright.gemm, A, B, tactic="host_bf16_tn_streamk@decomposition=split_k,splits=2"
     )
     inputs = [matrix(16, 32, seed=seed) for seed in range(4)]
-    wanted = [tilewright.gemm(a, B) for a in inputs]
+    expected = [tilewright.gemm(a, B) for a in inputs]
     wrong: list[int] = []
 
     def work(index: int) -> None:
         for _ in range(200):
-            if not torch.equal(plan(inputs[index], B, empty()), wanted[index]):
+            if not torch.equal(plan(inputs[index], B, empty()), expected[index]):
                 wrong.append(index)
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
@@ -243,8 +243,8 @@ def test_blockscaled(
     m, n, k = extents
     (a, b, a_descale, b_descale), _ = blockscaled.product(m, n, k, *formats)
     plan = tilewright.plan(function, a, b, a_descale, b_descale)
-    wanted = function(a, b, a_descale, b_descale)
-    assert torch.equal(plan(a, b), wanted)
+    expected = function(a, b, a_descale, b_descale)
+    assert torch.equal(plan(a, b), expected)
     out = empty(m, n)
     other, other_descale = blockscaled.operand(m, k, formats[0], seed=7)
     assert plan(other, b, out, a_descale=other_descale) is out
@@ -261,17 +261,17 @@ def test_blockscaled(
 def test_quantised_results(blackwell: Context, given: bool) -> None:
     call, _ = blockscaled.product(16, 32, 128, "mxfp8", "mxfp8")
     dtype = torch.float8_e4m3fn
-    wanted = tilewright.mm_mxfp8(*call, out_dtype=dtype)
-    options = {"out_descale": wanted[1].clone()} if given else {}
+    expected = tilewright.mm_mxfp8(*call, out_dtype=dtype)
+    options = {"out_descale": expected[1].clone()} if given else {}
     plan = tilewright.plan(tilewright.mm_mxfp8, *call, out_dtype=dtype, **options)
     first, second = plan(*call[:2]), plan(*call[:2])
-    for found in (first, second):
-        for x, y in zip(found, wanted, strict=True):
+    for actual in (first, second):
+        for x, y in zip(actual, expected, strict=True):
             assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
     same = first[1].data_ptr() == second[1].data_ptr()
     assert same is given
     with pytest.raises(ArgumentError, match="out_descale"):
-        plan(*call[:2], first[0], out_descale=first[0].view(-1)[: wanted[1].numel()].view(torch.uint8))
+        plan(*call[:2], first[0], out_descale=first[0].view(-1)[: expected[1].numel()].view(torch.uint8))
 
 
 def test_a_plan_that_adds_wants_what_it_adds_to(host: Context) -> None:
@@ -290,10 +290,10 @@ def test_plans_that_are_not_one_launch_check_types(
 ) -> None:
     left, right = matrix(*a), matrix(*b)
     plan = tilewright.plan(tilewright.gemm, left, right)
-    wanted = plan(left, right)
+    expected = plan(left, right)
     for dtype in (torch.float64, torch.int32):
         with pytest.raises(ArgumentError, match=f"out: it is .*{dtype} on cpu; the plan is for .*bfloat16"):
-            plan(left, right, wanted.to(dtype))
+            plan(left, right, expected.to(dtype))
     with pytest.raises(ArgumentError, match=r"a: it is .*float16"):
         plan(left.half(), right)
 

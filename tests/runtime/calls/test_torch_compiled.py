@@ -46,11 +46,11 @@ def test_compiled(host: Context, compiled: Any) -> None:
     for m in (16, 40, 24, 56):
         x, out, c = matrix(m, 32), torch.full((m, 24), float("nan"), dtype=BF16), matrix(m, 24)
         added = tilewright.gemm(x, B, c=c, beta=1.0)
-        found = block(x, out, c)
-        wanted = torch.nn.functional.silu(tilewright.gemm(x, B, bias=BIAS, activation="relu"))
-        assert torch.equal(found[0], wanted)
+        actual = block(x, out, c)
+        expected = torch.nn.functional.silu(tilewright.gemm(x, B, bias=BIAS, activation="relu"))
+        assert torch.equal(actual[0], expected)
         assert torch.equal(out, tilewright.gemm(x + 1, B))
-        assert torch.equal(found[1], out * 2)
+        assert torch.equal(actual[1], out * 2)
         assert torch.equal(c, added)
 
 
@@ -94,8 +94,8 @@ def test_out_within_a_wider_tensor_through_inductor(host: Context) -> None:
     for m in (16, 40):
         x, room = matrix(m, 32), matrix(m, 64, seed=3)
         eager = room.clone()
-        wanted = f(x, eager)
-        assert torch.equal(compiled(x, room), wanted)
+        expected = f(x, eager)
+        assert torch.equal(compiled(x, room), expected)
         assert torch.equal(room, eager)
 
 
@@ -107,8 +107,8 @@ def test_inductor_keeps_a_column_major_b(host: Context) -> None:
     def f(a: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return tilewright.gemm(a.neg(), weight.neg().t()) + 1
 
-    found = torch.compile(f, fullgraph=True)(a, weight)
-    assert torch.equal(found, f(a, weight))
+    actual = torch.compile(f, fullgraph=True)(a, weight)
+    assert torch.equal(actual, f(a, weight))
 
 
 def test_compiled_blockscaled(blackwell: Context, compiled: Any) -> None:
@@ -124,7 +124,7 @@ def test_compiled_blockscaled(blackwell: Context, compiled: Any) -> None:
 def test_compiled_quantising(blackwell: Context, compiled: Any) -> None:
     operands, _ = blockscaled.product(16, 32, 128, "mxfp8", "mxfp8")
     dtype = torch.float8_e4m3fn
-    wanted = tilewright.mm_mxfp8(*operands, out_dtype=dtype)
+    expected = tilewright.mm_mxfp8(*operands, out_dtype=dtype)
 
     @compiled
     def f(*operands: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -135,11 +135,11 @@ def test_compiled_quantising(blackwell: Context, compiled: Any) -> None:
         return tilewright.mm_mxfp8(*operands, out_dtype=dtype, out=out)
 
     out = torch.empty(16, 32, dtype=dtype)
-    for found in (f(*operands), into(out, *operands)):
-        for x, y in zip(found, wanted, strict=True):
+    for actual in (f(*operands), into(out, *operands)):
+        for x, y in zip(actual, expected, strict=True):
             assert (x.dtype, x.shape) == (y.dtype, y.shape)
             assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
-    assert torch.equal(out.view(torch.uint8), wanted[0].view(torch.uint8))
+    assert torch.equal(out.view(torch.uint8), expected[0].view(torch.uint8))
 
 
 class Linear(torch.nn.Module):

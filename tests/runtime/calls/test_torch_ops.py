@@ -83,13 +83,13 @@ class Linear(torch.nn.Module):
 
 def test_inference_mode(host: Context) -> None:
     normal = torch.empty(16, 24, dtype=BF16)
-    wanted = tilewright.gemm(A, B)
+    expected = tilewright.gemm(A, B)
     plan = tilewright.plan(tilewright.gemm, A, B)
     with torch.inference_mode():
         made = torch.empty(16, 24, dtype=BF16)
         for out in (normal, made):
             OPS.gemm_out(A, B, out.zero_())
-            assert torch.equal(out, wanted)
+            assert torch.equal(out, expected)
         assert torch.equal(plan(A, B), tilewright.gemm(A.clone(), B))
 
 
@@ -128,9 +128,9 @@ def test_fake_tensors_never_reach_a_kernel(host: Context, remembered: bool) -> N
     }
     a, b, c, bias = fakes.values()
     with mode:  # under the mode, and after it
-        found = [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
-    found += [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
-    for one in found:
+        actual = [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
+    actual += [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
+    for one in actual:
         assert isinstance(one, FakeTensor)
         assert (one.shape, one.dtype) == ((16, 24), BF16)
     assert len(host.plans) == before
@@ -228,8 +228,8 @@ def test_vmap(host: Context, remembered: bool) -> None:
     if remembered:
         tilewright.gemm(A, B)
     batch = matrix(3, 16, 32)
-    found = torch.vmap(lambda x: tilewright.gemm(x, B))(batch)
-    assert torch.equal(found, tilewright.gemm(batch, B))
+    actual = torch.vmap(lambda x: tilewright.gemm(x, B))(batch)
+    assert torch.equal(actual, tilewright.gemm(batch, B))
 
 
 def test_importing_tilewright_registers_nothing() -> None:

@@ -47,8 +47,8 @@ def terms(equation: str) -> tuple[str, str, str]:
 def test_letters_of_an_equation_have_kinds(
     equation: str, batch: str, rows: str, columns: str, summed: str
 ) -> None:
-    found = contraction(equation)
-    assert (found.batch, found.rows, found.columns, found.summed) == (batch, rows, columns, summed)
+    actual = contraction(equation)
+    assert (actual.batch, actual.rows, actual.columns, actual.summed) == (batch, rows, columns, summed)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_equals_torch_einsum(host: Context, equation: str, given: bool) -> None:
     term_a, term_b, term = terms(equation)
     a, b = operand(term_a, 0), operand(term_b, 1)
     c = operand(term, 2)
-    wanted = 2.0 * torch.einsum(equation, a.double(), b.double()) - 0.5 * c.double()
+    expected = 2.0 * torch.einsum(equation, a.double(), b.double()) - 0.5 * c.double()
     out = torch.full_like(c, float("nan")) if given else None
     made = tilewright.einsum(equation, a, b, out=out, c=c, alpha=2.0, beta=-0.5)
     assert out is None or made is out
     assert made.shape == c.shape
     assert made.is_contiguous()
-    torch.testing.assert_close(made, wanted.bfloat16(), rtol=1.6e-2, atol=1e-2)
+    torch.testing.assert_close(made, expected.bfloat16(), rtol=1.6e-2, atol=1e-2)
 
 
 def test_nothing_is_copied_of_what_lies_strided(host: Context, caplog: pytest.LogCaptureFixture) -> None:
@@ -110,8 +110,8 @@ def test_nothing_is_copied_of_what_lies_strided(host: Context, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING):
         tilewright.einsum("bhr,hdr->bhd", a, wide[..., :r], out=out[:, :h])
     assert not caplog.messages
-    wanted = torch.einsum("bhr,hdr->bhd", a.double(), wide[..., :r].double())
-    torch.testing.assert_close(out[:, :h], wanted.bfloat16(), rtol=1.6e-2, atol=1e-2)
+    expected = torch.einsum("bhr,hdr->bhd", a.double(), wide[..., :r].double())
+    torch.testing.assert_close(out[:, :h], expected.bfloat16(), rtol=1.6e-2, atol=1e-2)
     assert out[:, h].isnan().all()
 
 
@@ -122,19 +122,19 @@ def test_letters_that_stand_apart_in_the_product(all_hosts: Context, equation: s
     with pytest.raises(ArgumentError, match="side by side in the product: write '->") as error:
         tilewright.einsum(equation, operand(term_a, 0), operand(term_b, 1))
     proposed = str(error.value).partition("'->")[2].partition("'")[0]
-    found = tilewright.einsum(
+    actual = tilewright.einsum(
         f"{equation.partition('->')[0]}->{proposed}", operand(term_a, 0), operand(term_b, 1)
     )
-    assert found.shape == tuple(EXTENTS[letter] for letter in proposed)
+    assert actual.shape == tuple(EXTENTS[letter] for letter in proposed)
 
 
 @pytest.mark.parametrize("equation", ["bmk,bnk->mn", "bnk,bmk->mn", "bkm,bkn->mn", "bmdk,bndk->mn"])
 def test_sums_of_several_letters(all_hosts: Context, equation: str) -> None:
     term_a, term_b, term = terms(equation)
     a, b, c = operand(term_a, 0), operand(term_b, 1), operand(term, 2)
-    wanted = torch.einsum(equation, a.double(), b.double()) + 2.0 * c.double()
+    expected = torch.einsum(equation, a.double(), b.double()) + 2.0 * c.double()
     made = tilewright.einsum(equation, a, b, c=c, beta=2.0)
-    torch.testing.assert_close(made, wanted.bfloat16(), rtol=1.6e-2, atol=1e-2)
+    torch.testing.assert_close(made, expected.bfloat16(), rtol=1.6e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -245,11 +245,11 @@ def test_an_exported_program_writes_to_what_it_is_given_or_fails(host: Context) 
             return out.clone()
 
     a, b = operand("bmk", 0), operand("kn", 1)
-    wanted = tilewright.einsum("bmk,kn->bmn", a, b)
-    out = torch.full_like(wanted, float("nan"))
+    expected = tilewright.einsum("bmk,kn->bmn", a, b)
+    out = torch.full_like(expected, float("nan"))
     program = torch.export.export(Model(), (a, b, out)).module()
-    assert torch.equal(program(a, b, out), wanted)
-    assert torch.equal(out, wanted)
+    assert torch.equal(program(a, b, out), expected)
+    assert torch.equal(out, expected)
     apart = torch.full((6, 25, 40), float("nan")).bfloat16()[:, :24]
     with pytest.raises(RuntimeError, match="view size is not compatible"):
         program(a, b, apart)
@@ -271,8 +271,8 @@ def test_no_launcher_is_made_for_fake_tensors(host: Context) -> None:
 def test_under_vmap(host: Context, at: int) -> None:
     a, b = torch.randn(24, 16, 6).bfloat16().movedim(-1, at), operand("kn", 1)
     made = torch.vmap(lambda x: tilewright.einsum("mk,kn->nm", x, b), in_dims=at)(a)
-    for found, one in zip(made, a.unbind(at), strict=True):
-        assert torch.equal(found, tilewright.einsum("mk,kn->nm", one, b))
+    for actual, one in zip(made, a.unbind(at), strict=True):
+        assert torch.equal(actual, tilewright.einsum("mk,kn->nm", one, b))
 
 
 def test_the_type_is_that_of_a_product(host: Context) -> None:
@@ -304,27 +304,29 @@ def test_equations_at_random(all_hosts: Context, seed: int) -> None:
     for _ in range(25):
         kinds = {letter: chance.choice("brcs") for letter in "abcde"[: chance.randint(2, 5)]}
         extents = {letter: chance.choice((1, 2, 3, 5, 8, 16, 17)) for letter in kinds}
-        terms = [term_at_random(chance, kinds, wanted) for wanted in ("brs", "bcs", "brc")]
+        terms = [term_at_random(chance, kinds, expected) for expected in ("brs", "bcs", "brc")]
         if not terms[0] or not terms[1]:
             continue
         equation = f"{''.join(terms[0])},{''.join(terms[1])}->{''.join(terms[2])}"
         a, b = (lying_at_random(chance, [extents[letter] for letter in term]) for term in terms[:2])
         options = {"alpha": 0.3}
-        wanted = 0.3 * torch.einsum(equation, a.double(), b.double())
+        expected = 0.3 * torch.einsum(equation, a.double(), b.double())
         if chance.random() < 0.4:
-            c = lying_at_random(chance, list(wanted.shape))
+            c = lying_at_random(chance, list(expected.shape))
             options |= {"c": c, "beta": -0.7}
-            wanted = wanted - 0.7 * c.double()
-        if wanted.dim() and chance.random() < 0.4:
-            options["out"] = torch.full((*wanted.shape[:-1], wanted.shape[-1] + 8), float("nan")).bfloat16()
-            options["out"] = options["out"][..., : wanted.shape[-1]]
+            expected = expected - 0.7 * c.double()
+        if expected.dim() and chance.random() < 0.4:
+            options["out"] = torch.full(
+                (*expected.shape[:-1], expected.shape[-1] + 8), float("nan")
+            ).bfloat16()
+            options["out"] = options["out"][..., : expected.shape[-1]]
         try:
-            found = tilewright.einsum(equation, a, b, **options)
+            actual = tilewright.einsum(equation, a, b, **options)
         except ArgumentError:
             continue
         computed += 1
-        assert found.shape == wanted.shape, equation
-        error = (found.double() - wanted).norm() / wanted.norm()
+        assert actual.shape == expected.shape, equation
+        error = (actual.double() - expected).norm() / expected.norm()
         assert error < 5e-3, f"{equation}, {extents}: error {error:.1e}"
     assert computed > 5
 
@@ -345,16 +347,16 @@ def test_like_an_earlier_call_nothing_is_looked_at_again(
     for seed in range(3):
         for equation in equations:
             a, b, c = (operand(term, seed + i) for i, term in enumerate(terms(equation)))
-            wanted = torch.einsum(equation, a.double(), b.double())
+            expected = torch.einsum(equation, a.double(), b.double())
             out = torch.full_like(c, float("nan"))
             for alpha, beta in ((1.0, 0.0), (0.5, 2.0 + seed)):
                 assert tilewright.einsum(equation, a, b, out=out, c=c, alpha=alpha, beta=beta) is out
                 torch.testing.assert_close(
-                    out, (alpha * wanted + beta * c.double()).bfloat16(), rtol=1.6e-2, atol=2e-2
+                    out, (alpha * expected + beta * c.double()).bfloat16(), rtol=1.6e-2, atol=2e-2
                 )
     assert looked == [one for one in equations for _ in range(2)]
     tilewright.einsum(equation, a, b, out=out, alpha=2)
-    torch.testing.assert_close(out, (2 * wanted).bfloat16(), rtol=1.6e-2, atol=2e-2)
+    torch.testing.assert_close(out, (2 * expected).bfloat16(), rtol=1.6e-2, atol=2e-2)
     with pytest.raises(ArgumentError, match="gradient"):
         tilewright.einsum(equation, a.clone().requires_grad_(), b, out=out)
     with pytest.raises(ArgumentError, match="its shape"):
@@ -387,9 +389,9 @@ def test_batches_whose_strides_tma_does_not_read_are_copied(all_hosts: Context, 
     room = torch.zeros(6 * strides[0] + 40 * 24, dtype=torch.bfloat16)
     given[at] = room.as_strided(given[at].shape, strides).copy_(given[at])
     expected = torch.einsum(equation, *(one.double() for one in given))
-    found = contractions.lowered_call(equation, *given, out=None, c=None)
-    assert found.op is tilewright.gemm
-    assert found.copies
+    actual = contractions.lowered_call(equation, *given, out=None, c=None)
+    assert actual.op is tilewright.gemm
+    assert actual.copies
     torch.testing.assert_close(
         tilewright.einsum(equation, *given), expected.bfloat16(), rtol=1.6e-2, atol=5e-2
     )
@@ -415,8 +417,8 @@ def test_rows_whose_letters_the_product_has_in_another_order(
     )
     expected = torch.einsum(equation, left.double(), right.double()).bfloat16()
     options = {"out": result} if given else {}
-    found = tilewright.einsum(equation, left, right, **options)
-    torch.testing.assert_close(found, expected, rtol=1.6e-2, atol=2e-2)
+    actual = tilewright.einsum(equation, left, right, **options)
+    torch.testing.assert_close(actual, expected, rtol=1.6e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize("out_dtype", ["bfloat16", 6, torch.int32, torch.qint8, b"x"])

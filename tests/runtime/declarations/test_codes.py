@@ -18,9 +18,9 @@ INCLUDE = paths.include_dir() / "tilewright"
 
 def enum(text: str, name: str) -> dict[str, int]:
     """An enum's members as a header has them, without what their names begin with alike."""
-    found = re.search(rf"^typedef enum {name} {{\n(.*?)^}} {name};$", text, re.MULTILINE | re.DOTALL)
-    assert found, f"there is no enum {name}"
-    code = re.sub(r"//.*", "", found[1])
+    actual = re.search(rf"^typedef enum {name} {{\n(.*?)^}} {name};$", text, re.MULTILINE | re.DOTALL)
+    assert actual, f"there is no enum {name}"
+    code = re.sub(r"//.*", "", actual[1])
     return {member: int(value) for member, value in re.findall(r"(\w+) = (\d+),", code)}
 
 
@@ -33,17 +33,17 @@ CODES = [
 
 @pytest.mark.parametrize(("family", "codes"), CODES)
 def test_the_header_has_the_numbers_of_a_declaration(family: str, codes: Codes) -> None:
-    wanted = {f"{codes.prefix}_{word.upper()}": codes[word] for word in codes.words}
-    assert enum(path_of(family).read_text(), codes.name) == wanted
+    expected = {f"{codes.prefix}_{word.upper()}": codes[word] for word in codes.words}
+    assert enum(path_of(family).read_text(), codes.name) == expected
 
 
 def test_enums_of_all_families_are_compared() -> None:
-    found = {str(one.id) for one in CODES}
+    actual = {str(one.id) for one in CODES}
     written = {
         name for family in catalog.names()
         for name in re.findall(r"^typedef enum (\w+) {", path_of(family).read_text(), re.MULTILINE)
     }  # fmt: skip
-    assert found == written != set()
+    assert actual == written != set()
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_enums_of_all_families_are_compared() -> None:
     ],
 )
 def test_a_tactic_has_the_numbers_of_its_header(name: str, prefix: str, codes: dict[str, int]) -> None:
-    wanted = {f"{prefix}_{word.upper()}": code for word, code in codes.items()}
-    assert enum((INCLUDE / "tactic.h").read_text(), name) == wanted
+    expected = {f"{prefix}_{word.upper()}": code for word, code in codes.items()}
+    assert enum((INCLUDE / "tactic.h").read_text(), name) == expected
 
 
 def test_a_tactic_has_the_members_of_its_header_in_their_order() -> None:

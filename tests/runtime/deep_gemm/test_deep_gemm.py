@@ -37,10 +37,10 @@ def test_layouts_of_a_product(host: Context, layout: str, accumulate: str) -> No
     a, b = matrix(m, k).bfloat16(), matrix(n, k, seed=1).bfloat16()
     d = matrix(m, n, seed=2).bfloat16()
     c = {"no": None, "c": matrix(m, n, seed=3).bfloat16(), "d": d}[accumulate]
-    wanted = a.double() @ b.double().mT + (0 if c is None else c.double())
+    expected = a.double() @ b.double().mT + (0 if c is None else c.double())
     given = (a if layout[0] == "n" else a.mT.contiguous(), b if layout[1] == "t" else b.mT.contiguous())
     getattr(deep_gemm, f"bf16_gemm_{layout}")(*given, d, c=c)
-    torch.testing.assert_close(d, wanted.bfloat16())
+    torch.testing.assert_close(d, expected.bfloat16())
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
@@ -49,9 +49,9 @@ def test_einsum_adds_c(host: Context, by_torch: bool, accumulate: bool) -> None:
     x, y = matrix(6, 3, 16).bfloat16(), matrix(3, 8, 16, seed=1).bfloat16()
     d = matrix(6, 3, 8, seed=2).bfloat16()
     c = d.clone() if accumulate else None
-    wanted = torch.einsum("bhr,hdr->bhd", x.double(), y.double()) + (0 if c is None else c.double())
+    expected = torch.einsum("bhr,hdr->bhd", x.double(), y.double()) + (0 if c is None else c.double())
     deep_gemm.einsum("bhr,hdr->bhd", x, y, d, c, use_cublaslt=by_torch)
-    torch.testing.assert_close(d, wanted.bfloat16(), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(d, expected.bfloat16(), rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize("splits", [None, 1, 3])
@@ -128,9 +128,9 @@ def test_casts_to_fp8(gran_k: int, ue8m0: bool) -> None:
             ((1, 128), (token, token_scales)),
             ((128, 128), (square, square_scales)),
         ):
-            wanted = tilewright.reference.quantize_fp8_blockwise(x, block, scale_type=scale_type)
-            assert torch.equal(data.view(torch.uint8), wanted[0].view(torch.uint8))
-            codes = blockwise_scales.unpack(wanted[1], 3).float()[:: block[0]] if ue8m0 else wanted[1]
+            expected = tilewright.reference.quantize_fp8_blockwise(x, block, scale_type=scale_type)
+            assert torch.equal(data.view(torch.uint8), expected[0].view(torch.uint8))
+            codes = blockwise_scales.unpack(expected[1], 3).float()[:: block[0]] if ue8m0 else expected[1]
             assert torch.equal(scales, codes)
     amax = x.abs().view(-1, gran_k, 3 * gran_k).amax(dim=1).clamp(1e-4)
     plain = amax / 448
@@ -165,9 +165,9 @@ def test_casts_to_fp4_and_back(packed: bool) -> None:
     x = torch.tensor([values + [0.0] * 20]) * 4
     data, scales = deep_gemm.per_token_cast_to_fp4(x, True, gran_k=32, use_packed_ue8m0=packed)
     # The middle between two magnitudes becomes the smaller.
-    wanted = [0.0, 0.0, 0.5, 0.5, 0.0, -1.5, -4.0, 6.0, -6.0, 4.0, 2.0, 4.0]
+    expected = [0.0, 0.0, 0.5, 0.5, 0.0, -1.5, -4.0, 6.0, -6.0, 4.0, 2.0, 4.0]
     back = deep_gemm.cast_back_from_fp4(data, scales, gran_k=32, use_packed_ue8m0=packed)
-    assert (back[0, :12] / 4).tolist() == wanted
+    assert (back[0, :12] / 4).tolist() == expected
     assert data.dtype == torch.int8
     assert data[0, 2].item() & 255 == 0x00 + (11 << 4)  # -0.2 is +0, -1.75 is -1.5
 
@@ -175,9 +175,9 @@ def test_casts_to_fp4_and_back(packed: bool) -> None:
 def test_transposing_what_lies_two_to_a_byte() -> None:
     codes = torch.arange(24, dtype=torch.uint8).view(4, 6) % 16
     packed = (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int8)
-    wanted = codes.mT.contiguous()
+    expected = codes.mT.contiguous()
     made = deep_gemm.transpose_packed_fp4(packed)
-    assert torch.equal(made.view(torch.uint8), wanted[:, 0::2] | wanted[:, 1::2] << 4)
+    assert torch.equal(made.view(torch.uint8), expected[:, 0::2] | expected[:, 1::2] << 4)
 
 
 @pytest.mark.parametrize("shape", [(0, 256), (3, 0), (0, 0)])
@@ -281,9 +281,9 @@ def test_fp8_products_of_views(all_hosts: Context, layout: str) -> None:
 def test_fp8_products_of_rows_scales_add_to_c(all_hosts: Context) -> None:
     (a, x), (b, y) = quantised(matrix(20, 384)), quantised(matrix(40, 384, seed=1))
     d = matrix(20, 40, seed=2)
-    wanted = x @ y.mT + d.double()
+    expected = x @ y.mT + d.double()
     deep_gemm.fp8_fp4_gemm_nt(a, b, d, c=d, recipe=(1, 1, 128))
-    close(d, wanted)
+    close(d, expected)
     for recipe, message in (
         ((1, 32, 128), "recipe: it is "),
         ((1, 1, 64), "recipe: it is "),
@@ -334,9 +334,9 @@ def test_fp8_einsum_over_a_batch(all_hosts: Context) -> None:
     x, y = ((data.view(b, h, -1), scales.view(b // 128, h, -1)) for data, scales in cast)
     values = [(data.double() * scales.repeat_interleave(128, 0)).view(b, h, -1) for data, scales in cast]
     z = matrix(h, d, r)
-    wanted = z.double() + torch.einsum("bhd,bhr->hdr", *values)
+    expected = z.double() + torch.einsum("bhd,bhr->hdr", *values)
     deep_gemm.fp8_einsum("bhd,bhr->hdr", x, y, z, z, recipe=(1, 1, 128))
-    close(z, wanted)
+    close(z, expected)
     with pytest.raises(ArgumentError, match="'ab,bc->ac'; expected one of"):
         deep_gemm.fp8_einsum("ab,bc->ac", x, y, z)
 
@@ -394,11 +394,11 @@ def test_groups_of_rows(all_hosts: Context, alignment: None, ends: bool, fp8: bo
     else:
         x, y = x.bfloat16(), y.bfloat16()
         deep_gemm.m_grouped_bf16_gemm_nn_contiguous(x, y.mT.contiguous(), d, layout, use_psum_layout=ends)
-    wanted = torch.zeros(m, n, dtype=torch.float64)
+    expected = torch.zeros(m, n, dtype=torch.float64)
     for group in range(4):
         of_group = indices == group
-        wanted[of_group] = x[of_group].double() @ y[group].double().mT
-    close(d, wanted)
+        expected[of_group] = x[of_group].double() @ y[group].double().mT
+    close(d, expected)
     assert not d[indices < 0].any()
 
 
@@ -423,7 +423,7 @@ def test_groups_along_k(all_hosts: Context, layout: str) -> None:
     (a, x), (b, y) = quantised(matrix(m, total)), quantised(matrix(n, total, seed=1))
     d = matrix(3, m, n, seed=2)
     parts = [(p.double(), q.double()) for p, q in zip(x.split(sizes, 1), y.split(sizes, 1), strict=True)]
-    wanted = torch.stack([c.double() + p @ q.mT for c, (p, q) in zip(d, parts, strict=True)])
+    expected = torch.stack([c.double() + p @ q.mT for c, (p, q) in zip(d, parts, strict=True)])
     ks = torch.tensor(sizes, dtype=torch.int32)
     if layout == "nt":
         parted = [data.view(torch.uint8).split(sizes, 1) for data, _ in (a, b)]
@@ -434,7 +434,7 @@ def test_groups_along_k(all_hosts: Context, layout: str) -> None:
             (data.view(torch.uint8).mT.contiguous().view(data.dtype), s.mT.contiguous()) for data, s in (a, b)
         ]
         deep_gemm.k_grouped_fp8_gemm_tn_contiguous(*turned, d, sizes, ks, d)
-    close(d, wanted)
+    close(d, expected)
 
 
 @pytest.mark.parametrize("sixteen", [False, True])
@@ -472,9 +472,9 @@ def test_groups_along_k_by_their_ends(all_hosts: Context, sixteen: bool, alignme
                 call()
             return
         parts = zip(d, x.double().split(padded), y.double().split(padded), strict=True)
-        wanted = torch.stack([c.double() + left.mT @ right for c, left, right in parts])
+        expected = torch.stack([c.double() + left.mT @ right for c, left, right in parts])
         call()
-        close(d, wanted)
+        close(d, expected)
     finally:
         deep_gemm.set_mk_alignment_for_contiguous_layout(128)
 
@@ -485,15 +485,15 @@ class TestWarmCalls:
     @pytest.fixture
     def warm_ones(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         """Of each call, whether it went round the op."""
-        found: list[bool] = []
+        actual: list[bool] = []
         launch = fast_path.launch
 
         def look(*arguments: Any) -> bool:
-            found.append(launch(*arguments))
-            return found[-1]
+            actual.append(launch(*arguments))
+            return actual[-1]
 
         monkeypatch.setattr(fast_path, "launch", look)
-        return found
+        return actual
 
     def test_each_product(self, all_hosts: Context, warm_ones: list[bool]) -> None:
         counts = torch.tensor([4, 2], dtype=torch.int32)
@@ -536,9 +536,9 @@ class TestWarmCalls:
             p, q = ((each.view(a[0].dtype), scales) for each, scales in zip(flat, (a[1], b[1]), strict=True))
             d = matrix(3, 16, 24, seed=seed)
             parts = zip(d, x.split(sizes, 1), y.split(sizes, 1), strict=True)
-            wanted = torch.stack([c.double() + left @ right.mT for c, left, right in parts])
+            expected = torch.stack([c.double() + left @ right.mT for c, left, right in parts])
             deep_gemm.k_grouped_fp8_gemm_nt_contiguous(p, q, d, sizes, ks, d)
-            close(d, wanted)
+            close(d, expected)
         assert warm_ones == [False, True]
 
     def test_each_einsum(self, all_hosts: Context, warm_ones: list[bool]) -> None:
@@ -549,10 +549,10 @@ class TestWarmCalls:
                     matrix(*(shapes[x] for x in term), seed=seed + i).bfloat16()
                     for i, term in enumerate(expr.replace("->", ",").split(","))
                 )
-                wanted, added = torch.einsum(expr, a.double(), b.double()), d.clone()
+                expected, added = torch.einsum(expr, a.double(), b.double()), d.clone()
                 for c in (None, added):
                     deep_gemm.einsum(expr, a, b, d, c=c)
-                    close(d, wanted if c is None else wanted + c)
+                    close(d, expected if c is None else expected + c)
         # No kernel of the host's reads weights as the last has them: they are copied, each time.
         assert warm_ones == [False] * 6 + [True, True, True, True, False, False] * 2
 
@@ -568,13 +568,13 @@ class TestWarmCalls:
 
     def test_another_layout_or_address(self, all_hosts: Context, warm_ones: list[bool]) -> None:
         a, b = matrix(4, 64).bfloat16(), matrix(16, 64, seed=1).bfloat16()
-        wanted, wide = a.double() @ b.double().mT, torch.zeros(4, 32, dtype=torch.bfloat16)
+        expected, wide = a.double() @ b.double().mT, torch.zeros(4, 32, dtype=torch.bfloat16)
         shifted = torch.zeros(4 * 64 + 8, dtype=torch.bfloat16)[8:].view(4, 64).copy_(a)
         dense = torch.zeros(4, 16, dtype=torch.bfloat16)
         for x, d in ((a, dense), (a, wide[:, :16]), (a, wide[:, 16:]), (a, dense), (shifted, dense)):
             d.zero_()
             deep_gemm.bf16_gemm_nt(x, b, d)
-            close(d, wanted)
+            close(d, expected)
         assert warm_ones[:4] == [False, False, True, True]
 
     def test_what_is_wrong_is_said_as_the_op_says_it(self, all_hosts: Context, warm_ones: list[bool]) -> None:
@@ -612,9 +612,9 @@ def test_groups_of_16_bits_along_k(all_hosts: Context, sizes: list[int]) -> None
         a, b = matrix(sum(sizes), 16, seed=seed).bfloat16(), matrix(sum(sizes), 24, seed=seed + 2).bfloat16()
         d = matrix(3, 16, 24, seed=seed).to(torch.float32 if sizes[0] == 128 else torch.bfloat16)
         parts = zip(d, a.double().split(sizes), b.double().split(sizes), strict=True)
-        wanted = torch.stack([c.double() + x.mT @ y for c, x, y in parts])
+        expected = torch.stack([c.double() + x.mT @ y for c, x, y in parts])
         deep_gemm.k_grouped_bf16_gemm_tn_contiguous(a, b, d, sizes, ks, d)
-        close(d, wanted)
+        close(d, expected)
     launches = [key for key in all_hosts.plans if key[0] == "grouped_gemm_k"]
     assert len(launches) == (sizes[0] == 128)
 
@@ -626,8 +626,8 @@ def test_rows_by_index(all_hosts: Context) -> None:
     rows[20:32] = -1
     d = torch.empty(64, 16, dtype=torch.bfloat16)
     deep_gemm.legacy.a_fused_m_grouped_bf16_gemm_nt_contiguous_tl(a, b, d, (groups, rows))
-    wanted = torch.einsum("mk,mnk->mn", a[rows.clamp(0)].double(), b[groups.clamp(0)].double())
-    close(d, wanted * (groups >= 0)[:, None])
+    expected = torch.einsum("mk,mnk->mn", a[rows.clamp(0)].double(), b[groups.clamp(0)].double())
+    close(d, expected * (groups >= 0)[:, None])
 
 
 def test_rows_of_parts_by_index(all_hosts: Context) -> None:
@@ -636,12 +636,12 @@ def test_rows_of_parts_by_index(all_hosts: Context) -> None:
     start, end = torch.tensor([0, 128]), torch.tensor([128, 192])
     d = matrix(2, 16, 24, seed=2)
     taken, kept = a[rows].double(), d.double()
-    wanted = torch.stack([taken[i:j].mT @ b[i:j].double() for i, j in ((0, 128), (128, 192))])
+    expected = torch.stack([taken[i:j].mT @ b[i:j].double() for i, j in ((0, 128), (128, 192))])
     deep_gemm.legacy.a_fused_k_grouped_bf16_gemm_tn_contiguous_tl(a, b, d, (rows, start, end), acc=True)
-    close(d, wanted + kept)
+    close(d, expected + kept)
     e = torch.empty(2, 24, 16)
     deep_gemm.legacy.b_fused_k_grouped_bf16_gemm_tn_contiguous_tl(b, a, e, (rows, start, end), acc=False)
-    close(e, wanted.mT)
+    close(e, expected.mT)
 
 
 def test_layouts_of_scales_by_recipe(monkeypatch: pytest.MonkeyPatch, all_hosts: Context) -> None:
@@ -693,12 +693,12 @@ def test_fp8_products_are_compiled_whole(all_hosts: Context, function: str) -> N
         return d + 1
 
     dtype = torch.float32 if function == "along k" else torch.bfloat16
-    made, wanted = (torch.zeros(2, 128, 128, dtype=dtype) for _ in range(2))
+    made, expected = (torch.zeros(2, 128, 128, dtype=dtype) for _ in range(2))
     torch._dynamo.reset()
-    found = torch.compile(run, fullgraph=True, backend="aot_eager")(made)
-    assert torch.equal(found, run(wanted))
-    assert torch.equal(made, wanted)
-    assert wanted.any()
+    actual = torch.compile(run, fullgraph=True, backend="aot_eager")(made)
+    assert torch.equal(actual, run(expected))
+    assert torch.equal(made, expected)
+    assert expected.any()
 
 
 @pytest.mark.parametrize("with_c", [False, True])

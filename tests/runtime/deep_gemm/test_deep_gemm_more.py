@@ -81,9 +81,9 @@ def test_words_of_a_last_block_that_is_short(all_hosts: Context, columns: int, w
     exponents = torch.randint(-20, 20, (6, columns), generator=torch.Generator().manual_seed(columns))
     packed = deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor(2.0 ** exponents.float())
     assert packed.shape == (6, words)
-    found = packed.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8).view(6, -1)
-    assert torch.equal(found[:, :columns].int() - 127, exponents.int())
-    assert not found[:, columns:].any()
+    actual = packed.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8).view(6, -1)
+    assert torch.equal(actual[:, :columns].int() - 127, exponents.int())
+    assert not actual[:, columns:].any()
 
 
 @pytest.mark.parametrize(

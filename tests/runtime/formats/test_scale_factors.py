@@ -63,13 +63,13 @@ def test_shapes_indices_and_memory_are_those_of_the_formulae(
     stored = scale_factors.swizzle(scales, layout)
     assert stored.shape == padded
     assert stored.is_contiguous()
-    wanted = [0] * (padded[0] * padded[1])
+    expected = [0] * (padded[0] * padded[1])
     for row in range(rows):
         for column in range(count):
             at = place(layout, row, column, count)
             assert scale_factors.index(row, column, k, block, layout) == at
-            wanted[at] = int(row * count + column + 1)
-    assert stored.flatten().tolist() == wanted  # and 0 everywhere else
+            expected[at] = int(row * count + column + 1)
+    assert stored.flatten().tolist() == expected  # and 0 everywhere else
     assert torch.equal(scale_factors.unswizzle(stored, rows, k, block, layout), scales)
     assert torch.equal(scale_factors.unswizzle(stored.flatten(), rows, k, block, layout), scales)
 
@@ -119,8 +119,8 @@ def test_batches_follow_one_another_each_padded(batch: tuple[int, ...], layout: 
     stored = scale_factors.swizzle(scales, layout)
     each = scale_factors.padded_shape(rows, k, block, layout)
     assert stored.shape == (*batch, *each)
-    for wanted, found in zip(scales.reshape(-1, rows, 6), stored.reshape(-1, *each), strict=True):
-        assert torch.equal(found, scale_factors.swizzle(wanted, layout))
+    for expected, actual in zip(scales.reshape(-1, rows, 6), stored.reshape(-1, *each), strict=True):
+        assert torch.equal(actual, scale_factors.swizzle(expected, layout))
     assert torch.equal(scale_factors.unswizzle(stored, rows, k, block, layout), scales)
     flat = stored.reshape(*batch, each[0] * each[1])
     assert torch.equal(scale_factors.unswizzle(flat, rows, k, block, layout), scales)

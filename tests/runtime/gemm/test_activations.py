@@ -21,9 +21,9 @@ REFERENCE = (ROOT / "tests/gpu/gemm_reference.py").read_text(encoding="utf-8")
 
 def names(header: str, pattern: str) -> list[str]:
     """What a header calls its activations, in lower case, in its order."""
-    found = re.findall(pattern, (HEADERS / header).read_text(encoding="utf-8"))
-    assert found, f"{header} has no {pattern}"
-    return [one.lower() for one in found]
+    actual = re.findall(pattern, (HEADERS / header).read_text(encoding="utf-8"))
+    assert actual, f"{header} has no {pattern}"
+    return [one.lower() for one in actual]
 
 
 def device_enum() -> str:

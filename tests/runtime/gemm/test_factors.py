@@ -41,10 +41,10 @@ def test_every_beta_is_1_with_c_and_0_without() -> None:
 def test_c_is_added_by_default(host: Context, out: bool) -> None:
     options = {"out": torch.empty_like(C)} if out else {}
     for _ in range(3):
-        found = tilewright.gemm(A, B, c=C, **options)
-        assert torch.equal(found, torch.addmm(C.float(), A.float(), B.float()).to(BF16))
-        assert torch.equal(found, tilewright.gemm(A, B, c=C, beta=1.0))
-        assert torch.equal(tilewright.gemm(A, B, c=C, beta=None, **options), found)
+        actual = tilewright.gemm(A, B, c=C, **options)
+        assert torch.equal(actual, torch.addmm(C.float(), A.float(), B.float()).to(BF16))
+        assert torch.equal(actual, tilewright.gemm(A, B, c=C, beta=1.0))
+        assert torch.equal(tilewright.gemm(A, B, c=C, beta=None, **options), actual)
         assert torch.equal(tilewright.gemm(A, B, **options), tilewright.gemm(A, B, beta=0.0))
         unread = torch.full_like(C, torch.nan)
         assert torch.equal(tilewright.gemm(A, B, c=unread, beta=0.0, **options), tilewright.gemm(A, B))
@@ -91,9 +91,9 @@ def test_default_beta_in_torch(host: Context) -> None:
 
 def test_default_beta_of_other_products(all_hosts: Context) -> None:
     for _ in range(3):
-        found = tilewright.reduced_gemm(*BATCH, c=C)
-        assert torch.equal(found, tilewright.reduced_gemm(*BATCH, c=C, beta=1.0))
-        assert not torch.equal(found, tilewright.reduced_gemm(*BATCH))
+        actual = tilewright.reduced_gemm(*BATCH, c=C)
+        assert torch.equal(actual, tilewright.reduced_gemm(*BATCH, c=C, beta=1.0))
+        assert not torch.equal(actual, tilewright.reduced_gemm(*BATCH))
         for equation, a, b in (("mk,kn->mn", A, B), ("bmk,bkn->mn", *BATCH)):
             out = torch.empty_like(C)
             expected = tilewright.einsum(equation, a, b, c=C, beta=1.0)
@@ -107,9 +107,9 @@ def test_default_beta_of_scaled_formats(blackwell: Context) -> None:
     (a, a_descale), (b, b_descale) = (blockscaled.operand(rows, 128, "nvfp4") for rows in (16, 32))
     operands, c = (a, b.mT, a_descale, b_descale), matrix(16, 32)
     for _ in range(2):
-        found = tilewright.mm_nvfp4(*operands, c=c)
-        assert torch.equal(found, tilewright.mm_nvfp4(*operands, c=c, beta=1.0))
-        assert not torch.equal(found, tilewright.mm_nvfp4(*operands))
+        actual = tilewright.mm_nvfp4(*operands, c=c)
+        assert torch.equal(actual, tilewright.mm_nvfp4(*operands, c=c, beta=1.0))
+        assert not torch.equal(actual, tilewright.mm_nvfp4(*operands))
 
 
 # Calls of an alpha of 0, whose operands hold NaN and infinities, and what they compute.
@@ -172,10 +172,10 @@ def test_an_alpha_that_is_no_number_is_no_0(host: Context, factor: float) -> Non
 def test_an_alpha_of_0_for_fp8(host: Context) -> None:
     a, b = (one.to(torch.float8_e4m3fn) for one in NAN)
     amax, c = torch.zeros(1), C * 100
-    found = tilewright.gemm(
+    actual = tilewright.gemm(
         a, b, c=c, alpha=0.0, amax=amax, out_dtype=torch.float8_e4m3fn, scale_result=torch.tensor(2.0)
     )
-    assert torch.equal(found.float(), (c.float() * 2).clamp(-448, 448).to(torch.float8_e4m3fn).float())
+    assert torch.equal(actual.float(), (c.float() * 2).clamp(-448, 448).to(torch.float8_e4m3fn).float())
     assert amax == c.float().abs().max()
 
 
@@ -183,8 +183,8 @@ def test_an_alpha_of_0_for_integers(host: Context) -> None:
     a, b = torch.full((16, 32), 127, dtype=torch.int8), torch.full((32, 32), 127, dtype=torch.int8)
     c = torch.arange(16 * 32, dtype=torch.int32).view(16, 32)
     for alpha in (3, 0, 2, 0):
-        found = tilewright.gemm(a, b.t(), c=c, alpha=alpha, beta=-2)
-        assert torch.equal(found, alpha * 32 * 127 * 127 - 2 * c)
+        actual = tilewright.gemm(a, b.t(), c=c, alpha=alpha, beta=-2)
+        assert torch.equal(actual, alpha * 32 * 127 * 127 - 2 * c)
     with pytest.raises(ArgumentError, match=r"^beta: .*, got 0\.5"):
         tilewright.gemm(a, b.t(), c=c, alpha=0, beta=0.5)
 

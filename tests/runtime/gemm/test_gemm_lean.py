@@ -131,8 +131,8 @@ def test_every_option_set_of_16_bits_has_a_lean_kernel_in_every_layout(dtype: st
 def test_every_option_set_of_other_types_has_a_kernel(a: str, b: str) -> None:
     """Of CUTLASS's, for operands that are padded where they have to be."""
     kernels = list(Registry().kernels("gemm"))
-    wanted = (problem for problem in options(a, b) if problem.alignment == 16)
-    lacking = [str(problem) for problem in wanted if not FAMILY.fitting(kernels, problem)]
+    expected = (problem for problem in options(a, b) if problem.alignment == 16)
+    lacking = [str(problem) for problem in expected if not FAMILY.fitting(kernels, problem)]
     assert lacking == []
 
 
@@ -281,8 +281,8 @@ def test_parts_in_memory_share_what_they_load() -> None:
     """All SMs ask L2 for rows then: 64x104 in 6 parts takes 13.6 us in pairs."""
 
     def weighed(problem: Problem) -> set[str]:
-        found = FAMILY.candidates(BY_NAME[WIDE], problem, H200)
-        return {one.cluster for one in found if one.decomposition == "split_k"}
+        actual = FAMILY.candidates(BY_NAME[WIDE], problem, H200)
+        return {one.cluster for one in actual if one.decomposition == "split_k"}
 
     assert weighed(Problem(375, 512, 29888)) == {"2x1", "1x2", "2x2", "1x4"}
     assert weighed(Problem(100, 100, 29888)) == {""}

@@ -479,8 +479,8 @@ def test_fp8_of_any_extents_is_not_copied(
         "odd_address": torch.empty(m * n + 1, dtype=torch.bfloat16)[1:].view(m, n),
     }[results]
     with caplog.at_level(logging.WARNING, "tilewright"):
-        found = tilewright.gemm(left, right, out=out)
-    torch.testing.assert_close(found, wanted)
+        actual = tilewright.gemm(left, right, out=out)
+    torch.testing.assert_close(actual, wanted)
     assert not caplog.records
     plan = next(iter(host.plans.values()))
     assert "turns" not in str(plan.tactic) or (n * 2 % 16 == 0 and results == "made")
@@ -513,14 +513,14 @@ def test_fp8_results(host: Context) -> None:
     """Scaled, saturated, with the largest magnitude before that."""
     a, b = fp8(16, 32), fp8(24, 32, seed=1).t()
     scale, amax = torch.tensor(50.0), torch.tensor([3.0])
-    found = tilewright.gemm(a, b, out_dtype=torch.float8_e4m3fn, scale_result=scale, amax=amax)
+    actual = tilewright.gemm(a, b, out_dtype=torch.float8_e4m3fn, scale_result=scale, amax=amax)
     exact = a.double() @ b.double()
     assert float(amax) == pytest.approx(float(exact.abs().max()), rel=1e-6)
     assert float(amax) * 50 > 448, "nothing saturates"
     wanted = (exact * 50).clamp(-448, 448).to(torch.float8_e4m3fn)
-    torch.testing.assert_close(found.float(), wanted.float(), rtol=0, atol=0)
+    torch.testing.assert_close(actual.float(), wanted.float(), rtol=0, atol=0)
     amax.fill_(1e6)
-    tilewright.gemm(a, b, out=found, scale_result=scale, amax=amax)
+    tilewright.gemm(a, b, out=actual, scale_result=scale, amax=amax)
     assert float(amax) == 1e6, "it is raised, never lowered"
 
 
@@ -530,9 +530,9 @@ def test_c_and_bias_of_other_types(host: Context) -> None:
     for dtype in (torch.bfloat16, torch.float8_e4m3fn):
         for c_dtype, bias_dtype in itertools.product((torch.float32, torch.bfloat16), repeat=2):
             one, other = c.to(c_dtype), bias.to(bias_dtype)
-            found = tilewright.gemm(a, b, out_dtype=dtype, c=one, beta=-0.5, bias=other)
+            actual = tilewright.gemm(a, b, out_dtype=dtype, c=one, beta=-0.5, bias=other)
             wanted = a.double() @ b.double() - 0.5 * one.double() + other.double()
-            torch.testing.assert_close(found.float(), wanted.to(dtype).float(), rtol=0, atol=0)
+            torch.testing.assert_close(actual.float(), wanted.to(dtype).float(), rtol=0, atol=0)
     with pytest.raises(ArgumentTypeError, match="float8_e4m3fn; expected bfloat16"):
         tilewright.gemm(a, b, out_dtype=torch.float8_e4m3fn, c=fp8(16, 24), beta=1.0)
 
@@ -548,11 +548,11 @@ def test_a_type_that_is_the_default_is_no_other_problem(name: str) -> None:
 def test_no_k_of_fp8(host: Context) -> None:
     a, b = fp8(16, 32)[:, :0], fp8(24, 32).t()[:0]
     bias, amax = matrix(24), torch.zeros(())
-    found = tilewright.gemm(
+    actual = tilewright.gemm(
         a, b, out_dtype=torch.float8_e4m3fn, bias=bias, amax=amax, scale_result=torch.tensor(1000.0)
     )
     wanted = (bias.float() * 1000).clamp(-448, 448).to(torch.float8_e4m3fn).float().expand(16, 24)
-    torch.testing.assert_close(found.float(), wanted, rtol=0, atol=0)
+    torch.testing.assert_close(actual.float(), wanted, rtol=0, atol=0)
     assert float(amax) == float(bias.abs().max())
 
 

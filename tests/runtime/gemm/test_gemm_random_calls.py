@@ -106,7 +106,7 @@ def test_every_call_has_a_kernel(context: Context, pair: tuple[str, str]) -> Non
     chance = random.Random(f"{pair}")
     for _ in range(CALLS // len(OUTPUTS)):
         a, b, options = call(chance, pair)
-        with pytest.raises(ChosenError) as found:
+        with pytest.raises(ChosenError) as actual:
             tilewright.gemm(a, b, **options)
-        mainloop = found.value.choice.record.config.get("mainloop")
-        assert (mainloop == "cutlass") == (pair[0] in ("tf32", "s8")), found.value.choice
+        mainloop = actual.value.choice.record.config.get("mainloop")
+        assert (mainloop == "cutlass") == (pair[0] in ("tf32", "s8")), actual.value.choice

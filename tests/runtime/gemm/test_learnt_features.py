@@ -43,7 +43,7 @@ PROBLEMS = (
 
 def asked() -> dict[str, list[float]]:
     """The features of every tactic on every problem."""
-    found = {}
+    actual = {}
     for name, fields in KERNELS.items():
         record = KernelRecord.parse(make_lean_row(name, **fields))
         kind = {field: record.config[field] for field in ("a", "b", "layout")}
@@ -51,8 +51,8 @@ def asked() -> dict[str, list[float]]:
             kernel = Kernel(record, problem, H200)
             for tactic in TACTICS[name]:
                 terms = kernel.terms(Tactic.parse(tactic))
-                found[f"{tactic} {problem}"] = [float(one) for one in features(kernel, terms).values()]
-    return found
+                actual[f"{tactic} {problem}"] = [float(one) for one in features(kernel, terms).values()]
+    return actual
 
 
 @pytest.mark.parametrize("name", asked())

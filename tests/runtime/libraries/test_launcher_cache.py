@@ -61,10 +61,10 @@ def test_the_same_extents_of_other_types_and_layouts(host: Context) -> None:
         for dtype in (torch.bfloat16, torch.float32):
             a, b, out = operands(16, 24, 32, dtype)
             wide = torch.full((16, 48), float("nan")).to(dtype)[:, :24]
-            wanted = (a.double() @ b.double()).to(dtype)
+            expected = (a.double() @ b.double()).to(dtype)
             for into in (None, out, wide):
                 made = tilewright.gemm(a, b, out=into)
-                torch.testing.assert_close(made, wanted, rtol=2e-2, atol=2e-2)
+                torch.testing.assert_close(made, expected, rtol=2e-2, atol=2e-2)
                 assert made.dtype == dtype
             assert wide._base[:, 24:].isnan().all()
 

@@ -129,10 +129,10 @@ def test_why_a_library_is_passed_over(named: Path, spoil: Callable[[Path], None]
         kernels.library(kernels.record(KERNEL))
     assert f"{description(named).parent}: " in str(caught.value)
     assert reason in str(caught.value)
-    (found,) = findings(named)
-    assert found.level == doctor.WARNING
-    assert reason in found.text
-    assert f"tilewright wheel {MODULE}" in found.mend
+    (actual,) = findings(named)
+    assert actual.level == doctor.WARNING
+    assert reason in actual.text
+    assert f"tilewright wheel {MODULE}" in actual.mend
 
 
 def test_a_list_says_what_is_built_and_what_is_passed_over(named: Path) -> None:

@@ -229,8 +229,8 @@ def test_compressed_rows_of_no_keys(mqa_host: Context, clean: bool) -> None:
     given |= {name: given[name][:0] for name in ("kv", "kv_scale")} | {"clean": clean}
     for _ in range(2):
         given["out"] = torch.full((5, 40), float("nan"))
-        found = tilewright.mqa_logits(**given)
-        assert bool((torch.isneginf if clean else torch.isnan)(found).all())
+        actual = tilewright.mqa_logits(**given)
+        assert bool((torch.isneginf if clean else torch.isnan)(actual).all())
 
 
 def test_an_empty_batch_of_pages(mqa_host: Context) -> None:
@@ -240,8 +240,8 @@ def test_an_empty_batch_of_pages(mqa_host: Context) -> None:
     schedule = torch.full((5, 2), 7, dtype=torch.int32)
     assert tilewright.paged_mqa_schedule(none["lengths"], blocks=4, out=schedule) is schedule
     assert not schedule.any()
-    found = tilewright.paged_mqa_logits(**given | none | {"schedule": schedule})
-    assert found.shape == (0, given["keys"])
+    actual = tilewright.paged_mqa_logits(**given | none | {"schedule": schedule})
+    assert actual.shape == (0, given["keys"])
     with pytest.raises(ArgumentError, match="got 0 rows for"):
         tilewright.paged_mqa_logits(**given | {"block_table": none["block_table"]})
 
@@ -263,10 +263,10 @@ def test_deep_gemms_names() -> None:
     assert schedule.shape == (9, 2)
     q = given["q"].view(2, 2, calls.HEADS, calls.HEAD_DIM)
     cache = given["kv_cache"].view(6, calls.PAGE, 1, calls.HEAD_DIM + 4)
-    found = deep_gemm.fp8_paged_mqa_logits(
+    actual = deep_gemm.fp8_paged_mqa_logits(
         q, cache, given["weights"], given["lengths"], given["block_table"], schedule, 80, clean_logits=True
     )
-    assert torch.equal(found, tilewright.paged_mqa_logits(**given))
+    assert torch.equal(actual, tilewright.paged_mqa_logits(**given))
 
 
 def test_deep_gemms_names_of_fp4() -> None:
@@ -277,7 +277,7 @@ def test_deep_gemms_names_of_fp4() -> None:
     kv, kv_scale = utils.per_token_cast_to_fp4(y, True, 32, True)
     given = calls.ragged()
     ranges = (given["starts"], given["ends"])
-    found = deep_gemm.fp8_fp4_mqa_logits(
+    actual = deep_gemm.fp8_fp4_mqa_logits(
         (q.view(5, calls.HEADS, 32), q_scale.view(5, calls.HEADS)),
         (kv, kv_scale.view(70)),
         given["weights"],
@@ -285,8 +285,8 @@ def test_deep_gemms_names_of_fp4() -> None:
     )
     cast = [utils.cast_back_from_fp4(*one, 32, True) for one in ((q, q_scale), (kv, kv_scale))]
     logits = reference(cast[0].view(5, calls.HEADS, 64), cast[1], torch.ones(70), given["weights"])
-    looked_at = ~torch.isneginf(found)
-    assert difference(found[looked_at], logits[looked_at]) < 1e-12
+    looked_at = ~torch.isneginf(actual)
+    assert difference(actual[looked_at], logits[looked_at]) < 1e-12
 
     given = calls.paged_fp4() | {"out": None}
     q, q_scale = (
@@ -297,19 +297,19 @@ def test_deep_gemms_names_of_fp4() -> None:
         given["kv_cache"].view(6, calls.PAGE, 1, 36),
         torch.tensor([[12, 70], [0, 40]], dtype=torch.int32),
     )
-    found = deep_gemm.fp8_fp4_paged_mqa_logits(
+    actual = deep_gemm.fp8_fp4_paged_mqa_logits(
         (q, q_scale), cache, given["weights"], lengths, given["block_table"], given["schedule"], 80, True
     )
-    assert torch.equal(found, tilewright.paged_mqa_logits(**given | {"lengths": lengths}))
+    assert torch.equal(actual, tilewright.paged_mqa_logits(**given | {"lengths": lengths}))
 
 
 def test_the_models_first_kernel_is_the_one_that_was_the_fastest() -> None:
     registry = Registry()
-    found = review(tuned_files.read(ROOT / "tuned/nvidia_h200/mqa_logits.json"), FAMILY, registry)
-    assert found.standing
-    assert not found.dropped
+    actual = review(tuned_files.read(ROOT / "tuned/nvidia_h200/mqa_logits.json"), FAMILY, registry)
+    assert actual.standing
+    assert not actual.dropped
     records = registry.runnable("mqa_logits", H200.capability)
-    for problem, tactic, seconds, _ in found.standing:
+    for problem, tactic, seconds, _ in actual.standing:
         ranked = FAMILY.rank(records, problem, H200)
         assert ranked[0].tactic.kernel == tactic.kernel, str(problem)
         (estimate,) = (one.estimate.seconds for one in ranked if one.tactic == tactic)

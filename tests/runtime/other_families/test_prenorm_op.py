@@ -33,11 +33,11 @@ def close(found: tuple[torch.Tensor, ...], wanted: tuple[torch.Tensor, ...]) -> 
 @pytest.mark.parametrize("options", [{}, {"splits": 1}, {"splits": 3}, {"splits": 16}, {"normalize": True}])
 def test_every_form(shape: tuple[int, int, int], options: dict[str, Any]) -> None:
     a, b = operands(*shape)
-    found = tilewright.hc_prenorm(a, b, **options)
+    actual = tilewright.hc_prenorm(a, b, **options)
     parts = () if options.get("splits") is None else (options["splits"],)
-    assert found[0].shape == (*parts, shape[0], shape[1])
-    assert found[1].shape == (*parts, shape[0])
-    close(found, reference(a, b, **options))
+    assert actual[0].shape == (*parts, shape[0], shape[1])
+    assert actual[1].shape == (*parts, shape[0])
+    close(actual, reference(a, b, **options))
 
 
 def test_the_first_splits_take_one_more_block() -> None:
@@ -65,23 +65,23 @@ def test_the_norm_is_of_the_row() -> None:
     rows = a.double()
     normalized = rows / (rows.square().mean(-1, keepdim=True) + 0.5).sqrt()
     out, _ = tilewright.hc_prenorm(a, b, normalize=True, eps=0.5)
-    wanted = normalized @ tf32(b).double().T
-    torch.testing.assert_close(out.double(), wanted, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(reference(a, b, normalize=True, eps=0.5)[0], wanted)
+    expected = normalized @ tf32(b).double().T
+    torch.testing.assert_close(out.double(), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(reference(a, b, normalize=True, eps=0.5)[0], expected)
 
 
 def test_results_are_written_where_they_are_wanted() -> None:
     a, b = operands(9, 24, 320)
     wide = torch.full((4, 9, 40), 7.0)
     squares = torch.empty(4, 9)
-    found = tilewright.hc_prenorm(a, b, splits=4, out=wide[..., :24], squares=squares)
-    assert found[0].data_ptr() == wide.data_ptr()
-    assert found[1] is squares
+    actual = tilewright.hc_prenorm(a, b, splits=4, out=wide[..., :24], squares=squares)
+    assert actual[0].data_ptr() == wide.data_ptr()
+    assert actual[1] is squares
     assert (wide[..., 24:] == 7).all()
-    wanted = reference(a, b, splits=4)
-    torch.testing.assert_close(wide[..., :24].double(), wanted[0], rtol=1e-6, atol=1e-5)
-    torch.testing.assert_close(squares.double(), wanted[1])
-    again = tilewright.hc_prenorm(a, b, splits=4, out=found[0])  # one brought, one made
+    expected = reference(a, b, splits=4)
+    torch.testing.assert_close(wide[..., :24].double(), expected[0], rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(squares.double(), expected[1])
+    again = tilewright.hc_prenorm(a, b, splits=4, out=actual[0])  # one brought, one made
     assert torch.equal(again[1], squares)
 
 

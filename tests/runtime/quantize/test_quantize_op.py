@@ -84,8 +84,8 @@ def test_formats_and_layouts(hopper: Context, shape: tuple[int, ...], name: str,
     x = data_of(shape)
     options = {"global_scale": GS} if name == "nvfp4" else {}
     data, scales = quantizer(name)(x, layout=layout, **options)
-    wanted, wanted_scales = reference.quantize(x, name, options.get("global_scale"), layout)
-    assert same(data, wanted)
+    expected, wanted_scales = reference.quantize(x, name, options.get("global_scale"), layout)
+    assert same(data, expected)
     assert same(scales, wanted_scales)
     back = dequantizer(name)(data, scales, layout=layout, **options)
     exact = reference.dequantize(data, scales, name, layout=layout, global_scale=options.get("global_scale"))
@@ -99,8 +99,8 @@ def test_fp8_blockwise(
 ) -> None:
     x = data_of(shape)
     data, scales = tilewright.quantize_fp8_blockwise(x, block, scale_type=scale_type, scale_layout=layout)
-    wanted, wanted_scales = reference.quantize_fp8_blockwise(x, block, scale_type, layout)
-    assert same(data, wanted)
+    expected, wanted_scales = reference.quantize_fp8_blockwise(x, block, scale_type, layout)
+    assert same(data, expected)
     assert same(scales, wanted_scales)
     if layout != "row_major":
         assert scales.stride()[-2:] in {(1, -(-shape[-2] // 4) * 4)} or shape[-2] == 1
@@ -117,8 +117,8 @@ def test_fp8_blockwise(
 def test_types_of_nvfp4(hopper: Context, dtype: Any) -> None:
     for shape in ODD:
         x = data_of(shape, dtype)
-        found = tilewright.quantize_nvfp4(x, GS)
-        assert all(map(same, found, reference.quantize(x, "nvfp4", GS)))
+        actual = tilewright.quantize_nvfp4(x, GS)
+        assert all(map(same, actual, reference.quantize(x, "nvfp4", GS)))
     with pytest.raises(NotBuiltError, match="host_to_nvfp4_f16_absent"):
         tilewright.quantize_nvfp4(data_of((4, 32), torch.float16))
 
@@ -132,8 +132,8 @@ def test_types_of_nvfp4(hopper: Context, dtype: Any) -> None:
 )
 def test_any_size(hopper: Context, m: int, blocks: int, name: str, layout: str) -> None:
     x = data_of((m, 16 * blocks), seed=m * 13 + blocks)
-    found = quantizer(name)(x, layout=layout)
-    assert all(map(same, found, reference.quantize(x, name, None, layout)))
+    actual = quantizer(name)(x, layout=layout)
+    assert all(map(same, actual, reference.quantize(x, name, None, layout)))
 
 
 def test_every_code_is_read_back(hopper: Context) -> None:
@@ -148,9 +148,9 @@ def test_every_code_is_read_back(hopper: Context) -> None:
             :, : -(-codes.shape[1] * (2 if name == "nvfp4" else 1) // reference.FORMATS[name].block)
         ]
         data = codes.view(dtype)
-        found = dequantizer(name)(data, scales.contiguous(), layout="linear", dtype=torch.bfloat16)
+        actual = dequantizer(name)(data, scales.contiguous(), layout="linear", dtype=torch.bfloat16)
         exact = reference.dequantize(data, scales.contiguous(), name, layout="linear")
-        assert same(found.nan_to_num(7.0), exact.bfloat16().nan_to_num(7.0))
+        assert same(actual.nan_to_num(7.0), exact.bfloat16().nan_to_num(7.0))
 
 
 def test_global_scales(hopper: Context) -> None:
@@ -164,17 +164,17 @@ def test_global_scales(hopper: Context) -> None:
         torch.tensor(GS, dtype=torch.float64),
         37,
     ):
-        found = tilewright.quantize_nvfp4(flat, given)
-        assert all(map(same, found, reference.quantize(flat, "nvfp4", float(given))))
+        actual = tilewright.quantize_nvfp4(flat, given)
+        assert all(map(same, actual, reference.quantize(flat, "nvfp4", float(given))))
     per_row = torch.rand(2, 40) * 100 + 1
     for given in (per_row, per_row.reshape(-1), per_row[..., None]):
-        found = tilewright.quantize_nvfp4(x, given)
-        assert all(map(same, found, reference.quantize(x, "nvfp4", per_row)))
+        actual = tilewright.quantize_nvfp4(x, given)
+        assert all(map(same, actual, reference.quantize(x, "nvfp4", per_row)))
     per_group = torch.tensor([3.0, 50.0])
-    found = tilewright.quantize_nvfp4(x, per_group)
-    assert all(map(same, found, reference.quantize(x, "nvfp4", per_group[:, None].expand(2, 40))))
-    back = tilewright.dequantize_nvfp4(*found, per_group, dtype=torch.float32)
-    exact = reference.dequantize(*found, "nvfp4", global_scale=per_group[:, None].expand(2, 40))
+    actual = tilewright.quantize_nvfp4(x, per_group)
+    assert all(map(same, actual, reference.quantize(x, "nvfp4", per_group[:, None].expand(2, 40))))
+    back = tilewright.dequantize_nvfp4(*actual, per_group, dtype=torch.float32)
+    exact = reference.dequantize(*actual, "nvfp4", global_scale=per_group[:, None].expand(2, 40))
     check_read_back(back, exact, "a global scale for each group", rounded_twice=True)
 
 
@@ -254,18 +254,18 @@ def test_masked_rows(hopper: Context, name: str) -> None:
     valid = torch.tensor([0, 129, 130, 7, -3], dtype=torch.int32)
     width = 48 if name in ("nvfp4", "mxfp4") else 96
     for layout in scale_factors.LAYOUTS:
-        wanted, wanted_scales = reference.quantize(x, name, None, layout, rows_valid=valid.clamp(min=0))
+        expected, wanted_scales = reference.quantize(x, name, None, layout, rows_valid=valid.clamp(min=0))
         out = torch.full((5, 130, width), POISON, dtype=torch.uint8)
         data, scales = quantizer(name)(x, layout=layout, rows_valid=valid, out=out)
         assert data is out
         assert same(scales, wanted_scales)
         rows = reference.valid_rows(valid, 130)
-        assert same(out[rows], as_bytes(wanted)[rows])
+        assert same(out[rows], as_bytes(expected)[rows])
         assert bool((out[~rows] == POISON).all())
         result = torch.full((5, 130, 96), 7.0, dtype=torch.bfloat16)
         dequantizer(name)(as_type(out, name), scales, layout=layout, rows_valid=valid, out=result)
         assert bool((result[~rows] == 7).all())
-        exact = reference.dequantize(wanted, wanted_scales, name, layout=layout)
+        exact = reference.dequantize(expected, wanted_scales, name, layout=layout)
         check_read_back(result[rows], exact[rows], f"{name} {layout}", rounded_twice=False)
 
 
@@ -280,13 +280,13 @@ def test_masked_rows_of_fp8_blockwise(
     x = data_of((4, 259, 144))
     valid = torch.tensor([0, 129, 259, 1], dtype=torch.int32)
     rows = reference.valid_rows(valid, 259)
-    wanted = reference.quantize_fp8_blockwise(x, block, scale_type, layout, rows_valid=valid)
+    expected = reference.quantize_fp8_blockwise(x, block, scale_type, layout, rows_valid=valid)
     out = torch.full(x.shape, POISON, dtype=torch.uint8)
     _, scales = tilewright.quantize_fp8_blockwise(
         x, block, scale_type=scale_type, scale_layout=layout, rows_valid=valid, out=out
     )
-    assert same(scales, wanted[1])
-    assert same(out[rows], as_bytes(wanted[0])[rows])
+    assert same(scales, expected[1])
+    assert same(out[rows], as_bytes(expected[0])[rows])
     assert bool((out[~rows] == POISON).all())
 
 
@@ -317,8 +317,8 @@ def test_silu_mul(hopper: Context) -> None:
 def test_rms_norm(hopper: Context) -> None:
     x, weight = torch.randn(70, 96).bfloat16() * 3, torch.randn(96).bfloat16()
     for eps in (1e-6, 0.5):
-        found = tilewright.quantize_nvfp4(x, 2.0, rms_weight=weight, eps=eps)
-        near((found[0], found[1]), reference.rms_norm(x, weight, eps), "nvfp4", global_scale=2.0)
+        actual = tilewright.quantize_nvfp4(x, 2.0, rms_weight=weight, eps=eps)
+        near((actual[0], actual[1]), reference.rms_norm(x, weight, eps), "nvfp4", global_scale=2.0)
 
 
 @pytest.mark.parametrize("name", ["nvfp4", "mxfp4", "mxfp8"])
@@ -346,8 +346,8 @@ def test_nothing_to_quantise(hopper: Context, shape: tuple[int, ...]) -> None:
     x = torch.zeros(shape, dtype=torch.bfloat16)
     for name, layout in itertools.product(BYTE_FORMATS, scale_factors.LAYOUTS):
         data, scales = quantizer(name)(x, layout=layout)
-        wanted, wanted_scales = reference.quantize(x, name, layout=layout)
-        assert same(data, wanted)
+        expected, wanted_scales = reference.quantize(x, name, layout=layout)
+        assert same(data, expected)
         assert same(scales, wanted_scales)
         assert dequantizer(name)(data, scales, layout=layout).shape == shape
     for block, scale_type, layout in FP8:
@@ -367,7 +367,7 @@ def shifted(tensor: Any, by: int) -> Any:
 
 def test_what_lies_badly_is_copied(hopper: Context, caplog: pytest.LogCaptureFixture) -> None:
     x = data_of((130, 96))
-    wanted = reference.quantize(x, "nvfp4", GS)
+    expected = reference.quantize(x, "nvfp4", GS)
     wide = torch.zeros(130, 100).bfloat16()
     wide[:, :96] = x
     wider = torch.zeros(130, 104).bfloat16()
@@ -377,7 +377,7 @@ def test_what_lies_badly_is_copied(hopper: Context, caplog: pytest.LogCaptureFix
         (shifted(x, 16), False), (x.t().contiguous().t(), True),
     ):  # fmt: skip
         caplog.clear()
-        assert all(map(same, tilewright.quantize_nvfp4(given, GS), wanted))
+        assert all(map(same, tilewright.quantize_nvfp4(given, GS), expected))
         assert ("copies x," in caplog.text) == copied
     for out_by, scales_by in ((4, 16), (16, 4), (1, 1), (8, 16)):
         caplog.clear()
@@ -386,14 +386,14 @@ def test_what_lies_badly_is_copied(hopper: Context, caplog: pytest.LogCaptureFix
         data, scales = tilewright.quantize_nvfp4(x, GS, out=out, out_scales=out_scales)
         assert data is out
         assert scales is out_scales
-        assert same(out, wanted[0])
-        assert torch.equal(out_scales, as_bytes(wanted[1]))
+        assert same(out, expected[0])
+        assert torch.equal(out_scales, as_bytes(expected[1]))
         assert ("copies" in caplog.text) == (out_by < 8 or scales_by < 16)
     room = torch.full((130, 60), POISON, dtype=torch.uint8)
     for width in (56, 60):  # rows at multiples of 8, and of 4
         part = room.view(-1)[: 130 * width].view(130, width)[:, :48]
         tilewright.quantize_nvfp4(x, GS, out=part)
-        assert same(part, wanted[0])
+        assert same(part, expected[0])
         assert bool((room.view(-1)[: 130 * width].view(130, width)[:, 48:] == POISON).all())
         room.fill_(POISON)
 
@@ -445,8 +445,8 @@ def test_overlaps_are_refused(hopper: Context) -> None:
 
 def test_what_is_read_may_overlap(hopper: Context) -> None:
     x = data_of((64, 64))
-    wanted = tilewright.quantize_nvfp4(x, rms_weight=x[0].clone())
-    assert all(map(same, tilewright.quantize_nvfp4(x, rms_weight=x[0]), wanted))
+    expected = tilewright.quantize_nvfp4(x, rms_weight=x[0].clone())
+    assert all(map(same, tilewright.quantize_nvfp4(x, rms_weight=x[0]), expected))
 
 
 @pytest.mark.parametrize("m", [9, 130])
@@ -457,15 +457,15 @@ def test_scales_that_lie_otherwise_are_copied(
     x = data_of((m, 1040)).clamp(-1, 1).nan_to_num(0.5)
     data, scales = tilewright.quantize_fp8_blockwise(x, **options)
     block = options.get("block", (1, 128))
-    wanted = tilewright.dequantize_fp8_blockwise(data, scales, block)
+    expected = tilewright.dequantize_fp8_blockwise(data, scales, block)
     wide = torch.zeros(*scales.shape, 2, dtype=scales.dtype)
     wide[..., 0] = scales
     for other in (scales * 1, wide[..., 0]):
         with caplog.at_level(logging.WARNING, logger="tilewright"):
-            assert same(tilewright.dequantize_fp8_blockwise(data, other, block), wanted)
+            assert same(tilewright.dequantize_fp8_blockwise(data, other, block), expected)
     if block == (1, 128) and not options:
         part = tilewright.dequantize_fp8_blockwise(data[: m - 3], scales[: m - 3])
-        assert same(part, wanted[: m - 3])
+        assert same(part, expected[: m - 3])
     assert "copies scales" in caplog.text
 
 
@@ -475,10 +475,10 @@ def used(context: Context) -> set[str]:
 
 def test_tactics(hopper: Context) -> None:
     x = data_of((130, 1024))
-    wanted = reference.quantize(x, "nvfp4")
+    expected = reference.quantize(x, "nvfp4")
     for tactic in ("host_to_nvfp4_bf16", "host_to_nvfp4_bf16_tma@blocks=2", "host_to_nvfp4_bf16@blocks=1"):
         hopper.plans.clear()
-        assert all(map(same, tilewright.quantize_nvfp4(x, tactic=tactic), wanted))
+        assert all(map(same, tilewright.quantize_nvfp4(x, tactic=tactic), expected))
         assert used(hopper) == {tactic}
     for tactic, reason in (
         ("host_to_nvfp4_bf16@raster=along_m", "does not support raster"),

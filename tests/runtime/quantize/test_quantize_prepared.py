@@ -42,21 +42,21 @@ def test_equals_the_op(hopper: Context, op: str, options: dict[str, Any], shape:
     plan = tilewright.plan(function, matrix(*shape), **options)
     for seed in range(3):
         x = matrix(*shape, seed=seed)
-        wanted = function(x, **options)
-        assert same(plan(x), wanted)
-        out, scales = torch.zeros_like(wanted[0]), torch.empty_like(wanted[1])
-        if wanted[1].stride(-1) != 1 and op == "quantize_fp8_blockwise":
-            scales = blockwise_scales.allocate(wanted[1].shape, dtype=wanted[1].dtype, device="cpu")
-        found = plan(x, out, out_scales=scales)
-        assert found[0] is out
-        assert found[1] is scales
-        assert same(found, wanted)
+        expected = function(x, **options)
+        assert same(plan(x), expected)
+        out, scales = torch.zeros_like(expected[0]), torch.empty_like(expected[1])
+        if expected[1].stride(-1) != 1 and op == "quantize_fp8_blockwise":
+            scales = blockwise_scales.allocate(expected[1].shape, dtype=expected[1].dtype, device="cpu")
+        actual = plan(x, out, out_scales=scales)
+        assert actual[0] is out
+        assert actual[1] is scales
+        assert same(actual, expected)
     of_back = {name: options[name] for name in ("global_scale", "layout", "block") if name in options}
-    reads = tilewright.plan(back, *wanted, **of_back)
-    exact = back(*wanted, **of_back)
-    assert same(reads(*wanted), exact)
+    reads = tilewright.plan(back, *expected, **of_back)
+    exact = back(*expected, **of_back)
+    assert same(reads(*expected), exact)
     made = torch.zeros_like(exact)
-    assert reads(*wanted, made) is made
+    assert reads(*expected, made) is made
     assert same(made, exact)
 
 
@@ -121,11 +121,11 @@ def test_rows_that_count(hopper: Context) -> None:
     plan = tilewright.plan(tilewright.quantize_nvfp4, x, GS, rows_valid=valid)
     for rows in (valid, torch.tensor([1, 2, 3], dtype=torch.int32)):
         out, scales = plan(x, torch.zeros(3, 40, 32, dtype=torch.uint8), rows_valid=rows)
-        wanted = reference.quantize(x, "nvfp4", GS, rows_valid=rows)
+        expected = reference.quantize(x, "nvfp4", GS, rows_valid=rows)
         counts = reference.valid_rows(rows, 40)
-        assert torch.equal(out[counts], wanted[0][counts])
+        assert torch.equal(out[counts], expected[0][counts])
         assert not out[~counts].any()
-        assert same(scales, wanted[1])
+        assert same(scales, expected[1])
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_rows_that_count(hopper: Context) -> None:
 def test_other_plans(hopper: Context, x: Any) -> None:
     """Of what is copied, and of nothing."""
     plan = tilewright.plan(tilewright.quantize_nvfp4, x, GS)
-    wanted = tilewright.quantize_nvfp4(x, GS)
-    assert same(plan(x), wanted)
+    expected = tilewright.quantize_nvfp4(x, GS)
+    assert same(plan(x), expected)
     with pytest.raises(ArgumentError, match=r"^x: it is .*; the plan is for \["):
         plan(matrix(M + 1, K))
-    back = tilewright.plan(tilewright.dequantize_nvfp4, *wanted, GS)
-    assert same(back(*wanted), tilewright.dequantize_nvfp4(*wanted, GS))
+    back = tilewright.plan(tilewright.dequantize_nvfp4, *expected, GS)
+    assert same(back(*expected), tilewright.dequantize_nvfp4(*expected, GS))
 
 
 X = matrix(M, K)

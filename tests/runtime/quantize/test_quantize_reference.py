@@ -103,16 +103,16 @@ def times(x: float, factor: float) -> float:
 
 def check(x: torch.Tensor, block: tuple[int, int], scale_type: str, layout: str | None = None) -> None:
     codes, scales = brute(x.float().tolist(), block, scale_type)
-    data, found = reference.quantize_fp8_blockwise(x, block, scale_type, layout)
+    data, actual = reference.quantize_fp8_blockwise(x, block, scale_type, layout)
     assert data.view(torch.uint8).tolist() == codes
     m, k = x.shape
     columns = -(-k // 128)
     if scale_type == "ue8m0":
-        bytes_found = blockwise_scales.unpack(found, columns).view(torch.uint8).tolist()
+        bytes_found = blockwise_scales.unpack(actual, columns).view(torch.uint8).tolist()
         assert bytes_found == [[scales[r // block[0], c] for c in range(columns)] for r in range(m)]
         return
-    wanted = [[scales[r, c] for c in range(columns)] for r in range(-(-m // block[0]))]
-    assert torch.equal(found.nan_to_num(-1.0), torch.tensor(wanted).nan_to_num(-1.0))
+    expected = [[scales[r, c] for c in range(columns)] for r in range(-(-m // block[0]))]
+    assert torch.equal(actual.nan_to_num(-1.0), torch.tensor(expected).nan_to_num(-1.0))
 
 
 @pytest.mark.parametrize("scale_type", ["float32", "ue8m0"])
@@ -175,8 +175,8 @@ def test_m_major_scales_lie_as_deepgemm_reads_them(shape: tuple[int, ...]) -> No
     for b, matrix in enumerate(of_matrix):
         for r in range(ld):
             for c in range(columns):
-                wanted = float(matrix[r, c]) if r < m else 0.0
-                assert flat[b * columns * ld + c * ld + r] == wanted
+                expected = float(matrix[r, c]) if r < m else 0.0
+                assert flat[b * columns * ld + c * ld + r] == expected
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 4), (6, 5), (2, 7, 9)])
@@ -299,8 +299,8 @@ def test_silu_mul_and_rms_norm_against_python() -> None:
     for r in range(3):
         mean = math.fsum(float(value) ** 2 for value in x[r]) / 34
         for c in range(34):
-            wanted = float(x[r, c]) / math.sqrt(mean + 1e-3) * float(weight[c])
-            assert math.isclose(float(normed[r, c]), wanted, rel_tol=2**-23)
+            expected = float(x[r, c]) / math.sqrt(mean + 1e-3) * float(weight[c])
+            assert math.isclose(float(normed[r, c]), expected, rel_tol=2**-23)
     assert reference.silu_mul(torch.tensor([[-1e4, 2.0]])).item() == 0.0
     with pytest.raises(ArgumentError, match="even"):
         reference.silu_mul(x[:, :33])

@@ -35,11 +35,11 @@ def seconds(record: KernelRecord, problem: Problem, blocks: int = 0) -> float:
 
 def test_what_is_fastest_on_an_h200() -> None:
     """As measured: the ring where an SM has several tasks, but not where memory alone counts."""
-    for m, k, wanted in (
+    for m, k, expected in (
         (128, 512, "vector"), (1024, 1024, "vector"), (1024, 6144, "tma"), (65536, 16384, "vector"),
     ):  # fmt: skip
         best = FAMILY.rank([VECTOR, TMA], Problem(m, k, global_scale="tensor"), H200)[0]
-        assert best.tactic.kernel == wanted, f"{m}x{k}: {best}"
+        assert best.tactic.kernel == expected, f"{m}x{k}: {best}"
 
 
 @pytest.mark.parametrize(

@@ -107,9 +107,9 @@ def test_torch_compile(function: Any) -> None:
     scale = torch.tensor([12.0])
     for m in (130, 64, 33):
         x = torch.randn(m, 512).bfloat16()
-        for found, wanted in zip(compiled(x, scale), function(x, scale), strict=True):
-            assert found.dtype == wanted.dtype
-            torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+        for actual, expected in zip(compiled(x, scale), function(x, scale), strict=True):
+            assert actual.dtype == expected.dtype
+            torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_varying_m_is_compiled_once_more_at_most() -> None:

@@ -39,8 +39,8 @@ def test_estimates_are_those_that_were_written_down(family: str) -> None:
 def holder_of(name: str) -> Any:
     module, _, model = name.partition(":")
     package = "tilewright" if module.startswith("selection.") else "tilewright.families"
-    found = importlib.import_module(f"{package}.{module}")
-    return getattr(found, model) if model else found
+    actual = importlib.import_module(f"{package}.{module}")
+    return getattr(actual, model) if model else actual
 
 
 def constants() -> Iterator[Any]:

@@ -77,10 +77,10 @@ def test_an_explanation_counts(records) -> None:
 def test_the_order_of_kernels_does_not_matter(records) -> None:
     shuffler = random.Random(1)
     for problem in (Problem(16, 4096, 4096), Problem(8192, 8192, 8192), Problem(300, 1000, 72, batch=5)):
-        wanted = [candidate.tactic for candidate in FAMILY.rank(records, problem, H200)]
+        expected = [candidate.tactic for candidate in FAMILY.rank(records, problem, H200)]
         for _ in range(5):
             mixed = shuffler.sample(records, len(records))
-            assert [candidate.tactic for candidate in FAMILY.rank(mixed, problem, H200)] == wanted
+            assert [candidate.tactic for candidate in FAMILY.rank(mixed, problem, H200)] == expected
 
 
 class Shelf:
@@ -150,8 +150,8 @@ def test_the_kernels_of_a_kind_are_looked_for_once(records) -> None:
     for m in (16, 17, 512):
         for layout in ("tn", "nt"):
             problem = Problem(8 * m, 512, 512, layout=layout)
-            found = [record.name for record in family.fitting_kept(shelf, records, problem)]
-            assert found == names(records, problem)
+            actual = [record.name for record in family.fitting_kept(shelf, records, problem)]
+            assert actual == names(records, problem)
     assert asked
     asked.clear()
     assert family.fitting_kept(shelf, records, Problem(64, 64, 60)) == []  # extents are looked at each time

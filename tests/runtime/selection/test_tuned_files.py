@@ -108,13 +108,13 @@ def test_what_is_written_is_found(path: Path, header: Header, registry: Registry
         entry(32, "half", 3e-5, a="f16", b="f16", d="f16"),
     ]
     tuned_writing.update(path, header, FAMILY, entries)
-    found = tuned(registry)
-    assert [found.exact(one.problem) for one in entries] == [one.tactic for one in entries]
-    assert sorted(found.entries, key=str) == sorted(entries, key=str)
-    assert found.entry(entries[0].problem) == (entries[0].tactic, 2e-5, path, {"split", "small"})
-    assert found.exact(Problem(32, 4096, 4096, bias=True)) is None
-    assert found.exact(Problem(33, 4096, 4096)) is None
-    assert found.messages == []
+    actual = tuned(registry)
+    assert [actual.exact(one.problem) for one in entries] == [one.tactic for one in entries]
+    assert sorted(actual.entries, key=str) == sorted(entries, key=str)
+    assert actual.entry(entries[0].problem) == (entries[0].tactic, 2e-5, path, {"split", "small"})
+    assert actual.exact(Problem(32, 4096, 4096, bias=True)) is None
+    assert actual.exact(Problem(33, 4096, 4096)) is None
+    assert actual.messages == []
 
 
 def test_one_entry_to_a_line_sorted(path: Path, header: Header, registry: Registry) -> None:
@@ -127,8 +127,8 @@ def test_one_entry_to_a_line_sorted(path: Path, header: Header, registry: Regist
     tuned_writing.update(path, header, FAMILY, reversed(entries))
     assert path.read_bytes() == before
     head = json.loads(before)
-    wanted = {"gpu": "NVIDIA H200", "capability": "9.0", "sm_count": 132, "driver": DRIVER}
-    assert {name: head[name] for name in wanted} == wanted
+    expected = {"gpu": "NVIDIA H200", "capability": "9.0", "sm_count": 132, "driver": DRIVER}
+    assert {name: head[name] for name in expected} == expected
     assert (head["cuda"], head["cutlass"]) == ("13.0", "4.2.0")  # of the libraries
 
 
@@ -137,9 +137,9 @@ def test_new_entries_replace_old_ones_of_the_same_problem(
 ) -> None:
     tuned_writing.update(path, header, FAMILY, [entry(32), entry(64)])
     tuned_writing.update(path, header, FAMILY, [entry(32, "big", 5e-6)])
-    found = tuned(registry)
-    assert found.entry(Problem(32, 4096, 4096))[:2] == (Tactic("big"), 5e-6)
-    assert found.exact(Problem(64, 4096, 4096)) == Tactic("small")
+    actual = tuned(registry)
+    assert actual.entry(Problem(32, 4096, 4096))[:2] == (Tactic("big"), 5e-6)
+    assert actual.exact(Problem(64, 4096, 4096)) == Tactic("small")
 
 
 def test_how_operands_lie_decides_what_is_legal_alone(
@@ -153,15 +153,15 @@ def test_how_operands_lie_decides_what_is_legal_alone(
     tactic = Tactic("one", cluster="2x1")
     tuned_writing.update(path, header, BLOCKSCALED, [Entry(problem, tactic, 1e-5)])
     assert "alignment" not in path.read_text()
-    found = Tuned(BLOCKSCALED, registry, B200)
-    assert found.exact(problem) == tactic
-    assert [one.problem for one in found.entries] == [problem]
+    actual = Tuned(BLOCKSCALED, registry, B200)
+    assert actual.exact(problem) == tactic
+    assert [one.problem for one in actual.entries] == [problem]
     # One kernel's D wants 8 elements (16 bytes).
-    assert found.exact(replace(problem, alignment=problem.alignment._replace(d=8))) == tactic
+    assert actual.exact(replace(problem, alignment=problem.alignment._replace(d=8))) == tactic
     unaligned = replace(problem, alignment=problem.alignment._replace(d=4))
-    assert found.exact(unaligned) is None
-    assert found.bucket(replace(unaligned, m=400)) is None
-    assert found.bucket(replace(problem, m=400)) == (tactic, problem)
+    assert actual.exact(unaligned) is None
+    assert actual.bucket(replace(unaligned, m=400)) is None
+    assert actual.bucket(replace(problem, m=400)) == (tactic, problem)
 
 
 # What of a header differs, and what a refusal says.
@@ -189,9 +189,9 @@ def test_a_header_that_differs_is_refused_and_never_overwritten(
     fields, reason = mismatch
     tuned_writing.update(path, header, FAMILY, [entry()])
     before = altered(path, **fields)
-    found = tuned(registry)
-    assert found.exact(entry().problem) is None
-    assert any(reason in message for message in found.messages)
+    actual = tuned(registry)
+    assert actual.exact(entry().problem) is None
+    assert any(reason in message for message in actual.messages)
     warnings = [record for record in caplog.records if reason in record.getMessage()]
     assert [record.levelno for record in warnings] == [logging.WARNING]
     with pytest.raises(ForeignTunedFileError) as caught:
@@ -274,9 +274,9 @@ def test_shipped_defaults_stand_under_any_driver_and_come_last(
     old = replace(header, driver="550.54.14")
     tuned_writing.update(shipped, old, FAMILY, [entry(32, "big"), entry(64, "big")])
     tuned_writing.update(path, header, FAMILY, [entry(32)])
-    found = tuned(registry)
-    assert found.exact(Problem(32, 4096, 4096)) == Tactic("small")
-    assert found.exact(Problem(64, 4096, 4096)) == Tactic("big")
+    actual = tuned(registry)
+    assert actual.exact(Problem(32, 4096, 4096)) == Tactic("small")
+    assert actual.exact(Problem(64, 4096, 4096)) == Tactic("big")
     altered(shipped, cutlass="4.1.0")
     with caplog.at_level(logging.INFO, "tilewright"):
         assert tuned(registry).exact(Problem(64, 4096, 4096)) is None
@@ -292,9 +292,9 @@ def test_the_first_of_several_folders_counts_most(
         tuned_writing.update(path, header, FAMILY, [entry(32, tactic), entry(len(name), tactic)])
     both = os.pathsep.join([str(tmp_path / "first"), str(tmp_path / "second")])
     monkeypatch.setenv("TILEWRIGHT_TUNED", both)
-    found = tuned(registry)
-    assert found.exact(Problem(32, 4096, 4096)) == Tactic("small")
-    assert found.exact(Problem(6, 4096, 4096)) == Tactic("big")
+    actual = tuned(registry)
+    assert actual.exact(Problem(32, 4096, 4096)) == Tactic("small")
+    assert actual.exact(Problem(6, 4096, 4096)) == Tactic("big")
 
 
 def test_without_the_variable_they_are_in_the_cache(
@@ -315,10 +315,10 @@ def test_entries_stand_as_long_as_their_own_kernels_do(
     seen = frozenset({"big", "small", "split"})
     tuned_writing.update(path, header, FAMILY, [one._replace(seen=seen) for one in before])
     text = path.read_bytes()
-    found = tuned(later)
-    assert found.exact(Problem(64, 4096, 4096)) == Tactic("big")
-    assert found.exact(Problem(32, 4096, 4096)) is None
-    (message,) = found.messages
+    actual = tuned(later)
+    assert actual.exact(Problem(64, 4096, 4096)) == Tactic("big")
+    assert actual.exact(Problem(32, 4096, 4096)) is None
+    (message,) = actual.messages
     assert message.endswith("dropped 1 entry: small (no such kernel)")
     assert path.read_bytes() == text
     reviewed = review(tuned_files.read(path), FAMILY, later)
@@ -355,9 +355,9 @@ def test_a_kernel_of_another_gpu_does_not_stand(
     both = Registry(tmp_path / "both" / "generated", libraries=lambda module: [])
     tuned_writing.update(path, header, FAMILY, [entry(32), entry(64, "other")])
     assert [one.problem.m for one in review(tuned_files.read(path), FAMILY, both).standing] == [32]
-    found = tuned(both)
-    assert found.exact(Problem(64, 4096, 4096)) is None
-    assert "other (it does not run on compute capability 9.0" in found.messages[0]
+    actual = tuned(both)
+    assert actual.exact(Problem(64, 4096, 4096)) is None
+    assert "other (it does not run on compute capability 9.0" in actual.messages[0]
 
 
 def test_a_problem_has_one_entry_also_where_its_kind_has_got_a_field(
@@ -383,11 +383,11 @@ def test_unknown_names_and_illegal_tactics_are_dropped(
         text = text.replace(f'"m": {m}, "n": 4096, "k": 4096, "batch": 1, "tactic": "small"',
                             f'"m": {m}, "n": 4096, "k": 4096, "batch": 1, "tactic": "{tactic}"')  # fmt: skip
     path.write_text(text)
-    found = tuned(registry)
-    assert found.exact(Problem(8, 4096, 4096)) is None
-    assert found.exact(Problem(256, 4096, 4096)) == Tactic("small")
-    assert [one.problem.m for one in found.entries] == [256]
-    (message,) = found.messages
+    actual = tuned(registry)
+    assert actual.exact(Problem(8, 4096, 4096)) is None
+    assert actual.exact(Problem(256, 4096, 4096)) == Tactic("small")
+    assert [one.problem.m for one in actual.entries] == [256]
+    (message,) = actual.messages
     assert (
         "dropped 5 entries: gone (no such kernel); small@splits=4 (only stream-K kernels split k)" in message
     )
@@ -420,12 +420,12 @@ def test_what_is_not_expected_is_written_and_read(tmp_path: Path) -> None:
     assert problem.expected_m == 0
     header = Header("NVIDIA H200", "9.0", 132, DRIVER, "13.0", "4.2.0")
     tuned_writing.update(path, header, GROUPED, [Entry(problem, Tactic(record.name), 1e-5)])
-    found = review(tuned_files.read(path), GROUPED, registry)
-    assert [one.problem for one in found.standing] == [problem]
+    actual = review(tuned_files.read(path), GROUPED, registry)
+    assert [one.problem for one in actual.standing] == [problem]
     path.write_text(path.read_text().replace('"m": 256', '"m": 0'))
-    found = review(tuned_files.read(path), GROUPED, registry)
-    assert not found.standing
-    assert [one.reason for one in found.dropped] == ["its problem is not " + ", ".join(GROUPED.extents)]
+    actual = review(tuned_files.read(path), GROUPED, registry)
+    assert not actual.standing
+    assert [one.reason for one in actual.dropped] == ["its problem is not " + ", ".join(GROUPED.extents)]
 
 
 def damaged(text: str) -> list[str]:
@@ -461,9 +461,9 @@ def test_a_damaged_file_is_said_passed_over_and_set_aside(
     tuned_writing.update(path, header, FAMILY, [entry(seen=frozenset({"small"})), entry(64)])
     for number, text in enumerate(damaged(path.read_text()), start=1):
         path.write_text(text)
-        found = tuned(registry)
-        assert found.exact(entry().problem) is None, text
-        assert str(path) in found.messages[0]
+        actual = tuned(registry)
+        assert actual.exact(entry().problem) is None, text
+        assert str(path) in actual.messages[0]
         with pytest.raises(TunedFileError) as caught:
             tuned_writing.update(path, header, FAMILY, [entry()])
         assert not isinstance(caught.value, ForeignTunedFileError)
@@ -481,9 +481,9 @@ def test_an_entry_names_the_extents_and_no_more(
 ) -> None:
     tuned_writing.update(path, header, FAMILY, [entry(), entry(64)])
     path.write_text(path.read_text().replace('"m": 32, "n": 4096,', changed))
-    found = tuned(registry)
-    assert [one.problem.m for one in found.entries] == [64]
-    assert "its problem is not m, n, k, batch" in found.messages[0]
+    actual = tuned(registry)
+    assert [one.problem.m for one in actual.entries] == [64]
+    assert "its problem is not m, n, k, batch" in actual.messages[0]
     with pytest.raises(TunedFileError, match="is no entry"):
         tuned_writing.update(path, header, FAMILY, [entry()])
 
@@ -600,10 +600,10 @@ def test_a_writer_that_is_killed_loses_nothing_it_confirmed(path: Path, generate
         confirmed.update(map(int, process.stdout.read().split()))
         process.stdout.close()
         process.wait()
-        found = extents(path)
-        assert confirmed <= found
-        assert len(found - confirmed) <= 10  # of each, one that was written and not yet said
-        first = max(found) + 1
+        actual = extents(path)
+        assert confirmed <= actual
+        assert len(actual - confirmed) <= 10  # of each, one that was written and not yet said
+        first = max(actual) + 1
     assert len(confirmed) >= 10
     header = tuned_files.read(path).header
     tuned_writing.update(path, header, FAMILY, [entry(first)])  # no lock is left behind, and no debris

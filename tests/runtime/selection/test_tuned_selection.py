@@ -157,11 +157,11 @@ def test_a_family_says_in_which_extent_neighbours_differ(place, monkeypatch: pyt
     assert here.context.select(family, Problem(48, N, K), H200).source == "model"
     header = tuned_files.read(here.path).header
     entries = [Entry(Problem(m, n, K), Tactic("small"), 1e-5) for m in (64, 32) for n in (N, 512)]
-    for extent, wanted in (("n", [(32, 512), (32, N), (64, 512), (64, N)]),
+    for extent, expected in (("n", [(32, 512), (32, N), (64, 512), (64, N)]),
                            ("m", [(32, 512), (64, 512), (32, N), (64, N)])):  # fmt: skip
         tuned_writing.update(here.path, header, altered(FAMILY, neighbour=extent), entries)
         (section,) = tuned_files.read(here.path).sections
-        assert [(row["m"], row["n"]) for row in section.rows] == wanted
+        assert [(row["m"], row["n"]) for row in section.rows] == expected
 
 
 @pytest.mark.parametrize("fields", [{"n": 2048}, {"k": 2048}, {"batch": 2}, {"bias": False, "d": "f32"}])
@@ -198,8 +198,8 @@ def estimating(seconds: dict[str, float], **there: float) -> Any:
 
     def estimator(record: KernelRecord, problem: Problem, device: DeviceProperties) -> Any:
         known = seconds | there if problem.m == 64 else seconds
-        found = Estimate(known[record.name], 1, "math", known[record.name], 0.0)
-        return lambda tactic: found
+        actual = Estimate(known[record.name], 1, "math", known[record.name], 0.0)
+        return lambda tactic: actual
 
     return altered(FAMILY, estimator=estimator)
 

@@ -84,12 +84,12 @@ def standing(registry: Registry, problem: Any, take: Callable[[KernelRecord], bo
 
 def test_how_the_committed_ultra_kernels_stand_on_a_b300(committed: Registry) -> None:
     problem = BlockscaledProblem(128, 4096, 7168)
-    found = standing(committed, problem, lambda record: record.config["tile"][2] == 768)
-    assert {record.arch for record in found.runnable} == {"sm_103a"}
-    assert len(found.runnable) > len(found.of_kind) == len(found.missing) > 0
-    assert all(record.config["d"] == "bf16" for record in found.of_kind)
-    assert found.built == []
-    groups.check(found, BLOCKSCALED, problem, B300)
+    actual = standing(committed, problem, lambda record: record.config["tile"][2] == 768)
+    assert {record.arch for record in actual.runnable} == {"sm_103a"}
+    assert len(actual.runnable) > len(actual.of_kind) == len(actual.missing) > 0
+    assert all(record.config["d"] == "bf16" for record in actual.of_kind)
+    assert actual.built == []
+    groups.check(actual, BLOCKSCALED, problem, B300)
     everything = standing(committed, problem, lambda record: True)
     assert {record.arch for record in everything.runnable} == {"sm_100f", "sm_103a"}
 
@@ -117,14 +117,14 @@ def test_the_command_that_builds_takes_what_is_missing(
     few = standing(committed, problem, lambda record: record.config["tile"] == [128, 192, 768])
     many = standing(committed, problem, lambda record: record.arch in ("sm_100f", "sm_103a"))
     assert (len(few.missing), len(many.missing) > 6) == (2, True)
-    for found in (few, many):
-        program, verb, *rest = shlex.split(groups.build_command(found.missing, committed))
+    for actual in (few, many):
+        program, verb, *rest = shlex.split(groups.build_command(actual.missing, committed))
         assert (program, verb) == ("tilewright", "build")
         split = rest.index("--filter")
         tables = [committed.tables[module] for module in rest[:split]]
         taken = command.select_by(tables, rest[split + 1 :: 2])
         assert taken is not None
-        assert taken >= {record.name for record in found.missing}
+        assert taken >= {record.name for record in actual.missing}
         of_them = {record.name for table in tables for record in table.values() if record.name in taken}
         assert all("nvfp4_nvfp4_bf16" in name for name in of_them)
     said = groups.not_built([few, many], committed)
@@ -147,11 +147,11 @@ class Stopwatch:
     def time(self, tactic: Tactic) -> float:
         name = str(tactic)
         listed = self.times[name]
-        found = listed[min(self.calls.count(name), len(listed) - 1)]
+        actual = listed[min(self.calls.count(name), len(listed) - 1)]
         self.calls.append(name)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(actual, Exception):
+            raise actual
+        return actual
 
 
 def stand_of(label: str, records: list[KernelRecord]) -> Standing:
@@ -160,8 +160,10 @@ def stand_of(label: str, records: list[KernelRecord]) -> Standing:
 
 def run(a: Standing, b: Standing, meter: Any, problem: Any = None, **options: bool) -> Comparison:
     problems = [problem or Problem(128, 256, 512)]
-    (found,) = comparing.compare(GEMM, problems, (a, b), device=H200, meter=meter, options=Options(**options))
-    return found
+    (actual,) = comparing.compare(
+        GEMM, problems, (a, b), device=H200, meter=meter, options=Options(**options)
+    )
+    return actual
 
 
 def test_the_best_is_the_best_of_those_measured_twice(record: Callable[..., KernelRecord]) -> None:
@@ -179,15 +181,15 @@ def test_the_best_is_the_best_of_those_measured_twice(record: Callable[..., Kern
             "wrong": [WrongResultError("0.3")],
         }
     )
-    found = run(a, b, meter)
-    assert found.a.best == Timing(Tactic("steady"), 2.5)
-    assert found.b.best == Timing(Tactic("other"), 4.0)
-    assert found.speedup == pytest.approx(4.0 / 2.5)
+    actual = run(a, b, meter)
+    assert actual.a.best == Timing(Tactic("steady"), 2.5)
+    assert actual.b.best == Timing(Tactic("other"), 4.0)
+    assert actual.speedup == pytest.approx(4.0 / 2.5)
     assert Counter(meter.calls) == {
         "lucky": 2, "steady": 2, "slow": 2, "slower": 1, "slowest": 1, "other": 2, "broken": 1, "wrong": 1,
     }  # fmt: skip
     assert meter.calls[-4:] == ["lucky", "other", "steady", "slow"], "the groups are measured by turns"
-    assert [(one.failure, one.wrong) for one in found.b.failures] == [
+    assert [(one.failure, one.wrong) for one in actual.b.failures] == [
         ("no room\nat all", False),
         ("0.3", True),
     ]
@@ -199,10 +201,10 @@ def test_a_tactic_of_both_groups_is_measured_once_and_every_split_counts(
     split = record("split", scheduler="stream_k", tile=[128, 128, 64])
     meter = Stopwatch({str(one): [1.0] for one in GEMM.candidates(split, Problem(128, 256, 512), H200)})
     assert len(meter.times) > 4
-    found = run(stand_of("a", [split]), stand_of("b", [split]), meter)
-    assert found.speedup == 1.0
+    actual = run(stand_of("a", [split]), stand_of("b", [split]), meter)
+    assert actual.speedup == 1.0
     assert len(meter.calls) == len(meter.times) + comparing.FINALISTS
-    assert len(found.a.timings) == len(found.b.timings) == len(meter.times)
+    assert len(actual.a.timings) == len(actual.b.timings) == len(meter.times)
 
 
 def test_pruning_and_rearranging(record: Callable[..., KernelRecord]) -> None:
@@ -218,8 +220,8 @@ def test_pruning_and_rearranging(record: Callable[..., KernelRecord]) -> None:
             return {1: 4.0, 2: 3.0, 4: 1.0, 8: 2.0}[tactic.swizzle] + (tactic.raster != "along_n")
 
     both = stand_of("both", [small, big])
-    found = run(both, both, Swizzles({}), problem, prune=True)
-    assert (found.a.pruned, [one.tactic.kernel for one in found.a.timings]) == (1, ["big"])
+    actual = run(both, both, Swizzles({}), problem, prune=True)
+    assert (actual.a.pruned, [one.tactic.kernel for one in actual.a.timings]) == (1, ["big"])
     assert run(both, both, Swizzles({}), problem).a.pruned == 0
     meter = Swizzles({})
     best = run(both, stand_of("small", [small]), meter, problem, rearrange=True)
@@ -231,9 +233,9 @@ def test_pruning_and_rearranging(record: Callable[..., KernelRecord]) -> None:
 def test_sides_without_a_result_say_why(record: Callable[..., KernelRecord]) -> None:
     fine, nothing = stand_of("a", [record("fine")]), stand_of("b", [record("broken")])
     meter = Stopwatch({"fine": [1.0], "broken": [NoKernelError("it refuses")]})
-    found = run(fine, nothing, meter)
-    assert (found.b.best, found.speedup) == (None, None)
-    assert found.b.reason == "all 1 tactics failed, the first: it refuses"
+    actual = run(fine, nothing, meter)
+    assert (actual.b.best, actual.speedup) == (None, None)
+    assert actual.b.reason == "all 1 tactics failed, the first: it refuses"
     odd = run(fine, nothing, meter, Problem(128, 256, 500))
     assert "which is not a multiple of 8" in (odd.a.reason or "")
     assert (odd.a.timings, odd.a.best) == ([], None)
@@ -273,7 +275,7 @@ def test_real_calls_of_host_kernels_are_timed_and_checked(host: Context) -> None
     records = {record.name: record for record in host.registry.kernels("gemm")}
     a = torch.randn(32, 64, dtype=torch.float64).bfloat16()
     b = torch.randn(48, 64, dtype=torch.float64).bfloat16().T
-    wanted = a.double() @ b.double()
+    expected = a.double() @ b.double()
     from tilewright import gemm  # noqa: PLC0415
 
     def meter(problem: Problem) -> Callable[[Tactic], float]:
@@ -281,9 +283,9 @@ def test_real_calls_of_host_kernels_are_timed_and_checked(host: Context) -> None
 
         def seconds(tactic: Tactic) -> float:
             started = time.perf_counter()
-            found = gemm(a, b, tactic=tactic)
+            actual = gemm(a, b, tactic=tactic)
             taken = time.perf_counter() - started
-            if float((found.double() - wanted).norm() / wanted.norm()) > 4e-3:
+            if float((actual.double() - expected).norm() / expected.norm()) > 4e-3:
                 raise WrongResultError(str(tactic))
             return taken
 
@@ -291,11 +293,11 @@ def test_real_calls_of_host_kernels_are_timed_and_checked(host: Context) -> None
 
     plain = stand_of("plain", [records["host_bf16_tn"]])
     split = stand_of("split", [records["host_bf16_tn_streamk"]])
-    found = run(plain, split, meter, Problem(32, 48, 64))
-    assert [side.failures for side in (found.a, found.b)] == [[], []]
-    assert found.speedup is not None
-    assert found.speedup > 0
-    assert len(found.b.timings) == len(
+    actual = run(plain, split, meter, Problem(32, 48, 64))
+    assert [side.failures for side in (actual.a, actual.b)] == [[], []]
+    assert actual.speedup is not None
+    assert actual.speedup > 0
+    assert len(actual.b.timings) == len(
         GEMM.candidates(records["host_bf16_tn_streamk"], Problem(32, 48, 64), H200)
     )
 
@@ -373,11 +375,11 @@ def test_the_csv_has_the_header_of_pull_request_2888() -> None:
 
 
 def test_the_json_holds_everything(tmp_path: Path) -> None:
-    found = report.as_json(comparisons(), LABELS, {"device": "NVIDIA H200"}, tactics=True)
-    found = json.loads(json.dumps(found))
-    assert found["device"] == "NVIDIA H200"
-    assert found["geomean"] == pytest.approx(1.0)
-    first, _, last = found["problems"]
+    actual = report.as_json(comparisons(), LABELS, {"device": "NVIDIA H200"}, tactics=True)
+    actual = json.loads(json.dumps(actual))
+    assert actual["device"] == "NVIDIA H200"
+    assert actual["geomean"] == pytest.approx(1.0)
+    first, _, last = actual["problems"]
     assert (first["problem"]["m"], first["problem"]["d"]) == (1, "bf16")
     assert first["a"]["best"] == {"ms": 0.01, "tflops": 5.872, "tactic": "x_a"}
     assert [one["tactic"] for one in first["a"]["tactics"]] == ["x_a", "x_slower"]

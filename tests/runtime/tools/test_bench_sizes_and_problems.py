@@ -56,11 +56,11 @@ def test_a_yaml_file(tmp_path: Path) -> None:
     path.write_text(
         "- 1x2x3\n- {m: [4, 5], n: 6, k: [7, 8]}\n- {m: 1, n: 2, k: 3}\n- {k: 2, m: [1, 3]}\n- 5x6\n"
     )
-    found = sizes.chosen(str(path), ["9x9x9"])
-    assert numbers(found) == [
+    actual = sizes.chosen(str(path), ["9x9x9"])
+    assert numbers(actual) == [
         (1, 2, 3), (4, 6, 7), (4, 6, 8), (5, 6, 7), (5, 6, 8), (1, 2, 3), (2, 1), (2, 3), (5, 6), (9, 9, 9),
     ]  # fmt: skip
-    assert [one.names for one in found[3:]] == [("m", "n", "k")] * 3 + [("k", "m")] * 2 + [()] * 2
+    assert [one.names for one in actual[3:]] == [("m", "n", "k")] * 3 + [("k", "m")] * 2 + [()] * 2
 
 
 def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
@@ -70,10 +70,10 @@ def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
     path.write_text(f"{layers}squares: [5]\nodd:\n  - {{m: 6, n: 7, k: 8}}\n")
     assert numbers(sizes.read(path)) == [(1, 3, 4), (2, 3, 4), (5, 5, 5)]
     shapes = Path(__file__).parents[3] / "benchmarks" / "shapes" / "gemm.yaml"
-    found = sizes.read(shapes)
-    assert len(found) == 12 * 12 + 6
-    assert len(sizes.chosen(str(shapes), [])) == len(found) - 1, "a layer at an m is one of the squares"
-    assert {(1, 6144, 4096), (8192, 7168, 2048), (16384, 16384, 16384)} <= set(numbers(found))
+    actual = sizes.read(shapes)
+    assert len(actual) == 12 * 12 + 6
+    assert len(sizes.chosen(str(shapes), [])) == len(actual) - 1, "a layer at an m is one of the squares"
+    assert {(1, 6144, 4096), (8192, 7168, 2048), (16384, 16384, 16384)} <= set(numbers(actual))
     quantised = sizes.read(shapes.with_name("quantize.yaml"))
     assert len(quantised) == 11 * 9
     assert {Size((128, 512), ("m", "k")), Size((131072, 32768), ("m", "k"))} <= set(quantised)
@@ -226,8 +226,8 @@ def test_mxfp8_shares_no_bytes() -> None:
 
 def test_what_is_quantised() -> None:
     """A[m,k] of a product, each once; with a global scale where the format has one."""
-    found = problems.make("quantize", {"x": "e4m3"}, list(map(sizes.parse, ("32x64", "32x8x64", "1x64"))))
-    assert [(one.m, one.k, one.format, one.x, one.layout, one.global_scale) for one in found] == [
+    actual = problems.make("quantize", {"x": "e4m3"}, list(map(sizes.parse, ("32x64", "32x8x64", "1x64"))))
+    assert [(one.m, one.k, one.format, one.x, one.layout, one.global_scale) for one in actual] == [
         (32, 64, "nvfp4", "e4m3", "128x4", "tensor"),
         (1, 64, "nvfp4", "e4m3", "128x4", "tensor"),
     ]

@@ -26,9 +26,9 @@ def drawn(points: list[Point]) -> ElementTree.Element:
 
 
 def element(svg: ElementTree.Element, name: str) -> ElementTree.Element:
-    found = svg.find(f".//g[@id='{name}']")
-    assert found is not None, name
-    return found
+    actual = svg.find(f".//g[@id='{name}']")
+    assert actual is not None, name
+    return actual
 
 
 def box(group: ElementTree.Element) -> tuple[float, float, float, float]:

@@ -149,19 +149,19 @@ def gpu(
 
 def test_tuning_resuming_and_again(gpu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(*SIZES, "--results", tmp_path / "x.json") == 0
-    found = capsys.readouterr()
-    assert "[2/2] gemm 32x48x64 bf16 x bf16 -> bf16, layout tn: " in found.err
-    assert "2 problems tuned in " in found.out
-    assert str(gpu) in found.out
+    actual = capsys.readouterr()
+    assert "[2/2] gemm 32x48x64 bf16 x bf16 -> bf16, layout tn: " in actual.err
+    assert "2 problems tuned in " in actual.out
+    assert str(gpu) in actual.out
     rows = [row for section in tuned_files.read(gpu).sections for row in section.rows]
     assert [row["m"] for row in rows] == [8, 32]
     record = json.loads((tmp_path / "x.json").read_text())
     assert [one["tactic"] for one in record["results"]] == [row["tactic"] for row in rows]
     assert record["settings"]["given"] == ["8x48x64", "32x48x64"]
     assert tune(*SIZES, "-s", "16x48x64") == 0
-    found = capsys.readouterr()
-    assert f"2 problems have an entry in {gpu}; --again tunes them" in found.err
-    assert "[1/1] gemm 16x48x64" in found.err
+    actual = capsys.readouterr()
+    assert f"2 problems have an entry in {gpu}; --again tunes them" in actual.err
+    assert "[1/1] gemm 16x48x64" in actual.err
     assert tune(*SIZES) == 0
     assert "nothing is left to tune" in capsys.readouterr().out
     assert tune(*SIZES, "--again") == 0
@@ -224,8 +224,8 @@ def test_new_kernels_are_tuned_beside_what_is_tuned(gpu: Path, capsys: pytest.Ca
     assert "1 problem tuned in" in capsys.readouterr().out
     assert [[row["m"] for row in one.rows] for one in tuned_files.read(gpu).sections] == [[8, 32], [16]]
     assert tune("--only-new") == 0
-    found = capsys.readouterr()
-    assert "[2/2] gemm 32x48x64" in found.err
+    actual = capsys.readouterr()
+    assert "[2/2] gemm 32x48x64" in actual.err
     (section,) = tuned_files.read(gpu).sections
     assert section.seen == ("gone", *before[0].seen), "what lost before there were the new ones stays seen"
     assert [row["m"] for row in section.rows] == [8, 16, 32]
@@ -279,10 +279,10 @@ def test_a_problem_without_a_kernel_fails_and_the_others_do_not(
     gpu: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert tune("-s", "8x48x63", *SIZES) == 1
-    found = capsys.readouterr()
-    assert "gemm 8x48x63 bf16 x bf16 -> bf16, layout tn: no result: " in found.err
-    assert "2 problems tuned" in found.out
-    assert "; 1 without a result" in found.out
+    actual = capsys.readouterr()
+    assert "gemm 8x48x63 bf16 x bf16 -> bf16, layout tn: no result: " in actual.err
+    assert "2 problems tuned" in actual.out
+    assert "; 1 without a result" in actual.out
 
 
 def test_kernels_that_are_not_built(gpu: Path, host: Context, capsys: pytest.CaptureFixture[str]) -> None:
@@ -423,10 +423,10 @@ def test_merging(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = other.read_text().replace('"m": 16,', '"m": 24,').replace("_e4m3_e4m3_", "_e4m3_e3m4_")
     other.write_text(text)
     assert tune("--merge", one, other, "--out", tmp_path / "c") == 0
-    found = capsys.readouterr()
-    assert [line.partition(" went to ")[0] for line in found.out.splitlines()] == ["3 entries", "2 entries"]
-    assert f"{other}: passed over 1 entry: gemm_sm90_e4m3_e3m4_" in found.err
-    assert "(no such kernel)" in found.err
+    actual = capsys.readouterr()
+    assert [line.partition(" went to ")[0] for line in actual.out.splitlines()] == ["3 entries", "2 entries"]
+    assert f"{other}: passed over 1 entry: gemm_sm90_e4m3_e3m4_" in actual.err
+    assert "(no such kernel)" in actual.err
     target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
     rows = [(row["m"], row["k"]) for section in tuned_files.read(target).sections for row in section.rows]
     assert sorted(rows) == [(16, 7168), (24, 7168), (4096, 7168), (4096, 7168)]

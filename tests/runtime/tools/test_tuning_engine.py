@@ -64,10 +64,10 @@ def test_answers_come_as_they_are_given(made: Made) -> None:
     engine = made()
     for what in ("a", "b"):
         engine.submit(shard, what)
-    found = events(engine)
-    pid = found[0].value if isinstance(found[0], Answer) else 0
+    actual = events(engine)
+    pid = actual[0].value if isinstance(actual[0], Answer) else 0
     assert pid != os.getpid()
-    assert found == [
+    assert actual == [
         Answer("a", pid), Answer("a", 0), Ended("a"), Answer("b", pid), Answer("b", 0), Ended("b"),
     ]  # fmt: skip
 

@@ -49,15 +49,15 @@ class Times:
         return self
 
     def seconds(self, tactic: Tactic) -> float:
-        found = self.of.get(str(tactic), self.of.get(tactic.kernel))
-        if isinstance(found, Exception):
-            raise found
-        if found is None:
+        actual = self.of.get(str(tactic), self.of.get(tactic.kernel))
+        if isinstance(actual, Exception):
+            raise actual
+        if actual is None:
             record = self.registry.record(tactic.kernel)
             model = FAMILY.estimator(record, self.problem, H200)
             assert model is not None
             return model(Tactic(tactic.kernel)).seconds
-        return found * self.unit
+        return actual * self.unit
 
     def quick(self, tactic: Tactic, limit: float) -> float:
         self.quicks.append((str(tactic), limit / self.unit))
@@ -68,10 +68,10 @@ class Times:
         return self.seconds(tactic) * (1 + self.drift * len(self.agains))
 
     def peer(self) -> float | None:
-        found = next(self.peers, None)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        actual = next(self.peers, None)
+        if isinstance(actual, Exception):
+            raise actual
+        return actual
 
     def verify(self, tactic: Tactic) -> None:
         self.verified.append(str(tactic))
@@ -109,13 +109,13 @@ def run(registry: Registry, clock: Times, **options: Any) -> Result:
 def test_a_tactic_that_the_model_put_behind_is_found(registry: Registry) -> None:
     names = order(registry)
     clock = Times(registry, {names[4]: 0.5})
-    found = run(registry, clock)
-    assert found.tactic is not None
-    assert (found.tactic.kernel, found.rank, found.reason) == (names[4], 4, None)
-    assert found.seconds == pytest.approx(0.5 * clock.unit)
-    assert (found.model, found.model_seconds) == (Tactic(names[0]), pytest.approx(clock.unit))
-    assert found.legal == 20
-    assert clock.verified == [str(found.tactic)]
+    actual = run(registry, clock)
+    assert actual.tactic is not None
+    assert (actual.tactic.kernel, actual.rank, actual.reason) == (names[4], 4, None)
+    assert actual.seconds == pytest.approx(0.5 * clock.unit)
+    assert (actual.model, actual.model_seconds) == (Tactic(names[0]), pytest.approx(clock.unit))
+    assert actual.legal == 20
+    assert clock.verified == [str(actual.tactic)]
     assert "unbuilt" not in {one for one, _ in clock.quicks}
 
 
@@ -135,10 +135,10 @@ def test_what_the_model_takes_to_be_hopeless_is_not_timed(registry: Registry) ->
     run(registry, clock, keep=4)
     assert list(dict.fromkeys(name.partition("@")[0] for name, _ in clock.quicks)) == names[:4]
     everything = Times(registry, {})
-    found = search(FAMILY, registry, PROBLEM, H200, make_clock=everything, options=Options.exhaustive())
+    actual = search(FAMILY, registry, PROBLEM, H200, make_clock=everything, options=Options.exhaustive())
     assert {name for name, _ in everything.quicks} >= set(names)
     assert all(limit == float("inf") for _, limit in everything.quicks)
-    assert found.tried >= len(names)
+    assert actual.tried >= len(names)
 
 
 def test_a_quick_time_may_stop_where_it_is_hopeless(registry: Registry) -> None:
@@ -154,12 +154,12 @@ def test_a_quick_time_may_stop_where_it_is_hopeless(registry: Registry) -> None:
 
 def test_stages_time_fewer_tactics_more_often(registry: Registry) -> None:
     clock = Times(registry, {})
-    found = run(registry, clock)
+    actual = run(registry, clock)
     times = Counter(clock.agains)
     assert len(times) <= stages.SEMIFINALISTS + 1 + stages.FINALISTS
     assert times[order(registry)[0]] > 0, "the model's first always gets that far"
-    assert times[str(found.tactic)] >= stages.FINAL_ROUNDS
-    assert max(times.values()) == times[str(found.tactic)]
+    assert times[str(actual.tactic)] >= stages.FINAL_ROUNDS
+    assert max(times.values()) == times[str(actual.tactic)]
     assert len(clock.quicks) == len({name for name, _ in clock.quicks}), "nothing is screened twice"
 
 
@@ -176,19 +176,19 @@ def test_the_models_first_is_timed_again_however_long_its_quick_time_was(registr
 def test_the_fastest_are_varied(registry: Registry) -> None:
     names = order(registry)
     best = f"{names[1]}@raster=along_n,swizzle=4"
-    found = run(registry, Times(registry, {names[1]: 0.9, best: 0.7}))
-    assert str(found.tactic) == best
-    assert found.rank == 1, "that of the tactic it is a variant of"
-    varied = {one.tactic.kernel for one in found.timings if one.tactic.swizzle > 1}
+    actual = run(registry, Times(registry, {names[1]: 0.9, best: 0.7}))
+    assert str(actual.tactic) == best
+    assert actual.rank == 1, "that of the tactic it is a variant of"
+    varied = {one.tactic.kernel for one in actual.timings if one.tactic.swizzle > 1}
     assert len(varied) == stages.VARIED
 
 
 def test_where_tiles_are_computed_at_once_their_order_is_not_varied(registry: Registry) -> None:
     small = Problem(256, 256, 4096)
     clock = Times(registry, {})
-    found = search(FAMILY, registry, small, H200, make_clock=clock)
-    assert found.tactic is not None
-    assert {one.tactic.raster for one in found.timings} == {"heuristic"}
+    actual = search(FAMILY, registry, small, H200, make_clock=clock)
+    assert actual.tactic is not None
+    assert {one.tactic.raster for one in actual.timings} == {"heuristic"}
 
 
 def test_of_the_best_clusters_are_tried_that_no_selection_weighs(registry: Registry) -> None:
@@ -201,8 +201,8 @@ def test_of_the_best_clusters_are_tried_that_no_selection_weighs(registry: Regis
         f"{names[1]}@swizzle=8": 0.3,
     }
     clock = Times(registry, of)
-    found = search(family, registry, PROBLEM, H200, make_clock=clock)
-    assert str(found.tactic) == f"{names[1]}@swizzle=8"
+    actual = search(family, registry, PROBLEM, H200, make_clock=clock)
+    assert str(actual.tactic) == f"{names[1]}@swizzle=8"
     timed = [name for name, _ in clock.quicks]
     wider = [f"{name}@swizzle=8" for name in names[2::-1]]
     assert [name for name in timed if name in wider] == wider
@@ -214,21 +214,21 @@ def test_what_is_tuned_near_is_timed_whatever_the_model_says(registry: Registry)
     names = order(registry)
     near = [Tactic(names[-1], raster="along_m"), Tactic("unbuilt"), Tactic(names[1])]
     clock = Times(registry, {str(near[0]): 0.3})
-    found = run(registry, clock, keep=4, near=near)
+    actual = run(registry, clock, keep=4, near=near)
     timed = list(dict.fromkeys(name for name, _ in clock.quicks))
     assert timed[:5] == [names[0], str(near[0]), names[1], names[2], names[3]]
-    assert (found.tactic, found.rank) == (near[0], len(names) - 1)
+    assert (actual.tactic, actual.rank) == (near[0], len(names) - 1)
     assert "unbuilt" not in timed
 
 
 def test_another_library_takes_turns_with_the_finalists(registry: Registry) -> None:
     clock = Times(registry, {}, drift=0.001)
     clock.peers = iter([7.0, *[5.0] * (stages.FINAL_ROUNDS - 2), 9.0])
-    found = run(registry, clock)
-    assert found.peer == 5.0, "the median"
+    actual = run(registry, clock)
+    assert actual.peer == 5.0, "the median"
     assert next(clock.peers, None) is None, "once a round"
-    assert found.as_json()["peer_us"] == 5e6
-    assert found.as_json()["times"][str(found.tactic)] == pytest.approx(found.seconds * 1e6, rel=1e-3)
+    assert actual.as_json()["peer_us"] == 5e6
+    assert actual.as_json()["times"][str(actual.tactic)] == pytest.approx(actual.seconds * 1e6, rel=1e-3)
     clock.peers = iter([MeasureError("it takes no such extents")])
     assert run(registry, clock).peer is None
 
@@ -238,45 +238,45 @@ def test_a_drift_of_the_clocks_favours_nobody(registry: Registry) -> None:
     for all."""
     names = order(registry)
     clock = Times(registry, {names[3]: 0.9, names[0]: 0.93}, drift=0.002)
-    found = run(registry, clock)
-    assert found.tactic is not None
-    assert found.tactic.kernel == names[3]
+    actual = run(registry, clock)
+    assert actual.tactic is not None
+    assert actual.tactic.kernel == names[3]
 
 
 def test_failures_are_passed_over_with_their_reason(registry: Registry) -> None:
     names = order(registry)
     of: dict[str, float | Exception] = {names[0]: LaunchError("CUDA error 1"), names[2]: 0.5}
-    found = run(registry, Times(registry, of))
-    assert found.tactic is not None
-    assert found.tactic.kernel == names[2]
-    assert found.failures == [Timing(Tactic(names[0]), None, "CUDA error 1")]
-    assert found.model_seconds is None
+    actual = run(registry, Times(registry, of))
+    assert actual.tactic is not None
+    assert actual.tactic.kernel == names[2]
+    assert actual.failures == [Timing(Tactic(names[0]), None, "CUDA error 1")]
+    assert actual.model_seconds is None
 
 
 def test_a_winner_that_is_wrong_gives_way_to_the_next(registry: Registry) -> None:
     names = order(registry)
     clock = Times(registry, {names[1]: 0.5, names[2]: 0.6})
     clock.wrong = {str(one) for one in [Tactic(names[1]), *FAMILY.variants(Tactic(names[1]))]}
-    found = run(registry, clock)
-    assert found.tactic is not None
-    assert found.tactic.kernel == names[2]
-    assert {one.tactic.kernel for one in found.failures if one.wrong} == {names[1]}
+    actual = run(registry, clock)
+    assert actual.tactic is not None
+    assert actual.tactic.kernel == names[2]
+    assert {one.tactic.kernel for one in actual.failures if one.wrong} == {names[1]}
 
 
 def test_where_nothing_works_the_first_reason_is_told(registry: Registry) -> None:
     clock = Times(registry, dict.fromkeys(order(registry), LaunchError("no device memory")))
-    found = run(registry, clock)
-    assert (found.tactic, found.seconds) == (None, None)
-    assert found.reason == f"all {len(found.failures)} tactics failed, the first: no device memory"
+    actual = run(registry, clock)
+    assert (actual.tactic, actual.seconds) == (None, None)
+    assert actual.reason == f"all {len(actual.failures)} tactics failed, the first: no device memory"
 
 
 def test_known_failures_are_not_tried_again(registry: Registry) -> None:
     names = order(registry)
     known = Timing(Tactic(names[0]), None, "it broke the CUDA context")
     clock = Times(registry, {})
-    found = run(registry, clock, excluded=[known])
+    actual = run(registry, clock, excluded=[known])
     assert names[0] not in {name for name, _ in clock.quicks}
-    assert known in found.failures
+    assert known in actual.failures
 
 
 def incumbent(registry: Registry, kernel: str, *unseen: str) -> Entry:
@@ -293,12 +293,12 @@ def test_beside_an_incumbent_only_unseen_kernels_are_timed(registry: Registry) -
     tuned = incumbent(registry, names[5], names[1], names[3])
     of = {names[0]: 0.1, names[1]: 0.8, names[3]: 0.7, names[5]: 0.9}
     clock = Times(registry, dict(of))
-    found = run(registry, clock, incumbent=tuned)
+    actual = run(registry, clock, incumbent=tuned)
     assert {name.partition("@")[0] for name, _ in clock.quicks} == {names[5], names[1], names[3]}
-    assert found.tactic is not None
-    assert found.tactic.kernel == names[3], "the first of all is seen already, and has lost"
-    assert found.seconds == pytest.approx(0.7 * clock.unit)
-    assert found.seen == tuned.seen | {names[1], names[3]}
+    assert actual.tactic is not None
+    assert actual.tactic.kernel == names[3], "the first of all is seen already, and has lost"
+    assert actual.seconds == pytest.approx(0.7 * clock.unit)
+    assert actual.seen == tuned.seen | {names[1], names[3]}
     stays = run(registry, Times(registry, of | {names[3]: 0.95, names[1]: 0.95}), incumbent=tuned)
     assert stays.tactic is not None
     assert stays.tactic.kernel == names[5], "timed anew, with the others by turns"
@@ -309,16 +309,16 @@ def test_nothing_is_timed_where_the_model_leaves_no_unseen_kernel(registry: Regi
     names = order(registry)
     tuned = incumbent(registry, names[0], names[-1])
     clock = Times(registry, {})
-    found = run(registry, clock, incumbent=tuned, keep=4)
-    assert (found.tactic, found.seconds, clock.quicks) == (tuned.tactic, tuned.seconds, [])
-    assert names[-1] in found.seen
-    assert "nothing was timed" in found.notes[0]
+    actual = run(registry, clock, incumbent=tuned, keep=4)
+    assert (actual.tactic, actual.seconds, clock.quicks) == (tuned.tactic, tuned.seconds, [])
+    assert names[-1] in actual.seen
+    assert "nothing was timed" in actual.notes[0]
 
 
 def test_an_incumbent_that_is_not_built_stays_as_it_is(registry: Registry) -> None:
     clock = Times(registry, {})
-    found = run(registry, clock, incumbent=incumbent(registry, "unbuilt", order(registry)[0]))
-    assert (found.tactic, found.reason) == (None, "unbuilt, tuned, is not built")
+    actual = run(registry, clock, incumbent=incumbent(registry, "unbuilt", order(registry)[0]))
+    assert (actual.tactic, actual.reason) == (None, "unbuilt, tuned, is not built")
     assert clock.quicks == []
 
 
@@ -333,26 +333,26 @@ def test_the_time_of_a_problem_is_bounded(registry: Registry, monkeypatch: pytes
     seconds = itertools.count()
     monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     clock = Times(registry, {})
-    found = run(registry, clock, seconds=5.5)
-    assert found.tactic is not None
+    actual = run(registry, clock, seconds=5.5)
+    assert actual.tactic is not None
     screened = {name.partition("@")[0] for name, _ in clock.quicks}
     assert screened == set(order(registry)[: len(screened)])
     assert len(screened) < 10
-    assert "were left to the model: 6 s were over" in found.notes[0]
+    assert "were left to the model: 6 s were over" in actual.notes[0]
 
 
 def test_operands_that_do_not_fit_are_a_reason(registry: Registry) -> None:
     def make(problem: Any) -> Any:
         raise MeasureError("CUDA out of memory")
 
-    found = search(FAMILY, registry, PROBLEM, H200, make_clock=make)
-    assert (found.tactic, found.reason, found.legal) == (None, "CUDA out of memory", 20)
+    actual = search(FAMILY, registry, PROBLEM, H200, make_clock=make)
+    assert (actual.tactic, actual.reason, actual.legal) == (None, "CUDA out of memory", 20)
 
 
 def test_a_problem_that_no_built_kernel_computes(registry: Registry) -> None:
-    found = search(FAMILY, registry, Problem(128, 128, 100), H200, make_clock=Times(registry, {}))
-    assert found.tactic is None
-    assert "which is not a multiple of 8" in (found.reason or "")
+    actual = search(FAMILY, registry, Problem(128, 128, 100), H200, make_clock=Times(registry, {}))
+    assert actual.tactic is None
+    assert "which is not a multiple of 8" in (actual.reason or "")
 
 
 def test_turns_go_round_and_leave_out_what_fails() -> None:
@@ -362,10 +362,10 @@ def test_turns_go_round_and_leave_out_what_fails() -> None:
 
     def timer(tactic: Tactic) -> float:
         calls.append(tactic.kernel)
-        found = next(samples[tactic.kernel], None) if tactic.kernel in samples else 9.0
-        if found is None:
+        actual = next(samples[tactic.kernel], None) if tactic.kernel in samples else 9.0
+        if actual is None:
             raise TilewrightError("it failed at last")
-        return found
+        return actual
 
     trials = Trials()
     trials.by_turns([a, b, c], timer, 3)

@@ -60,11 +60,11 @@ def run(host_generated: Path, host_library: Path, tmp_path: Path, monkeypatch: p
 
 
 def entries(path: Path) -> dict[tuple[int, int, int], str]:
-    found = {}
+    actual = {}
     for section in tuned_files.read(path).sections:
         for row in section.rows:
-            found[row["m"], row["n"], row["k"]] = row["tactic"]
-    return found
+            actual[row["m"], row["n"], row["k"]] = row["tactic"]
+    return actual
 
 
 def test_results_of_two_processes_are_in_the_file(run: Run, host: Context, book: tuning.Book) -> None:
@@ -74,8 +74,8 @@ def test_results_of_two_processes_are_in_the_file(run: Run, host: Context, book:
     results = run(problems, book, places=2)
     assert {one.problem for one in results} == set(problems)
     assert all(one.tactic is not None and one.seconds and one.tried > 1 for one in results)
-    found = {(one.problem.m, one.problem.n, one.problem.k): str(one.tactic) for one in results}
-    assert entries(book.path) == found
+    actual = {(one.problem.m, one.problem.n, one.problem.k): str(one.tactic) for one in results}
+    assert entries(book.path) == actual
     assert tuning.Known(book.path, FAMILY, registry).standing(PROBLEMS) == set(problems)
 
 
