@@ -14,6 +14,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+from tilewright.architectures.device import H200, DeviceProperties
 from tilewright.base import reading
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
@@ -27,10 +28,15 @@ MOST = 0.35  # the largest magnitude of the logarithm of a factor
 
 class Corrections:
     """What trees in a file have learnt. The file's first line names the features that they ask about, in the
-    order of their numbers; `command` writes it."""
+    order of their numbers; `command` writes it. `gpu`: the one whose times taught the trees."""
 
-    def __init__(self, weights: Path, command: str) -> None:
-        self.weights, self.command = weights, command
+    def __init__(self, weights: Path, command: str, gpu: DeviceProperties = H200) -> None:
+        self.weights, self.command, self.gpu = weights, command, gpu
+
+    def serve(self, device: DeviceProperties) -> bool:
+        """Whether the trees hold for a GPU: their thresholds for waves and busy SMs are absolute numbers, so
+        it has as many SMs as the GPU that taught them. A part of that GPU (MIG, MPS) has fewer."""
+        return device.capability == self.gpu.capability and device.sm_count == self.gpu.sm_count
 
     def estimates(
         self,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.architectures.device import H100, H200
+from tilewright.architectures.device import H100, H200, DeviceProperties
 from tilewright.base import paths
 from tilewright.context import Context
 from tilewright.declarations.table import KernelRecord
@@ -169,10 +169,20 @@ def test_many_sums_stay_in_clusters(context: Context) -> None:
         assert {tactic.decomposition for tactic in tactics} == expected
 
 
-def test_the_ranges_do_not_depend_on_the_gpu(context: Context) -> None:
-    other = Context(context.registry, H100, batch_invariant=True)
-    for problem in (Problem(90, 1024, 21504), Problem(3, 512, 16384)):
-        tactics = [each.select(FAMILY, problem, gpu) for each, gpu in ((context, H200), (other, H100))]
+# An H100 SXM and one with PCIe, an H20, and a slice of an H200 that has no room for clusters of five.
+OTHER_GPUS = (
+    H100,
+    H100._replace(sm_count=114, clusters=()),
+    H200._replace(sm_count=78, clusters=()),
+    H200._replace(sm_count=16, clusters=(16, 8, 4, 2, 0, 0, 0, 0)),
+)
+
+
+@pytest.mark.parametrize("other", OTHER_GPUS, ids=lambda gpu: f"{gpu.name}, {gpu.sm_count} SMs")
+def test_the_ranges_do_not_depend_on_the_gpu(context: Context, other: DeviceProperties) -> None:
+    on_other = Context(context.registry, other, batch_invariant=True)
+    for problem in (Problem(90, 1024, 21504), Problem(3, 512, 16384), Problem(3000, 768, 19136)):
+        tactics = [each.select(FAMILY, problem, gpu) for each, gpu in ((context, H200), (on_other, other))]
         first, second = (order(tactic, record, problem.k) for tactic, record, *_ in tactics)
         assert first == second
 

@@ -22,7 +22,6 @@ CORRECTIONS = Corrections(
     Path(__file__).with_name("learnt_weights.txt"), "python -m benchmarks.fit.learn_lean_model --write"
 )
 LEAST_N = 17  # the least n of the problems that were timed
-LEARNT_SMS = 132  # SMs of the H200 that was timed; an H100 SXM has 132 too
 
 
 def refine(
@@ -35,9 +34,8 @@ def refine(
 
 
 def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
-    """Whether problems like this one were timed on GPUs like this one. The trees learnt from a GPU of one
-    size: their thresholds for waves and busy SMs are absolute numbers."""
-    return problem.n >= LEAST_N and device.sm_count == LEARNT_SMS
+    """Whether problems like this one were timed on GPUs like this one."""
+    return problem.n >= LEAST_N and CORRECTIONS.serve(device)
 
 
 def features(kernel: Kernel, terms: Terms) -> dict[str, float]:

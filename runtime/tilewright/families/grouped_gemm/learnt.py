@@ -23,7 +23,6 @@ from tilewright.selection.estimates import Estimate
 CORRECTIONS = Corrections(
     Path(__file__).with_name("learnt_weights.txt"), "python -m benchmarks.fit.learn_grouped_model --write"
 )
-LEARNT_SMS = 132  # SMs of the H200 that was timed; an H100 SXM has 132 too
 _GROUPINGS = ("none", "ends", "row_index", "rows_valid", "k_sizes")
 
 
@@ -38,7 +37,7 @@ def refine(
 
 def is_learnt(problem: Problem, device: DeviceProperties) -> bool:
     """Whether problems like this one were timed on GPUs like this one."""
-    return problem.scales != "none" and device.sm_count == LEARNT_SMS
+    return problem.scales != "none" and CORRECTIONS.serve(device)
 
 
 def features(kernel: Kernel, terms: Terms) -> dict[str, float]:

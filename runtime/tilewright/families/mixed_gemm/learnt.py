@@ -22,7 +22,6 @@ from tilewright.selection.estimates import Estimate, held_by_memory
 CORRECTIONS = Corrections(
     Path(__file__).with_name("learnt_weights.txt"), "python -m benchmarks.fit.learn_mixed_model --write"
 )
-LEARNT_SMS = 132  # SMs of the GPU that was timed, an H200; an H100 SXM has as many
 FORMAT_NUMBERS = {"int4": 0, "int4_zp": 0, "mxfp4": 1, "nvfp4": 2, "int8": 3, "e4m3": 4}
 """Numbers of formats, as trees know them. int4_zp was not timed."""
 
@@ -31,7 +30,7 @@ def refine(
     nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
 ) -> Sequence[Estimate | None]:
     """The estimates, corrected; None on GPUs about which nothing was learnt."""
-    if not nearest or device.sm_count != LEARNT_SMS:
+    if not nearest or not CORRECTIONS.serve(device):
         return [None] * len(nearest)
     return CORRECTIONS.estimates(nearest, lambda record: kernel_of(record, problem, device), features)
 
