@@ -35,8 +35,7 @@ def mixed_gemm(
         weight: one weight; of a stack, `weight.expert(index)`.
         a_scale: float32 [m], a factor of each row of an `a` of FP8; 1 if absent.
         out, out_dtype, alpha, bias, activation, tactic: as in `packed_gemm`. The result for FP8 activations
-            has the weight's dtype, or bfloat16 where that is None, unless `out` or `out_dtype` says
-            otherwise.
+            has the weight's dtype; where that is None, the type of `out`, or `out_dtype` (default bfloat16).
 
     Raises:
         ArgumentError: a stack of experts, or an `a` of another type or another k; and what `packed_gemm`
