@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from tilewright.families.blockscaled_gemm.op import mm_mxfp8 as mm_mxfp8
     from tilewright.families.blockscaled_gemm.op import mm_mxfp8_mxfp4 as mm_mxfp8_mxfp4
     from tilewright.families.blockscaled_gemm.op import mm_nvfp4 as mm_nvfp4
+    from tilewright.families.blockscaled_grouped_gemm.op import grouped_mm_mxfp4 as grouped_mm_mxfp4
+    from tilewright.families.blockscaled_grouped_gemm.op import grouped_mm_mxfp8 as grouped_mm_mxfp8
+    from tilewright.families.blockscaled_grouped_gemm.op import (
+        grouped_mm_mxfp8_mxfp4 as grouped_mm_mxfp8_mxfp4,
+    )
+    from tilewright.families.blockscaled_grouped_gemm.op import grouped_mm_nvfp4 as grouped_mm_nvfp4
     from tilewright.families.gemm.op import gemm as gemm
     from tilewright.families.grouped_gemm.op import grouped_gemm_contiguous as grouped_gemm_contiguous
     from tilewright.families.grouped_gemm.op import grouped_gemm_k as grouped_gemm_k
@@ -71,12 +77,13 @@ __all__ = [
     "Context", "DeviceProperties", "PackedWeight", "QuantizedWeight", "Registry", "TilewrightError",
     "batch_invariant", "blockwise_scales", "bundle", "context", "dequantize_fp8_blockwise",
     "dequantize_mxfp4", "dequantize_mxfp8", "dequantize_nvfp4", "einsum", "errors", "gemm",
-    "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "hc_prenorm", "kernels",
-    "mixed_gemm", "mixed_grouped_gemm", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4", "mqa_logits",
-    "pack_weight", "packed_fp8_gemm", "packed_gemm", "packed_grouped_gemm", "paged_mqa_logits",
-    "paged_mqa_schedule", "plan", "quantize_fp8_blockwise", "quantize_mxfp4", "quantize_mxfp8",
-    "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle", "scale_columns", "scale_factors",
-    "scaled_gemm", "transpose_fp8", "tune", "unpack_weight", "weights",
+    "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "grouped_mm_mxfp4",
+    "grouped_mm_mxfp8", "grouped_mm_mxfp8_mxfp4", "grouped_mm_nvfp4", "hc_prenorm", "kernels",
+    "mixed_gemm", "mixed_grouped_gemm", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4",
+    "mqa_logits", "pack_weight", "packed_fp8_gemm", "packed_gemm", "packed_grouped_gemm",
+    "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise", "quantize_mxfp4",
+    "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle", "scale_columns",
+    "scale_factors", "scaled_gemm", "transpose_fp8", "tune", "unpack_weight", "weights",
 ]  # fmt: skip
 
 if _log := os.environ.get("TILEWRIGHT_LOG"):

@@ -20,6 +20,7 @@ FLAGS = ("true", "false")
 UNWRITTEN = {
     ("blockscaled_gemm/blackwell.cu.j2", "two_sm"),
     ("blockscaled_gemm/hopper.cu.j2", "swap_ab"),
+    ("blockscaled_grouped_gemm/kernel.cu.j2", "two_sm"),
     ("grouped_gemm/narrow.cu.j2", "boxes"),
     ("grouped_gemm/narrow.cu.j2", "mn_major_a"),
     ("grouped_gemm/narrow.cu.j2", "mn_major_b"),

@@ -4,35 +4,16 @@
 // KERNEL is the unit's name, SOURCE its file, FACTORS the policy of its scale factors.
 #include SOURCE
 
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <random>
-#include <vector>
+#include "grouped_lists.hpp"
 
 namespace {
 
-using Gemm = tilewright::KERNEL::Gemm;
-using Kernel = Gemm::Kernel;
 using Factors = tilewright::grouped_gemm::FACTORS<Gemm>;
 using First = tilewright::grouped_gemm::Prepare<Gemm, Factors>;
 using Lists = tilewright::grouped_gemm::Lists<Kernel, Factors>;
 using Args = tilewright_grouped_gemm_args;
-using D = Kernel::CollectiveEpilogue::ElementD;
 
 constexpr bool kPlain = std::is_empty_v<Factors::Lists>;
-
-__host__ __device__ float element(void const* base, int64_t index, int bits) {
-  if (bits == 16) {
-    return float(static_cast<cutlass::bfloat16_t const*>(base)[index]);
-  }
-  if (bits == 8) {
-    return float(static_cast<cutlass::float_e4m3_t const*>(base)[index]);
-  }
-  float const values[] = {0.f, .5f, 1.f, 1.5f, 2.f, 3.f, 4.f, 6.f};
-  int const code = static_cast<uint8_t const*>(base)[index / 2] >> index % 2 * 4 & 15;
-  return code < 8 ? values[code] : -values[code - 8];
-}
 
 template <class Scale, class Layout>
 __device__ float factor(Scale const* scales, Layout const& layout, int row, int k) {
@@ -44,67 +25,23 @@ __device__ float factor(Scale const* scales, Layout const& layout, int row, int 
   }
 }
 
-// The product of the factors of A and B; 1 if the kernel has none.
-template <class FactorLists>
-__device__ float factors(FactorLists const& lists, int run, int row, int column, int k) {
-  if constexpr (std::is_empty_v<FactorLists>) {
-    return 1.f;
-  } else {
-    return factor(lists.scale_a[run], lists.layout_a[run], row, k) *
-           factor(lists.scale_b[run], lists.layout_b[run], column, k);
-  }
-}
-
-// The second kernel: a thread block takes rows of one run.
-__global__ void multiply(Lists lists) {
-  int const run = blockIdx.y;
-  auto const [m, n, k] = lists.shapes[run];
-  constexpr int kBitsA = Gemm::kSwapAB ? Gemm::kBitsB : Gemm::kBitsA,
-                kBitsB = Gemm::kSwapAB ? Gemm::kBitsA : Gemm::kBitsB;
-  for (int64_t at = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; at < int64_t(m) * n; at += gridDim.x * blockDim.x) {
-    int const row = int(at / n), column = int(at % n);
-    float sum = 0;
-    for (int i = 0; i < k; ++i) {
-      float const value = element(lists.a[run], row * int64_t(cute::get<0>(lists.stride_a[run])) + i, kBitsA) *
-                          element(lists.b[run], column * int64_t(cute::get<0>(lists.stride_b[run])) + i, kBitsB);
-      sum += value * factors(lists.factors, run, row, column, i);
-    }
-    auto const& stride = lists.stride_d[run];
-    lists.d[run][row * int64_t(cute::get<0>(stride)) + column * int64_t(cute::get<1>(stride))] = D(sum);
-  }
-}
-
-void check(cudaError_t error, char const* what) {
-  if (error != cudaSuccess) {
-    std::printf("%s: %s\n", what, cudaGetErrorString(error));
-    std::exit(2);
-  }
-}
-
-template <class Value>
-Value* device(std::vector<Value> const& values) {
-  void* address = nullptr;
-  check(cudaMalloc(&address, values.size() * sizeof(Value) + 16), "cudaMalloc");
-  check(cudaMemcpy(address, values.data(), values.size() * sizeof(Value), cudaMemcpyHostToDevice), "cudaMemcpy");
-  return static_cast<Value*>(address);
-}
-
-std::mt19937 source(7);
-int draw(int below) { return int(source() % unsigned(below)); }
-
-std::vector<uint8_t> elements(int64_t count, int bits) {
-  std::vector<uint8_t> bytes(count * bits / 8);
-  for (int64_t i = 0; i < count; ++i) {
-    if (bits == 16) {
-      reinterpret_cast<cutlass::bfloat16_t*>(bytes.data())[i] = cutlass::bfloat16_t(float(draw(7) - 3));
-    } else if (bits == 8) {
-      reinterpret_cast<cutlass::float_e4m3_t*>(bytes.data())[i] = cutlass::float_e4m3_t(float(draw(7) - 3));
+struct Read {
+  // The product of the factors of A and B; 1 if the kernel has none.
+  template <class FactorLists>
+  static __device__ float factors(FactorLists const& lists, int run, int row, int column, int k) {
+    if constexpr (std::is_empty_v<FactorLists>) {
+      return 1.f;
     } else {
-      bytes[i / 2] |= draw(16) << i % 2 * 4;
+      return factor(lists.scale_a[run], lists.layout_a[run], row, k) *
+             factor(lists.scale_b[run], lists.layout_b[run], column, k);
     }
   }
-  return bytes;
-}
+
+  template <class FactorLists>
+  static __device__ float alpha(FactorLists const&, int) {
+    return 1.f;
+  }
+};
 
 // Scale factors of the caller: F32 of 128 of k, or words of four UE8M0. A line of `ld` rows for each of `lines`.
 struct Scales {
@@ -144,31 +81,6 @@ Scales scales(int matrices, int rows, int k, int block, int rows_of_one, bool k_
   return out;
 }
 
-struct Case {
-  char const* name;
-  int grouping, m, n, k, groups, k_major, zero;
-};
-
-// The group of each row of A: -1 is padding.
-std::vector<int> groups_of(Case const& c, std::vector<int>& numbers) {
-  bool const own = c.grouping == TILEWRIGHT_GROUPING_NONE || c.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
-  std::vector<int> groups(own ? c.m * c.groups : c.m, -1);
-  numbers.clear();
-  int begin = 0;
-  for (int group = 0; group < c.groups; ++group) {
-    int const most = own ? c.m : std::max(0, c.m - begin);
-    int rows = c.grouping == TILEWRIGHT_GROUPING_NONE ? c.m : std::min(most, draw(3) == 0 ? 0 : draw(200));
-    int const first = own ? group * c.m : begin;
-    std::fill_n(groups.begin() + first, rows, group);
-    begin = (begin + rows + 127) / 128 * 128;
-    numbers.push_back(own ? rows : first + rows);
-  }
-  if (c.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
-    numbers = groups;
-  }
-  return groups;
-}
-
 int wrong(Case const& c) {
   bool const own = c.grouping == TILEWRIGHT_GROUPING_NONE || c.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
   int const matrices = own ? c.groups : 1;
@@ -202,7 +114,7 @@ int wrong(Case const& c) {
   uintptr_t next = reinterpret_cast<uintptr_t>(device(std::vector<uint8_t>(bytes, 0xFF)));
   auto const params = First::params(args, Lists::at(args, next));
   tilewright::grouped_gemm::prepare<Gemm, Factors><<<unsigned(First::blocks(params)), First::kThreads>>>(params);
-  multiply<<<dim3(64, tilewright::grouped_gemm::runs_of(args)), 256>>>(params.lists);
+  multiply<Read><<<dim3(64, tilewright::grouped_gemm::runs_of(args)), 256>>>(params.lists);
   check(cudaDeviceSynchronize(), c.name);
   std::vector<D> actual(poison.size());
   check(cudaMemcpy(actual.data(), d, actual.size() * sizeof(D), cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -210,13 +122,8 @@ int wrong(Case const& c) {
   int faults = 0;
   for (int row = 0; row < matrices * c.m; ++row) {
     int const matrix = row / c.m, in = row % c.m, group = groups[row];
-    int const first = row - in % 128;
-    bool touched = false;  // whether one of its 128 rows counts
-    for (int i = first; i < first + 128 && i / c.m == matrix && i < matrices * c.m; ++i) {
-      touched = touched || groups[i] >= 0;
-    }
     for (int column = 0; column < ld_d; ++column) {
-      float sum = group < 0 && (touched || c.zero) ? 0.f : 77.f;
+      float sum = group < 0 && (touched(groups, row, c.m) || c.zero) ? 0.f : 77.f;
       if (column >= c.n) {
         sum = 77.f;
       } else if (group >= 0) {

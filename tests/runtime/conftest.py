@@ -12,6 +12,7 @@ import pytest
 from grouped_rows import HOST_GROUPED_ROWS, HOST_WORDS_ROWS
 from host_modules import (
     HOST_BLOCKSCALED_ROWS,
+    HOST_GROUPS_ROWS,
     HOST_MQA_ROWS,
     HOST_REDUCED_ROWS,
     HOST_ROWS,
@@ -114,6 +115,9 @@ MODULES = {
     "host_mixed": HostModule("mixed_gemm", HOST_MIXED_ROWS, "host_mixed_kernels.cc"),
     "host_mixed_fp8": HostModule("mixed_fp8_gemm", HOST_FP8_ROWS, "host_mixed_fp8_kernels.cc"),
     "host_experts": HostModule("mixed_grouped_gemm", HOST_EXPERTS_ROWS, "host_mixed_grouped_kernels.cc"),
+    "host_groups": HostModule(
+        "blockscaled_grouped_gemm", HOST_GROUPS_ROWS, "host_blockscaled_grouped_kernels.cc"
+    ),
     "host_mqa_logits": HostModule("mqa_logits", HOST_MQA_ROWS, "host_mqa_logits_kernels.cc"),
 }
 PRODUCTS = ("host_gemm", "host_grouped_gemm", "host_reduced", "host_scale_columns", "host_transpose_fp8")
@@ -160,6 +164,7 @@ def _context(modules: Sequence[str], lacking: tuple[str, ...] = (), device: Devi
 
 host = _context(["host_gemm"], lacking=("host_absent",))
 blackwell = _context(["host_blockscaled"], lacking=("host_nvfp4_absent",), device=B300)
+blackwell_groups = _context(["host_groups"], device=B300)
 hopper = _context(["host_quantize"], lacking=("host_to_nvfp4_f16_absent",))
 scale_columns_host = _context(["host_scale_columns"])
 transpose_fp8_host = _context(["host_transpose_fp8"])

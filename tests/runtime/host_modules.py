@@ -123,6 +123,26 @@ HOST_BLOCKSCALED_ROWS = [
 ]
 
 
+def make_groups_row(name: str, **fields: Any) -> dict[str, Any]:
+    """A row of a table of block-scaled kernels of groups as the generator writes it."""
+    made: dict[str, Any] = {
+        "arch": "sm_100f", "a": "nvfp4", "b": "nvfp4", "d": "bf16", "tile": [128, 128, 256],
+        "schedule": "1sm", "swap_ab": False, "stages": "auto",
+    } | fields  # fmt: skip
+    facts = make_blockscaled_row(name, **{key: made[key] for key in ("a", "b", "d")})["facts"]
+    return table_row(name, made, facts, ["UTCOMMA"])
+
+
+HOST_GROUPS_ROWS = [
+    make_groups_row("host_groups_nvfp4"),
+    make_groups_row("host_groups_nvfp4_f32", d="f32"),
+    make_groups_row("host_groups_mxfp4", a="mxfp4", b="mxfp4"),
+    make_groups_row("host_groups_mxfp8", a="mxfp8", b="mxfp8"),
+    make_groups_row("host_groups_mxfp8_mxfp4", a="mxfp8", b="mxfp4"),
+    make_groups_row("host_groups_e5m2_mxfp4", a="mxfp8_e5m2", b="mxfp4"),
+]
+
+
 HOST_REDUCED_ROWS = [
     table_row(
         "host_reduced_gemm", {"arch": "sm_90a", "a": "bf16", "tile": [128, 128, 64], "pdl": True},

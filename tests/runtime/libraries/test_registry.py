@@ -171,7 +171,7 @@ def test_an_unknown_family_is_no_empty_list(generated: Path) -> None:
     with pytest.raises(NoKernelError, match="no family named gem\nDid you mean gemm"):
         registry.kernels("gem")
     families = ", ".join(catalog.names())
-    assert "blockscaled_gemm, gemm, " in families
+    assert "blockscaled_gemm, blockscaled_grouped_gemm, gemm, " in families
     with pytest.raises(NoKernelError, match=rf"There are {families}\."):
         registry.route("convolution", H200)
     assert registry.kernels("blockscaled_gemm") == []  # which there is, and of which these tables have none

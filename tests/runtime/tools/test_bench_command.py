@@ -86,6 +86,10 @@ def test_a_dry_run_needs_no_torch() -> None:
     assert "nothing was measured: torch is not installed" in done.stderr
 
 
+# CUTLASS's kernels of groups are launched when the kernel before them has ended: they have no such field.
+WITH_PDL = [name for name in catalog.names() if name != "blockscaled_grouped_gemm"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -95,7 +99,7 @@ def test_a_dry_run_needs_no_torch() -> None:
         (["ultra", "rest"], "no kernel meets ultra"),
         (
             ["pdl=true", "rest"],
-            f"takes kernels of {', '.join(catalog.names())}: --family says which",
+            f"takes kernels of {', '.join(WITH_PDL)}: --family says which",
         ),
         (["k_tile=768", "arch=sm_100f", "--family", "gemm"], "no kernel meets k_tile=768"),
         (["k_tile=768", "layout=tn"], "no field 'layout'"),

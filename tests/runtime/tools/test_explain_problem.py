@@ -309,8 +309,8 @@ def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -
     message = capsys.readouterr().err
     assert "sm_103a" not in message
     assert "The rules of reduced_gemm know no target of this GPU (they know sm_90a, sm_120a, " in message
-    families = "blockscaled_gemm, gemm, grouped_gemm, hc_prenorm, mqa_logits, quantize"
-    others = f"{families}, scale_columns, transpose_fp8"
+    families = "blockscaled_gemm, blockscaled_grouped_gemm, gemm, grouped_gemm, hc_prenorm, mqa_logits"
+    others = f"{families}, quantize, scale_columns, transpose_fp8"
     assert f"There are kernels of {others} for this GPU." in message
     assert run_cli(["explain", "--problem", "hc_prenorm", "m=1", "n=24", "k=64", "--device", "thor"]) == 2
     assert "`arch: sm_110a`" in capsys.readouterr().err

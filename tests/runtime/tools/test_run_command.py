@@ -105,7 +105,7 @@ def test_quantising(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["gem"], "no family 'gem'; did you mean 'gemm'?"),
         (["scaled_gemm", *SHAPE], "no family 'scaled_gemm'; scaled_gemm is an op of grouped_gemm"),
-        (["zzz"], "no family 'zzz'; there are: blockscaled_gemm, gemm, "),
+        (["zzz"], "no family 'zzz'; there are: blockscaled_gemm, blockscaled_grouped_gemm, gemm, "),
         (SHAPE, "-m before a family; for example: tilewright run gemm -m 64 -n 4096 -k 4096"),
     ],
 )

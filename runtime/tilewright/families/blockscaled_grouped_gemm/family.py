@@ -1,0 +1,73 @@
+"""The `blockscaled_grouped_gemm` family as selection sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tilewright.architectures.device import DeviceProperties
+from tilewright.declarations.products import contiguous_extents
+from tilewright.declarations.table import KernelRecord
+from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic, extents
+from tilewright.families.blockscaled_gemm.mainloops import CLUSTERS, MOST_CLUSTER_SIDE
+from tilewright.families.blockscaled_grouped_gemm import cost
+from tilewright.families.blockscaled_grouped_gemm.problem import SCALE_ROWS, Problem
+from tilewright.selection.family import Family
+from tilewright.selection.fitting import (
+    blocks_of,
+    cluster_unit,
+    misfit_contiguous,
+    misfit_powers,
+    misfit_room,
+)
+from tilewright.selection.tcgen05_model import Tcgen05Model
+
+
+class _BlockscaledGrouped(Family[Problem]):
+    name = "blockscaled_grouped_gemm"
+    problem = Problem
+    settings = ("cluster", "raster", "swizzle")
+    decisive = ("a", "b", "d")
+    placement = ("zero_padding", "scale_begins")
+    estimator = staticmethod(cost.estimator)
+
+    def peak(self, kind: Any, device: DeviceProperties) -> float | None:
+        return Tcgen05Model.peak(kind, device)
+
+    def variants(self, tactic: Tactic) -> Iterator[Tactic]:
+        """The tactic with every raster order and swizzle; selection leaves both to the kernel."""
+        for raster in RASTERS:
+            for swizzle in SWIZZLES if raster != "heuristic" else (1,):
+                yield replace(tactic, raster=raster, swizzle=swizzle)
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.grouping == "ends" and not problem.scale_begins and problem.row_alignment % SCALE_ROWS:
+            begins = f"scale factors of a group begin at multiples of {SCALE_ROWS} rows"
+            return f"{begins}, groups of the problem at multiples of {problem.row_alignment}"
+        return misfit_contiguous(record, contiguous_extents(problem, "tn"))
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record) or misfit_powers(tactic)
+        if reason is None and tactic.cluster:
+            m, n = extents(tactic.cluster)
+            if max(m, n) > MOST_CLUSTER_SIDE:
+                return f"cluster {tactic.cluster} has a side of more than {MOST_CLUSTER_SIDE}"
+            if m % cluster_unit(record)[0]:
+                return f"two SMs share an MMA, so M of the cluster is even, not {m}"
+        return reason
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return misfit_room(blocks_of(tactic), device)
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return "its architecture was not tested: which of its kernels give equal bits is not known"
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        clusters = CLUSTERS[cluster_unit(record)[0]]
+        return tuple(Tactic(record.name, cluster="" if cluster == "1x1" else cluster) for cluster in clusters)
+
+
+FAMILY = _BlockscaledGrouped()
