@@ -1,4 +1,4 @@
-"""Where groups of rows and their scale factors lie, in the first kernel of block-scaled products of groups."""
+"""Where groups of rows and their scale factors lie: the first kernel of block-scaled products of groups."""
 
 from __future__ import annotations
 

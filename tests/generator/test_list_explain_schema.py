@@ -322,6 +322,5 @@ def test_explain_without_a_word_says_of_what(tilewright: Command) -> None:
         found = tilewright(*command)
         assert found.code == 2
         assert (
-            "expected a kernel's name, FIELD=VALUE..., a rule, or a family: blockscaled_gemm, "
-            in found.err
+            "expected a kernel's name, FIELD=VALUE..., a rule, or a family: blockscaled_gemm, " in found.err
         )

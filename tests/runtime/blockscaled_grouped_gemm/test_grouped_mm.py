@@ -137,7 +137,7 @@ def test_fp4_beside_fp8_is_loaded_in_128_elements(blackwell_groups: Context) -> 
     b, b_scales = quantized(N, "mxfp4", 1, seed=1)
     wide = torch.zeros(1, N, K // 2 + 32, dtype=torch.uint8)
     wide[..., : K // 2] = b.view(torch.uint8)
-    with use(blackwell_groups), pytest.raises(AlignmentError, match="b: .*128 elements of FP4 beside FP8"):
+    with use(blackwell_groups), pytest.raises(AlignmentError, match=r"b: .*128 elements of FP4 beside FP8"):
         tilewright.grouped_mm_mxfp8_mxfp4(
             a, wide[..., : K // 2].mT, a_scales, b_scales, group_ends=int32(128)
         )

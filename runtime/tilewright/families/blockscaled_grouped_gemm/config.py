@@ -1,6 +1,7 @@
 """One `blockscaled_grouped_gemm` kernel.
 
-D[m,n] = alpha[g] * sum over k of (A[m,k] * SFA[m,k/block]) (B[g,n,k] * SFB[g,n,k/block]), g the group of row m
+D[m,n] = alpha[g] * sum over k of (A[m,k] * SFA[m,k/block]) (B[g,n,k] * SFB[g,n,k/block]), where g is the
+group of row m.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class RowFactors(ScaleFactors):
 
 
 _A = Matrix(
-    "a", "[m, k], k contiguous; a batch of such where each group has its own. FP4 lies two to a byte, the even "
-    "index in the low nibble",
+    "a", "[m, k], k contiguous; a batch of such where each group has its own. FP4 lies two to a byte, the "
+    "even index in the low nibble",
     rows="m", columns="k", batch=_batch, type="a", raw=True,
 )  # fmt: skip
 _B = Matrix(
@@ -82,8 +82,8 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
             extents=("groups",), type="s32", alignment=4,
         ),
         Packed(
-            "scale_begins", "[groups]: the row of scale_a with which each group's begin, a multiple of 128; or "
-            "null: the group's first row",
+            "scale_begins", "[groups]: the row of scale_a with which each group's begin, a multiple of 128; "
+            "or null: the group's first row",
             extents=("groups",), type="s32", alignment=4,
         ),
     ),

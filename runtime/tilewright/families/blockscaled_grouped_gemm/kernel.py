@@ -79,8 +79,8 @@ def variables(config: BlockscaledGroupedGemmConfig) -> dict[str, str]:
         {name: own[name] for name in _SHARED}
         | {
             "formula": formula(config),
-            "operands": f"A {config.a} row-major, B {config.b} column-major, D {config.d} row-major, summed in "
-            "f32",
+            "operands": f"A {config.a} row-major, B {config.b} column-major, D {config.d} row-major, summed "
+            "in f32",
             "memory": f"{config.tile}, run-time clusters, {stages} stages, {total:,} bytes of shared memory",
             "schedule": schedule_text(config),
             "epilogue_schedule": f"PtrArray{own['epilogue_schedule']}",

@@ -48,9 +48,8 @@ class Operands(measuring.Operands):
         """The error norm over all rows that count. Raises WrongResultError if an element, the norm or the
         angle of a group's is too far off."""
         problem = self.problem
-        plain = scale_factors.unswizzle(
-            as_bytes(self.a_descale).reshape(-1), self._scale_rows(), problem.k, BLOCK[problem.a], SCALE_LAYOUT
-        )
+        of_a, block = as_bytes(self.a_descale).reshape(-1), BLOCK[problem.a]
+        plain = scale_factors.unswizzle(of_a, self._scale_rows(), problem.k, block, SCALE_LAYOUT)
         of_b = as_bytes(self.b_descale).reshape(problem.groups, -1)
         a, out = as_bytes(self.a).reshape(-1, self.a.shape[-1]), self.out.reshape(-1, problem.n)
         errors = sizes = 0.0

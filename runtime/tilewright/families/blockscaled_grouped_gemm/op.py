@@ -110,8 +110,8 @@ def grouped_mm_nvfp4(
     row of a. The groups are read on the device when the kernel runs, so that a CUDA graph can be replayed
     with others.
 
-    NVFP4, and the 128x4 layout of scale factors, are as `mm_nvfp4` has them. The two tensors' global scales go
-    into `alpha`. A call passes one of `group_of_row`, `group_ends` and `rows_valid`.
+    NVFP4, and the 128x4 layout of scale factors, are as `mm_nvfp4` has them. The two tensors' global scales
+    go into `alpha`. A call passes one of `group_of_row`, `group_ends` and `rows_valid`.
 
     Args:
         a: [m, k/2], or with `rows_valid` [groups, m, k/2], row-major. float4_e2m1fn_x2 or uint8. What padding
