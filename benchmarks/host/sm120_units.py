@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.host.compile_unit import find
+from benchmarks.lib import ratios
 from benchmarks.lib.machine import describe, record, run
 
 from tilewright.base import paths
@@ -175,8 +176,8 @@ has none.
 
 
 def table(head: tuple[str, ...], rows: Iterable[Iterable[object]]) -> str:
-    lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+    """A Markdown table of the cells as they print."""
+    return "\n".join(ratios.table(head, [[*map(str, row)] for row in rows]))
 
 
 def markdown(result: dict[str, Any], modules: dict[str, list[Unit]], beside: list[tuple[Unit, Unit]]) -> str:

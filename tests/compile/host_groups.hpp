@@ -41,14 +41,6 @@ cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(
 
 namespace host {
 
-template <class Kernel_>
-struct Traits {
-  using Kernel = Kernel_;
-  static constexpr bool kPdl = true;
-
-  static void const* entry() { return host::entry_of<Kernel>(); }
-};
-
 // Scale factors, powers of two: columns of `rows` factors, `blocks` of them, in each matrix. Or words of four.
 struct Factors {
   int rows, blocks;

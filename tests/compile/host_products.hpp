@@ -501,4 +501,34 @@ struct Matrix {
   std::vector<uint8_t> copy;
 };
 
+// A kernel, for the host's code.
+template <class Kernel_>
+struct Traits {
+  using Kernel = Kernel_;
+  static constexpr bool kPdl = true;
+
+  static void const* entry() { return host::entry_of<Kernel>(); }
+};
+
+struct Case {
+  char const* name;
+  void (*run)();
+};
+
+// Runs a program of cases. Words: none, for the names of all cases; or a case, and when copies are done: early (where
+// they are asked for) or late.
+template <size_t N>
+int run_cases(Case const (&cases)[N], int count, char** words) {
+  late = count > 2 && std::strcmp(words[2], "late") == 0;
+  bool known = count == 1;
+  for (Case const& test : cases) {
+    if (count == 1) {
+      std::printf("%s\n", test.name);
+    } else if (std::strcmp(words[1], test.name) == 0) {
+      known = true, test.run();
+    }
+  }
+  return faults != 0 || !known;
+}
+
 }  // namespace host

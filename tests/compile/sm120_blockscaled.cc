@@ -20,12 +20,8 @@ using tilewright::sm90::F32;
 namespace {
 
 // A kernel, and the one that adds up parts of k.
-template <class Kernel_>
-struct Traits {
-  using Kernel = Kernel_;
-  static constexpr bool kPdl = true;
-
-  static void const* entry() { return host::entry_of<Kernel>(); }
+template <class Kernel>
+struct Traits : host::Traits<Kernel> {
   static void const* combining_entry() {
     return host::combining_entry_of<tilewright::sm90::Combine<Kernel>, tilewright::sm90::CombineParams>();
   }
@@ -104,14 +100,14 @@ struct Operand {
   void set(int matrix, int row, int x, unsigned bits) {
     int64_t const element = (int64_t(matrix) * rows + row) * stride + x;
     uint8_t& byte = data.data()[element * kBits / 8];
-    byte = kBits == 8     ? uint8_t(bits)
-           : element % 2 ? uint8_t((byte & 15) | bits << 4)
-                          : uint8_t((byte & 0xF0) | bits);
+    byte = kBits == 8 ? uint8_t(bits) : element % 2 ? uint8_t((byte & 15) | bits << 4) : uint8_t((byte & 0xF0) | bits);
   }
   double at(int matrix, int row, int x) {
     int64_t const element = (int64_t(matrix) * rows + row) * stride + x;
     unsigned const byte = data.data()[element * kBits / 8];
-    return Element::value(kBits == 8 ? byte : element % 2 ? byte >> 4 : byte & 15) *
+    return Element::value(kBits == 8    ? byte
+                          : element % 2 ? byte >> 4
+                                        : byte & 15) *
            scale_value(scales.data()[scale_at(matrix, row, x / kBlock)]);
   }
   // As args.h says.
@@ -188,14 +184,9 @@ void product(Shape const& shape, Options const& options = {}) {
   }
 }
 
-struct Case {
-  char const* name;
-  void (*run)();
-};
-
 // Extents are odd where they may be. In tiles of 128x128 and 256x128 the warpgroups halve the columns, in those of
 // 128x32 the rows.
-Case const kCases[] = {
+host::Case const kCases[] = {
     {"nvfp4", [] { product<Nvfp4, Nvfp4, Bf16, 128, 128, 256, 2, false, 1>({200, 264, 528, 2}); }},
     {"nvfp4_narrow", [] { product<Nvfp4, Nvfp4, Bf16, 128, 128, 128, 3>({131, 264, 416}); }},
     {"nvfp4_256_rows", [] { product<Nvfp4, Nvfp4, Bf16, 256, 128, 128, 3, false, 1>({300, 136, 304}); }},
@@ -217,8 +208,7 @@ Case const kCases[] = {
     {"nvfp4_splits", [] { product<Nvfp4, Nvfp4, Bf16, 128, 128, 128, 3>({131, 133, 976}, {.splits = 3}); }},
     {"nvfp4_splits_swapped",
      [] { product<Nvfp4, Nvfp4, Bf16, 128, 16, 256, 4, true>({45, 133, 2064}, {.splits = 5, .c = true}); }},
-    {"nvfp4_broadcast",
-     [] { product<Nvfp4, Nvfp4, Bf16, 64, 64, 256, 3>({70, 136, 272, 3}, {.broadcast_b = true}); }},
+    {"nvfp4_broadcast", [] { product<Nvfp4, Nvfp4, Bf16, 64, 64, 256, 3>({70, 136, 272, 3}, {.broadcast_b = true}); }},
     {"mxfp4", [] { product<Mxfp4, Mxfp4, Bf16, 128, 128, 256, 2, false, 1>({200, 264, 544, 2}); }},
     {"mxfp4_narrow", [] { product<Mxfp4, Mxfp4, Bf16, 128, 128, 128, 3>({131, 264, 352}); }},
     {"mxfp4_swapped_8", [] { product<Mxfp4, Mxfp4, Bf16, 64, 8, 512, 3, true>({141, 200, 1184}); }},
@@ -237,17 +227,4 @@ Case const kCases[] = {
 
 }  // namespace
 
-// Words: none, for the names of all cases; or a case, and when copies are done: early (where they are asked for) or
-// late.
-int main(int count, char** words) {
-  host::late = count > 2 && std::strcmp(words[2], "late") == 0;
-  bool known = count == 1;
-  for (Case const& test : kCases) {
-    if (count == 1) {
-      std::printf("%s\n", test.name);
-    } else if (std::strcmp(words[1], test.name) == 0) {
-      known = true, test.run();
-    }
-  }
-  return host::faults != 0 || !known;
-}
+int main(int count, char** words) { return host::run_cases(kCases, count, words); }

@@ -17,12 +17,8 @@ using tilewright::sm90::F32;
 namespace {
 
 // A kernel, and the one that adds up parts of k.
-template <class Kernel_>
-struct Traits {
-  using Kernel = Kernel_;
-  static constexpr bool kPdl = true;
-
-  static void const* entry() { return host::entry_of<Kernel>(); }
+template <class Kernel>
+struct Traits : host::Traits<Kernel> {
   static void const* combining_entry() {
     return host::combining_entry_of<tilewright::sm90::Combine<Kernel>, tilewright::sm90::CombineParams>();
   }
@@ -143,14 +139,9 @@ using tilewright::sm120::PromotedSum;
 constexpr auto kPingpong = mma::Schedule::kPingpong;
 constexpr auto kGiven = tilewright::sm90::Activation::kGiven;
 
-struct Case {
-  char const* name;
-  void (*run)();
-};
-
 // Extents are odd where they may be: TMA wants whole 16 bytes between lines alone. Tiles of 128x128 have their columns
 // halved among the warpgroups, those of 128x32 their rows.
-Case const kCases[] = {
+host::Case const kCases[] = {
     {"bf16_tn", [] { product<Bf16, Bf16, Bf16, 128, 128, 1, 2>({200, 264, 329, 2}); }},
     {"bf16_tt", [] { product<Bf16, Bf16, Bf16, 128, 128, 1, 2, false, false, true>({131, 264, 329}); }},
     {"bf16_nn", [] { product<Bf16, Bf16, Bf16, 128, 64, 1, 3, false, true, false>({200, 136, 201, 2}); }},
@@ -213,17 +204,4 @@ Case const kCases[] = {
 
 }  // namespace
 
-// Words: none, for the names of all cases; or a case, and when copies are done: early (where they are asked for) or
-// late.
-int main(int count, char** words) {
-  host::late = count > 2 && std::strcmp(words[2], "late") == 0;
-  bool known = count == 1;
-  for (Case const& test : kCases) {
-    if (count == 1) {
-      std::printf("%s\n", test.name);
-    } else if (std::strcmp(words[1], test.name) == 0) {
-      known = true, test.run();
-    }
-  }
-  return host::faults != 0 || !known;
-}
+int main(int count, char** words) { return host::run_cases(kCases, count, words); }

@@ -21,8 +21,8 @@ using tilewright::sm90::F32;
 namespace {
 
 // Computes a product by the kernel, and compares every element, and what lies around D, to the bit. `kMnA`, `kMnB`: the
-// caller's A and B, whose k is not contiguous. `kPacked`: the elements of k that share a factor, of packed ones. `Boxes`:
-// of a stage; 0: half of one.
+// caller's A and B, whose k is not contiguous. `kPacked`: the elements of k that share a factor, of packed ones.
+// `Boxes`: of a stage; 0: half of one.
 template <class A, class D, int TileM, int TileN, int Boxes, int Stages, Scales kOfB, bool kSwapped = false,
           bool kMnA = false, bool kMnB = false, int kPacked = 0>
 void product(int grouping, Shape const& shape, Options const& options = {}) {
@@ -164,14 +164,9 @@ void packed(int grouping, Shape const& shape, Options const& options = {}) {
   product<E4m3, D, TileM, TileN, Boxes, Stages, kRows, kSwapped, false, false, kBlock>(grouping, shape, options);
 }
 
-struct Case {
-  char const* name;
-  void (*run)();
-};
-
 // Tiles of 128x64 have their columns halved among the warpgroups, those of 128x32 their rows. A tile of 96 columns may
 // meet two blocks of 128.
-Case const kCases[] = {
+host::Case const kCases[] = {
     {"scaled", [] { product<E4m3, Bf16, 128, 64, 1, 3, kBlocks>(kNone, {200, 264, 400, 2}); }},
     {"scaled_k_major", [] { product<E4m3, Bf16, 128, 96, 1, 2, kBlocks>(kNone, {131, 392, 272}, {.k_major = true}); }},
     {"scaled_two_boxes", [] { product<E4m3, Bf16, 64, 32, 2, 3, kBlocks>(kNone, {70, 136, 656}); }},
@@ -237,16 +232,4 @@ Case const kCases[] = {
 
 }  // namespace
 
-// Words: as sm120_gemm.cc's.
-int main(int count, char** words) {
-  host::late = count > 2 && std::strcmp(words[2], "late") == 0;
-  bool known = count == 1;
-  for (Case const& test : kCases) {
-    if (count == 1) {
-      std::printf("%s\n", test.name);
-    } else if (std::strcmp(words[1], test.name) == 0) {
-      known = true, test.run();
-    }
-  }
-  return host::faults != 0 || !known;
-}
+int main(int count, char** words) { return host::run_cases(kCases, count, words); }

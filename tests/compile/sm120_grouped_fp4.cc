@@ -165,14 +165,9 @@ void fp4(int grouping, Shape const& shape, Options const& options = {}) {
   product<E2m1, E2m1, D, TileM, TileN, TileK, Stages, kSwapped, kStoreBuffers>(grouping, shape, options);
 }
 
-struct Case {
-  char const* name;
-  void (*run)();
-};
-
 // Tiles of 128x64 have their columns halved among the warpgroups, those of 128x32 their rows. K of a stage: half a box,
 // one, or two.
-Case const kCases[] = {
+host::Case const kCases[] = {
     {"fp4", [] { fp4<Bf16, 128, 128, 256, 2, false, 1>(kNone, {200, 264, 672, 2}); }},
     {"fp4_half_a_box", [] { fp4<Bf16, 128, 128, 128, 3>(kNone, {131, 264, 416}); }},
     {"fp4_two_boxes", [] { fp4<Bf16, 64, 64, 512, 2>(kNone, {70, 136, 1184}); }},
@@ -206,16 +201,4 @@ Case const kCases[] = {
 
 }  // namespace
 
-// Words: as sm120_gemm.cc's.
-int main(int count, char** words) {
-  host::late = count > 2 && std::strcmp(words[2], "late") == 0;
-  bool known = count == 1;
-  for (Case const& test : kCases) {
-    if (count == 1) {
-      std::printf("%s\n", test.name);
-    } else if (std::strcmp(words[1], test.name) == 0) {
-      known = true, test.run();
-    }
-  }
-  return host::faults != 0 || !known;
-}
+int main(int count, char** words) { return host::run_cases(kCases, count, words); }

@@ -13,12 +13,8 @@ using tilewright::sm90::F32;
 
 namespace {
 
-template <class Kernel_>
-struct Traits {
-  using Kernel = Kernel_;
-  static constexpr bool kPdl = true;
-
-  static void const* entry() { return host::entry_of<Kernel>(); }
+template <class Kernel>
+struct Traits : host::Traits<Kernel> {
   static void const* combining_entry() { return host::combining_entry_of<Combine<Kernel>, CombineParams>(); }
 };
 
@@ -67,12 +63,7 @@ void product(int m, int n, int k, int batch, bool c, bool broadcast_a = false) {
   }
 }
 
-struct Case {
-  char const* name;
-  void (*run)();
-};
-
-Case const kCases[] = {
+host::Case const kCases[] = {
     {"reduced", [] { product<Bf16, Bf16, 128, 64, 3>(131, 70, 137, 5, false); }},
     {"reduced_f32", [] { product<Bf16, F32, 128, 96, 3>(130, 99, 72, 9, true); }},
     {"reduced_f16", [] { product<F16, F16, 192, 128, 2>(200, 130, 265, 1, true); }},
@@ -81,17 +72,7 @@ Case const kCases[] = {
 
 }  // namespace
 
-// Words: as sm120_gemm.cc's.
 int main(int count, char** words) {
-  host::late = count > 2 && std::strcmp(words[2], "late") == 0;
   host::at_once = 7;  // parts of k
-  bool known = count == 1;
-  for (Case const& test : kCases) {
-    if (count == 1) {
-      std::printf("%s\n", test.name);
-    } else if (std::strcmp(words[1], test.name) == 0) {
-      known = true, test.run();
-    }
-  }
-  return host::faults != 0 || !known;
+  return host::run_cases(kCases, count, words);
 }
