@@ -93,6 +93,22 @@ def test_it_is_compiled_as_one_graph(experts_host: Context) -> None:
             assert torch.equal(compiled(a, ends), call(a, ends))
 
 
+@pytest.mark.parametrize("argument", GROUPS)
+def test_without_experts_all_rows_are_padding(experts_host: Context, argument: str) -> None:
+    layout = int32(*[0] * 4) if argument == "group_of_row" else int32()
+    with use(experts_host):
+        d = tilewright.packed_grouped_gemm(
+            torch.ones(4, 64).bfloat16(),
+            torch.empty((0, 1, 4096), dtype=torch.uint8),
+            torch.empty((0, 1, 128), dtype=torch.uint8),
+            n=8,
+            bias=torch.ones(0, 8).bfloat16(),
+            out=torch.full((4, 8), torch.nan).bfloat16(),
+            **{argument: layout},
+        )
+    assert torch.equal(d, torch.zeros_like(d))
+
+
 def test_groups_begin_at_multiples_of_the_alignment() -> None:
     problem = Problem(20, 8, 32, 3, row_alignment=8)
     values = {"a": torch.empty(20, 32), "group_ends": int32(3, 8, 18)}

@@ -84,7 +84,7 @@ def packed_fp8_gemm(
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:
-        D. An empty tensor where m or n is 0; activation(bias) where k or alpha is 0.
+        D. An empty tensor where m is 0; activation(bias) where k or alpha is 0.
 
     Raises:
         AlignmentError: rows of a that do not begin at multiples of 16 bytes.

@@ -24,6 +24,8 @@ LAYOUTS = {"group_of_row": "row_index", "group_ends": "ends", "rows_valid": "row
 def groups_of_rows(values: Values, problem: Problem) -> torch.Tensor:
     """The group of each row of D, or a number that is no group's: of the shape of D without its columns."""
     device = values["a"].device
+    if problem.groups == 0:
+        return torch.full(values["out"].shape[:-1], -1, device=device)
     if problem.grouping == "row_index":
         group: torch.Tensor = values["group_of_row"].long()
         return group.where((group >= 0) & (group < problem.groups), -1)
@@ -71,7 +73,7 @@ class _MixedGrouped(Op):
         """The bias of each row's group: k or alpha is 0."""
         out, bias = given["out"], given["bias"]
         group = groups_of_rows(given, problem)[..., None]
-        value = torch.zeros_like(out) if bias is None else bias[group[..., 0].clamp(min=0)]
+        value = torch.zeros_like(out) if bias is None or not problem.groups else bias[group[..., 0].clamp(min=0)]
         out.copy_(value.where(group >= 0, 0))
 
 
@@ -128,7 +130,7 @@ def packed_grouped_gemm(
         tactic: a kernel's name, or a tactic (`NAME@cluster=2x1`), instead of the one the model selects.
 
     Returns:
-        D. An empty tensor where m or n is 0; bias[g], and 0 in padding, where k or alpha is 0.
+        D. An empty tensor where m is 0; bias[g], and 0 in padding, where k or alpha is 0.
 
     Raises:
         AlignmentError: rows of a or out that do not begin at multiples of 16 bytes.
