@@ -73,7 +73,8 @@ class _MixedGrouped(Op):
         """The bias of each row's group: k or alpha is 0."""
         out, bias = given["out"], given["bias"]
         group = groups_of_rows(given, problem)[..., None]
-        value = torch.zeros_like(out) if bias is None or not problem.groups else bias[group[..., 0].clamp(min=0)]
+        has_bias = bias is not None and problem.groups > 0
+        value = bias[group[..., 0].clamp(min=0)] if has_bias else torch.zeros_like(out)
         out.copy_(value.where(group >= 0, 0))
 
 
