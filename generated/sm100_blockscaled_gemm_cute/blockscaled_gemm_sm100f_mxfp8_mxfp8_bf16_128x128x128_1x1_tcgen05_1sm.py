@@ -5,7 +5,7 @@
 
   operands   A mxfp8 row-major, B mxfp8 column-major, C bf16 and D bf16 row-major, summed in f32
   tile       128x128x128 in clusters of 1x1, 6 stages, 220,160 bytes of shared memory
-  schedule   one SM an MMA, data-parallel tiles, programmatic dependent launch
+  schedule   one SM an MMA, data-parallel tiles, loads announced to L2, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_1x1_tcgen05_1sm, 128, 128, 128, 1, \
 1, 32, 192, 220160, true, 8, 32, BFLOAT16, 2, \
-false)
+false, true, 1)
 """
 
 # The program, and what it is compiled for.
@@ -24,6 +24,7 @@ SETTINGS = {
     "b": "e4m3",
     "d": "bf16",
     "block": 32,
+    "prefetch": True,
     "tile": (128, 128, 128),
     "cluster": (1, 1),
     "sms": 1,

@@ -5,7 +5,7 @@
 
   operands   A nvfp4 row-major, B nvfp4 column-major, C bf16 and D bf16 row-major, summed in f32
   tile       128x128x256 in clusters of 1x1, 5 stages, 201,728 bytes of shared memory
-  schedule   one SM an MMA, data-parallel tiles, programmatic dependent launch
+  schedule   one SM an MMA, data-parallel tiles, loads announced to L2, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm, 128, 128, 256, 1, \
 1, 32, 192, 201728, true, 4, 16, BFLOAT16, 2, \
-false)
+false, true, 1)
 """
 
 # The program, and what it is compiled for.
@@ -24,6 +24,7 @@ SETTINGS = {
     "b": "e2m1",
     "d": "bf16",
     "block": 16,
+    "prefetch": True,
     "tile": (128, 128, 256),
     "cluster": (1, 1),
     "sms": 1,

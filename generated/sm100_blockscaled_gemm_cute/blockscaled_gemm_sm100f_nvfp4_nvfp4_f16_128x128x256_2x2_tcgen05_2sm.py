@@ -5,7 +5,7 @@
 
   operands   A nvfp4 row-major, B nvfp4 column-major, C f16 and D f16 row-major, summed in f32
   tile       128x128x256 in clusters of 2x2, 7 stages, 218,112 bytes of shared memory
-  schedule   two SMs an MMA, data-parallel tiles, programmatic dependent launch
+  schedule   two SMs an MMA, data-parallel tiles, loads announced to L2, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x2_tcgen05_2sm, 128, 128, 256, 2, \
 2, 32, 192, 218112, true, 4, 16, FLOAT16, 2, \
-false)
+false, true, 1)
 """
 
 # The program, and what it is compiled for.
@@ -24,6 +24,7 @@ SETTINGS = {
     "b": "e2m1",
     "d": "f16",
     "block": 16,
+    "prefetch": True,
     "tile": (128, 128, 256),
     "cluster": (2, 2),
     "sms": 2,

@@ -5,7 +5,7 @@
 
   operands   A nvfp4 row-major, B nvfp4 column-major, C f32 and D f32 row-major, summed in f32
   tile       128x256x256 in clusters of 2x1, 5 stages, 228,352 bytes of shared memory
-  schedule   two SMs an MMA, data-parallel tiles, programmatic dependent launch
+  schedule   two SMs an MMA, data-parallel tiles, loads announced to L2, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x256x256_2x1_tcgen05_2sm, 128, 256, 256, 2, \
 1, 32, 192, 228352, true, 4, 16, FLOAT32, 4, \
-false)
+false, true, 1)
 """
 
 # The program, and what it is compiled for.
@@ -24,6 +24,7 @@ SETTINGS = {
     "b": "e2m1",
     "d": "f32",
     "block": 16,
+    "prefetch": True,
     "tile": (128, 256, 256),
     "cluster": (2, 1),
     "sms": 2,

@@ -20,7 +20,7 @@ from ptx_numbers import (
 )
 from ptx_program import Instruction
 from ptx_tensor_core import tensor_memory
-from ptx_tma import tma_load, tma_store
+from ptx_tma import tma_load, tma_prefetch, tma_store
 
 if TYPE_CHECKING:
     from ptx_machine import Warp
@@ -247,6 +247,7 @@ _BY_PREFIX: dict[str, Callable[[Warp, str, list[str]], None]] = {
     "tcgen05.": tensor_memory,
     "cp.async.bulk.tensor.3d.global.": tma_store,
     "cp.async.bulk.tensor.3d.shared::": tma_load,
+    "cp.async.bulk.prefetch.tensor.3d.L2.global": tma_prefetch,
     "cp.async.bulk.": _nothing,
     "fence.": _nothing,
     "prefetch.": _nothing,

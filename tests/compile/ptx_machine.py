@@ -80,6 +80,7 @@ class Cluster:
                 idle = 0
         for finish in self.waiting:
             finish()
+        assert not any(block.announced for block in self.blocks), "what was announced to L2 was not loaded"
         assert all(block.columns == 0 for block in self.blocks), "tensor memory was not given back"
 
     def block_of(self, address: int) -> tuple[Block, int]:

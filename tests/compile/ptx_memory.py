@@ -78,3 +78,5 @@ class Block:
         self.named: dict[int, set[int]] = defaultdict(set)  # the warps at each named barrier
         self.rounds: dict[int, int] = defaultdict(int)  # of each named barrier, that have ended
         self.warps: list[Warp] = []
+        # Boxes that are announced to L2 and not loaded yet: the tensor map's parameter, and coordinates.
+        self.announced: list[tuple[int, tuple[int, ...]]] = []

@@ -151,6 +151,7 @@ NUMBERS: dict[str, Callable[..., np.ndarray]] = {
     "mul.rn.sat.f32": lambda a, b: _saturated(a * b),
     "add.rn.f32": np.add,
     "mul.hi.u32": _product_high,
+    "mul.hi.s32": lambda a, b: (a.astype("i8") * b.astype("i8") >> 32).astype("i4"),
     "rem.s32": lambda a, b: (a - b * _divide(a, b)).astype("i4"),
     "max.f32": np.fmax,
     "neg.f32": np.negative,

@@ -33,7 +33,8 @@ class Sums(NamedTuple):
     accumulate: bool  # the product is added to what they hold
 
 
-Operand: TypeAlias = tuple[int, str]  # a descriptor of shared memory, and the type of the elements
+# A descriptor of shared memory, the type of the elements, and the bytes of k of an MMA.
+Operand: TypeAlias = tuple[int, str, int]
 
 
 class Scales(NamedTuple):
@@ -48,10 +49,14 @@ class Scales(NamedTuple):
         """The factor of each element of k, [row, element]. PTX ISA, "tcgen05-mma-scale-factor": row r is lane
         r % 32 of column r / 32, and all four quarters of the lanes hold the same."""
         first = self.columns[side]
-        assert first + rows // 32 <= block.columns, "scale factors outside of the allocated columns"
-        words = block.tensor[:, first : first + rows // 32].reshape(4, 32, -1)
-        assert (words == words[0]).all(), "the quarters of the lanes hold other scale factors"
-        raw = words[0].T.reshape(-1, 1).copy().view("u1")[:, self.bytes[side] :][:, : self.count]
+        pitch = -(-rows // 128) * 4  # columns to the words of the next 4 factors along k
+        held = []
+        for start in range(first, first + -(-(self.bytes[side] + self.count) // 4) * pitch, pitch):
+            assert start + rows // 32 <= block.columns, "scale factors outside of the allocated columns"
+            words = block.tensor[:, start : start + rows // 32].reshape(4, 32, -1)
+            assert (words == words[0]).all(), "the quarters of the lanes hold other scale factors"
+            held.append(words[0].T.reshape(-1, 1).copy().view("u1"))
+        raw = np.concatenate(held, 1)[:, self.bytes[side] :][:, : self.count]
         return np.repeat(decode(raw, self.kind), elements // self.count, 1)
 
 
@@ -97,10 +102,11 @@ def _mma(warp: Warp, name: str, operands: list[str]) -> None:
         a, b = (int(warp.value(text, "u8")[lane]) for text in operands[1:3])
         word = int(warp.value(operands[3], "u4")[lane])
         accumulate = bool(warp.value(operands[-1], "u1")[lane])
-        scales = None
+        scales, bytes_of_k = None, 32
         if ".block_scale" in name:
             scales = _scales(warp, name, lane, operands, word)
-            word = word & ~(3 << 4 | 1 << 23 | 3 << 29) | 1 << 4
+            bytes_of_k = 48 if word >> 31 else 32
+            word = word & ~(3 << 4 | 1 << 23 | 7 << 29) | 1 << 4
         elif operands[4].startswith("{"):
             assert not any(
                 int(warp.value(text.strip(), "u4")[lane]) for text in operands[4].strip("{}").split(",")
@@ -118,7 +124,14 @@ def _mma(warp: Warp, name: str, operands: list[str]) -> None:
         assert all(column + n <= block.columns for block in pairs), "sums outside of the allocated columns"
 
         warp.cluster.waiting.append(
-            partial(_multiply, pairs, (a, type_a), (b, type_b), Sums(column, n, accumulate), scales)
+            partial(
+                _multiply,
+                pairs,
+                (a, type_a, bytes_of_k),
+                (b, type_b, bytes_of_k),
+                Sums(column, n, accumulate),
+                scales,
+            )
         )
 
 
@@ -129,19 +142,29 @@ def _scales(warp: Warp, name: str, lane: int, operands: list[str], word: int) ->
     assert not any(address >> 16 & 0x3FFF for address in addresses), "expected lane 0"
     kind = re.search(r"kind::(\w+)", name)[1]
     count = {"mxf4nvf4": 4 if "block16" in name else 2, "mxf4": 2, "mxf8f6f4": 1}[kind]
+    if word >> 31:  # PTX ISA: of kinds of FP4, K is 96 instead of 64
+        assert "f4" in kind
+        assert "f8" not in kind
+        count = count // 2 * 3
     columns = addresses[0] & 0xFFFF, addresses[1] & 0xFFFF
     return Scales(columns, firsts, count, "e8m0" if word >> 23 & 1 else "e4m3")
 
 
 def _operand(block: Block, operand: Operand, rows: int) -> np.ndarray:
-    """The rows of 32 bytes of k of a K-major operand in shared memory, as float64."""
-    descriptor, kind = operand
+    """The rows of an MMA's k of a K-major operand in shared memory, as float64. Where they go beyond a line
+    of 128 bytes, they go on at the start of the line that the descriptor's leading address names."""
+    descriptor, kind, bytes_of_k = operand
     start, stride = (descriptor & 0x3FFF) << 4, ((descriptor >> 32) & 0x3FFF) << 4
     assert descriptor >> 61 == 2, "expected the swizzle of 128 bytes"
     assert descriptor >> 46 & 7 == 1, "expected version 1 of descriptors"
     assert descriptor >> 49 & 7 == 0, "expected a base offset of 0"
-    row, byte = np.arange(rows)[:, None], np.arange(32)[None]
-    raw = block.shared[swizzled(start + row % 8 * 128 + row // 8 * stride + byte, 128)]
+    row, byte = np.arange(rows)[:, None], np.arange(bytes_of_k)[None]
+    at = start + byte
+    beyond = start % 128 + byte >= 128
+    if beyond.any():
+        assert descriptor >> 52 & 1, "expected the address of the next line"
+        at = np.where(beyond, ((descriptor >> 16 & 0x3FFF) << 4) + (start + byte) % 128, at)
+    raw = block.shared[swizzled(at + row % 8 * 128 + row // 8 * stride, 128)]
     return decode(raw, kind)
 
 

@@ -44,15 +44,28 @@ def _rows(tensor: TensorMap, place: tuple[int, int, int], memory: Memory) -> Ite
             yield i, count, memory.at(address, count)
 
 
+def _tensor_and_place(warp: Warp, text: str, lane: int) -> tuple[int, tuple[int, int, int]]:
+    """The number of the parameter with the tensor map, and the coordinates, of `[map, {coordinates}]`."""
+    map_register, coordinates = re.match(r"\[(%rd\d+), \{(.*)\}\]", text).groups()
+    index = (int(warp.register(map_register)[lane]) - PARAMETER) >> 16
+    return index, tuple(int(warp.value(part.strip(), "i4")[lane]) for part in coordinates.split(","))
+
+
+def tma_prefetch(warp: Warp, name: str, operands: list[str]) -> None:
+    """A load announced to L2, which this thread block makes later."""
+    for lane in warp.lanes():
+        warp.block.announced.append(_tensor_and_place(warp, operands[0], lane))
+
+
 def tma_load(warp: Warp, name: str, operands: list[str]) -> None:
     multicast, pair = "multicast" in name, "cta_group::2" in name
     target, source, barrier = operands[:3]
     for lane in warp.lanes():
         at, signal = int(warp.addresses(target)[lane]), int(warp.addresses(barrier)[lane])
-        map_register, coordinates = re.match(r"\[(%rd\d+), \{(.*)\}\]", source).groups()
-        index = (int(warp.register(map_register)[lane]) - PARAMETER) >> 16
+        index, place = _tensor_and_place(warp, source, lane)
+        if (index, place) in warp.block.announced:
+            warp.block.announced.remove((index, place))
         tensor: TensorMap = warp.cluster.parameters[index]
-        place = tuple(int(warp.value(text.strip(), "i4")[lane]) for text in coordinates.split(","))
         mask = int(warp.value(operands[3], "u2")[lane]) if multicast else 1 << (at >> 24)
         addresses = _box_addresses(tensor, at & 0xFFFFFF)
         data = np.zeros(addresses.shape, np.uint8)
@@ -72,10 +85,8 @@ def tma_load(warp: Warp, name: str, operands: list[str]) -> None:
 
 def tma_store(warp: Warp, name: str, operands: list[str]) -> None:
     for lane in warp.lanes():
-        map_register, coordinates = re.match(r"\[(%rd\d+), \{(.*)\}\]", operands[0]).groups()
-        index = (int(warp.register(map_register)[lane]) - PARAMETER) >> 16
+        index, place = _tensor_and_place(warp, operands[0], lane)
         tensor: TensorMap = warp.cluster.parameters[index]
-        place = tuple(int(warp.value(text.strip(), "i4")[lane]) for text in coordinates.split(","))
         _, offset = warp.cluster.block_of(int(warp.addresses(operands[1])[lane]))
         data = warp.block.shared[_box_addresses(tensor, offset)]
         for i, count, held in _rows(tensor, place, warp.cluster.memory):

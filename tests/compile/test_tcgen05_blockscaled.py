@@ -28,7 +28,10 @@ pytestmark = [
     pytest.mark.skipif(bool(installed.lacking()), reason=f"a kernel here {installed.lacking()}"),
 ]
 
-TABLE = Table.read(Path(__file__).parents[2] / "generated" / "sm100_blockscaled_gemm_cute" / "table.json")
+TABLES = [
+    Table.read(Path(__file__).parents[2] / "generated" / f"{arch}_blockscaled_gemm_cute" / "table.json")
+    for arch in ("sm100", "sm103")
+]
 FILLED = 0x77  # bytes of D before a launch
 ALPHA, BETA = 1.25, 0.75
 ELEMENTS = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8": "e4m3"}
@@ -37,14 +40,20 @@ import sys
 from pathlib import Path
 from tilewright.compile.cute_dsl import unit
 
-source, include, scratch = map(Path, sys.argv[1:])
-unit._prepare("sm_100f", scratch)
+source, include, scratch = map(Path, sys.argv[1:4])
+arch = sys.argv[4]
+unit._prepare(arch, scratch)
 unit._offer([f"-I{include}"])
 loaded = unit._load(source)
 program = unit._shared(loaded, [f"-I{include}"]).Program(**loaded.SETTINGS)
 ptx = unit.named(unit._compiled(program, scratch), "kernel", program.PARAMETERS)
 Path(scratch, "kernel.ptx").write_text(ptx)
 """
+
+
+def table_of(name: str) -> Table:
+    """The table that has a kernel."""
+    return next(table for table in TABLES if name in table)
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ def ptx(record: KernelRecord, folder: Path) -> str:
     """The PTX of a kernel, made in a process of its own: CuTe-DSL reads the target when it is imported."""
     script = folder / "make_ptx.py"
     script.write_text(MAKE_PTX)
-    words = [TABLE.source(record), paths.include_dir(), folder / "scratch"]
+    words = [table_of(record.name).source(record), paths.include_dir(), folder / "scratch", record.arch]
     subprocess.run([sys.executable, str(script), *map(str, words)], check=True, timeout=300)
     return (folder / "scratch" / "kernel.ptx").read_text()
 
@@ -112,6 +121,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     """Launches as blockscaled_gemm/cute_dsl_host.hpp does, and compares D."""
     config, random, memory = record.config, np.random.default_rng(3), Memory()
     (tile_m, tile_n, tile_k), (high, wide) = config["tile"], config["cluster"]
+    stages = 3 if tile_k == 768 else 1  # of a tile
+    tile_k //= stages
     kind, swapped, size_d = config["a"], config["swap_ab"], bytes_of(config["d"])
     sides = [(operand(kind, rows, case, random), rows) for rows in (case.m, case.n)]
     expected = ALPHA * np.einsum("bmk,bnk->bmn", sides[0][0].values, sides[1][0].values)
@@ -136,7 +147,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
         down, along = side[0].atoms
         tensor = TensorMap(
             memory.add(side[0].scales), 8, (along * 64, down, case.batch), (along * 512, down * along * 512),
-            (tile_k // BLOCK[kind] // 4 * 64, rows // 128), 0,
+            (tile_k // BLOCK[kind] // 4 * 64, -(-rows // 128)), 0,
         )  # fmt: skip
         return tensor, struct.pack("3i", down, along * 64, case.batch)
 
@@ -144,7 +155,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     rows, columns = (case.n, case.m) if swapped else (case.m, case.n)
     blocks_m, blocks_n = -(-rows // (tile_m * high)), -(-columns // (tile_n * wide))
     integers = (
-        -(-case.k // tile_k), blocks_m, blocks_n, blocks_m * blocks_n * case.batch, 2, case.down,
+        -(-case.k // (tile_k * stages)) * stages, blocks_m, blocks_n,
+        blocks_m * blocks_n * case.batch, 2, case.down,
     )  # fmt: skip
     parameters: list[Any] = [
         *map_of(sides[0], tile_m // wide), *map_of(sides[1], tile_n // high),
@@ -160,6 +172,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
         *(struct.pack("q", value) for value in (address, pitch, pitch * case.m)),
         *(struct.pack("i", value) for value in (case.m, case.n)),
     ]  # fmt: skip
+    assert ("cp.async.bulk.prefetch.tensor" in program) == (config["prefetch"] == "tma")
     # One cluster computes every block.
     Launch(Program(program), high * wide, 1, record.facts["smem_bytes"], memory, parameters, late).run()
 
@@ -170,7 +183,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     assert (d[..., case.n :].copy().view("u1") == FILLED).all()
 
 
-PREFIX = "blockscaled_gemm_sm100f_"
+PREFIX, ULTRA = "blockscaled_gemm_sm100f_", "blockscaled_gemm_sm103_"
 NARROW = f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm"
 CASES = {
     NARROW: Case(200, 136, 608, batch=2, c=True),
@@ -179,22 +192,35 @@ CASES = {
     f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap": Case(100, 203, 320, c=True),
     f"{PREFIX}mxfp4_mxfp4_bf16_128x128x256_2x1_tcgen05_2sm": Case(280, 136, 608),
     f"{PREFIX}mxfp8_mxfp8_bf16_128x128x128_1x1_tcgen05_1sm": Case(136, 136, 304, c=True),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm": Case(136, 328, 320),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x64x256_2x1_tcgen05_2sm": Case(280, 200, 320),
+    f"{PREFIX}mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap": Case(200, 130, 304),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct": Case(280, 264, 608, c=True),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_noprefetch": Case(136, 136, 320),
+    f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm": Case(200, 136, 1824, c=True),
+    f"{ULTRA}nvfp4_nvfp4_bf16_128x256x768_1x1_tcgen05_1sm_direct": Case(140, 520, 800, down=0),
+    f"{ULTRA}nvfp4_nvfp4_f16_128x256x768_2x1_tcgen05_2sm": Case(300, 520, 1600),
+    f"{ULTRA}nvfp4_nvfp4_f32_128x128x768_2x1_tcgen05_2sm_direct": Case(136, 140, 3104),
+    f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap": Case(100, 203, 864, c=True),
+    f"{ULTRA}mxfp4_mxfp4_bf16_128x256x768_2x1_tcgen05_2sm": Case(280, 264, 1632),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
-    run(ptx(TABLE[name], tmp_path), TABLE[name], CASES[name], late=True)
+    record = table_of(name)[name]
+    run(ptx(record, tmp_path), record, CASES[name], late=True)
 
 
 def test_scale_factors_are_copied_before_the_mmas_of_their_stage(tmp_path: Path) -> None:
     """Without one of the copies MMAs read what tensor memory held."""
-    program = ptx(TABLE[NARROW], tmp_path)
+    record = table_of(NARROW)[NARROW]
+    program = ptx(record, tmp_path)
     at = program.rindex("tcgen05.cp.")
     with pytest.raises(AssertionError):
         run(
             program[:at] + program[program.index(";", at) + 1 :],
-            TABLE[NARROW],
+            record,
             Case(128, 128, 512),
             late=True,
         )

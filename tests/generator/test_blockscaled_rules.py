@@ -46,11 +46,14 @@ MMA = config(
 CUTE = config(
     "sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
 )
+ULTRA_CUTE = config(
+    "sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
+)
 HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_ab=True)
 
 
 @pytest.mark.parametrize(
-    "one", [SM100, MX100, ULTRA, SM120, MX120, MMA, CUTE, HOPPER], ids=FAMILY.kernel_name
+    "one", [SM100, MX100, ULTRA, SM120, MX120, MMA, CUTE, ULTRA_CUTE, HOPPER], ids=FAMILY.kernel_name
 )
 def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
@@ -111,7 +114,7 @@ REJECTED: list[Rejected] = [
         ("128, 192 or 256", "64"),
         {"tile": shape("128x192x768")},
     ),
-    (ULTRA, {"store": "tma"}, "ultra_store", ("768",), {"store": "direct"}),
+    (ULTRA, {"store": "tma", "c": "same"}, "ultra_store", ("768", "C"), {"c": "none"}),
     (ULTRA, {"stages": 6}, "ultra_stages", ("not 6",), {"stages": "auto"}),
     (ULTRA, {"pdl": True}, "ultra_pdl", ("scale factors", "768"), {"pdl": False}),
     (SM100, {"prefetch": "none"}, "settled_fields", ("prefetch", "256"), {"prefetch": "tma"}),
@@ -218,14 +221,23 @@ REJECTED: list[Rejected] = [
         {"b": "mxfp8"},
     ),
     (CUTE, {"d": "nvfp4"}, "cute_dsl_output", ("nvfp4",), {"d": "f16"}),
+    (CUTE, {"tile": shape("128x128x128")}, "cute_dsl_tile", ("256", "128"), {"tile": shape("128x128x256")}),
     (
         CUTE,
-        {"tile": shape("128x64x256")},
+        {"tile": shape("128x192x256")},
         "cute_dsl_tile",
-        ("128 or 256", "64"),
-        {"tile": shape("128x256x256")},
+        ("64, 128 or 256",),
+        {"tile": shape("128x64x256")},
     ),
-    (CUTE, {"tile": shape("128x128x128")}, "cute_dsl_tile", ("256", "128"), {"tile": shape("128x128x256")}),
+    (
+        ULTRA_CUTE,
+        {"tile": shape("128x192x768")},
+        "cute_dsl_tile",
+        ("128 or 256",),
+        {"tile": shape("128x256x768")},
+    ),
+    (CUTE, {"store": "direct_256"}, "cute_dsl_store", ("tma or direct",), {"store": "direct"}),
+    (CUTE, {"store": "direct", "swap_ab": True}, "cute_dsl_store", ("swapped",), {"swap_ab": False}),
     (CUTE, {"cluster": "dynamic"}, "cute_dsl_cluster", ("compiled in, not dynamic",), {"cluster": ONE}),
     (CUTE, {"cluster": Cluster(4, 4)}, "cute_dsl_cluster", ("more than 8",), {"cluster": Cluster(4, 2)}),
     (CUTE, {"c": "none"}, "settled_fields", ("tcgen05", "none"), {"c": "same"}),

@@ -25,6 +25,8 @@ struct Facts {
   CUtensorMapDataType type_d;  // as TMA knows it
   int bytes_d;                 // of an element
   bool swapped;                // the kernel's A is the caller's B; threads store D
+  bool by_tma;                 // TMA stores D; if not, threads do
+  int k_stages;                // stages of tile_k that a tile takes at a time
 };
 
 // The functions of tilewright_kernel (abi.h).
@@ -49,7 +51,8 @@ struct Calls {
 // Defines the descriptor of the kernel NAME. TYPE_D: what follows CU_TENSOR_MAP_DATA_TYPE_ in the driver's name; the
 // other arguments are the fields of `Facts`, without `program`.
 #define TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(NAME, TILE_M, TILE_N, TILE_K, CLUSTER_M, CLUSTER_N, SUBTILE, THREADS, \
-                                             SHARED_BYTES, PDL, BITS, BLOCK, TYPE_D, BYTES_D, SWAPPED)             \
+                                             SHARED_BYTES, PDL, BITS, BLOCK, TYPE_D, BYTES_D, SWAPPED, BY_TMA,     \
+                                             K_STAGES)                                                             \
   TILEWRIGHT_PROGRAM(NAME)                                                                                         \
   namespace {                                                                                                      \
   struct Unit {                                                                                                    \
@@ -68,7 +71,9 @@ struct Calls {
                                                                              BLOCK,                                \
                                                                              CU_TENSOR_MAP_DATA_TYPE_##TYPE_D,     \
                                                                              BYTES_D,                              \
-                                                                             SWAPPED};                             \
+                                                                             SWAPPED,                              \
+                                                                             BY_TMA,                               \
+                                                                             K_STAGES};                            \
   };                                                                                                               \
   }                                                                                                                \
   extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =                    \

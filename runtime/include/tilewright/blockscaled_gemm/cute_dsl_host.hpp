@@ -143,12 +143,12 @@ struct Host {
                       swapped ? facts.tile_n : facts.tile_m),
         encode_scales(scales_of_b, args, args.scale_b, args.n, args.batch_stride_b,
                       swapped ? facts.tile_m : facts.tile_n),
-        swapped ? cudaSuccess : encode_d(params.d, args)};
+        facts.by_tma ? encode_d(params.d, args) : cudaSuccess};
     params.c = args.c, params.ld_c = args.ld_c, params.batch_stride_c = args.batch_stride_c;
     params.beta = args.beta, params.alpha = args.alpha;
     params.d_elements = args.d, params.ld_d = args.ld_d, params.batch_stride_d = args.batch_stride_d;
     params.m = args.m, params.n = args.n;
-    params.k_tiles = ceil_div(args.k, facts.tile_k);
+    params.k_tiles = ceil_div(args.k, facts.tile_k * facts.k_stages) * facts.k_stages;
     params.blocks_m = blocks_m(args), params.blocks_n = blocks_n(args);
     params.blocks = static_cast<int32_t>(blocks(args));
     int const high = facts.tile_m * facts.cluster_m, wide = facts.tile_n * facts.cluster_n;
@@ -190,7 +190,7 @@ struct Host {
     return sm90::encode_boxes<3>(
         tensor.map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, address,
         {cuuint64_t(atoms) * kWords, cuuint64_t(down), cuuint64_t(matrices)}, {row_bytes, row_bytes * down},
-        {cuuint32_t(box_atoms * kWords), cuuint32_t(tile_rows / kScaleRows), 1}, CU_TENSOR_MAP_SWIZZLE_NONE);
+        {cuuint32_t(box_atoms * kWords), cuuint32_t(ceil_div(tile_rows, kScaleRows)), 1}, CU_TENSOR_MAP_SWIZZLE_NONE);
   }
 
   cudaError_t encode_d(Tensor& tensor, Args const& args) const {

@@ -15,13 +15,14 @@ and gives them to the next tile's MMAs before it stores the others.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import cutlass
 from cutlass import Float32, Int32, Int64, cute, pipeline, utils
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.cute.runtime import make_fake_stream, make_ptr
 from cutlass.utils import blockscaled_layout
-from tilewright_programs.gemm.tcgen05_results import ADDENDS, Added, Results, Target
+from tilewright_programs.gemm.tcgen05_results import ADDENDS, VECTOR, Added, Results, Target
 from tilewright_programs.gemm.tcgen05_tiles import (
     EPILOGUE_WARPS,
     LOAD_WARP,
@@ -44,16 +45,37 @@ TENSOR_MEMORY = 512  # columns
 DESCRIPTOR = 128 >> 4 << 32 | 1 << 46
 
 
+class Elements(NamedTuple):
+    """D, whose elements threads store."""
+
+    first: cute.Pointer
+    leading: Int64
+    batch_stride: Int64
+    m: Int32
+    n: Int32
+
+
+def atoms_down(rows):
+    """Atoms of scale factors that `rows` rows of a tile have, or share with the next tiles."""
+    return -(-rows // ATOM_ROWS)
+
+
 @dataclass(frozen=True)
 class BlockscaledGemm(Results):
     """What a kernel is compiled for."""
 
     block: int  # elements along k that share a scale factor
+    prefetch: bool  # whether loads are announced to L2 as many stages ahead as the ring has
 
     # Parameters of the kernel's function, as PTX declares them: blockscaled_gemm/cute_dsl_host.hpp passes
     # these.
     PARAMETERS = (*("b8[128]", "b8[12]") * 5, *("u64",) * 3, "f32", "u64", *("u32",) * 6, *("u64",) * 3,
                   *("u32",) * 2)  # fmt: skip
+
+    @property
+    def by_tma(self):
+        """Whether TMA stores D: if not, threads do."""
+        return self.buffers > 0
 
     @property
     def scale(self):
@@ -68,7 +90,12 @@ class BlockscaledGemm(Results):
     @property
     def scale_columns(self):
         """Columns of tensor memory that the scale factors of A and B take: 4 an atom."""
-        return tuple(rows // ATOM_ROWS * self.atoms * 4 for rows in self.tile[:2])
+        return tuple(atoms_down(rows) * self.atoms * 4 for rows in self.tile[:2])
+
+    @property
+    def sharers(self):
+        """Neighbouring tiles whose columns share atoms of scale factors."""
+        return max(1, ATOM_ROWS // self.tile[1])
 
     @property
     def overlaps(self):
@@ -114,12 +141,12 @@ class BlockscaledGemm(Results):
 
     def boxes(self, rows):
         """The same of `rows` rows, as TMA writes them: 128s of rows, words along k, stages."""
-        across, down = self.atoms * ATOM_WORDS, rows // ATOM_ROWS
+        across, down = self.atoms * ATOM_WORDS, atoms_down(rows)
         return cute.make_layout((down, across, self.stages), stride=(across, 1, down * across))
 
     def scale_bytes(self, rows):
         """Bytes of a stage's scale factors of `rows` rows."""
-        return rows // ATOM_ROWS * self.atoms * ATOM_BYTES
+        return atoms_down(rows) * self.atoms * ATOM_BYTES
 
     def storage(self):
         """Shared memory."""
@@ -173,16 +200,25 @@ class BlockscaledGemm(Results):
             row, column, matrix = self.tile_of(block, work.blocks_m, work.blocks_n, work.swizzle, work.down)
             matrix_a = cutlass.min(matrix, cute.size(a, mode=[2]) - 1)  # one may serve all
             matrix_b = cutlass.min(matrix, cute.size(b, mode=[2]) - 1)
+            tile_a, tile_b = (
+                from_a[None, row // self.sms, None, matrix_a],
+                from_b[None, column, None, matrix_b],
+            )
+            scales_of_a = scales_a[1][None, row, None, matrix_a]
+            scales_of_b = scales_b[1][None, column // self.sharers, None, matrix_b]
+            sources = (tma_a, tile_a), (tma_b, tile_b), (scales_a[0], scales_of_a), (scales_b[0], scales_of_b)
             for k_tile in cutlass.range(work.k_tiles, unroll=1):
+                if cutlass.const_expr(self.prefetch):
+                    ahead = k_tile + self.stages
+                    if ahead < work.k_tiles:
+                        for tma, source in sources:
+                            cute.prefetch(tma, source[None, ahead])
                 ring.producer_acquire(write)
                 full, stage = ring.producer_get_barrier(write), (None, write.index)
-                source_a = from_a[None, row // self.sms, k_tile, matrix_a]
-                source_b = from_b[None, column, k_tile, matrix_b]
-                self.load(tma_a, source_a, to_a[stage], full, mask_a, wide)
-                self.load(tma_b, source_b, to_b[stage], full, mask_b, high // self.sms)
-                for load, first, own in ((scales_a, row, matrix_a), (scales_b, column, matrix_b)):
-                    tma, source, target = load
-                    cute.copy(tma, source[None, first, k_tile, own], target[stage], tma_bar_ptr=full)
+                self.load(tma_a, tile_a[None, k_tile], to_a[stage], full, mask_a, wide)
+                self.load(tma_b, tile_b[None, k_tile], to_b[stage], full, mask_b, high // self.sms)
+                cute.copy(scales_a[0], scales_of_a[None, k_tile], scales_a[2][stage], tma_bar_ptr=full)
+                cute.copy(scales_b[0], scales_of_b[None, k_tile], scales_b[2][stage], tma_bar_ptr=full)
                 write.advance()
             block = self.next_block(block)
         ring.producer_tail(write)
@@ -191,7 +227,7 @@ class BlockscaledGemm(Results):
     def copy_scales(self, stages, stage, scales, rows: cutlass.Constexpr):
         """Copies a stage's scale factors of `rows` rows to tensor memory, an atom at a time. The MMAs of 4
         blocks of k read neighbouring atoms, one for each 128 rows."""
-        atoms = rows // ATOM_ROWS
+        atoms = atoms_down(rows)
         group = "tcgen05.cp.cta_group::2" if self.sms == 2 else "tcgen05.cp.cta_group::1"
         first = stages.toint() + stage * self.scale_bytes(rows)
         for i in cutlass.range_constexpr(atoms * self.atoms):
@@ -199,6 +235,16 @@ class BlockscaledGemm(Results):
             descriptor = Int64(DESCRIPTOR) | Int64((first + i * ATOM_BYTES) >> 4)
             column = scales.toint() + 4 * (along * atoms + down)
             asm(None, f"{group}.32x128b.warpx4 [$0], $1;", column, descriptor, effects=True)
+
+    @cute.jit
+    def first_scale(self, block, work: Work):
+        """Where in the atoms of B's scale factors those of this thread block's tile begin, as bytes of a lane
+        of tensor memory: 32 columns' words are neighbours."""
+        first = Int32(0)
+        if cutlass.const_expr(self.sharers > 1):
+            _, column, _ = self.tile_of(block, work.blocks_m, work.blocks_n, work.swizzle, work.down)
+            first = column % self.sharers * (self.tile[1] // 32 * 4)
+        return first
 
     @cute.jit
     def multiply(self, tiled_mma, operands, memory, products, scales, ring, sums_ready, work: Work):
@@ -213,6 +259,7 @@ class BlockscaledGemm(Results):
             sums_ready.producer_acquire(fill)
             after_barrier()
             sums = products[None, None, None, turn]
+            own_b = cute.make_tensor(scales_b.iterator + self.first_scale(block, work), scales_b.layout)
             tiled_mma.set(tcgen05.Field.ACCUMULATE, False)
             for _ in cutlass.range(work.k_tiles, unroll=1):
                 ring.consumer_wait(read)
@@ -225,7 +272,7 @@ class BlockscaledGemm(Results):
                         tiled_mma,
                         sums,
                         [operand_a[at], scales_a[scale_at]],
-                        [operand_b[at], scales_b[scale_at]],
+                        [operand_b[at], own_b[scale_at]],
                         sums,
                     )
                     tiled_mma.set(tcgen05.Field.ACCUMULATE, True)
@@ -272,6 +319,31 @@ class BlockscaledGemm(Results):
             block = self.next_block(block)
         self.drain(warp)
 
+    @cute.jit
+    def store_by_tma(self, tma_d, d, memory, warp, thread, row, column, matrix, step, values):
+        """Stores a subtile by TMA; if `d` is `Elements`, each thread stores its row."""
+        if cutlass.const_expr(self.by_tma):
+            Results.store_by_tma(self, tma_d, d, memory, warp, thread, row, column, matrix, step, values)
+        else:
+            self.store_row(d, row * self.tile[0] + thread, column * self.subtile, matrix, values)
+
+    @cute.jit
+    def store_row(self, d: Elements, row, first, matrix, values):
+        """Stores a row of a subtile, whose columns begin at `first`. D's rows are multiples of 16 bytes."""
+        kind = TYPES[self.d]
+        count = 8 * VECTOR // kind.width
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), kind, num_bits_per_copy=8 * VECTOR)
+        if row < d.m:
+            for start in cutlass.range_constexpr(0, self.subtile, count):
+                if first + start < d.n:
+                    rounded = cute.make_rmem_tensor((count,), kind)
+                    for i in cutlass.range_constexpr(count):
+                        rounded[i] = values[start + i].to(kind)
+                    index = d.batch_stride * matrix + d.leading * row + first + start
+                    address = d.first.toint() + kind.width // 8 * index
+                    pointer = cute.make_ptr(kind, address, cute.AddressSpace.gmem, assumed_align=VECTOR)
+                    cute.copy(atom, rounded, cute.make_tensor(pointer, cute.make_layout(count)))
+
     @cute.kernel
     def kernel(
         self,
@@ -313,7 +385,7 @@ class BlockscaledGemm(Results):
         if warp == LOAD_WARP:
             for atom in (tma_a, tma_b, tma_scales_a, tma_scales_b):
                 cpasync.prefetch_descriptor(atom)
-            if cutlass.const_expr(not self.swapped):
+            if cutlass.const_expr(self.by_tma):
                 cpasync.prefetch_descriptor(tma_d)
 
         memory = cutlass.utils.SmemAllocator().allocate(self.storage())
@@ -383,6 +455,8 @@ class BlockscaledGemm(Results):
                 c, ld_c, batch_stride_c, Float32(1.0), beta, alpha, none, none, kind, Int32(0), Int32(0)
             )
             target = Target(tma_d, d, d_elements, ld_d, batch_stride_d, m, n)
+            if cutlass.const_expr(not self.by_tma):
+                target = target._replace(d=Elements(d_elements, ld_d, batch_stride_d, m, n))
             self.store_tiles(warp, thread, memory, products, sums_ready, work, added, target)
 
         # A neighbour's MMAs and barriers may use this thread block's memory until here.
@@ -449,8 +523,8 @@ class BlockscaledGemm(Results):
         )
         atoms = cute.make_tensor(scales, layout)
         tma_sfa, tensor_sfa, tma_sfb, tensor_sfb = self.scale_loads(atoms, atoms)
-        tma_d, tensor_d = tma_a, tensor_a  # of a swapped kernel: unused
-        if cutlass.const_expr(not self.swapped):
+        tma_d, tensor_d = tma_a, tensor_a  # if threads store D: unused
+        if cutlass.const_expr(self.by_tma):
             tma_d, tensor_d = cpasync.make_tiled_tma_atom(
                 cpasync.CopyBulkTensorTileS2GOp(),
                 cute.make_tensor(d, layout),

@@ -86,7 +86,8 @@ class BlockscaledGemmConfig:
         "how D leaves: through shared memory by TMA, or from registers 16 or 32 bytes at once",
     ] = "tma"
     prefetch: Annotated[
-        Literal["tma", "none"], "sm_103's tiles of K 768: whether loads are announced to L2 ahead"
+        Literal["tma", "none"],
+        "sm_103's tiles of K 768, and the mainloop tcgen05: whether loads are announced to L2 ahead",
     ] = "tma"
     swap_ab: Annotated[bool, "compute D^T = B A^T, so that a small m meets the instruction's fine N"] = False
     pdl: Pdl = True

@@ -61,7 +61,7 @@ def schedule_text(config: BlockscaledGemmConfig) -> str:
         words = ["mma.sync, a launch chooses the split of k"]
     if config.swap_ab:
         words.append("operands swapped")
-    if config.ultra:
+    if config.ultra or by_tcgen05(config):
         words.append("loads announced to L2" if config.prefetch == "tma" else "no prefetch")
     if config.store != "tma":
         words.append(f"D stored from registers, {32 if config.store == 'direct_256' else 16} bytes at a time")
@@ -100,10 +100,13 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
     facts: BlockscaledGemmFacts = {
         "stages": stages,
         "smem_bytes": total,
-        # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue. sm_12x: a
-        # producer warpgroup and the consumers.
+        # Hopper: a warpgroup for each 64 rows. tcgen05: four single warps and four of the epilogue, which a
+        # tile of K 768 pads to three warpgroups if TMA stores D. sm_12x: a producer warpgroup and the
+        # consumers.
         "threads": 192
         if by_tcgen05(config)
+        else 384
+        if config.ultra and config.store == "tma"
         else {HOPPER: 2 * config.tile.m, TCGEN05: 256, SM120: 128 * (consumers + 1)}[config.architecture],
         "block": BLOCK[config.a],
         "alignment": alignment(config),

@@ -169,7 +169,8 @@ def _ultra(config: BlockscaledGemmConfig) -> Memory:
     """Data and scale factors have a pipeline each; scale factors take the memory that data leave."""
     accumulators = 1 if config.tile.n == 256 else 2
     kernel = accumulators * BARRIER + 3 * BARRIER + 3 * 16 + 3 * BARRIER + 16 + 8 + accumulators * 4
-    room = config.hardware.shared_memory.block - kernel - _DIRECT.carveout - ULTRA_SPARE
+    epilogue = _tcgen05_epilogue(config)
+    room = config.hardware.shared_memory.block - kernel - epilogue.carveout - ULTRA_SPARE
     rows_b = config.tile.n // (2 if config.schedule == "2sm" else 1)
     data = (config.tile.m + rows_b) * 128
     columns = config.tile.k // BLOCK[config.a] // _ULTRA_BUFFERS[BLOCK[config.a]]
@@ -178,8 +179,8 @@ def _ultra(config: BlockscaledGemmConfig) -> Memory:
     stages = fitting if config.stages == "auto" else config.stages
     left = room - stages * (data + scales + 2 * BARRIER)
     buffers = stages + max(0, left // (scales + BARRIER))
-    barriers = (stages + buffers + accumulators + 1) * BARRIER + 180
-    return Memory(stages, _DIRECT.total(barriers, stages * data + buffers * scales))
+    barriers = (stages + buffers + accumulators + epilogue.stages_c) * BARRIER + 180
+    return Memory(stages, epilogue.total(barriers, stages * data + buffers * scales))
 
 
 def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:

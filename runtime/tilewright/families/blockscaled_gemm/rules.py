@@ -47,7 +47,6 @@ SETTLED_MMA: dict[str, object] = {
 # The same of our mainloop of tcgen05.
 SETTLED_TCGEN05: dict[str, object] = {
     "scheduler": "data_parallel",
-    "store": "tma",
     "c": "same",
     "cutlass": "4.2",
 }
@@ -55,6 +54,7 @@ SETTLED_TCGEN05: dict[str, object] = {
 hopper_rule, tcgen05_rule = (partial(rule, of=on(kind)) for kind in (HOPPER, TCGEN05))
 sm120_rule = partial(rule, of=lambda config: config.architecture is SM120 and not by_mma(config))
 ultra_rule = partial(rule, of=lambda config: config.ultra)
+ultra_cutlass_rule = partial(rule, of=lambda config: config.ultra and not by_tcgen05(config))
 static_rule = partial(rule, of=lambda config: config.architecture is TCGEN05 and config.cluster != "dynamic")
 
 
@@ -216,19 +216,20 @@ def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
     return among(f"N of tiles of K {ULTRA_K}", config.tile.n, (128, 192, 256))
 
 
-# Other stores compile, with one stage less; CUTLASS's generator and example 89 pair ultra tiles only with
-# NoSmem.
-@ultra_rule(OURS, "store tile", compiles="D's buffers cost a stage; CUTLASS's generator has no such kernel")
+# It compiles: C's buffers cost stages. CUTLASS's generator and example 89 pair ultra tiles only with NoSmem.
+@ultra_cutlass_rule(
+    OURS, "store tile c", compiles="C's buffers cost stages; CUTLASS's generator has no such kernel"
+)
 def ultra_store(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 store D directly."""
-    if config.store == "tma":
-        return f"tiles of K {ULTRA_K} leave no shared memory for D: store is direct or direct_256"
+    """Tiles of K 768 that add C store D directly."""
+    if config.c == "same" and config.store == "tma":
+        return f"tiles of K {ULTRA_K} leave no shared memory for C: store is direct or direct_256"
     return None
 
 
 # sm103_blockscaled_umma_builder.inl: a StageCount gives one number, and two are needed ("Index out of
 # range").
-@ultra_rule(cutlass("4.2"), "stages tile")
+@ultra_cutlass_rule(cutlass("4.2"), "stages tile")
 def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
     """Tiles of K 768 have as many stages as fit."""
     return among(f"stages of tiles of K {ULTRA_K}", config.stages, ("auto",))
@@ -259,8 +260,9 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
 )
 def settled_fields(config: BlockscaledGemmConfig) -> str | None:
     """Kernels of sm_90 swap their operands, and have cluster 1x1 and no stream-K; on sm_90 and sm_12x D is
-    stored by TMA; prefetch is a choice of tiles of K 768."""
-    prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if config.ultra else {"prefetch": "tma"})
+    stored by TMA; prefetch is a choice of tiles of K 768 and of the mainloop tcgen05."""
+    chooses = config.ultra or by_tcgen05(config)
+    prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if chooses else {"prefetch": "tma"})
     if not prefetch and by_tcgen05(config):
         return unsettled(config, "kernels with the mainloop tcgen05", SETTLED_TCGEN05)
     if prefetch or not by_mma(config):
@@ -278,7 +280,7 @@ TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_t
 
 # sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids),
 # the warp that loads scale factors (main_sf_load) does not. The check of machine code names its copies.
-@ultra_rule(
+@ultra_cutlass_rule(
     cutlass("4.2"),
     "pdl tile",
     compiles="no compiler sees a race between kernels",

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.configurations.sources import kernel_operands
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.problem import BLOCK
-from tilewright.families.blockscaled_gemm.tcgen05_memory import SUBTILE_BUFFERS, SUBTILE_COLUMNS, sms
+from tilewright.families.blockscaled_gemm.tcgen05_memory import SUBTILE_COLUMNS, sms, stage_depth, tma_buffers
 from tilewright.formats.types import bits
 
 THREADS = 192  # four warps of the epilogue, one that multiplies, one that loads
@@ -30,13 +30,17 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "map_d": _MAPS[config.d],
         "tile_m": config.tile.m,
         "tile_n": config.tile.n,
-        "tile_k": config.tile.k,
+        "tile_k": stage_depth(config),
+        "k_stages": config.tile.k // stage_depth(config),
+        "program": "tcgen05_ultra_program" if config.ultra else "tcgen05_program",
         "cluster_m": cluster.m,
         "cluster_n": cluster.n,
         "sms": sms(config),
         "subtile": SUBTILE_COLUMNS,
-        "buffers": 0 if config.swap_ab else SUBTILE_BUFFERS,
+        "buffers": tma_buffers(config),
+        "by_tma": tma_buffers(config) > 0,
         "threads": THREADS,
         "block": BLOCK[config.a],
+        "prefetch_in_python": str(config.prefetch == "tma"),
         "swapped_in_python": str(config.swap_ab),
     }

@@ -10,6 +10,7 @@ from tilewright.formats.types import bits
 
 SUBTILE_COLUMNS, SUBTILE_BUFFERS = 32, 2  # of D, that threads of the epilogue have at a time
 _ALIGNMENT = 1024  # bytes: of the buffers and stages
+_SCALE_ROWS = 128  # rows whose scale factors lie together
 _MOST_STAGES = 12  # more do not hide more latency
 
 
@@ -18,13 +19,23 @@ def sms(config: BlockscaledGemmConfig) -> int:
     return 2 if config.schedule == "2sm" else 1
 
 
+def stage_depth(config: BlockscaledGemmConfig) -> int:
+    """Elements along k of a stage: lines of 128 bytes. A tile of K 768 takes three stages."""
+    return min(config.tile.k, 1024 // bits(config.a))
+
+
+def tma_buffers(config: BlockscaledGemmConfig) -> int:
+    """Buffers of D's subtiles on their way to memory by TMA; none if threads store D."""
+    return 0 if config.swap_ab or config.store != "tma" else SUBTILE_BUFFERS
+
+
 def tcgen05_memory(config: BlockscaledGemmConfig) -> Memory:
     """Barriers and the address of tensor memory, buffers of D, then the stages of A, B and their scale
     factors, each at a multiple of 1024 bytes. For two stages, if fewer fit."""
-    m, n, k = config.tile
+    (m, n, _), k = config.tile, stage_depth(config)
     data = (m + n // sms(config)) * k * bits(config.a) // 8
-    scales_a, scales_b = (rows * k // BLOCK[config.a] for rows in (m, n))
-    buffers = 0 if config.swap_ab else m * SUBTILE_COLUMNS * bits(config.d) // 8 * SUBTILE_BUFFERS
+    scales_a, scales_b = (round_up(rows, _SCALE_ROWS) * k // BLOCK[config.a] for rows in (m, n))
+    buffers = m * SUBTILE_COLUMNS * bits(config.d) // 8 * tma_buffers(config)
     stores = _ALIGNMENT + max(_ALIGNMENT, buffers)
 
     def total(stages: int) -> int:

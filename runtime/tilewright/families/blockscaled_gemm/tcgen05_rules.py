@@ -8,6 +8,7 @@ from functools import partial
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule
 from tilewright.families.blockscaled_gemm.config import (
     TCGEN05,
+    ULTRA_K,
     BlockscaledGemmConfig,
     by_tcgen05,
 )
@@ -46,10 +47,21 @@ def cute_dsl_output(config: BlockscaledGemmConfig) -> str | None:
 # A tile has whole atoms of scale factors of 128 rows. A row of a stage is a swizzled line of 128 bytes.
 @cute_dsl_rule(OURS, "tile a mainloop", unless=(cute_dsl_operands,))
 def cute_dsl_tile(config: BlockscaledGemmConfig) -> str | None:
-    """A tile of the mainloop tcgen05 is 128 rows by 128 or 256 columns, and 128 bytes of k."""
-    depth = 1024 // bits(config.a)
-    reason = among("tile N of the mainloop tcgen05", config.tile.n, (128, 256))
-    return reason or among(f"tile K of {config.a} with the mainloop tcgen05", config.tile.k, (depth,))
+    """A tile of the mainloop tcgen05 is 128 rows by 64, 128 or 256 columns, and 128 bytes of k. On sm_103, K
+    of FP4 may be 768, and N is then 128 or 256."""
+    columns = (128, 256) if config.ultra else (64, 128, 256)
+    reason = among("tile N of the mainloop tcgen05", config.tile.n, columns)
+    depths = (1024 // bits(config.a), *((ULTRA_K,) if bits(config.a) == 4 else ()))
+    return reason or among(f"tile K of {config.a} with the mainloop tcgen05", config.tile.k, depths)
+
+
+# blockscaled_gemm/tcgen05_program.py stores 16 bytes at a time, or by TMA.
+@cute_dsl_rule(OURS, "store mainloop")
+def cute_dsl_store(config: BlockscaledGemmConfig) -> str | None:
+    """Kernels with the mainloop tcgen05 store D by TMA, or 16 bytes at a time; swapped ones neither."""
+    stores = ("tma",) if config.swap_ab else ("tma", "direct")
+    swapped = ", swapped" if config.swap_ab else ""
+    return among(f"store of the mainloop tcgen05{swapped}", config.store, stores)
 
 
 # CUDA programming guide: 8 thread blocks is the largest portable cluster. Loads are divided by its sides.
