@@ -205,6 +205,19 @@ class TestModel:
         # Half of the shares of 150 rows are more than 128.
         assert cost.tiles_down(replace(self.PROBLEM, expected_m=150), 128) == 32 * 1.5
 
+    def test_rows_that_vary_have_several_likely_numbers_of_tiles(self) -> None:
+        """One or two tiles of each group: for 32 groups 48, give or take sqrt(32 * 3 / 2) / 2."""
+        problem = replace(self.PROBLEM, expected_m=150)
+        fewest, mean, most = cost.likely_tiles(problem, 128)
+        assert (fewest + most) / 2 == mean == cost.tiles_down(problem, 128)
+        assert most - mean == pytest.approx(12**0.5)
+        lone = cost.likely_tiles(replace(problem, groups=1), 128)
+        assert lone == pytest.approx((1, 1.5, 1.5 + 0.375**0.5))  # a group has a tile at least
+        assert cost.likely_tiles(replace(problem, expected_m=20), 128) == (32,)  # one tile of each
+        for grouping in ("none", "row_index", "ends"):
+            certain = replace(problem, grouping=grouping)
+            assert cost.likely_tiles(certain, 128) == (cost.tiles_down(certain, 128),)
+
     def test_no_more_rows_are_expected_than_there_are(self) -> None:
         rows = [replace(self.PROBLEM, expected_m=m).rows for m in (20, 4096, 9999, 0)]
         assert rows == [32 * 20, 32 * 4096, 32 * 4096, 32 * 4096]

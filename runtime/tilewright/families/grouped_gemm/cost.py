@@ -8,13 +8,14 @@ multiplications that the GPU's power limit sustains. The launch, the epilogues a
 are added.
 
 The number of tiles depends on the rows of each group, which only the device knows. The model takes the mean
-over shares of the expected number (`SPREAD`). `clocks` below are SM clocks.
+time over three likely numbers of tiles (`likely_tiles`). `clocks` below are SM clocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import ceil
+from math import ceil, sqrt
+from statistics import fmean, pstdev
 from typing import NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
@@ -84,7 +85,7 @@ class Terms(NamedTuple):
     size: int  # thread blocks of a cluster
     at_once: int  # clusters that run at once
     blocks: float  # blocks of tiles: a tile for each of the m x n thread blocks of a cluster
-    waves: int
+    waves: float
     boxes: int  # boxes of k in a k range
     loop: float  # main loops of all tiles of the busiest thread block
     hbm: float  # HBM's limit for the launch
@@ -128,6 +129,20 @@ def tiles_down(
     return whole + (problem.groups - 1) * (0.5 if problem.grouping == "ends" else 1.0)
 
 
+def likely_tiles(problem: Problem, rows: int, *, skips: bool = False) -> tuple[float, ...]:
+    """Equally likely numbers of tiles, whose mean is `tiles_down`: one, or three if the rows of each group
+    vary. The fewer groups there are, the more the number of waves depends on chance: a tactic whose tiles
+    fill the SMs exactly once in the mean often takes two waves."""
+    mean = tiles_down(problem, rows, skips=skips)
+    if problem.grouping != "rows_valid" or not 0 < problem.expected_m < problem.m:
+        return (mean,)
+    counts = [ceil(min(problem.m, problem.expected_m * share) / rows) for share in SPREAD]
+    # The rows of groups vary independently. Three values at equal distances deviate by sqrt(2/3) of it.
+    distance = pstdev(counts) * sqrt(problem.groups * 3 / 2)
+    least = min(mean, problem.groups)  # each group has a tile
+    return (max(least, mean - distance), mean, mean + distance) if distance else (mean,)
+
+
 class Kernel:
     """A kernel on a problem. Terms that its tactics share are computed once."""
 
@@ -160,7 +175,7 @@ class Kernel:
         self._exchange = EXCHANGE_CLOCKS + elements * 4 / EXCHANGE_BYTES_PER_CLOCK
         self.hertz = device.clock_hz * CLOCK_SHARE
         self._hbm = problem.bytes * self.hertz / device.memory_bandwidth
-        self._blocks_down: dict[int, int] = {}
+        self._blocks_down: dict[int, list[int]] = {}
 
     def _box_math(self, instructions: float) -> float:
         """Clocks of a box in the tensor cores, and in work that does not overlap them."""
@@ -176,32 +191,35 @@ class Kernel:
             math += promotion * hidden * (VECTOR_PROMOTION if vector else 1.0)
         return float(math + STAGE_CLOCKS / self.stage_boxes)
 
-    def blocks_down(self, ctas: int) -> int:
-        """Blocks of `ctas` tiles below each other that hold rows of a group."""
+    def blocks_down(self, ctas: int) -> list[int]:
+        """Likely numbers of blocks of `ctas` tiles below each other that hold rows of a group."""
         if ctas not in self._blocks_down:
-            rows = self.tile[1] if self.swapped else self.tile[0]
-            self._blocks_down[ctas] = ceil(tiles_down(self.problem, rows * ctas, skips=not self.swapped))
+            rows = (self.tile[1] if self.swapped else self.tile[0]) * ctas
+            tiles = likely_tiles(self.problem, rows, skips=not self.swapped)
+            self._blocks_down[ctas] = [max(1, ceil(count)) for count in tiles]
         return self._blocks_down[ctas]
 
     def terms(self, tactic: Tactic) -> Terms:
-        """The terms of a tactic's time."""
+        """The terms of a tactic's time: means over the likely numbers of tiles."""
         m, n = (max(side, 1) for side in extents(tactic.cluster))
         splits = tactic.splits
         size = m * n * splits
         at_once = max(1, self.device.clusters_at_once(size))  # `misfit_device` rejects a cluster with 0
         down, across = (n, m) if self.swapped else (m, n)  # thread blocks of a cluster in D
-        blocks = max(1.0, self.blocks_down(down) * ceil(self.across / across))
-        full, rest = divmod(blocks, at_once)
+        likely = [max(1.0, count * ceil(self.across / across)) for count in self.blocks_down(down)]
         boxes = -(-self.boxes // (splits * self.stage_boxes)) * self.stage_boxes
-        loop = 0.0
-        if full:
-            loop += full * self._box(m, n, at_once * size)
-        if rest:
-            loop += self._box(m, n, rest * size)
-        loop *= boxes
-        power = blocks * m * n * self._power / self.device.sm_count
-        whole = (loop**OVERLAP + self._hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
-        waves = int(full) + (rest > 0)
+        box = self._box(m, n, at_once * size)
+        loops, powers = [], []
+        for blocks in likely:
+            full, rest = divmod(blocks, at_once)
+            loops.append(boxes * (full * box + (self._box(m, n, rest * size) if rest else 0.0)))
+            powers.append(blocks * m * n * self._power / self.device.sm_count)
+        whole = fmean(
+            (loop**OVERLAP + self._hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
+            for loop, power in zip(loops, powers, strict=True)
+        )
+        loop, power, blocks = fmean(loops), fmean(powers), fmean(likely)
+        waves = fmean(ceil(count / at_once) for count in likely)
         added = START_CLOCKS + self.epilogue * waves
         if self.smem_bytes <= TWO_AT_ONCE_BYTES:
             added -= TWO_AT_ONCE_CLOCKS
@@ -217,7 +235,7 @@ class Kernel:
         inside = "math" if self.math * terms.waves * terms.boxes > 0.8 * terms.loop else "fill"
         _, bound = max((terms.loop, inside), (terms.hbm, "hbm"), (terms.power, "power"))
         whole, added = terms.whole / self.hertz * correction, terms.added / self.hertz * correction
-        return Estimate(whole + added, terms.waves, bound, whole, added)
+        return Estimate(whole + added, round(terms.waves), bound, whole, added)
 
     def _box(self, m: int, n: int, busy: float) -> float:
         """Clocks of a box while `busy` thread blocks load. Multicast: thread blocks of a cluster in one row
