@@ -11,10 +11,8 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_1sm_swap_direct_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_2sm_direct256_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_2sm_nopdl) \
-  X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_dyn_2sm_swap_direct_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x192x768_dyn_1sm_direct256_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x192x768_dyn_2sm_direct256_nopdl) \
-  X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x192x768_dyn_2sm_swap_direct_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_dyn_1sm_direct256_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_dyn_2sm_direct256_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_dyn_2sm_direct256_noprefetch_nopdl) \
