@@ -17,9 +17,11 @@
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x8x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x8x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x128x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x256x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x32x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x64x128) \
@@ -31,9 +33,12 @@
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x8x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x8x128_stream_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x128x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x16x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x16x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x256x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x32x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x64x128) \
@@ -45,6 +50,8 @@
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_64x8x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g32_64x8x128_stream_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g32_64x8x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x256x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x64x128) \
@@ -59,9 +66,11 @@
   X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x8x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x8x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x128x128) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x256x64) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x32x128) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x64x128) \
@@ -73,9 +82,12 @@
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x128x128) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x256x64) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x32x128) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x64x128) \
@@ -87,6 +99,8 @@
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x8x128_4kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x8x128_stream_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_f16_e4m3_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_f16_e4m3_g128_128x256x64) \
   X(mixed_grouped_gemm_sm90_f16_e4m3_g128_128x64x128) \

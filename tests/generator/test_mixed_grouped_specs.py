@@ -29,11 +29,18 @@ TABLE = ROOT / "generated/sm90_mixed_grouped_gemm/table.json"
 ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
 FEW = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128), k_groups=4)
 MANY = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 256, 64))
+STREAM = MixedGemmConfig("sm_90a", "bf16", "nvfp4", Tile(64, 8, 128), "stream")
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
-    (MANY, {"warps": 4}, "wgmma_alone", "warps", {"warps": 8}),
+    (MANY, {"warps": 4}, "warps_of_mainloop", "warps", {"warps": 8}),
     (MANY, {"d": "f32"}, "type_of_d", "same", {"d": "same"}),
+    (STREAM, {"tile": Tile(64, 40, 128)}, "stream_tile", "40", {"tile": Tile(64, 16, 128)}),
+    (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),
+    (
+        STREAM, {"weight_format": "int4_g128", "tile": Tile(64, 32, 128), "warps": 4, "stages": 2},
+        "stream_room", "8,704", {"stages": 3},
+    ),
     (MANY, {"a": "f16"}, "types", "not f16", {"weight_format": "nvfp4"}),
     (MANY, {"tile": Tile(320, 16, 128)}, "tile_sides", "320", {"tile": Tile(256, 16, 128)}),
     (FEW, {"tile": Tile(64, 16, 256)}, "tile_depth", "256", {"tile": Tile(64, 16, 128)}),
@@ -43,7 +50,7 @@ REJECTED: list[Rejected] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("one", [FEW, MANY], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [FEW, MANY, STREAM], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: MixedGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
@@ -115,12 +122,17 @@ def test_the_model_takes_narrow_tiles_for_few_rows(tokens: int, most: int, least
     assert least <= first.record.config["tile"][1] <= most
 
 
-def test_batch_invariant_mode_leaves_out_groups_of_warpgroups() -> None:
+def test_a_stream_kernel_has_the_memory_of_a_dense_one() -> None:
+    assert memory(STREAM) == dense_memory(STREAM)
+
+
+def test_batch_invariant_mode_leaves_out_groups_of_warpgroups_and_stream_kernels() -> None:
     """They add up in another order."""
     problem = Problem(16, 4096, 4096, 8)
     for candidate in SELECTION.rank(records(), problem, H200):
         reason = SELECTION.misfit_invariant(candidate.tactic, candidate.record, problem)
-        assert (reason is None) == (candidate.record.config["k_groups"] == 1)
+        config = candidate.record.config
+        assert (reason is None) == (config["k_groups"] == 1 and config["mainloop"] == "wgmma")
 
 
 @pytest.mark.parametrize("cluster", ["1x2", "3x1", "2x2"])

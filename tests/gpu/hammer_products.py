@@ -292,7 +292,8 @@ def experts_cases(record: KernelRecord) -> Iterator[Case]:
         return Experts(m, n, k, len(counts), a, a, config["weight_format"], grouping, **options)
 
     yield Case(problem(total, max(stage, 128), "ends"), Tactic(name), ends)
-    two = Tactic(name, "2x1", raster="along_n", swizzle=2)
-    yield Case(problem(total, 3 * stage + 32, "ends", bias=True), two, ends)
+    two, four = ("", "") if config["mainloop"] == "stream" else ("2x1", "4x1")
+    along = Tactic(name, two, raster="along_n", swizzle=2)
+    yield Case(problem(total, 3 * stage + 32, "ends", bias=True), along, ends)
     yield Case(problem(total, 2 * stage, "row_index"), Tactic(name), ends)
-    yield Case(problem(max(counts) + 4, 4 * stage, "rows_valid"), Tactic(name, "4x1"), counts)
+    yield Case(problem(max(counts) + 4, 4 * stage, "rows_valid"), Tactic(name, four), counts)

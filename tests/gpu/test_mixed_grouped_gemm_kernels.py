@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from generated_kernels import fixture, names, registry
 from late_writes import check_waits
 
 import tilewright
+from tilewright import weight_layout
 from tilewright.declarations.table import KernelRecord
+from tilewright.families.mixed_gemm.reference import decoded, exact
 from tilewright.families.mixed_grouped_gemm import measuring
 from tilewright.families.mixed_grouped_gemm.op import groups_of_rows
 from tilewright.families.mixed_grouped_gemm.problem import Problem
@@ -19,6 +22,13 @@ from tilewright.formats.dtypes import dtype_of
 MARK = 77.0  # in D before a kernel writes to it
 TACTICS = ["", "@cluster=2x1", "@cluster=4x1", "@raster=along_n,swizzle=4"]
 _ERRORS = {"bf16": 4e-3, "f16": 6e-4}  # of the norm: D is rounded
+
+
+def tactics_of(record: KernelRecord, tactics: Sequence[str] = TACTICS) -> list[str]:
+    """Those that a kernel runs with: stream kernels have no clusters."""
+    is_stream = record.config["mainloop"] == "stream"
+    return [tactic for tactic in tactics if not (is_stream and "cluster" in tactic)]
+
 
 kernel = fixture("mixed_grouped_gemm", "tilewright build sm90_mixed_grouped_gemm")
 
@@ -40,8 +50,16 @@ def problem_of(record: KernelRecord, m: int, n: int, k: int, groups: int, **opti
 class Call:
     """A call with random operands, in tensors that are wider and hold NaN besides."""
 
-    def __init__(self, problem: Problem, groups: dict[str, torch.Tensor], *, factors: bool = False) -> None:
+    def __init__(
+        self,
+        record: KernelRecord,
+        problem: Problem,
+        groups: dict[str, torch.Tensor],
+        *,
+        factors: bool = False,
+    ) -> None:
         self.problem = problem
+        self.weight_of = exact if record.config["mainloop"] == "stream" else decoded
         generator = torch.Generator("cuda").manual_seed(problem.m + problem.n)
         dtype = dtype_of(problem.a)
         batch = (problem.groups,) if problem.own_rows else ()
@@ -80,7 +98,8 @@ class Call:
             if group < 0:
                 continue
             own = self.groups == group
-            weight = measuring.decoded_group(x["weight"], x["scale"], group, problem).double()
+            packed = weight_layout.Packed(x["weight"][group], x["scale"][group])
+            weight = self.weight_of(packed, measuring.dense_problem(problem)).double()
             factor = alpha * (float(x["group_factors"][group]) if "group_factors" in x else 1.0)
             result[own] = factor * (x["a"][own].double() @ weight.T)
             if problem.bias:
@@ -127,9 +146,9 @@ def ends_of(counts: list[int], alignment: int = 1) -> torch.Tensor:
 def test_groups_by_their_ends(kernel: KernelRecord, n: int, k: int, groups: int, alignment: int) -> None:
     ends = ends_of(counts_of(kernel.config["tile"][1], groups), alignment)
     m = int(ends[-1]) + 3  # rows behind the last group
-    call = Call(problem_of(kernel, m, n, k, groups, row_alignment=alignment), {"group_ends": ends})
+    call = Call(kernel, problem_of(kernel, m, n, k, groups, row_alignment=alignment), {"group_ends": ends})
     right = call.expected()
-    for tactic in TACTICS:
+    for tactic in tactics_of(kernel):
         call.run(kernel.name + tactic)
         call.check(right, f"{kernel.name}{tactic} {call.problem}")
 
@@ -142,9 +161,9 @@ def test_groups_of_rows(kernel: KernelRecord, sorted_rows: bool) -> None:
     index = torch.randint(-1, groups + 1, (m,), generator=generator, device="cuda").int()
     index = index.sort().values if sorted_rows else index
     problem = problem_of(kernel, m, 200, 544, groups, grouping="row_index")
-    call = Call(problem, {"group_of_row": index})
+    call = Call(kernel, problem, {"group_of_row": index})
     right = call.expected()
-    for tactic in TACTICS:
+    for tactic in tactics_of(kernel):
         call.run(kernel.name + tactic)
         call.check(right, f"{kernel.name}{tactic} {problem}")
 
@@ -154,9 +173,9 @@ def test_rows_that_count(kernel: KernelRecord) -> None:
     tile = kernel.config["tile"][1]
     counts, m = counts_of(tile, 8), 2 * tile + 5
     problem = problem_of(kernel, m, 264, 672, 8, grouping="rows_valid")
-    call = Call(problem, {"rows_valid": int32(*counts)})
+    call = Call(kernel, problem, {"rows_valid": int32(*counts)})
     right = call.expected()
-    for tactic in TACTICS:
+    for tactic in tactics_of(kernel):
         call.run(kernel.name + tactic)
         call.check(right, f"{kernel.name}{tactic} {problem}")
 
@@ -166,13 +185,15 @@ def test_all_rows_of_one_group(kernel: KernelRecord, which: int) -> None:
     """Of 128: the scheduler reads 32 groups at a time."""
     m = 2 * kernel.config["tile"][1] + 1
     ends = int32(*[0 if group < which else m for group in range(128)])
-    call = Call(problem_of(kernel, m, 72, 160, 128), {"group_ends": ends})
+    call = Call(kernel, problem_of(kernel, m, 72, 160, 128), {"group_ends": ends})
     call.run(kernel.name)
     call.check(call.expected(), f"{kernel.name} {call.problem}")
 
 
 def test_no_row_counts(kernel: KernelRecord) -> None:
-    call = Call(problem_of(kernel, 40, 72, 160, 4, grouping="rows_valid"), {"rows_valid": int32(0, 0, 0, 0)})
+    call = Call(
+        kernel, problem_of(kernel, 40, 72, 160, 4, grouping="rows_valid"), {"rows_valid": int32(0, 0, 0, 0)}
+    )
     call.run(kernel.name)
     assert bool((call.wide == MARK).all())
 
@@ -181,9 +202,9 @@ def test_factors_alpha_and_bias(kernel: KernelRecord) -> None:
     tile = kernel.config["tile"][1]
     ends = ends_of(counts_of(tile, 12))
     problem = problem_of(kernel, int(ends[-1]), 328, 416, 12, bias=True)
-    call = Call(problem, {"group_ends": ends}, factors=True)
+    call = Call(kernel, problem, {"group_ends": ends}, factors=True)
     right = call.expected(0.37)
-    for tactic in ("", "@cluster=2x1"):
+    for tactic in tactics_of(kernel, ("", "@cluster=2x1")):
         call.run(kernel.name + tactic, alpha=0.37)
         call.check(right, f"{kernel.name}{tactic}")
 
@@ -193,7 +214,7 @@ def test_a_graph_is_replayed_with_other_groups(kernel: KernelRecord) -> None:
     counts = counts_of(tile, 8)
     ends = ends_of(counts)
     problem = problem_of(kernel, int(ends[-1]), 136, 288, 8)
-    call = Call(problem, {"group_ends": ends})
+    call = Call(kernel, problem, {"group_ends": ends})
     call.run(kernel.name)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -210,8 +231,8 @@ def test_a_graph_is_replayed_with_other_groups(kernel: KernelRecord) -> None:
 def test_equal_runs(kernel: KernelRecord) -> None:
     """The order of sums is fixed."""
     ends = ends_of(counts_of(kernel.config["tile"][1], 8))
-    call = Call(problem_of(kernel, int(ends[-1]), 520, 1056, 8), {"group_ends": ends})
-    for tactic in ("", "@cluster=2x1"):
+    call = Call(kernel, problem_of(kernel, int(ends[-1]), 520, 1056, 8), {"group_ends": ends})
+    for tactic in tactics_of(kernel, ("", "@cluster=2x1")):
         call.run(kernel.name + tactic)
         first, differ = call.out.clone(), torch.zeros((), dtype=torch.int64, device="cuda")
         for _ in range(200):
@@ -227,7 +248,7 @@ def test_rows_do_not_depend_on_other_rows(kernel: KernelRecord) -> None:
     problem = problem_of(kernel, 130, 264, 1056, 3, grouping="row_index")
     index = torch.zeros(130, dtype=torch.int32, device="cuda")
     index[100:] = 2
-    call = Call(problem, {"group_of_row": index})
+    call = Call(kernel, problem, {"group_of_row": index})
     call.run(kernel.name)
     whole = call.out.clone()
     x = call.arguments
@@ -239,7 +260,7 @@ def test_rows_do_not_depend_on_other_rows(kernel: KernelRecord) -> None:
 def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     ends = int32(5, 5, 12, 17)
     problem = problem_of(kernel, 17, 200, 544, 4, bias=True)
-    call = Call(problem, {"group_ends": ends}, factors=True)
+    call = Call(kernel, problem, {"group_ends": ends}, factors=True)
     right = call.expected()
     names_of_operands = ("a", "weight", "scale", "bias", "group_factors", "group_ends")
     tensors = {name: call.arguments[name] for name in names_of_operands}

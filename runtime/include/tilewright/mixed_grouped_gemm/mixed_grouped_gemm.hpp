@@ -65,7 +65,7 @@ struct Maker {
     return error != cudaSuccess ? error : set_epilogue(args, params);
   }
 
- private:
+ protected:
   // Whether each group has a matrix of activations of its own.
   static bool own_rows(Args const& args) { return args.grouping == TILEWRIGHT_MIXED_GROUPING_ROWS_VALID; }
   static int k_tiles(Args const& args) {

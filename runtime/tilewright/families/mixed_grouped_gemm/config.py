@@ -1,6 +1,7 @@
 """One `mixed_grouped_gemm` kernel: the fields are those of `mixed_gemm`.
 
-How rows are grouped and clusters are arguments of a launch. k is not split.
+How rows are grouped, and the clusters of a wgmma kernel, are arguments of a launch. Thread blocks do not
+divide k.
 """
 
 from __future__ import annotations

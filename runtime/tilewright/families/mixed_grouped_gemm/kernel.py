@@ -14,10 +14,16 @@ RULES = rules.RULES
 build = dense.build
 
 
+def template(config: MixedGemmConfig) -> str:
+    """The template that a kernel is rendered from."""
+    return f"mixed_grouped_gemm/{'stream' if config.mainloop == 'stream' else 'kernel'}.cu.j2"
+
+
 def kernel_name(config: MixedGemmConfig) -> str:
     """See `named`."""
     return named(
         "mixed_grouped_gemm", config.arch, config.a, config.weight_format, config.tile,
+        flag(config.mainloop, config.mainloop != "wgmma"), flag(f"{config.warps}warps", config.warps != 8),
         flag(f"{config.k_groups}kgroups", config.k_groups > 1),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
@@ -26,6 +32,8 @@ def kernel_name(config: MixedGemmConfig) -> str:
 def schedule_text(config: MixedGemmConfig) -> str:
     """How the work is done, in words."""
     words = "groups read on the device, weights decoded to registers, operands swapped, clusters at run time"
+    if config.mainloop == "stream":
+        words = f"groups read on the device, {config.warps} warps divide k and load for themselves"
     return with_launch(words, config)
 
 
@@ -41,7 +49,7 @@ def facts(config: MixedGemmConfig) -> MixedGemmFacts:
     return {
         "stages": stages,
         "smem_bytes": total,
-        "threads": 128 * (consumers(config) + 1),
+        "threads": 32 * config.warps if config.mainloop == "stream" else 128 * (consumers(config) + 1),
         "splits": False,
         "alignment": {"a": 8, "b": 1, "c": 1, "d": 8},
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
+from tilewright.families.mixed_gemm import memory as dense
 from tilewright.families.mixed_gemm.config import MixedGemmConfig
 from tilewright.families.mixed_gemm.memory import stage_bytes, warpgroups
 
@@ -17,7 +18,9 @@ def sum_bytes(config: MixedGemmConfig) -> int:
 
 
 def memory(config: MixedGemmConfig) -> Memory:
-    """The stages that fit, and the shared memory of the kernel in bytes."""
+    """The stages that fit, and the bytes of shared memory. A stream kernel has those of a dense one."""
+    if config.mainloop == "stream":
+        return dense.memory(config)
     beside = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True) + QUEUE + sum_bytes(config)
     stage = stage_bytes(config) + BARRIER
     fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - beside) // stage)

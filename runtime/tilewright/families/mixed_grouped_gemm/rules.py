@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
-from tilewright.families.mixed_gemm.config import MixedGemmConfig
+from tilewright.families.mixed_gemm.config import WGMMA, MixedGemmConfig
 from tilewright.families.mixed_gemm.rules import (
     registers,
+    stream_memory,
+    stream_room,
+    stream_tile,
     tile_depth,
     tile_sides,
     types,
     warpgroups_of_block,
+    warps_of_mainloop,
 )
 from tilewright.families.mixed_grouped_gemm.memory import memory
-
-
-# No kernel of groups streams its weights (mixed_gemm/stream_kernel.hpp).
-@rule(OURS, "mainloop warps")
-def wgmma_alone(config: MixedGemmConfig) -> str | None:
-    """The mainloop is wgmma, which has no warps of its own."""
-    return unsettled(config, "a kernel of groups", {"mainloop": "wgmma", "warps": 8})
 
 
 # op.py: D has A's type.
@@ -33,7 +30,7 @@ def type_of_d(config: MixedGemmConfig) -> str | None:
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
-@rule(HARDWARE, "stages tile weight_format")
+@rule(HARDWARE, "stages tile weight_format", of=WGMMA)
 def shared_memory(config: MixedGemmConfig) -> str | None:
     """Two stages or more fit into 227 KB, beside the queue of tiles and the sums of groups of warpgroups."""
     if tile_sides(config) or tile_depth(config) or warpgroups_of_block(config):
@@ -45,7 +42,6 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
 
 
 RULES = (
-    wgmma_alone,
     types,
     type_of_d,
     tile_sides,
@@ -53,4 +49,8 @@ RULES = (
     tile_depth,
     registers,
     shared_memory,
+    stream_tile,
+    warps_of_mainloop,
+    stream_memory,
+    stream_room,
 )

@@ -1,0 +1,117 @@
+// The `mixed_grouped_gemm` kernel for few rows of a group on sm_90a: activations of 16 bits by packed weights,
+// multiplied by mma.sync. Its warps work as those of mixed_gemm/stream_kernel.hpp: each has stages of its own.
+//
+// Thread blocks are persistent. An SM holds several of them, so that while one adds up its sums and finds its next
+// tile, others load. Each warp finds the tiles by itself, all the same.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/grouped_gemm/tile.hpp"
+#include "tilewright/mixed_gemm/stream_kernel.hpp"
+#include "tilewright/mixed_grouped_gemm/scheduler.hpp"
+#include "tilewright/sm90/ptx.hpp"
+
+namespace tilewright::mixed_grouped_gemm::stream {
+
+struct Params {
+  char const* weight;                         // packed elements
+  char const* scale;                          // packed scales
+  int64_t row_bytes_weight, row_bytes_scale;  // strides: a row of each is 64 of n
+  int units;                                  // of 128 of k
+  int slices;                                 // of 64 rows of a group's W
+  int clusters;                               // thread blocks
+  float alpha;                                // with the format's factor
+  float const* group_factors;                 // of each group, or null
+  sm90::EpilogueParams epilogue;
+  mixed_grouped_gemm::Groups groups;
+  grouped_gemm::Heads heads;  // none are skipped
+  alignas(64) CUtensorMap a;  // [groups or 1, m, k], boxes of 64 of k
+};
+
+// `Rows`: rows of D in a tile, 8 to 32.
+template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, int Blocks,
+          bool kPdl_>
+struct Kernel {
+  using Type = Type_;
+  using Format = Format_;
+  using ElementD = ElementD_;
+  using Params = stream::Params;
+  using Warp = mixed_gemm::stream::Warp<Type, Format, Slices, Rows, Warps, Stages>;
+  using Layout = typename Warp::Layout;
+  static constexpr int TileM = Slices * 64, TileN = Rows, kTileK = mixed_gemm::stream::kUnitK;
+  static constexpr int kThreads = Warps * 32, kSharedBytes = Layout::kBytes, kBlocks = Blocks;
+  static constexpr bool kPdl = kPdl_;
+  static constexpr float kFactor = Warp::kFactor;
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    typename Warp::Ring const ring(sm90::shared_address(memory), warp);
+    if (lane == 0) {
+      sm90::prefetch_map(&params.a);
+    }
+    ring.init();
+    if constexpr (kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+    TileScheduler<Rows> scheduler(params.groups, blockIdx.x, gridDim.x);
+    Tile tile{};
+    int stage = 0;
+    uint32_t phase = 0;
+    while (scheduler.next(tile)) {
+      int const group_slice = tile.group * params.slices, first = group_slice + tile.column * Slices;
+      typename Warp::Source const source{first, group_slice + params.slices - 1, tile.row, tile.matrix};
+#pragma unroll 1
+      for (int i = 0; i < Stages; ++i) {  // the ring is empty
+        int const free = stage + i < Stages ? stage + i : stage + i - Stages;
+        Warp::load(params, ring, free, source, warp + i * Warps, params.units, 0);
+      }
+      typename Warp::Sums sums = {};
+#pragma unroll 1
+      for (int unit = warp; unit < params.units; unit += Warps) {
+        sm90::barrier_wait(ring.barriers + stage * 8, phase);
+        uint32_t const read = Warp::multiply_unit(ring.activations + stage * Layout::kActivations,
+                                                  ring.stages + stage * Layout::kStage, sums);
+        __syncwarp();  // the other lanes have read the stage, too
+        Warp::load(params, ring, stage, source, unit + Stages * Warps, params.units, sm90::zero_after(read));
+        if (++stage == Stages) {
+          stage = 0, phase ^= 1;
+        }
+      }
+      Warp::store_sums(memory, sums);
+      __syncthreads();
+      store(params, memory, tile);
+      sm90::fence_async_proxy();  // TMA writes next where the sums were
+      __syncthreads();
+    }
+  }
+
+ private:
+  // Adds up the sums of the warps and stores the tile's rows of D.
+  static __device__ __forceinline__ void store(Params const& params, char const* memory, Tile const& tile) {
+    grouped_gemm::TileRowFates const fates{tile, params.groups.layout, params.groups.groups, params.heads};
+    sm90::EpilogueParams const& epilogue = params.epilogue;
+    float const factor =
+        params.group_factors != nullptr ? params.alpha * __ldg(params.group_factors + tile.group) : params.alpha;
+    int const rows = min(Rows, epilogue.m - tile.row);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < rows * TileM; i += kThreads) {
+      int const row = tile.row + i / TileM, column = tile.column * TileM + i % TileM;
+      sm90::RowFate const fate = fates(row);
+      if (column >= epilogue.n || fate == sm90::RowFate::kLeft) {
+        continue;
+      }
+      float value = 0.0f;
+      if (fate == sm90::RowFate::kStored) {
+        value = Warp::total(memory, i / TileM * Layout::kSumPitch + i % TileM) * factor;
+        if (epilogue.bias != nullptr) {
+          value += sm90::load(ElementD::kAddend, epilogue.bias, int64_t(tile.group) * epilogue.n + column);
+        }
+      }
+      ElementD::store(epilogue.d, tile.matrix * epilogue.batch_stride_d + row * epilogue.ld_d + column, value);
+    }
+  }
+};
+
+}  // namespace tilewright::mixed_grouped_gemm::stream
