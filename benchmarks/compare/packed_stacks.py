@@ -22,7 +22,7 @@ import torch
 from benchmarks.compare.packed_weights import humming_layer, humming_tuning
 from benchmarks.lib import in_turn, machine, ratios
 from benchmarks.lib.stack_layers import Layer, models
-from benchmarks.lib.stacks import Stack, random_weights
+from benchmarks.lib.stacks import Stack, Weights, random_weights
 
 import tilewright
 from tilewright.families.mixed_gemm import measuring
@@ -64,9 +64,15 @@ def packed(weight_format: str) -> Callable[[torch.Tensor], Packed]:
     return read
 
 
+@functools.lru_cache(maxsize=1)
+def packed_layers(weight_format: str, layer: Layer, count: int) -> list[Weights]:
+    """The packed weights of a stack. Those of the last call are kept, for other numbers of rows."""
+    return random_weights(packed(weight_format), layer, count)
+
+
 def stack(weight_format: str, layer: Layer, m: int, count: int) -> Stack:
     """Layers of packed weights of one format."""
-    return Stack("bf16", layer, m, random_weights(packed(weight_format), layer, count), "model")
+    return Stack("bf16", layer, m, packed_layers(weight_format, layer, count), "model")
 
 
 def microseconds(layers: Stack) -> dict[str, float]:
