@@ -13,19 +13,13 @@ from tilewright.base.spelling import cut
 from tilewright.configurations.sources import camel
 from tilewright.declarations import catalog
 from tilewright_generator import new_files
+from tilewright_generator.cpp_names import CPP_KEYWORD
 from tilewright_generator.errors import UsageError
 
 TEMPLATES = Path(__file__).with_name("family_template")  # a file's template has its path, with NAME, and .j2
 MOST_CHARACTERS = 32  # kernels' names have more parts, and are read in tables
 _SHARED = ("pyproject.toml", ".gitignore")  # a project has one of each, for all its families
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_CPP_KEYWORD = re.compile(
-    "alignas|alignof|and_eq|asm|auto|bitand|bitor|bool|case|catch|char|compl|const|constexpr|const_cast|decltype|"
-    "default|delete|do|double|dynamic_cast|enum|explicit|export|extern|false|float|friend|goto|inline|int|long|"
-    "mutable|namespace|new|noexcept|not_eq|nullptr|operator|or_eq|private|protected|public|register|"
-    "reinterpret_cast|short|signed|sizeof|static|static_assert|static_cast|struct|switch|template|this|"
-    "thread_local|throw|true|typedef|typeid|typename|union|unsigned|using|virtual|void|volatile|wchar_t|xor|xor_eq"
-)
 
 
 def check_name(name: str) -> None:
@@ -36,7 +30,7 @@ def check_name(name: str) -> None:
             f"{cut(name)!r} is no name for a family: expected at most {MOST_CHARACTERS} lower-case letters, "
             f"digits and single underscores, starting with a letter{_advice(name)}"
         )
-    if keyword.iskeyword(name) or _CPP_KEYWORD.fullmatch(name):
+    if keyword.iskeyword(name) or CPP_KEYWORD.fullmatch(name):
         raise UsageError(f"{name!r} is a keyword; choose another name, such as '{name}_rows'")
     if name in catalog.names():
         raise UsageError(f"there is a family {name!r} already: {catalog.packages()[name]}")

@@ -13,6 +13,7 @@ import click
 from tilewright_generator.cli import answers, common, completion, running
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.verbosity import note
+from tilewright_generator.cpp_names import is_cpp_name
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 
@@ -101,7 +102,7 @@ def _product(words: tuple[str, ...], name: str) -> Product:
     from tilewright.models.product import Product  # noqa: PLC0415
     from tilewright.tools.benchmarking import problems  # noqa: PLC0415
 
-    if not name.isidentifier():
+    if not is_cpp_name(name):
         raise UsageError(f"--output {name}.hpp: expected a name that is an identifier of C++")
     matches: list[tuple[str, Any]] = [(word, _RANGE.fullmatch(word)) for word in words]
     varying = [match for _, match in matches if match]

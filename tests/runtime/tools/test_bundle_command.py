@@ -169,6 +169,8 @@ def test_a_folder_of_other_files_stays(
         ({"problem": "gem bf16 n=8 k=8", "m": 4}, "did you mean 'gemm'"),
         ({"problem": "gemm bf16 n=8 k=8", "m": 4, "count": 0}, "count: expected a whole number from 1"),
         ({"problem": "gemm bf16 n=8 k=8", "m": 4, "k": 5}, "got ['k', 'm']"),
+        ({"problem": "gemm bf16 n=8 k=8", "m": 4, "layer": "a | b"}, "layer: expected one line of text"),
+        ({"problem": "gemm bf16 n=8 k=8", "m": 4, "layer": "a\nb"}, "layer: expected one line of text"),
     ],
 )
 def test_a_wrong_item_of_a_list_is_named(item: dict[str, Any], message: str, tmp_path: Path) -> None:

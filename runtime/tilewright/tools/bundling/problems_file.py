@@ -48,6 +48,8 @@ def _product(item: Any) -> Product:
         raise ArgumentError("count", f"expected a whole number from 1, got {count!r}")
     family, example = of_words([*words, f"{extent}={max(1, values[-1])}"])
     layer = str(item.get("layer", item["problem"]))
+    if not layer.isprintable() or "|" in layer:  # a cell of reports' tables
+        raise ArgumentError("layer", f"expected one line of text without |, got {layer!r}")
     return Product(layer, family, family, example, values, extent, count)
 
 
