@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from host_programs import ROOT, compiled
 
@@ -29,6 +30,7 @@ HERE = Path(__file__).parent
 DEFINITION = "tilewright/sm120/mma_definition.hpp"
 MMA_FORMS = [form for form in forms.of_arch("sm_120f") if isinstance(form, Form)]
 WGMMA_FORMS = [form for form in forms.of_arch("sm_90a") if isinstance(form, Form) and "wgmma" in form.name]
+TENSOR_FORMS = [form for form in forms.of_arch("sm_100f") if isinstance(form, Form)]
 LOADS = [form for form in forms.of_arch("sm_120f") if isinstance(form, Load)]
 
 Words = Sequence[Sequence[int]]
@@ -216,6 +218,75 @@ def test_operands_of_wgmma(form: Form) -> None:
     assert probes.faults(results) != []
 
 
+# tcgen05: images as wgmma's, factors in atoms, sums by lane and column.
+
+
+def tensor_element(words: Sequence[int], name: str, row: int, k: int) -> float:
+    """An element of the second 32 bytes of a row. Beside FP8, 16 of E2M1 lie in 8 of 16 bytes."""
+    kind = FORMATS[name]
+    bit = 256 + (k // 16 * 128 + k % 16 * 4 if name == "e2m1_in_halves" else k * kind.bits)
+    return kind.value((element(words, row, bit) & ((1 << kind.bits) - 1)) >> kind.shift)
+
+
+def factors(words: Sequence[int], form: Form, row: int, first: int) -> list[float]:
+    """PTX ISA, "tcgen05-mma-scale-factor": row r is lane r % 32 of column r / 32; an atom is copied to 32
+    lanes of four columns."""
+    word = words[row % 32 * 4 + row // 32]
+    return [FORMATS[form.scales].value(word >> 8 * (first + block) & 0xFF) for block in range(form.blocks)]
+
+
+def by_tensor_core(form: Form, words: Sequence[int]) -> list[int]:
+    """What the kernel of a form answers, if the instruction is as the ISA defines it."""
+    images, block = (form.m + form.n) * 32, form.k // max(form.blocks, 1)
+    sums = words[images + (256 if form.blocks else 0) :][: form.m * form.n]
+    sides = []
+    for name, rows, image, atom, byte in (
+        (form.a, form.m, 0, images, -2),
+        (form.b, form.n, form.m * 32, images + 128, -1),
+    ):
+        held = words[image:images]
+        values = np.array(
+            [[tensor_element(held, name, row, k) for k in range(form.k)] for row in range(rows)]
+        )
+        if form.blocks:
+            own = [factors(words[atom : atom + 128], form, row, words[byte]) for row in range(rows)]
+            values *= np.repeat(own, block, 1)
+        sides.append(values)
+    old = np.array(sums, "u4").view("f4").astype(float).reshape(form.m, form.n)
+    with np.errstate(over="ignore"):  # factors that no test writes may be large
+        return [int(word) for word in (old + sides[0] @ sides[1].T).astype("f4").view("u4").ravel()]
+
+
+@pytest.mark.parametrize("form", TENSOR_FORMS, ids=lambda form: form.name)
+def test_operands_of_tcgen05(form: Form) -> None:
+    """The product of what images and atoms hold, and a fault of the last row of A."""
+    probes = probes_of(form)
+    assert isinstance(probes, ProductProbes)
+    results = [by_tensor_core(form, words) for words in probes.words()]
+    assert probes.faults(results) == []
+    results[-1][127 * 16 + 15] ^= 1 << 20
+    assert probes.faults(results) != []
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "line"),
+    [
+        ("1X", lambda words: words[:-2] + words[-1:] + words[-2:-1], "scale factors of A (bytes 1 and 3, "),
+        ("2X", lambda words: [*words[:-2], words[-2] ^ 2, words[-1]], "scale factors of A (bytes 0 and 0, "),
+        ("4X", lambda words: words[: 144 * 32] + words[144 * 32 + 128 :][:128] * 2 + words[144 * 32 + 256 :],
+         "scale factors of A (bytes 0 and 0, "),
+    ],
+)  # fmt: skip
+def test_wrong_factors_of_tcgen05_are_named(
+    part: str, change: Callable[[list[int]], list[int]], line: str
+) -> None:
+    """Bytes of A and B exchanged; the other two bytes of A; B's factors for A's, too."""
+    form = next(form for form in TENSOR_FORMS if f", {part} " in form.name)
+    probes = probes_of(form)
+    results = [by_tensor_core(form, change(list(words))) for words in probes.words()]
+    assert any(fault.startswith(line) for fault in probes.faults(results))
+
+
 @pytest.mark.parametrize("form", LOADS, ids=lambda form: form.name)
 def test_loads(form: Load) -> None:
     """PTX ISA, "ldmatrix": thread t gives the address of row t % 8 of matrix t / 8, and gets 4 bytes of row
@@ -253,8 +324,9 @@ def test_every_form_has_a_kernel_of_its_own() -> None:
 
 
 def test_targets_by_gpu() -> None:
-    """Hopper and all of 12.x have self-tests; others have none yet."""
-    expected = {(9, 0): ["sm_90a"], (12, 0): ["sm_120f"], (12, 1): ["sm_120f"]}
+    """Thor has none: its tcgen05 is another family's."""
+    families = {"sm_90a": [(9, 0)], "sm_100f": [(10, 0), (10, 3), (10, 7)], "sm_120f": [(12, 0), (12, 1)]}
+    expected = {capability: [arch] for arch, those in families.items() for capability in those}
     for architecture in ARCHITECTURES:
         assert running.targets_on(architecture.capability) == expected.get(architecture.capability, [])
 
@@ -270,7 +342,7 @@ def test_sources_are_a_module() -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("arch", forms.ARCHITECTURES)
 def test_kernels_hold_their_instruction(arch: str) -> None:
-    """HMMA, QMMA, OMMA, IMMA, HGMMA, QGMMA of the form's own types and factors, and LDSM."""
+    """HMMA, QMMA, OMMA, IMMA, HGMMA, QGMMA of the form's own types and factors, UTC*MMA, and LDSM."""
     report = running.build_for(arch)
     report.raise_for_failures()
     assert (report.problems, len(report.libraries)) == ([], 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 # Where an instruction takes scale factors from: byte of A, byte of B, thread of A, thread of B.
@@ -51,6 +51,7 @@ class Form(Instruction):
             "registers": 32 * 13,
             "wgmma_shared": (self.m + self.n) * 32 + self.m * self.n,
             "wgmma_registers": self.m * 8 + self.n * 32 + self.m * self.n,
+            "tcgen05": (self.m + self.n) * 32 + self.m * self.n + (2 * 128 + 2 if self.blocks else 0),
         }[self.places]
 
     @property
@@ -142,6 +143,50 @@ def _wgmmas() -> list[Form]:
     return [*forms, _wgmma("tf32", "tf32", 8, registers, probe="WgmmaRegisters<Tf32>", opcode=tf32)]
 
 
+# The first bytes of the words that hold scale factors of A and of B, by the number of factors.
+_FIRST_BYTES: dict[int, tuple[Selection, ...]] = {
+    1: ((0, 0, 0, 0), (1, 3, 0, 0), (2, 1, 0, 0), (3, 2, 0, 0)),
+    2: ((0, 0, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 2, 0, 0)),
+    4: ((0, 0, 0, 0),),
+}
+
+
+# PTX ISA, "Instruction descriptor": the code of each type, by kind.
+_NARROW = {"e4m3": 0, "e5m2": 1, "e2m1_in_halves": 5}
+_CODES = {
+    "f16": {"f16": 0, "bf16": 1},
+    "tf32": {"tf32": 2},
+    "f8f6f4": _NARROW,
+    "mxf8f6f4": _NARROW,
+    "mxf4": {"e2m1": 1},
+    "nvf4": {"e2m1": 1},  # mxf4nvf4 with factors of 16 of k
+}
+
+
+def _tcgen05(kind: str, a: str, b: str, k: int, opcode: str) -> Form:
+    blocks = {"mxf8f6f4": 1, "mxf4": 2, "nvf4": 4}.get(kind, 0)
+    scales = "ue4m3" if blocks == 4 else "ue8m0"
+    name = f"tcgen05.mma m128n16k{k} {kind} {a} x {b}"
+    probe = f"TensorMma<Kind{kind.capitalize()}, kTypes<{_CODES[kind][a]}, {_CODES[kind][b]}>>"
+    plain = Form(name, "sm_100f", "tcgen05.hpp", probe, opcode, a, b, 128, 16, k, "tcgen05")
+    if not blocks:
+        return plain
+    name = f"{name}, {blocks}X {scales}"
+    return replace(plain, name=name, blocks=blocks, scales=scales, selections=_FIRST_BYTES[blocks])
+
+
+def _tensor_cores() -> list[Form]:
+    pairs = itertools.product(_NARROW, _NARROW)
+    return [
+        _tcgen05("f16", "f16", "f16", 16, "UTCHMMA$"),
+        _tcgen05("f16", "bf16", "bf16", 16, "UTCHMMA$"),
+        _tcgen05("tf32", "tf32", "tf32", 8, "UTCHMMA$"),
+        *[_tcgen05(kind, a, b, 32, "UTCQMMA$") for a, b in pairs for kind in ("f8f6f4", "mxf8f6f4")],
+        _tcgen05("mxf4", "e2m1", "e2m1", 64, "UTCOMMA$"),
+        _tcgen05("nvf4", "e2m1", "e2m1", 64, r"UTCOMMA\.4X"),
+    ]
+
+
 def _load(arch: str, name: str, places: str, *, probe: str, opcode: str) -> Load:
     return Load(f"ldmatrix {name}", arch, "mma_sync.hpp", f"LoadMatrices<{probe}>", opcode, places)
 
@@ -157,6 +202,7 @@ FORMS: tuple[Form | Load, ...] = (
     *_plain("sm_90a", "HMMA"),  # FP8 is converted to F16 there
     *_wgmmas(),
     *_loads("sm_90a"),
+    *_tensor_cores(),
     *_plain("sm_120f", r"QMMA\.16832\.F32\.{}\.{}"),
     *_block_scaled(),
     *_loads("sm_120f"),

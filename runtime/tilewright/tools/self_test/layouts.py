@@ -148,8 +148,55 @@ def _wgmma_registers_words(form: Form, operands: Operands, rng: random.Random) -
     return registers + _image(form, form.b, operands.b, rng) + _sums(form, operands.c)
 
 
+# tcgen05: images as wgmma's; scale factors in atoms of 32 rows of 16 bytes, of which row r % 32 holds the
+# word of row r at word r / 32; sums by row (lane) and column.
+
+
+def _tensor_image(form: Form, name: str, rows: Matrix, rng: random.Random) -> list[int]:
+    """Beside FP8, 16 elements of FP4 lie in the first half of 16 bytes, and nothing in the second."""
+    if name != "e2m1_in_halves":
+        return _image(form, name, rows, rng)
+    words = [rng.getrandbits(32) for _ in range(len(rows) * 32)]
+    for row, codes in enumerate(rows):
+        for unit in range(2):
+            for half in range(2):
+                first = unit * 16 + half * 8
+                place = row * 32 + ((_STEP * 2 + unit) ^ row % 8) * 4 + half
+                words[place] = _joined(name, codes[first : first + 8])
+    return words
+
+
+def _atom(codes: Matrix, scales: str, byte: int, rng: random.Random) -> list[int]:
+    words = [rng.getrandbits(32) for _ in range(128)]
+    for row, factors in enumerate(codes):
+        place = row % 32 * 4 + row // 32
+        for block, factor in enumerate(factors):
+            shift = 8 * (byte + block)
+            words[place] = words[place] & ~(0xFF << shift) | FORMATS[scales].code(factor) << shift
+    return words
+
+
+def _tcgen05_words(form: Form, operands: Operands, rng: random.Random) -> list[int]:
+    words = [
+        *_tensor_image(form, form.a, operands.a, rng),
+        *_tensor_image(form, form.b, operands.b, rng),
+    ]
+    sums = [word for row in operands.c for word in row]
+    if not form.blocks:
+        return words + sums
+    byte_a, byte_b, *_ = form.selections[operands.selection]
+    words += _atom(operands.a_scales, form.scales, byte_a, rng)
+    words += _atom(operands.b_scales, form.scales, byte_b, rng)
+    return [*words, *sums, byte_a, byte_b]
+
+
+def _tcgen05_product(form: Form, words: Sequence[int]) -> Matrix:
+    return [list(words[row * form.n : (row + 1) * form.n]) for row in range(form.m)]
+
+
 PRODUCTS = {
     "registers": Places(_mma_words, _product),
+    "tcgen05": Places(_tcgen05_words, _tcgen05_product),
     "wgmma_shared": Places(_wgmma_shared_words, _product),
     "wgmma_registers": Places(_wgmma_registers_words, _product),
 }

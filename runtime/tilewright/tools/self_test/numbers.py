@@ -93,6 +93,7 @@ FORMATS = {
         Format("e5m2", 8, 5, 2),
         Format("e2m1", 4, 2, 1, finite=True),
         Format("e2m1_in_bytes", 8, 2, 1, shift=2, finite=True),
+        Format("e2m1_in_halves", 4, 2, 1, finite=True),  # 16 elements in the first 8 of 16 bytes
         Signed8("s8", 8, 0, 7),
         Exponent8("ue8m0", 8, 8, 0, signed=False),
         Format("ue4m3", 8, 4, 3, signed=False, top_is_nan=True),
