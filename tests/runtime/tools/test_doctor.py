@@ -334,7 +334,7 @@ def test_a_self_test_of_another_gpu(capsys: pytest.CaptureFixture[str]) -> None:
             THOR,
             "1",
             "NVIDIA Thor, compute capability 11.0 (sm_110, Thor), has no self-test; "
-            "there are tests of sm_90a, sm_120f",
+            "there are tests of sm_90a, sm_100f, sm_120f",
         ),
         (H200, "0", "TILEWRIGHT_JIT=0 forbids to compile the self-test's kernels"),
     ],
