@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import ceil, sqrt
-from statistics import fmean, pstdev
 from typing import NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
@@ -137,8 +136,10 @@ def likely_tiles(problem: Problem, rows: int, *, skips: bool = False) -> tuple[f
     if problem.grouping != "rows_valid" or not 0 < problem.expected_m < problem.m:
         return (mean,)
     counts = [ceil(min(problem.m, problem.expected_m * share) / rows) for share in SPREAD]
+    mean_count = sum(counts) / len(counts)
+    variance = sum((count - mean_count) ** 2 for count in counts) / len(counts)
     # The rows of groups vary independently. Three values at equal distances deviate by sqrt(2/3) of it.
-    distance = pstdev(counts) * sqrt(problem.groups * 3 / 2)
+    distance = sqrt(variance * problem.groups * 3 / 2)
     least = min(mean, problem.groups)  # each group has a tile
     return (max(least, mean - distance), mean, mean + distance) if distance else (mean,)
 
@@ -196,7 +197,8 @@ class Kernel:
         if ctas not in self._blocks_down:
             rows = (self.tile[1] if self.swapped else self.tile[0]) * ctas
             tiles = likely_tiles(self.problem, rows, skips=not self.swapped)
-            self._blocks_down[ctas] = [max(1, ceil(count)) for count in tiles]
+            blocks = [max(1, ceil(count)) for count in tiles]
+            self._blocks_down[ctas] = blocks if blocks[0] < blocks[-1] else blocks[:1]
         return self._blocks_down[ctas]
 
     def terms(self, tactic: Tactic) -> Terms:
@@ -209,17 +211,17 @@ class Kernel:
         likely = [max(1.0, count * ceil(self.across / across)) for count in self.blocks_down(down)]
         boxes = -(-self.boxes // (splits * self.stage_boxes)) * self.stage_boxes
         box = self._box(m, n, at_once * size)
-        loops, powers = [], []
+        power_of_block = m * n * self._power / self.device.sm_count
+        loop = whole = waves = 0.0
         for blocks in likely:
             full, rest = divmod(blocks, at_once)
-            loops.append(boxes * (full * box + (self._box(m, n, rest * size) if rest else 0.0)))
-            powers.append(blocks * m * n * self._power / self.device.sm_count)
-        whole = fmean(
-            (loop**OVERLAP + self._hbm**OVERLAP + power**OVERLAP) ** (1 / OVERLAP)
-            for loop, power in zip(loops, powers, strict=True)
-        )
-        loop, power, blocks = fmean(loops), fmean(powers), fmean(likely)
-        waves = fmean(ceil(count / at_once) for count in likely)
+            its_loop = boxes * (full * box + (self._box(m, n, rest * size) if rest else 0.0))
+            limits = its_loop**OVERLAP + self._hbm**OVERLAP + (blocks * power_of_block) ** OVERLAP
+            whole += limits ** (1 / OVERLAP) / len(likely)
+            loop += its_loop / len(likely)
+            waves += (full + (rest > 0)) / len(likely)
+        blocks = sum(likely) / len(likely)
+        power = blocks * power_of_block
         added = START_CLOCKS + self.epilogue * waves
         if self.smem_bytes <= TWO_AT_ONCE_BYTES:
             added -= TWO_AT_ONCE_CLOCKS
