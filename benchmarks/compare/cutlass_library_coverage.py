@@ -169,6 +169,8 @@ def _types_of(family: str, record: KernelRecord) -> Iterator[ProblemType]:
         yield ProblemType("dense", config["a"], config["b"], config["acc"], config["layout"], config["d"])
     elif family == "blockscaled_gemm":
         yield ProblemType("block-scaled", config["a"], config["b"], "f32", "tn", config["d"])
+    elif family == "blockscaled_grouped_gemm":
+        yield ProblemType("grouped block-scaled", config["a"], config["b"], "f32", "tn", config["d"])
     elif family == "grouped_gemm":
         a, b, kinds = config["a"], config["b"], ["grouped"]
         if config["scales"] == "1x32_ue8m0":  # of both operands, in whatever layout
