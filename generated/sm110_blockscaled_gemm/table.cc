@@ -7,8 +7,10 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm_c) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f32_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp4_f32_128x128x256_dyn_1sm_c_direct) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp8_f16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm) \

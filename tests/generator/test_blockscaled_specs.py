@@ -108,6 +108,7 @@ BF16_ALONE = {
     "blockscaled_gemm_sm103_mxfp4_mxfp4_D_128x256x768_dyn_2sm_direct256_nopdl",
     "blockscaled_gemm_sm103_nvfp4_nvfp4_D_128x128x768_dyn_2sm_nopdl",
     "blockscaled_gemm_sm103_nvfp4_nvfp4_D_128x256x768_dyn_2sm_nopdl",
+    "blockscaled_gemm_sm110_mxfp4_mxfp4_D_128x128x256_dyn_1sm_c",
 }
 
 

@@ -211,8 +211,9 @@ class BlockscaledGemm(Results):
                 if cutlass.const_expr(self.prefetch):
                     ahead = k_tile + self.stages
                     if ahead < work.k_tiles:
-                        for tma, source in sources:
-                            cute.prefetch(tma, source[None, ahead])
+                        with cute.arch.elect_one():  # of which a copy takes care by itself
+                            for tma, source in sources:
+                                cute.prefetch(tma, source[None, ahead])
                 ring.producer_acquire(write)
                 full, stage = ring.producer_get_barrier(write), (None, write.index)
                 self.load(tma_a, tile_a[None, k_tile], to_a[stage], full, mask_a, wide)
