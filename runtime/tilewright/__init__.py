@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from tilewright.families.grouped_gemm.op import scaled_gemm as scaled_gemm
     from tilewright.families.hc_prenorm.op import hc_prenorm as hc_prenorm
     from tilewright.families.mixed_fp8_gemm.op import packed_fp8_gemm as packed_fp8_gemm
+    from tilewright.families.mixed_fp8_grouped_gemm.op import (
+        packed_fp8_grouped_gemm as packed_fp8_grouped_gemm,
+    )
     from tilewright.families.mixed_gemm.call import mixed_gemm as mixed_gemm
     from tilewright.families.mixed_gemm.op import packed_gemm as packed_gemm
     from tilewright.families.mixed_grouped_gemm.call import mixed_grouped_gemm as mixed_grouped_gemm
@@ -80,7 +83,8 @@ __all__ = [
     "grouped_gemm_contiguous", "grouped_gemm_k", "grouped_gemm_masked", "grouped_mm_mxfp4",
     "grouped_mm_mxfp8", "grouped_mm_mxfp8_mxfp4", "grouped_mm_nvfp4", "hc_prenorm", "kernels",
     "mixed_gemm", "mixed_grouped_gemm", "mm_mxfp4", "mm_mxfp8", "mm_mxfp8_mxfp4", "mm_nvfp4",
-    "mqa_logits", "pack_weight", "packed_fp8_gemm", "packed_gemm", "packed_grouped_gemm",
+    "mqa_logits", "pack_weight", "packed_fp8_gemm", "packed_fp8_grouped_gemm", "packed_gemm",
+    "packed_grouped_gemm",
     "paged_mqa_logits", "paged_mqa_schedule", "plan", "quantize_fp8_blockwise", "quantize_mxfp4",
     "quantize_mxfp8", "quantize_nvfp4", "reduced_gemm", "reference", "row_shuffle", "scale_columns",
     "scale_factors", "scaled_gemm", "transpose_fp8", "tune", "unpack_weight", "weights",

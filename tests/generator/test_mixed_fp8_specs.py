@@ -37,6 +37,8 @@ REJECTED: list[Rejected] = [
     (FEW, {"schedule": "ahead"}, "decodes_for_two", "M 64", {"tile": Tile(128, 64, 128)}),
     (MANY, {"width": 80}, "part_width", "parts of 80 columns do not divide", {"width": 64}),
     (MANY, {"tile": Tile(128, 256, 128), "width": 128}, "part_width", "of 320 together", {"width": 32}),
+    (FEW, {"fast_accum": True}, "fast_formats", "scales of int4_g128", {"weight_format": "mxfp4"}),
+    (MANY, {"fast_accum": True, "schedule": "ahead"}, "fast_schedule", "at_will", {"schedule": "at_will"}),
     (MANY, {"stages": 7}, "shared_memory", "two stages", {"stages": 4}),
     (FEW, {"stages": 2, "tile": Tile(128, 16, 128)}, "room_for_sums", "activations 4,096", {"stages": 4}),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from hammer_others import (
 from hammer_products import (
     blockscaled_cases,
     experts_cases,
+    fp8_experts_cases,
     gemm_cases,
     grouped_cases,
     mixed_cases,
@@ -28,6 +29,7 @@ CASES: dict[str, Cases] = {
     "grouped_gemm": grouped_cases,
     "hc_prenorm": prenorm_cases,
     "mixed_fp8_gemm": mixed_fp8_cases,
+    "mixed_fp8_grouped_gemm": fp8_experts_cases,
     "mixed_gemm": mixed_cases,
     "mixed_grouped_gemm": experts_cases,
     "mqa_logits": logits_cases,

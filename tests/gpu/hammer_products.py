@@ -19,6 +19,7 @@ from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.grouped_gemm.problem import part_multiple
 from tilewright.families.mixed_fp8_gemm.problem import Problem as MixedFp8
+from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem as Fp8Experts
 from tilewright.families.mixed_gemm.problem import Problem as Mixed
 from tilewright.families.mixed_grouped_gemm.problem import Problem as Experts
 from tilewright.families.reduced_gemm.problem import Problem as Reduced
@@ -268,32 +269,46 @@ def _mixed_wgmma(record: KernelRecord) -> Iterator[Case]:
 def mixed_fp8_cases(record: KernelRecord) -> Iterator[Case]:
     """The same for FP8 activations; fewer, equally many and more stages of k than the ring has."""
     name, config = record.name, record.config
-    (tile_m, tile_n, stage), kind = config["tile"], (config["a"], config["d"], config["weight_format"])
+    tile_m, tile_n, stage = config["tile"]
+    kind = {name: config[name] for name in ("a", "d", "weight_format", "fast_accum")}
     high, wide, ring = 3 * tile_n + tile_n // 2 + 1, 96 * tile_m, record.facts["stages"] * stage
-    yield Case(MixedFp8(tile_n, 2 * wide, stage, *kind), Tactic(name))
+    yield Case(MixedFp8(tile_n, 2 * wide, stage, **kind), Tactic(name))
     yield Case(
-        MixedFp8(high, wide + 8, 3 * stage, *kind, a_scale=True, bias=True),
+        MixedFp8(high, wide + 8, 3 * stage, **kind, a_scale=True, bias=True),
         Tactic(name, "2x1", raster="along_n", swizzle=2),
     )
-    yield Case(MixedFp8(high, wide - 56, ring + 32, *kind, activation="silu"), Tactic(name, "4x1"))
-    yield Case(MixedFp8(tile_n, 24 * tile_m, 2 * ring + stage, *kind), Tactic(name, splits=4))
-    yield Case(MixedFp8(high, 12 * tile_m, 9 * stage, *kind), Tactic(name, "2x1", splits=3))
+    yield Case(MixedFp8(high, wide - 56, ring + 32, **kind, activation="silu"), Tactic(name, "4x1"))
+    yield Case(MixedFp8(tile_n, 24 * tile_m, 2 * ring + stage, **kind), Tactic(name, splits=4))
+    yield Case(MixedFp8(high, 12 * tile_m, 9 * stage, **kind), Tactic(name, "2x1", splits=3))
 
 
 def experts_cases(record: KernelRecord) -> Iterator[Case]:
     """Groups of a tile and a row, of a part of a tile, of none, and of a tile and a half, in turn."""
+    a = record.config["a"]
+    return _experts(record, Experts, {"a": a, "d": a}, {"bias": True})
+
+
+def fp8_experts_cases(record: KernelRecord) -> Iterator[Case]:
+    """The same for FP8 activations."""
+    return _experts(record, Fp8Experts, {"d": record.config["d"]}, {"bias": True, "a_scale": True})
+
+
+def _experts(
+    record: KernelRecord, kind: type[Experts], types: dict[str, Any], extras: dict[str, Any]
+) -> Iterator[Case]:
     name, config = record.name, record.config
-    (columns, rows, stage), a = config["tile"], config["a"]
+    columns, rows, stage = config["tile"]
     counts = _turns((rows + 1, rows // 2 + 1, 0, rows + rows // 2 + 3), 16)
     ends, total = _ends(counts, 1), sum(counts)
     n = min(60, _COLUMNS // columns) * columns + 56
 
     def problem(m: int, k: int, grouping: str, **options: Any) -> Experts:
-        return Experts(m, n, k, len(counts), a, a, config["weight_format"], grouping, **options)
+        fields = types | {"weight_format": config["weight_format"], "grouping": grouping}
+        return kind(m, n, k, len(counts), **fields, **options)
 
     yield Case(problem(total, max(stage, 128), "ends"), Tactic(name), ends)
-    two, four = ("", "") if config["mainloop"] == "stream" else ("2x1", "4x1")
+    two, four = ("", "") if config.get("mainloop") == "stream" else ("2x1", "4x1")
     along = Tactic(name, two, raster="along_n", swizzle=2)
-    yield Case(problem(total, 3 * stage + 32, "ends", bias=True), along, ends)
+    yield Case(problem(total, 3 * stage + 32, "ends", **extras), along, ends)
     yield Case(problem(total, 2 * stage, "row_index"), Tactic(name), ends)
     yield Case(problem(max(counts) + 4, 4 * stage, "rows_valid"), Tactic(name, four), counts)

@@ -12,6 +12,7 @@ from late_writes import check_waits
 import tilewright
 from tilewright import weight_layout
 from tilewright.declarations.table import KernelRecord
+from tilewright.families.mixed_fp8_gemm.measuring import LARGEST_SCALE
 from tilewright.families.mixed_fp8_gemm.problem import Problem
 from tilewright.families.mixed_fp8_gemm.reference import rounding_bound, weight_of
 from tilewright.families.mixed_gemm.measuring import random_weight
@@ -34,6 +35,7 @@ def test_every_kernel_is_built() -> None:
 
 def problem_of(record: KernelRecord, m: int, n: int, k: int, **options: Any) -> Problem:
     config = record.config
+    options["fast_accum"] = config["fast_accum"]
     return Problem(m, n, k, config["a"], config["d"], config["weight_format"], **options)
 
 
@@ -47,6 +49,7 @@ def operands(problem: Problem, seed: int = 0) -> dict[str, Any]:
     packed = random_weight(problem.dense, generator)
     call = {"a": a, "weight": packed.weight, "scale": packed.scale, "n": problem.n}
     call |= {"weight_format": problem.weight_format, "out_dtype": dtype_of(problem.d)}
+    call |= {"fast_accum": problem.fast_accum, "largest_scale": LARGEST_SCALE}
     if problem.a_scale:
         call["a_scale"] = torch.randn(problem.m, generator=generator, device="cuda")
     if problem.bias:
@@ -119,6 +122,8 @@ def test_every_code_and_scale(kernel: KernelRecord) -> None:
     if format == "mxfp4":
         n, k = 256, 32
         scales = torch.arange(256, device="cuda", dtype=torch.uint8)[:, None]
+        if kernel.config["fast_accum"]:  # within 2^16 of the largest, or above it
+            scales = scales.where(scales == 255, 200 - scales % 17)
     else:
         n, k = 4096, 16 * group
         scales = (torch.arange(2**16, device="cuda") - 2**15).to(torch.int16).view(dtype).view(n, 16)
@@ -130,12 +135,30 @@ def test_every_code_and_scale(kernel: KernelRecord) -> None:
     right = weight_of(packed, problem).to(dtype)
     actual = tilewright.packed_fp8_gemm(
         unit_rows(k), packed.weight, packed.scale, n=n, weight_format=problem.weight_format, out_dtype=dtype,
-        tactic=kernel.name,
+        fast_accum=problem.fast_accum, largest_scale=2.0**73, tactic=kernel.name,
     ).T  # fmt: skip
     finite, missing = torch.isfinite(right).all(1), right.isnan().any(1)
     assert int(finite.sum()) > n // 2
     assert torch.equal(actual[finite], right[finite])
-    assert bool(actual[missing].isnan().all())
+    above = ~torch.isfinite(actual[missing]) if problem.fast_accum else actual[missing].isnan()
+    assert bool(above.all())
+
+
+def test_scales_far_below_the_largest(kernel: KernelRecord) -> None:
+    """With sums that stay in the tensor core, what is cut off is less than 2^-17 of the largest scale."""
+    if not kernel.config["fast_accum"]:
+        pytest.skip("elements are relative to the largest scale of a block of k")
+    n, k = 256, 32
+    codes = (torch.arange(n * k, device="cuda") * 5 % 16).view(n, k).to(torch.uint8)
+    scales = torch.arange(256, device="cuda", dtype=torch.uint8).clamp(max=180)[:, None]
+    packed = weight_layout.pack(codes, scales, None, format="mxfp4", group=32)
+    right = weight_of(packed, problem_of(kernel, k, n, k))
+    actual = tilewright.packed_fp8_gemm(
+        unit_rows(k), packed.weight, packed.scale, n=n, weight_format="mxfp4", fast_accum=True,
+        largest_scale=2.0**53, tactic=kernel.name,
+    ).T.double()  # fmt: skip
+    assert bool(((actual - right).abs() < 2.0 ** (180 - 127 - 17)).all())
+    assert torch.equal(actual[164:], right[164:])
 
 
 def test_every_activation(kernel: KernelRecord) -> None:
@@ -155,7 +178,8 @@ def test_every_activation(kernel: KernelRecord) -> None:
     a[torch.arange(256), torch.arange(256) * 37 % k] = torch.arange(256, device="cuda", dtype=torch.uint8)
     d = tilewright.packed_fp8_gemm(
         a.view(torch.float8_e4m3fn), packed.weight, packed.scale, n=n, out_dtype=dtype,
-        weight_format=kernel.config["weight_format"], tactic=kernel.name,
+        weight_format=kernel.config["weight_format"], fast_accum=kernel.config["fast_accum"],
+        largest_scale=1.0, tactic=kernel.name,
     )  # fmt: skip
     right = numbers.to(dtype)[:, None].expand(-1, n)
     assert bool(((d == right) | (d.isnan() & right.isnan())).all())

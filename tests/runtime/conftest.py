@@ -26,7 +26,7 @@ from host_modules import (
     write_table,
 )
 from host_programs import FOLDER
-from mixed_rows import HOST_EXPERTS_ROWS, HOST_FP8_ROWS, HOST_MIXED_ROWS
+from mixed_rows import HOST_EXPERTS_ROWS, HOST_FP8_EXPERTS_ROWS, HOST_FP8_ROWS, HOST_MIXED_ROWS
 from prenorm_rows import HOST_PRENORM_ROWS
 from quantize_rows import HOST_QUANTIZE_ROWS
 
@@ -118,6 +118,9 @@ MODULES = {
     "host_groups": HostModule(
         "blockscaled_grouped_gemm", HOST_GROUPS_ROWS, "host_blockscaled_grouped_kernels.cc"
     ),
+    "host_fp8_experts": HostModule(
+        "mixed_fp8_grouped_gemm", HOST_FP8_EXPERTS_ROWS, "host_mixed_fp8_grouped_kernels.cc"
+    ),
     "host_mqa_logits": HostModule("mqa_logits", HOST_MQA_ROWS, "host_mqa_logits_kernels.cc"),
 }
 PRODUCTS = ("host_gemm", "host_grouped_gemm", "host_reduced", "host_scale_columns", "host_transpose_fp8")
@@ -174,6 +177,7 @@ prenorm = _context(["host_prenorm"])
 mixed_host = _context(["host_mixed"])
 fp8_host = _context(["host_mixed_fp8"])
 experts_host = _context(["host_experts"])
-packed_hosts = _context(["host_mixed", "host_mixed_fp8", "host_experts"])
+fp8_experts_host = _context(["host_fp8_experts"])
+packed_hosts = _context(["host_mixed", "host_mixed_fp8", "host_experts", "host_fp8_experts"])
 mqa_host = _context(["host_mqa_logits"])
 all_hosts = _context(PRODUCTS, lacking=("host_absent",))

@@ -1,6 +1,7 @@
 // The kernels of `mixed_grouped_gemm` as the host computes them, in double.
 #include <cstdint>
 
+#include "host_groups.hpp"
 #include "host_mixed_weights.hpp"
 #include "tilewright/abi.h"
 #include "tilewright/mixed_grouped_gemm/args.h"
@@ -8,37 +9,6 @@
 namespace {
 
 using Args = tilewright_mixed_grouped_gemm_args;
-
-int aligned(Args const& args, int row) {
-  return (row + args.row_alignment - 1) / args.row_alignment * args.row_alignment;
-}
-
-// The group of a row of a matrix; -1 if it is padding.
-int group_of(Args const& args, int matrix, int row) {
-  if (args.grouping == TILEWRIGHT_MIXED_GROUPING_ROWS_VALID) {
-    return row < args.rows_valid[matrix] ? matrix : -1;
-  }
-  if (args.grouping == TILEWRIGHT_MIXED_GROUPING_ROW_INDEX) {
-    int const group = args.group_of_row[row];
-    return group >= 0 && group < args.groups ? group : -1;
-  }
-  for (int group = 0; group < args.groups; ++group) {
-    int const start = group == 0 ? 0 : aligned(args, args.group_ends[group - 1]);
-    if (row >= start && row < args.group_ends[group]) {
-      return group;
-    }
-  }
-  return -1;
-}
-
-// Whether a row stays as it is: one of 8 that all are padding.
-bool stays(Args const& args, int matrix, int row) {
-  bool counts = false;
-  for (int other = row / 8 * 8; other < row / 8 * 8 + 8 && other < args.m; ++other) {
-    counts = counts || group_of(args, matrix, other) >= 0;
-  }
-  return !counts;
-}
 
 template <class Type, Format kFormat, int kGroup>
 struct Kernel {
@@ -51,7 +21,7 @@ struct Kernel {
     bool const floating = kFormat == kMxfp4 || kFormat == kNvfp4;
     int64_t const units = int64_t((args.n + 63) / 64) * ((args.k + 127) / 128);  // of a group
     int64_t const of_unit = 64 * (128 / kGroup) * (floating ? 1 : kFormat == kInt4Zeros ? 4 : 2);
-    int const matrices = args.grouping == TILEWRIGHT_MIXED_GROUPING_ROWS_VALID ? args.groups : 1;
+    int const matrices = args.grouping == kRowsValid ? args.groups : 1;
     for (int matrix = 0; matrix < matrices; ++matrix) {
       for (int row = 0; row < args.m; ++row) {
         int const group = group_of(args, matrix, row);

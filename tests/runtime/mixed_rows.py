@@ -36,7 +36,7 @@ HOST_MIXED_ROWS = [
 def make_fp8_row(name: str, **fields: Any) -> dict[str, Any]:
     config: dict[str, Any] = {
         "arch": "sm_90a", "d": "bf16", "weight_format": "int4_g128", "tile": [128, 16, 128], "a": "e4m3",
-        "stages": "auto", "pdl": True,
+        "fast_accum": False, "stages": "auto", "pdl": True,
     } | fields  # fmt: skip
     row = make_mixed_row(name)
     return table_row(name, config, row["facts"] | {"alignment": {"a": 16, "b": 1, "c": 1, "d": 1}})
@@ -47,6 +47,7 @@ HOST_FP8_ROWS = [
     make_fp8_row("host_fp8_int4_zp", weight_format="int4_zp_g128"),
     make_fp8_row("host_fp8_int4_f16", d="f16", weight_format="int4_zp_g32"),
     make_fp8_row("host_fp8_mxfp4", weight_format="mxfp4"),
+    make_fp8_row("host_fp8_mxfp4_fast", weight_format="mxfp4", fast_accum=True),
 ]
 
 
@@ -62,4 +63,17 @@ HOST_EXPERTS_ROWS = [
     make_experts_row("host_experts_mxfp4", weight_format="mxfp4"),
     make_experts_row("host_experts_nvfp4", weight_format="nvfp4"),
     make_experts_row("host_experts_e4m3", weight_format="e4m3_g128"),
+]
+
+
+def make_fp8_experts_row(name: str, **fields: Any) -> dict[str, Any]:
+    row = make_fp8_row(name, **fields)
+    facts = row["facts"] | {"splits": False, "alignment": {"a": 16, "b": 1, "c": 1, "d": 8}}
+    return row | {"facts": facts}
+
+
+HOST_FP8_EXPERTS_ROWS = [
+    make_fp8_experts_row("host_fp8_experts_int4"),
+    make_fp8_experts_row("host_fp8_experts_int4_f16", d="f16", weight_format="int4_zp_g128"),
+    make_fp8_experts_row("host_fp8_experts_mxfp4", weight_format="mxfp4"),
 ]

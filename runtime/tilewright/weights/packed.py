@@ -43,6 +43,8 @@ class PackedWeight:
             `nvfp4`, whose scales have types of their own.
         global_scale: a factor of the whole weight, or a tuple with one for each expert.
         version: of the layout.
+        largest_scale: of MXFP4, the largest scale that is not NaN; read from `scale` where it is None. None
+            for other formats.
 
     Raises:
         ArgumentError: fields that do not go together, or another version of the layout.
@@ -57,6 +59,7 @@ class PackedWeight:
     dtype: torch.dtype | None = None
     global_scale: float | tuple[float, ...] = 1.0
     version: int = weight_layout.VERSION
+    largest_scale: float | None = None
 
     def __post_init__(self) -> None:
         _check_version("version", self.version)
@@ -79,6 +82,9 @@ class PackedWeight:
                 raise ArgumentError(argument, f"strides {tensor.stride()}, expected a contiguous tensor")
         check_device("scale", self.scale, "weight", self.weight.device)
         check_factors(self.global_scale, self.experts)
+        if self.format == "mxfp4" and self.largest_scale is None and not self.scale.is_meta:
+            finite = self.scale.where(self.scale < 255, 0)
+            object.__setattr__(self, "largest_scale", 2.0 ** (int(finite.max()) - 127))
 
     def __repr__(self) -> str:
         shape = ", ".join(str(x) for x in (self.experts, self.n, self.k) if x is not None)

@@ -22,7 +22,8 @@ def call(problem: Problem) -> dict[str, Any]:
     return {
         "a": matrix(problem.m, problem.k).to(torch.float8_e4m3fn), "weight": packed.weight,
         "scale": packed.scale, "n": problem.n, "weight_format": problem.weight_format, "alpha": 0.5,
-        "a_scale": matrix(problem.m, seed=2), "bias": matrix(problem.n, seed=1).to(d), "activation": "gelu",
+        "a_scale": matrix(problem.m, seed=2),
+        "fast_accum": problem.fast_accum, "bias": matrix(problem.n, seed=1).to(d), "activation": "gelu",
         "out": torch.zeros(problem.m, problem.n, dtype=d), "out_dtype": d,
     }  # fmt: skip
 
@@ -35,13 +36,17 @@ def int4_with_zeros() -> dict[str, Any]:
     return call(Problem(5, 16, 96, d="f16", weight_format="int4_zp_g32"))
 
 
+def fast() -> dict[str, Any]:
+    return call(Problem(3, 8, 64, weight_format="mxfp4", fast_accum=True))
+
+
 def mxfp4() -> dict[str, Any]:
     return call(Problem(3, 8, 32, weight_format="mxfp4")) | {"activation": "none"}
 
 
 CONTRACT = FamilyCalls(
     "mixed_fp8_gemm",
-    {"packed_fp8_gemm": (int4, int4_with_zeros, mxfp4)},
+    {"packed_fp8_gemm": (int4, int4_with_zeros, mxfp4, fast)},
     kernels="fp8_host",
     measured=(Problem(4, 72, 160, a_scale=True, bias=True), Problem(4, 8, 64, weight_format="mxfp4")),
 )

@@ -76,6 +76,37 @@ def test_global_scale_and_no_scale_of_rows(fp8_host: Context) -> None:
         tilewright.mixed_gemm(torch.eye(64).to(E4M3), pack_weight(mxfp4()), out=out)  # the host has none
 
 
+def test_sums_that_stay_in_the_tensor_core(fp8_host: Context) -> None:
+    """The kernel is another one, and gets the largest scale that is no NaN."""
+    weight = mxfp4()
+    scales = weight.scales.view(torch.uint8).clone()
+    scales[3, 1], scales[5, 0] = 255, 131
+    packed = pack_weight(replace(weight, scales=scales.view(torch.float8_e8m0fnu)))
+    assert packed.largest_scale == 16.0
+    assert packed.to("cpu").largest_scale == 16.0
+    assert pack_weight(int4()).largest_scale is None
+    with use(fp8_host):
+        d = tilewright.mixed_gemm(numbers(5, 64).to(E4M3), packed, fast_accum=True)
+        expected = tilewright.mixed_gemm(numbers(5, 64).to(E4M3), packed)
+    assert torch.equal(d.nan_to_num(), expected.nan_to_num())
+    with use(fp8_host), pytest.raises(ArgumentError, match=r"largest_scale: 3\.0, expected a power of two"):
+        tilewright.packed_fp8_gemm(
+            numbers(5, 64).to(E4M3), packed.weight, packed.scale, n=24, weight_format="mxfp4",
+            fast_accum=True, largest_scale=3.0,
+        )  # fmt: skip
+
+
+def test_the_bound_grows_with_k_where_sums_stay_in_the_tensor_core() -> None:
+    packed = random_weight(Problem(3, 8, 1024, weight_format="mxfp4").dense, torch.Generator().manual_seed(3))
+    a = numbers(3, 1024).to(E4M3)
+    promoted, fast = (
+        rounding_bound(a, packed, Problem(3, 8, 1024, weight_format="mxfp4", fast_accum=fast))
+        for fast in (False, True)
+    )
+    assert float(fast.mean()) > 1.5 * float(promoted.mean())
+    assert bool((fast < 40 * promoted).all())
+
+
 def test_it_is_compiled_as_one_graph(fp8_host: Context) -> None:
     packed = pack_weight(int4())
     a, scale = numbers(5, 160).to(E4M3), numbers(5, seed=3)
@@ -134,6 +165,8 @@ def test_bytes_of_a_problem() -> None:
         ),
         ([[1.0]], int4, {}, "a: expected a Tensor, got list"),
         (torch.ones(4, 160).to(E4M3), int4, {"a_scale": torch.ones(3)}, "a_scale: "),
+        (torch.ones(4, 160).to(E4M3), int4, {"fast_accum": True}, "fast_accum: expected False for int4_g128"),
+        (torch.ones(4, 160).bfloat16(), int4, {"fast_accum": True}, "fast_accum: expected False with"),
         (torch.ones(4, 160).to(E4M3), int4, {"a_scale": torch.ones(4).half()}, "a_scale: "),
     ],
 )  # fmt: skip

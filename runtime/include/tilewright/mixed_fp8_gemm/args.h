@@ -46,6 +46,8 @@ typedef struct tilewright_mixed_fp8_gemm_args {
 
   // of the product
   float alpha;
+  // of MXFP4, a power of two: with fast_accum, scales are relative to it
+  float largest_scale;
   // tilewright_mixed_fp8_activation
   int32_t activation;
 

@@ -179,7 +179,6 @@ struct Mxfp4 {
       return __uint_as_float(scale == 255 ? 0x7FC00000 : bits);
     }
 
-   private:
     static __device__ __forceinline__ uint32_t larger(uint32_t x, uint32_t y) {
       uint32_t result;
       asm("max.u16x2 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(y));
@@ -187,8 +186,10 @@ struct Mxfp4 {
     }
   };
 
-  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], Scales const& scales, int chunk, int half,
-                                                uint32_t (&out)[2]) {
+  // `AnyScales` has `powers`.
+  template <class AnyScales>
+  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], AnyScales const& scales, int chunk,
+                                                int half, uint32_t (&out)[2]) {
     // The signs of all elements lie in the upper bytes of each half. Magnitudes are shifted to where F16 has its two
     // lowest bits of the exponent and its highest bit of the mantissa: 2^-14 times the value.
     constexpr uint32_t kMagnitudes = 0x0E000E00, kSigns = 0x80808080;

@@ -2,22 +2,35 @@
 // works.
 #pragma once
 
+#include <type_traits>
+
 #include "tilewright/mixed_fp8_gemm/decode.hpp"
 #include "tilewright/mixed_fp8_gemm/layout.hpp"
+#include "tilewright/mixed_fp8_gemm/row_factors.hpp"
 #include "tilewright/mixed_gemm/phases.hpp"
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/product.hpp"
 
 namespace tilewright::mixed_fp8_gemm {
 
-struct RowFactors {
-  float const* row_factors;  // of D's rows, or null for 1
-};
-
 struct Params : sm90::ProductParams, mixed_gemm::OwnParams, RowFactors, sm90::ProductMaps {};
 
-// `TileM`: of n, 64 for each of the warpgroups that multiply; `TileN`: of m. `Schedule`: AtWill (mainloop.hpp) or
-// Ahead (ahead.hpp).
+namespace detail {
+
+// The parameters of a schedule's launches: its own, or those that all have.
+template <class Schedule, class = void>
+struct ParamsOf {
+  using Type = Params;
+};
+template <class Schedule>
+struct ParamsOf<Schedule, std::void_t<typename Schedule::Params>> {
+  using Type = typename Schedule::Params;
+};
+
+}  // namespace detail
+
+// `TileM`: of n, 64 for each of the warpgroups that multiply; `TileN`: of m. `Schedule`: AtWill (mainloop.hpp),
+// Ahead (ahead.hpp) or Fast (fast.hpp).
 template <class Format_, class ElementD_, int TileM_, int TileN_, int Stages_, bool kPdl_, class Schedule>
 struct Types {
   using Format = Format_;
@@ -35,24 +48,13 @@ struct Types {
   using Layout =
       mixed_fp8_gemm::Layout<Format, kConsumers, TileN, Stages, kConsumers * Store::kBytes, Schedule::kBuffers>;
   using Mainloop = typename Schedule::template Mainloop<Format, Layout, kColumns, Stages>;
-  using Params = mixed_fp8_gemm::Params;
+  using Params = typename detail::ParamsOf<Schedule>::Type;
   // Registers of a thread, of the 65536: three warpgroups start with 168 each.
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 
   // Multiplies sums by the factors of D's rows, which are the kernel's columns, starting with `column`.
   static __device__ __forceinline__ void finish(Params const& params, int column, float (&sums)[1][kColumns / 2]) {
-    if (params.row_factors == nullptr) {
-      return;
-    }
-#pragma unroll
-    for (int group = 0; group < kColumns / 8; ++group) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        int const row = column + group * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i;
-        float const factor = row < params.epilogue.m ? params.row_factors[row] : 0.0f;
-        sums[0][group * 4 + i] *= factor, sums[0][group * 4 + i + 2] *= factor;
-      }
-    }
+    params.scale_rows(column, params.epilogue.m, sums[0]);
   }
 };
 

@@ -43,6 +43,9 @@ class MixedFp8GemmConfig:
         Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128],
         "columns that a warpgroup multiplies and promotes at once; auto: as many as registers allow",
     ] = field(default="auto", metadata=LEFT_OUT)
+    fast_accum: Annotated[
+        bool, "sums of all of k stay in the tensor core, with about 14 bits of precision: MXFP4 alone"
+    ] = field(default=False, metadata=LEFT_OUT)
     stages: Stages = "auto"
     pdl: OwnPdl = True
 

@@ -42,6 +42,7 @@ DECODER_CLOCKS = {
     "int4_zp": 1250,
     "mxfp4": 1292,
 }  # of the decoder, for two units
+FAST_CLOCKS, FAST_PRODUCT_CLOCKS = 480, 1.6  # as UNIT_CLOCKS and PRODUCT_CLOCKS, with fast_accum
 L2_BYTES_PER_CLOCK = 977  # bytes that an SM gets: no limit
 HBM_SHARE = 0.85  # share of the rated bandwidth that is reached
 EPILOGUE_BYTES_PER_CLOCK = 8.9  # of 128 bytes for each row of a tile
@@ -55,6 +56,9 @@ def unit_clocks(record: KernelRecord, problem: Problem) -> float:
     tile_m, tile_n = (int(extent) for extent in record.config["tile"][:2])
     format, group = FORMATS[problem.weight_format]
     promotions = 1 if format == "mxfp4" else 128 // group
+    if record.config["fast_accum"]:
+        share = ALONE if tile_m == 64 else 1.0
+        return share * (FAST_CLOCKS + 2 * FAST_PRODUCT_CLOCKS * tile_n)
     promoted = PROMOTION_CLOCKS * (promotions - 1)
     if record.config["schedule"] == "ahead":
         products = 2 * AHEAD_PRODUCT_CLOCKS * tile_n + AHEAD_CLOCKS[format] + promoted

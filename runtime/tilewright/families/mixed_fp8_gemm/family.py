@@ -28,7 +28,7 @@ class _MixedFp8(Family[Problem]):
     name = "mixed_fp8_gemm"
     problem = Problem
     settings = ("cluster", "raster", "swizzle", "splits")
-    decisive = ("a", "d", "weight_format")
+    decisive = ("a", "d", "weight_format", "fast_accum")
     estimator = staticmethod(cost.estimator)
     peak = staticmethod(hopper_peak)
 

@@ -38,7 +38,10 @@ W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 
         Packed("a_scale", "[m], F: factors of A's rows; or null", extents=("m",), type="f32", alignment=4),
         Packed("bias", "[n] of D's type, or null", extents=("n",), type="d"),
     ),
-    numbers=(Number("alpha", "of the product", of_product=True),),
+    numbers=(
+        Number("alpha", "of the product", of_product=True),
+        Number("largest_scale", "of MXFP4, a power of two: with fast_accum, scales are relative to it"),
+    ),
     codes=(Code("activation", ACTIVATION),),
     tactic=MATRIX_TACTIC,
 )  # fmt: skip

@@ -21,7 +21,8 @@ def kernel_name(config: MixedFp8GemmConfig) -> str:
     """See `named`."""
     return named(
         "mixed_fp8_gemm", config.arch, config.a, config.weight_format, config.d, config.tile,
-        flag("ahead", config.schedule == "ahead"), flag(f"w{config.width}", config.width != "auto"),
+        flag("fastacc", config.fast_accum), flag("ahead", config.schedule == "ahead"),
+        flag(f"w{config.width}", config.width != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
 
@@ -30,13 +31,23 @@ def format_type(config: MixedFp8GemmConfig) -> str:
     """The format's policy in C++ (mixed_fp8_gemm/decode.hpp)."""
     format, group = FORMATS[config.weight_format]
     if format == "mxfp4":
-        return "Mxfp4"
+        return "Mxfp4Whole" if config.fast_accum else "Mxfp4"
     return f"Int4<sm90::{config.d.capitalize()}, {group}, {str(format == 'int4_zp').lower()}>"
+
+
+def policy(config: MixedFp8GemmConfig) -> tuple[str, str]:
+    """The header and the type of the schedule's policy."""
+    if config.fast_accum:
+        return "fast", "Fast"
+    header, name = POLICIES[config.schedule]
+    return header, f"{name}<{width(config)}>"
 
 
 def schedule_text(config: MixedFp8GemmConfig) -> str:
     """How the work is done, in words."""
     words = "weights decoded to FP8 registers, operands swapped, clusters and splits of k at run time"
+    if config.fast_accum:
+        words += ", fast accumulation"
     return with_launch(words, config)
 
 
@@ -75,8 +86,8 @@ def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
             "format": format_type(config),
             "tile_m": config.tile.m,
             "tile_n": config.tile.n,
-            "policy": POLICIES[config.schedule][0],
-            "policy_type": f"{POLICIES[config.schedule][1]}<{width(config)}>",
+            "policy": policy(config)[0],
+            "policy_type": policy(config)[1],
             "stages": stages,
             "pdl": config.pdl,
             "shared_memory": total,

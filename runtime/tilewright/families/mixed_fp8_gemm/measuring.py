@@ -17,6 +17,9 @@ from tilewright.tools.measuring import Peer
 _TOLERANCES = {"bf16": 4e-3, "f16": 1e-3}
 
 
+LARGEST_SCALE = 1.0  # of random weights of MXFP4 at most
+
+
 class Operands(measuring.Operands):
     """A call of `mixed_fp8_gemm`."""
 
@@ -47,7 +50,7 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     return Operands(
         problem, packed_fp8_gemm, a=a, weight=packed.weight, scale=packed.scale, n=problem.n,
         weight_format=problem.weight_format, out_dtype=dtype, a_scale=a_scale, bias=bias,
-        activation=problem.activation,
+        activation=problem.activation, fast_accum=problem.fast_accum, largest_scale=LARGEST_SCALE,
     )  # fmt: skip
 
 

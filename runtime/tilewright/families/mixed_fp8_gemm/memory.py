@@ -28,6 +28,8 @@ BUFFERS = 2
 
 def width(config: MixedFp8GemmConfig) -> int:
     """The columns that a warpgroup multiplies and promotes at once; 0 if there is no such number."""
+    if config.fast_accum:
+        return config.tile.n
     if config.width != "auto":
         return config.width
     columns = config.tile.n
@@ -45,6 +47,8 @@ def stage_bytes(config: MixedFp8GemmConfig) -> int:
 def memory(config: MixedFp8GemmConfig) -> Memory:
     """Stages, as many as shared memory holds, and its bytes."""
     stores = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True)
+    if config.fast_accum:  # the largest scale
+        stores += BARRIER
     if config.schedule == "ahead":  # buffers of decoded weights
         stores += BUFFERS * (config.tile.m * config.tile.k + config.tile.m // 64 * BARRIER)
     stage = stage_bytes(config) + BARRIER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from tilewright.calls.placement import Arguments, Placement, place_without_copie
 from tilewright.calls.publish import public
 from tilewright.context import Context
 from tilewright.declarations.tactics import Tactic
+from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.family import FAMILY
 from tilewright.families.mixed_fp8_gemm.interface import INTERFACE
 from tilewright.families.mixed_fp8_gemm.problem import Problem
@@ -28,6 +30,16 @@ class _MixedFp8(Op):
     @staticmethod
     def flops(a: Any, weight: Any, *_: Any, **__: Any) -> int:
         return int(2 * a[0] * a[1] * weight[0] * weight_layout.UNIT_N)
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        if problem.fast_accum and problem.weight_format != "mxfp4":
+            raise ArgumentError(
+                "fast_accum",
+                f"expected False for {problem.weight_format}, whose scales multiply sums in FP32",
+            )
+        largest = values["largest_scale"]
+        if not 2.0**-127 <= largest <= 2.0**127 or math.frexp(largest)[0] != 0.5:
+            raise ArgumentError("largest_scale", f"{largest}, expected a power of two, 2^-127 to 2^127")
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
@@ -58,6 +70,8 @@ def packed_fp8_gemm(
     alpha: float = 1.0,
     bias: torch.Tensor | None = None,
     activation: str = "none",
+    fast_accum: bool = False,
+    largest_scale: float = 2.0**127,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """activation(alpha * a_scale[:, None] * (a @ W.T) + bias) for FP8 activations and a packed weight W
@@ -81,6 +95,10 @@ def packed_fp8_gemm(
         alpha: a factor. If it is 0, a and W are not read.
         bias: [n] of D's type, contiguous.
         activation: none, relu, gelu (erf) or silu; applied last.
+        fast_accum: lets sums of all of k stay in the tensor core, which keeps about 14 bits of them; mxfp4
+            alone.
+        largest_scale: with `fast_accum`, the largest scale that is not NaN. Elements whose scale is below
+            2^-16 of it lose bits; a scale above it gives infinity or NaN.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:

@@ -26,7 +26,7 @@ class Problem(PackedProblem):
     """D[m,n] = activation(alpha * F[m] * sum over k of A[m,k] W[n,k] + bias[n]), of packed weights W."""
 
     op_text = "mixed_fp8_gemm"
-    kind_fields = ("a", "d", "weight_format")
+    kind_fields = ("a", "d", "weight_format", "fast_accum")
 
     m: int
     n: int
@@ -37,6 +37,7 @@ class Problem(PackedProblem):
     a_scale: bool = False
     bias: bool = False
     activation: str = "none"
+    fast_accum: bool = False  # MXFP4: sums of all of k stay in the tensor core
 
     @property
     def flops(self) -> int:
@@ -55,6 +56,10 @@ class Problem(PackedProblem):
 
     @property
     def types_text(self) -> str:
-        extras = [*(["bias"] if self.bias else []), self.activation.replace("none", "")]
+        extras = [
+            *(["fast_accum"] if self.fast_accum else []),
+            *(["bias"] if self.bias else []),
+            self.activation.replace("none", ""),
+        ]
         tail = ", ".join(filter(None, extras))
         return f"{self.a} x {self.weight_format} -> {self.d}" + (f" with {tail}" if tail else "")

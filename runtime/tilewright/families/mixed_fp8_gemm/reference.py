@@ -23,9 +23,12 @@ def rounding_bound(a: torch.Tensor, packed: weight_layout.Packed, problem: Probl
 
     A wgmma adds 32 products to a sum. The tensor core keeps 13 bits after the leading bit of the largest of
     these 33 numbers, and cuts off the rest: each of them loses less than 2^-13 of the largest. Every block of
-    k that is promoted begins with a sum of 0. Promotions add in F32, which rounds to 2^-24."""
+    k that is promoted begins with a sum of 0. Promotions add in F32, which rounds to 2^-24. With `fast_accum`
+    all of k is one block; scales are within 2^16 of the largest."""
     format, group = FORMATS[problem.weight_format]
     block = 128 if format == "mxfp4" else group
+    if problem.fast_accum:  # all of k is one block
+        block = -(-problem.k // 128) * 128
     steps = block // 32
     pad = -problem.k % block
     products = a.double()[:, None, :] * weight_of(packed, problem)

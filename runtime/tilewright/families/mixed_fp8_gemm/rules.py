@@ -5,13 +5,13 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
-from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule
+from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.memory import MOST_SUMS, memory, width
 from tilewright.families.mixed_fp8_gemm.problem import FORMATS
 
-COLUMNS = (8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)  # of a tile
+COLUMNS = (8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256)  # of a tile
 
 
 # decode.hpp: E4M3 has four significant bits, E5M2 three. An element of NVFP4 with its scale has six.
@@ -44,11 +44,33 @@ def decodes_for_two(config: MixedFp8GemmConfig) -> str | None:
     )
 
 
+# fast.hpp: its sums are multiplied by no scales, so these are powers of two, which E5M2's exponents hold.
+@rule(OURS, "fast_accum weight_format", unless=(formats,))
+def fast_formats(config: MixedFp8GemmConfig) -> str | None:
+    """Sums stay in the tensor core for MXFP4 alone."""
+    if config.fast_accum and config.weight_format != "mxfp4":
+        return f"scales of {config.weight_format} multiply sums in F32, so fast_accum is false"
+    return None
+
+
+# fast.hpp: all columns are multiplied at once, and no warpgroup decodes ahead.
+@rule(OURS, "fast_accum schedule width")
+def fast_schedule(config: MixedFp8GemmConfig) -> str | None:
+    """Fast sums have no schedule and no parts."""
+    return (
+        unsettled(config, "a kernel with fast_accum", {"schedule": "at_will", "width": "auto"})
+        if config.fast_accum
+        else None
+    )
+
+
 # mainloop.hpp: parts divide a tile's columns. Sums beyond these would spill.
 @rule(OURS, "tile width", compiles="the kernel would spill registers", unless=(tile_sides,))
 def part_width(config: MixedFp8GemmConfig) -> str | None:
     """A part's columns divide the tile's, and both together are at most 320."""
     columns, part = config.tile.n, width(config)
+    if config.fast_accum:
+        return None
     if part == 0 or columns % part:
         return f"parts of {config.width} columns do not divide a tile of {columns}"
     if columns + part > MOST_SUMS:

@@ -19,6 +19,7 @@ WORDS = Words(
         Choice("weight_format", f"Of W: {', '.join(FORMATS)}.", FORMATS),
         Choice("out_dtype", f"Type of D: {', '.join(RESULTS)}.", RESULTS, field="d"),
         Flag("a_scale", "A factor for each row of A."),
+        Flag("fast_accum", "MXFP4: sums may stay in the tensor core, with about 14 bits."),
         Flag("bias", "Add a bias."),
         Choice("activation", f"{', '.join(ACTIVATIONS)}.", ACTIVATIONS),
     ),

@@ -23,6 +23,7 @@ def mixed_gemm(
     alpha: float = 1.0,
     bias: torch.Tensor | None = None,
     activation: str = "none",
+    fast_accum: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """activation(alpha * (a @ W.T) + bias) for a weight W [n, k] of `tilewright.pack_weight`.
@@ -34,6 +35,8 @@ def mixed_gemm(
         a: [m, k]; of the weight's dtype, where that is not None, or float8_e4m3fn.
         weight: one weight; of a stack, `weight.expert(index)`.
         a_scale: float32 [m], a factor of each row of an `a` of FP8; 1 if absent.
+        fast_accum: for FP8 activations by MXFP4, lets sums of all of k stay in the tensor core, which keeps
+            about 14 bits of them.
         out, out_dtype, alpha, bias, activation, tactic: as in `packed_gemm`. The result for FP8 activations
             has the weight's dtype; where that is None, the type of `out`, or `out_dtype` (default bfloat16).
 
@@ -73,8 +76,12 @@ def mixed_gemm(
             alpha=alpha * weight.global_scale,
             bias=bias,
             activation=activation,
+            fast_accum=fast_accum,
+            largest_scale=weight.largest_scale or 1.0,
             tactic=tactic,
         )
+    if fast_accum:
+        raise ArgumentError("fast_accum", f"expected False with {a.dtype}: FP8 sums alone lose bits")
     if a_scale is not None:
         raise ArgumentError("a_scale", f"expected None with {a.dtype}; it scales rows of float8_e4m3fn")
     return packed_gemm(

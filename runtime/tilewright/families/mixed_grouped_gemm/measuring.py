@@ -41,6 +41,14 @@ class Operands(measuring.Operands):
         """The group of each row of D, as a matrix; -1 for a row without group."""
         return groups_of_rows(vars(self), self.problem).flatten()
 
+    def weight_of_group(self, group: int) -> torch.Tensor:
+        """W [n, k] of a group, as kernels multiply it."""
+        return decoded_group(self.weight, self.scale, group, self.problem)
+
+    def row_factors(self, rows: torch.Tensor) -> torch.Tensor | None:
+        """The factors of some rows of A, [rows, 1]; None for 1."""
+        return None
+
     def check(self) -> float:
         """The error norm over rows that count, spread evenly. Each group's weight is decoded by itself, so
         that a large stack needs little memory."""
@@ -52,8 +60,9 @@ class Operands(measuring.Operands):
         expected = torch.empty_like(out)
         for index in group[rows].unique().tolist():
             own = group[rows] == index
-            weight = decoded_group(self.weight, self.scale, index, problem).double()
-            expected[own] = a[own] @ weight.T
+            expected[own] = a[own] @ self.weight_of_group(index).double().T
+            if (factors := self.row_factors(rows[own])) is not None:
+                expected[own] *= factors
             if self.bias is not None:
                 expected[own] += self.bias[index].double()
         tolerance = _TOLERANCES[problem.d]

@@ -40,9 +40,9 @@ def groups_of_rows(values: Values, problem: Problem) -> torch.Tensor:
     return inside.int().argmax(0).where(inside.any(0), -1)
 
 
-class _MixedGrouped(Op):
-    interface = INTERFACE
-    family = FAMILY
+class MixedGrouped(Op):
+    """What ops of packed weights of groups have in common."""
+
     passed = ("a", "weight", "scale", "out")
     replaced = tuple(LAYOUTS)
 
@@ -62,13 +62,6 @@ class _MixedGrouped(Op):
         groups = weight.shape[0] if isinstance(weight, torch.Tensor) and weight.dim() == 3 else 1
         return {"grouping": LAYOUTS[present[0]], "groups": groups}
 
-    def rules(self, values: Values, problem: Problem) -> None:
-        legal = TYPES_OF_A[problem.weight_format]
-        if problem.a not in legal:
-            raise ArgumentError(
-                "a", f"expected {' or '.join(legal)} for {problem.weight_format}, got {problem.a}"
-            )
-
     def without_kernel(self, problem: Problem, given: Values) -> None:
         """The bias of each row's group: k or alpha is 0."""
         out, bias = given["out"], given["bias"]
@@ -78,7 +71,19 @@ class _MixedGrouped(Op):
         out.copy_(value.where(group >= 0, 0))
 
 
-@public(_MixedGrouped())
+class _Mixed(MixedGrouped):
+    interface = INTERFACE
+    family = FAMILY
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        legal = TYPES_OF_A[problem.weight_format]
+        if problem.a not in legal:
+            raise ArgumentError(
+                "a", f"expected {' or '.join(legal)} for {problem.weight_format}, got {problem.a}"
+            )
+
+
+@public(_Mixed())
 def packed_grouped_gemm(
     a: torch.Tensor,
     weight: torch.Tensor,

@@ -59,12 +59,17 @@ class Problem(PackedProblem):
         return 2 * self.rows * self.n * self.k
 
     @property
-    def bytes(self) -> int:
-        """Bytes that memory must move at least: each row, and the weight of each group that has rows."""
+    def product_bytes(self) -> int:
+        """Bytes of each row, and of the weight of each group that has rows."""
         return (
             self.packed_bytes * self.groups_read
             + self.rows * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
         )
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that memory must move at least."""
+        return self.product_bytes
 
     @property
     def extents_text(self) -> str:

@@ -1,0 +1,175 @@
+// The kernel whose sums of all of k stay in the tensor core (`fast_accum`), which keeps 13 bits behind the leading bit
+// of the largest number that it adds.
+//
+// Weights are MXFP4. As the sums are multiplied by no scales, all elements are relative to one scale, which is at least
+// as large as all others of the weight.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mixed_fp8_gemm/decode.hpp"
+#include "tilewright/mixed_fp8_gemm/kernel.hpp"
+#include "tilewright/mixed_fp8_gemm/layout.hpp"
+#include "tilewright/mixed_fp8_gemm/wide_wgmma.hpp"
+#include "tilewright/mixed_gemm/phases.hpp"
+#include "tilewright/sm90/mainloop.hpp"
+#include "tilewright/sm90/product.hpp"
+#include "tilewright/sm90/wgmma.hpp"
+
+namespace tilewright::mixed_fp8_gemm {
+
+struct FastParams : Params {
+  uint32_t largest_scale;  // twice, in both halves
+};
+
+// Elements become 2 * E2M1 * 2^(scale - largest), as E5M2: exact where a scale is at least 2^-16 of the largest. Below,
+// bits are cut off that are less than 2^-17 of the largest. A scale above `largest`, as NaN is, gives infinity or NaN.
+struct Mxfp4Whole : Mxfp4 {
+  struct Scales : Mxfp4::Scales {
+    __device__ __forceinline__ void load(uint32_t address, int quad) { raw.load(address, quad); }
+
+    // As those of a block, with infinity above the largest.
+    __device__ __forceinline__ uint32_t powers(int group) const {
+      uint32_t const exponents = larger(pair(group) + 0x801E801E - largest, 0x80008000);
+      return (smaller(exponents, 0x801F801F) & 0x001F001F) << 10;
+    }
+
+   private:
+    static __device__ __forceinline__ uint32_t smaller(uint32_t x, uint32_t y) {
+      uint32_t result;
+      asm("min.u16x2 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(y));
+      return result;
+    }
+  };
+};
+
+// The main loop of a consumer warpgroup: D[64, N] += W X^T. The shared memory behind the layout's holds the largest
+// scale.
+template <class Format, class Layout, int N, int Stages>
+struct FastMainloop {
+  static constexpr int kCount = N / 2, kSteps = 2;
+  uint32_t shared;
+  int slice;  // of this warpgroup in the tile
+  sm90::Release release;
+  sm90::Position<Stages> at{};
+
+  __device__ __forceinline__ FastMainloop(uint32_t memory, int own_slice, int, sm90::Release const& readers)
+      : shared(memory), slice(own_slice), release(readers) {
+    scales.largest = sm90::load_word(shared + Layout::kBytes);
+  }
+
+  // Multiplies the next `stages` stages of the ring, at least one.
+  __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) {
+    float (&sums)[kCount] = tile[0];
+    sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+    scales.load(Layout::scales(shared, at.stage, slice), own_quad());
+    load(at.stage, 0);
+    decode(0);
+    load(at.stage, 1);
+    for (int i = 0; i + 1 < stages; ++i) {
+      stage<true>(i > 0, sums);
+    }
+    stage<false>(stages > 1, sums);
+    sm90::wgmma_wait<0>();
+    sm90::hold(fragments[0]);
+    sm90::hold(fragments[1]);
+    sm90::hold(sums);
+    release(last);
+  }
+
+ private:
+  typename Format::Scales scales;
+  Elements elements[2];               // of the next piece that is decoded
+  uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
+  int last;                           // the stage that is multiplied
+
+  // Multiplies a stage whose first piece is decoded and whose second piece is loaded. While a piece is multiplied, the
+  // next one is decoded, and then the one after that is loaded. `kMore`: another stage follows. `sum`: add to the sums,
+  // otherwise overwrite them.
+  template <bool kMore>
+  __device__ __forceinline__ void stage(bool sum, float (&sums)[kCount]) {
+    int const before = last, current = at.stage;
+    last = current;
+    at.next();
+#pragma unroll
+    for (int piece = 0; piece < 2; ++piece) {
+      sm90::wgmma_fence();
+      uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, current));
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        int const step = piece * kSteps + i;
+        sm90::WideWgmma8<typename Format::Weight, N>::run(sums, fragments[piece] + i * 4, sm90::behind(b, step * 2),
+                                                          sum || step > 0);
+      }
+      sm90::wgmma_commit();
+      sm90::wgmma_wait<1>();  // the piece before this one is done: its registers are free
+      sm90::hold(fragments[1 - piece]);
+      if (kMore || piece == 0) {
+        decode(1 - piece);
+      }
+      if (piece == 0 && sum) {
+        // The arrival comes after all loads of the stage: these words were decoded from the last ones.
+        sm90::Release after = release;
+        after.empty += sm90::zero_after(fragments[1][0] | fragments[1][4]);
+        after(before);
+      }
+      if (kMore && piece == 0) {
+        sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+        scales.load(Layout::scales(shared, at.stage, slice), own_quad());
+        load(at.stage, 0);
+      }
+      if (kMore && piece == 1) {
+        load(at.stage, 1);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load(int stage, int piece) {
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+      elements[pair].load(Layout::weights(shared, stage, slice), piece * 2 + pair);
+    }
+  }
+
+  __device__ __forceinline__ void decode(int piece) {
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        uint32_t const words[2] = {elements[pair].words[0][i], elements[pair].words[1][i]};
+        uint32_t out[2];
+        Format::decode(words, scales, piece * 4 + pair * 2 + i, own_half(), out);
+        fragments[piece][pair * 4 + i * 2] = out[0], fragments[piece][pair * 4 + i * 2 + 1] = out[1];
+      }
+    }
+  }
+};
+
+// A CTA's kernel: a thread puts the largest scale behind the layout's shared memory before any warp multiplies.
+template <class Types>
+struct FastKernel : mixed_gemm::Phases<Types> {
+  using Base = mixed_gemm::Phases<Types>;
+  using typename Base::Layout;
+  using typename Base::Params;
+  static constexpr int kSharedBytes = Layout::kBytes + 16;
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    sm90::run_product<FastKernel>(params, memory);
+  }
+
+  static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
+    Base::init_barriers(params, shared);
+    sm90::store_word(shared + Layout::kBytes, params.largest_scale);
+  }
+};
+
+struct Fast {
+  static constexpr int kBuffers = 0;
+  using Params = FastParams;
+  template <class Types>
+  using Kernel = FastKernel<Types>;
+  template <class Format, class Layout, int N, int Stages>
+  using Mainloop = mixed_fp8_gemm::FastMainloop<Format, Layout, N, Stages>;
+};
+
+}  // namespace tilewright::mixed_fp8_gemm

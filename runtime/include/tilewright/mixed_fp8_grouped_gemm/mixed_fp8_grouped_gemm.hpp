@@ -1,0 +1,37 @@
+// The header of generated `mixed_fp8_grouped_gemm` kernels: the kernel, and its adapter to `tilewright_kernel`.
+#pragma once
+
+#include "tilewright/mixed_fp8_grouped_gemm/args.h"
+#include "tilewright/mixed_fp8_grouped_gemm/kernel.hpp"
+#include "tilewright/mixed_grouped_gemm/maker.hpp"
+#include "tilewright/sm90/clustered.hpp"
+
+namespace tilewright::mixed_fp8_grouped_gemm {
+
+using mixed_grouped_gemm::Grouping;
+static_assert(int(TILEWRIGHT_MIXED_FP8_GROUPING_ROW_INDEX) == int(Grouping::kRowIndex) &&
+              int(TILEWRIGHT_MIXED_FP8_GROUPING_ENDS) == int(Grouping::kEnds) &&
+              int(TILEWRIGHT_MIXED_FP8_GROUPING_ROWS_VALID) == int(Grouping::kRowsValid));
+
+template <class Traits>
+struct Maker : mixed_grouped_gemm::Maker<Traits, tilewright_mixed_fp8_grouped_gemm_args, 1> {
+  using Base = mixed_grouped_gemm::Maker<Traits, tilewright_mixed_fp8_grouped_gemm_args, 1>;
+  using typename Base::Args;
+
+  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, Params& params) {
+    cudaError_t const error = Base::make_params(args, launching, params);
+    params.row_factors = args.a_scale;
+    return error;
+  }
+};
+
+template <class Traits>
+using Host = sm90::ClusteredHost<Traits, Maker<Traits>>;
+
+}  // namespace tilewright::mixed_fp8_grouped_gemm
+
+// The first declaration says `__cluster_dims__`: see TILEWRIGHT_LEAN_GEMM_KERNEL.
+#define TILEWRIGHT_MIXED_FP8_GROUPED_GEMM_KERNEL(NAME)                                       \
+  extern "C" __global__ void __cluster_dims__()                                              \
+      NAME(__grid_constant__ typename tilewright::NAME::Mixed::Kernel::Params const params); \
+  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Mixed, tilewright::mixed_fp8_grouped_gemm::Host, 1, 1024)

@@ -1,0 +1,10 @@
+"""One `mixed_fp8_grouped_gemm` kernel: the fields are those of `mixed_fp8_gemm`.
+
+How rows are grouped and clusters are arguments of a launch. k is not split.
+"""
+
+from __future__ import annotations
+
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig, MixedFp8GemmFacts
+
+CONFIG, FACTS = MixedFp8GemmConfig, MixedFp8GemmFacts
