@@ -15,14 +15,17 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x168x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x208x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x224x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x256x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x80x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x8x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x128x64_lean_coop) \
@@ -30,8 +33,10 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x32x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x32x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x40x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x48x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_coop_swap) \
@@ -39,27 +44,44 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x160x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x256x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x8x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x64x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x80x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x96x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x144x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x128x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x32x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong_swap) \
@@ -545,14 +567,17 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x168x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x208x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x224x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x256x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x80x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x8x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_192x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_192x128x64_lean_coop) \
@@ -560,8 +585,10 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_64x128x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x32x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x32x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x40x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x48x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_coop_swap) \
@@ -569,27 +596,44 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x160x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x256x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x8x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x64x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x80x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x96x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x144x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x128x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x160x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x32x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_128x104x64_lean_pingpong_swap) \

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
+from tilewright.configurations import lean_tiles
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.gemm.config import GemmConfig
@@ -186,9 +187,10 @@ REJECTED: list[Rejected] = [
         ("no tf32",),
         {"a": "bf16", "b": "bf16"} | tile("128x128x64"),
     ),
-    # Boxes of 64 rows of the kernel's own B, where it has them contiguous.
-    (LEAN, tile("128x144x64", layout="tt"), "lean_columns", ("144 columns", "64"), {"layout": "nn"}),
-    (LEAN, tile("128x144x64", layout="nn", swap_ab=True), "lean_columns", ("64",), {"layout": "tt"}),
+    # Boxes of 64 rows of the kernel's own B, where it has them contiguous, and two warpgroups halve its columns.
+    (LEAN, tile("192x144x64", layout="tt"), "lean_columns", ("72 columns", "64"), tile("128x144x64")),
+    (LEAN, tile("192x144x64", layout="tt"), "lean_columns", ("72 columns", "64"), {"layout": "nn"}),
+    (LEAN, tile("192x144x64", layout="nn", swap_ab=True), "lean_columns", ("64",), {"layout": "tt"}),
     (LEAN, tile("192x64x64", layout="tt"), "lean_columns", ("32 columns",), tile("192x128x64")),
     # Rows of 32 columns at least, of a result of 8 bits.
     (LEAN_FP8, tile("128x112x128", d="e5m2"), "lean_columns", ("112 columns", "32"), {"swap_ab": True}),
@@ -299,6 +301,15 @@ def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told(base: GemmConfi
     for side in (256, 512, 1024):
         actual = memory(large := replace(base, tile=Tile(side, side, 2 * base.tile.k)))
         assert (actual.total > HOPPER_SHARED_MEMORY) == (actual.stages < 2), large
+
+
+def test_a_stage_holds_whole_boxes_of_an_operand_without_k_contiguous() -> None:
+    bytes_of_layout = {
+        layout: lean_tiles.operand_bytes(replace(LEAN, tile=shape("128x144x64"), layout=layout))
+        for layout in ("tn", "nn", "tt", "nt")
+    }
+    fine, boxed = (128 + 144) * 128, (128 + 192) * 128
+    assert bytes_of_layout == {"tn": fine, "nn": fine, "tt": boxed, "nt": boxed}
 
 
 def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 from tilewright.configurations import shared, sources
-from tilewright.configurations.shapes import Tile
+from tilewright.configurations.shapes import Tile, round_up
 from tilewright.formats.types import bytes_of
 
 BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
+BOX_ROWS = 64  # of an operand that does not have k contiguous, in a box of TMA
 SHARED_MEMORY = shared.HOPPER_SHARED_MEMORY
 MOST_STAGES = 16  # more in flight than any load takes
 BARRIER_BYTES = shared.BARRIER  # of a stage
@@ -32,8 +33,10 @@ def boxes(config: Config) -> int:
 
 
 def operand_bytes(config: Config) -> int:
-    """Bytes of A and B that one stage holds."""
-    return (config.tile.m + config.tile.n) * boxes(config) * BOX_BYTES
+    """Bytes of A and B that one stage holds: whole boxes of a B that does not have k contiguous."""
+    _, k_contiguous = sources.k_contiguous(config)
+    columns = config.tile.n if k_contiguous else round_up(config.tile.n, BOX_ROWS)
+    return (config.tile.m + columns) * boxes(config) * BOX_BYTES
 
 
 def exchanges(config: Config, stages: int) -> bool:

@@ -136,7 +136,7 @@ class Maker {
     }
     params.stage_bytes = facts_.tile_k * facts_.bytes *
                          ((facts_.mn_a ? facts_.tile_m : params.slices_a.loaded()) +
-                          (facts_.mn_b ? facts_.tile_n : params.slices_b.loaded()));
+                          (facts_.mn_b ? ceil_div(facts_.tile_n, 64) * 64 : params.slices_b.loaded()));
     int const down = blocks_down(), across = blocks_across();
     params.raster = raster(at_once, down, across);
     // False where one column (row) of tiles reads the operand only once.

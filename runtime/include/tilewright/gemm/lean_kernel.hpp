@@ -46,18 +46,20 @@ struct Kernel {
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
   static_assert(A::kBytes == B::kBytes);
-  static_assert(!kMnB || kColumns % 64 == 0, "boxes of an MN-major operand have 64 rows");
+  // Boxes of an MN-major operand have 64 rows. Of the last box of B, a tile may need the first rows alone.
+  static constexpr int kLoadedN = kMnB ? (TileN + 63) / 64 * 64 : TileN;
+  static_assert(!kMnB || kAcross == 1 || kColumns % 64 == 0, "a warpgroup's columns begin with a box");
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation>;
   // The store policy for sums that go through the stages' memory.
   using SharedStore = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation, 2,
                                      sm90::shared_subtile_columns(kColumns, kSwapped, ElementD::kBytes == 1)>;
   static_assert(SharedStore::kBytes <= Store::kBytes);
-  using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, kConsumers * Store::kBytes>;
+  using Layout = sm90::Layout<TileM, kLoadedN, Boxes, Stages, kConsumers * Store::kBytes>;
   using ClusterReduction = sm90::ClusterReduction<kRows, kColumns, kConsumers * 128>;
   using TileSums = sm90::TileSums<Warpgroups>;
   using Mainloop = sm90::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
-  using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
+  using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? kLoadedN / 64 : 0>;
   using Params = lean::Params;
   static constexpr int kBarriersOfC = kConsumers * Store::kBarriers;
   static constexpr int kSharedBytes = Layout::kBytes + kBarriersOfC * 8;

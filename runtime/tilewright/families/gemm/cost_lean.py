@@ -266,7 +266,8 @@ class Kernel:
         if not (self.mn_b if side else self.mn_a):
             return ISSUED_CLOCKS * loads.issued * (1 + STRADDLING_SHARE * self.straddling[side])
         clocks = MN_ISSUED_CLOCKS * loads.issued + MN_ARRIVING_CLOCKS * loads.arriving
-        return clocks * (MISALIGNED_SHARE if self.extents[side] % BOX_ROWS else 1)
+        aligned = self.extents[side] % BOX_ROWS == 0 and self.tile[side] % BOX_ROWS == 0
+        return clocks * (1 if aligned else MISALIGNED_SHARE)
 
     def _hbm_clocks(self, waves: Waves, size: int) -> float:
         """Clocks in which HBM delivers one byte to each block of tiles, summed over the waves."""
@@ -305,7 +306,7 @@ def _loads(tile: int, extent: int, sharers: int, mn_major: bool) -> Loads:
     """
     arriving, inside = tile, extent - (ceil(extent / tile) - 1) * tile
     if mn_major:
-        inside = ceil(inside / BOX_ROWS) * BOX_ROWS
+        arriving, inside = (ceil(rows / BOX_ROWS) * BOX_ROWS for rows in (tile, inside))
         return Loads(arriving, inside / sharers, (arriving - inside) / sharers)
     if extent <= tile:
         slices = ceil(extent / (ATOM_ROWS * sharers)) * ATOM_ROWS * sharers

@@ -231,14 +231,14 @@ def given_activation(config: GemmConfig) -> str | None:
 @rule(OURS, "tile schedule d layout", of=LEAN)
 def lean_columns(config: GemmConfig) -> str | None:
     """Each warpgroup of a lean kernel has a multiple of 8 columns: of 32 where it stores FP8 with n along
-    them, of 64 where the operand whose rows they are does not have k contiguous."""
+    them, of 64 where two halve the columns of an operand that does not have k contiguous."""
     m, n, _ = config.tile
     if config.schedule == "cooperative" and m == 192 and n % 16:
         return f"two warpgroups divide the columns of a tile of 192 rows: N is a multiple of 16, not {n}"
     columns = warpgroups(config).columns
     if bits(config.d) == 8 and not config.swap_ab and columns % 32:
         return f"{columns} columns of a warpgroup are not a multiple of 32, as rows of {config.d} are stored"
-    if not k_contiguous(config)[1] and columns % 64:
+    if columns < n and not k_contiguous(config)[1] and columns % 64:
         return (
             f"{columns} columns of a warpgroup are not a multiple of 64: in layout {config.layout} the "
             "operand with these rows comes in boxes of 64"
