@@ -187,7 +187,7 @@ REJECTED: list[Rejected] = [
         ("no tf32",),
         {"a": "bf16", "b": "bf16"} | tile("128x128x64"),
     ),
-    # Boxes of 64 rows of the kernel's own B, where it has them contiguous, and two warpgroups halve its columns.
+    # Boxes of 64 rows of the kernel's own B, where it has them contiguous, and two warpgroups halve them.
     (LEAN, tile("192x144x64", layout="tt"), "lean_columns", ("72 columns", "64"), tile("128x144x64")),
     (LEAN, tile("192x144x64", layout="tt"), "lean_columns", ("72 columns", "64"), {"layout": "nn"}),
     (LEAN, tile("192x144x64", layout="nn", swap_ab=True), "lean_columns", ("64",), {"layout": "tt"}),

@@ -344,7 +344,7 @@ def test_an_mn_major_operand_is_loaded_whole() -> None:
     assert cost_lean._loads(192, 72, 1, True) == (192, 128, 64)
     assert cost_lean._loads(192, 72, 4, True) == (192, 32, 16)
     assert cost_lean._loads(192, 192, 2, True) == (192, 96, 0)
-    assert cost_lean._loads(160, 320, 1, True) == (192, 192, 0)  # the last box holds the next tile's rows, too
+    assert cost_lean._loads(160, 320, 1, True) == (192, 192, 0)  # with the next tile's
 
 
 def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
