@@ -10,7 +10,7 @@ namespace {
 
 using Args = tilewright_mixed_fp8_gemm_args;
 
-template <class Type, Format kFormat, int kGroup>
+template <class Type, Format kFormat, int kGroup, bool kFast = false>
 struct Kernel {
   static double activated(double value, int activation) {
     switch (activation) {
@@ -32,8 +32,11 @@ struct Kernel {
       for (int column = 0; column < args.n; ++column) {
         double sum = 0;
         for (int k = 0; k < args.k; ++k) {
-          sum += e4m3(a[row * args.ld_a + k]) *
-                 exact_weight_at<Type, kFormat, kGroup>(args.weight, args.scale, args.k, column, k);
+          double weight = exact_weight_at<Type, kFormat, kGroup>(args.weight, args.scale, args.k, column, k);
+          if (kFast && !(std::abs(weight) <= 6 * args.largest_scale)) {
+            weight = std::nan("");
+          }
+          sum += e4m3(a[row * args.ld_a + k]) * weight;
         }
         double value = args.alpha * sum;
         if (args.a_scale != nullptr) {
@@ -48,7 +51,10 @@ struct Kernel {
     return TILEWRIGHT_OK;
   }
 
-  static int32_t can_implement(void const*) { return TILEWRIGHT_OK; }
+  static int32_t can_implement(void const* opaque) {
+    bool const relative = !kFast || static_cast<Args const*>(opaque)->largest_scale > 0;
+    return relative ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  }
   static int64_t workspace_bytes(void const*) { return 0; }
 };
 
@@ -69,4 +75,4 @@ HOST_KERNEL(host_fp8_int4, Bf16, kInt4, 128)
 HOST_KERNEL(host_fp8_int4_zp, Bf16, kInt4Zeros, 128)
 HOST_KERNEL(host_fp8_int4_f16, F16, kInt4Zeros, 32)
 HOST_KERNEL(host_fp8_mxfp4, Bf16, kMxfp4, 32)
-HOST_KERNEL(host_fp8_mxfp4_fast, Bf16, kMxfp4, 32)
+HOST_KERNEL(host_fp8_mxfp4_fast, Bf16, kMxfp4, 32, true)

@@ -75,6 +75,7 @@ def packed(interface: Interface, problem: Any, tactic: Any, sm_count: int) -> by
     ]
     values = [(name, getattr(problem, name)) for name in interface.extents]
     values += codes.items()
+    values += [(number.field, number.default) for number in interface.numbers]
     for names, strides in [(matrix.strides, matrix.packed_strides(problem)) for matrix in matrices]:
         values += zip(names, strides, strict=True)
     if packed_scales:

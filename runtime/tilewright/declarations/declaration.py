@@ -157,6 +157,7 @@ class Number:
     name: str
     what: str
     field: str = ""  # the struct's member, if it is not `name`
+    default: float = 0.0  # what can_implement sees, before a call gives the number
     of_product: bool = False
     """Whether the product of the operands is multiplied by it. If it is 0, no product is computed and the
     product's operands are not read, as in BLAS."""

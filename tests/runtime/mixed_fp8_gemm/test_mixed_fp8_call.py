@@ -88,7 +88,11 @@ def test_sums_that_stay_in_the_tensor_core(fp8_host: Context) -> None:
     with use(fp8_host):
         d = tilewright.mixed_gemm(numbers(5, 64).to(E4M3), packed, fast_accum=True)
         expected = tilewright.mixed_gemm(numbers(5, 64).to(E4M3), packed)
+        smaller = tilewright.mixed_gemm(
+            numbers(5, 64).to(E4M3), replace(packed, largest_scale=2.0), fast_accum=True
+        )
     assert torch.equal(d.nan_to_num(), expected.nan_to_num())
+    assert int(smaller.isnan().sum()) > int(d.isnan().sum())  # a row has a scale of 16
     with use(fp8_host), pytest.raises(ArgumentError, match=r"largest_scale: 3\.0, expected a power of two"):
         tilewright.packed_fp8_gemm(
             numbers(5, 64).to(E4M3), packed.weight, packed.scale, n=24, weight_format="mxfp4",

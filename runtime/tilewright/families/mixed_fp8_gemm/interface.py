@@ -40,7 +40,11 @@ W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 
     ),
     numbers=(
         Number("alpha", "of the product", of_product=True),
-        Number("largest_scale", "of MXFP4, a power of two: with fast_accum, scales are relative to it"),
+        Number(
+            "largest_scale",
+            "of MXFP4, a power of two: with fast_accum, scales are relative to it",
+            default=1.0,
+        ),
     ),
     codes=(Code("activation", ACTIVATION),),
     tactic=MATRIX_TACTIC,
