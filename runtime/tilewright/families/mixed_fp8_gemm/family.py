@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import hopper_peak
@@ -28,9 +29,15 @@ class _MixedFp8(Family[Problem]):
     name = "mixed_fp8_gemm"
     problem = Problem
     settings = ("cluster", "raster", "swizzle", "splits")
-    decisive = ("a", "d", "weight_format", "fast_accum")
+    decisive = ("a", "d", "weight_format")
     estimator = staticmethod(cost.estimator)
     peak = staticmethod(hopper_peak)
+
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        # Not among `decisive`: rows leave a False out, and are found by their text.
+        if record.config["fast_accum"] == kind.fast_accum:
+            return None
+        return "its sums stay in the tensor core" if record.config["fast_accum"] else "it promotes sums"
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record)
