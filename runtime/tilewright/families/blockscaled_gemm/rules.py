@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.architectures.table import of_target, targets
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
-from tilewright.families.blockscaled_gemm import mma_rules, tcgen05_rules
+from tilewright.families.blockscaled_gemm import mma_rules, tcgen05_rules, ultra_rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
     TCGEN05,
     ULTRA_K,
-    ULTRA_MMA_K,
     Architecture,
     BlockscaledGemmConfig,
     by_mma,
@@ -53,8 +51,6 @@ SETTLED_TCGEN05: dict[str, object] = {
 
 hopper_rule, tcgen05_rule = (partial(rule, of=on(kind)) for kind in (HOPPER, TCGEN05))
 sm120_rule = partial(rule, of=lambda config: config.architecture is SM120 and not by_mma(config))
-ultra_rule = partial(rule, of=lambda config: config.ultra)
-ultra_cutlass_rule = partial(rule, of=lambda config: config.ultra and not by_tcgen05(config))
 static_rule = partial(rule, of=lambda config: config.architecture is TCGEN05 and config.cluster != "dynamic")
 
 
@@ -192,49 +188,6 @@ def cluster_of_pairs(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-_ULTRA_TARGETS = tuple(target for target in targets() if of_target(target).tensor_core.fp4_k == ULTRA_MMA_K)
-
-
-# nvcc compiles it for sm_100f too, but by the PTX ISA only sm_103 has tcgen05.mma with K of 96.
-@ultra_rule(
-    HARDWARE,
-    "tile arch",
-    compiles="the instruction of K 96 is sm_103's: elsewhere it compiles and is undefined",
-)
-def ultra_arch(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 are for sm_103a."""
-    return among(f"arch of tile K {ULTRA_K}", config.arch, _ULTRA_TARGETS)
-
-
-# sm103_blockscaled_umma_builder.inl: only FP4 (else "Could not build a collective");
-# sm103_blockscaled_mma_warpspecialized.hpp: "Cta N should be one of 128/192/256".
-@ultra_rule(cutlass("4.2"), "tile a b")
-def ultra_tile(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 are for FP4, with N of 128, 192 or 256."""
-    if bits(config.a) != 4 or bits(config.b) != 4:
-        return f"tile K {ULTRA_K} is for FP4 operands, not {config.a} x {config.b}"
-    return among(f"N of tiles of K {ULTRA_K}", config.tile.n, (128, 192, 256))
-
-
-# It compiles: C's buffers cost stages. CUTLASS's generator and example 89 pair ultra tiles only with NoSmem.
-@ultra_cutlass_rule(
-    OURS, "store tile c", compiles="C's buffers cost stages; CUTLASS's generator has no such kernel"
-)
-def ultra_store(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 that add C store D directly."""
-    if config.c == "same" and config.store == "tma":
-        return f"tiles of K {ULTRA_K} leave no shared memory for C: store is direct or direct_256"
-    return None
-
-
-# sm103_blockscaled_umma_builder.inl: a StageCount gives one number, and two are needed ("Index out of
-# range").
-@ultra_cutlass_rule(cutlass("4.2"), "stages tile")
-def ultra_stages(config: BlockscaledGemmConfig) -> str | None:
-    """Tiles of K 768 have as many stages as fit."""
-    return among(f"stages of tiles of K {ULTRA_K}", config.stages, ("auto",))
-
-
 # sm90/mainloop.hpp: a warpgroup has 64 rows of weights; wgmma's N is the tile's.
 @hopper_rule(OURS, "tile")
 def hopper_tile(config: BlockscaledGemmConfig) -> str | None:
@@ -273,18 +226,18 @@ def settled_fields(config: BlockscaledGemmConfig) -> str | None:
 
 
 # If one of these rules rejects the tile, its shared memory cannot be computed.
-TILES = (tcgen05_tile, tile_depth, ultra_tile, ultra_store, sm120_tile, hopper_tile, hopper_depth,
-         quantized_output, quantized_store, schedule_of_family, *mma_rules.TILES,
+TILES = (tcgen05_tile, tile_depth, sm120_tile, hopper_tile, hopper_depth,
+         quantized_output, quantized_store, schedule_of_family, *ultra_rules.TILES, *mma_rules.TILES,
          *tcgen05_rules.TILES)  # fmt: skip
 
 
 # sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids),
 # the warp that loads scale factors (main_sf_load) does not. The check of machine code names its copies.
-@ultra_cutlass_rule(
+@ultra_rules.cutlass_rule(
     cutlass("4.2"),
     "pdl tile",
     compiles="no compiler sees a race between kernels",
-    unless=(ultra_arch, *TILES, ultra_stages, settled_fields),
+    unless=(*ultra_rules.RULES, *TILES, settled_fields),
 )
 def ultra_pdl(config: BlockscaledGemmConfig) -> str | None:
     """Kernels with tiles of K 768 are launched after the previous kernel has ended (pdl: false)."""
@@ -334,4 +287,4 @@ def two_stages(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-RULES = (*of_module(__name__), *mma_rules.RULES, *tcgen05_rules.RULES, stream_k_schedule)
+RULES = (*of_module(__name__), *ultra_rules.RULES, *mma_rules.RULES, *tcgen05_rules.RULES, stream_k_schedule)
