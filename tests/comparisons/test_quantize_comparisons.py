@@ -201,12 +201,12 @@ def test_every_pair_of_codes() -> None:
         assert torch.equal(actual == 0, same)
         finite = x.isfinite() & y.isfinite()
         assert bool((actual[~finite & ~same] > comparison.LARGEST_STEP).all())
-        one = actual == 1
-        between = (values[None, None, :] > torch.minimum(x, y)[one][:, None]) & (
-            values[None, None, :] < torch.maximum(x, y)[one][:, None]
+        apart = actual == 1
+        between = (values[None, None, :] > torch.minimum(x, y)[apart][:, None]) & (
+            values[None, None, :] < torch.maximum(x, y)[apart][:, None]
         )
         assert not bool(between.any()), "a number lies between two that are a step apart"
-        assert bool((torch.sign(x[one]) * torch.sign(y[one]) >= 0).all())
+        assert bool((torch.sign(x[apart]) * torch.sign(y[apart]) >= 0).all())
 
 
 def poisoned_run(fusion: Callable[[of.Run], None]) -> None:

@@ -133,13 +133,13 @@ def test_the_struct_follows_from_the_declaration(family: str) -> None:
     """Extents and codes are the problem's; matrices lie without gaps, rows of whole 16 bytes."""
     words, actual = catalog.words_of(family), interface(family)
     problem = words.make(words.example, PROBLEMS[family])
-    made = struct(actual).from_buffer_copy(packed(actual, problem, Tactic("kernel", splits=4), 132))
+    arguments = struct(actual).from_buffer_copy(packed(actual, problem, Tactic("kernel", splits=4), 132))
     expected = {name: getattr(problem, name) for name in actual.extents}
     expected |= {code.name: code.value(problem) for code in actual.codes}
-    for one in (one for one in actual.operands if isinstance(one, Matrix)):
-        rows, columns = one.shape(problem)
-        inner = columns if one.inner(problem) == "columns" else rows
-        unit = max(1, 8 * one.alignment // bits(one.type_of(problem)))
-        expected[f"ld_{one.field}"] = -(-inner // unit) * unit
-    assert {member: getattr(made, member) for member in expected} == expected
-    assert made.tactic.sm_count == 132
+    for matrix in (operand for operand in actual.operands if isinstance(operand, Matrix)):
+        rows, columns = matrix.shape(problem)
+        inner = columns if matrix.inner(problem) == "columns" else rows
+        unit = max(1, 8 * matrix.alignment // bits(matrix.type_of(problem)))
+        expected[f"ld_{matrix.field}"] = -(-inner // unit) * unit
+    assert {member: getattr(arguments, member) for member in expected} == expected
+    assert arguments.tactic.sm_count == 132

@@ -482,9 +482,9 @@ def test_the_faults_of_one_spec_do_not_hide_those_of_another(project: Path, tile
     (project / "specs/k.yaml").write_bytes(b"family: tiny\nconfigs: 4\n")
     actual = tilewright("generate")
     assert actual.code == 2
-    told = {line.split(":")[0] for line in actual.err.splitlines()[:-1]}
+    named = {line.split(":")[0] for line in actual.err.splitlines()[:-1]}
     readable = {f"specs/{name}" for name in (*specs, "k.yaml")}
-    assert readable | {"specs/j.yaml"} <= told
+    assert readable | {"specs/j.yaml"} <= named
 
 
 _CHANGED = "small: templates/tiny/kernel.cu.j2 has changed since the files were made from it"

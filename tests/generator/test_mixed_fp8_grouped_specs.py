@@ -96,7 +96,7 @@ def test_batch_invariant_mode_leaves_nothing_out() -> None:
 
 
 def test_bytes_of_a_problem() -> None:
-    """Those of 16-bit activations, less a byte for each of them, and the factors of rows."""
+    """Activations take one byte each, not two as 16 bits do, and their rows have factors."""
     problem = Problem(64, 128, 256, 2, a_scale=True)
     scales, packed = 4 * 64, 2 * 2 * 2 * (4096 + 128)
     assert problem.bytes == packed + 64 * (256 + 2 * 128) + scales

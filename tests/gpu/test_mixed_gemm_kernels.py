@@ -23,7 +23,7 @@ SHAPES = [(8, 32, 0, 1), (72, 160, 1, -3), (320, 480, 2, 1), (1000, 2208, 0, 1),
 TACTICS = ["", "@splits=2", "@splits=3", "@splits=8", "@cluster=2x1", "@cluster=4x1", "@cluster=2x1,splits=4"]
 # k with which each warp of a stream kernel uses its stages again, and rows, up to its own.
 STREAM_SHAPES = [(8, 32, 1), (72, 160, 3), (320, 480, 32), (1000, 2208, 13), (136, 20000, 31)]
-# Of the norm: D is rounded, and sums are of F32.
+# Shares of the norm by which D may be wrong: it is rounded, and sums are of F32.
 _ERRORS = {torch.bfloat16: 4e-3, torch.float16: 6e-4, torch.float32: 2e-5}
 
 kernel = fixture("mixed_gemm", "tilewright build sm90_mixed_gemm")

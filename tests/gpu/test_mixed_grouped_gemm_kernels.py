@@ -25,7 +25,7 @@ _ERRORS = {"bf16": 4e-3, "f16": 6e-4}  # of the norm: D is rounded
 
 
 def tactics_of(record: KernelRecord, tactics: Sequence[str] = TACTICS) -> list[str]:
-    """Those that a kernel runs with: stream kernels have no clusters."""
+    """The tactics that a kernel runs with: stream kernels have no clusters."""
     is_stream = record.config["mainloop"] == "stream"
     return [tactic for tactic in tactics if not (is_stream and "cluster" in tactic)]
 
