@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -15,6 +15,9 @@ from tilewright.weights.tensors import (
     check_dtype,
     check_expert,
     check_factors,
+    check_integer,
+    check_name,
+    check_readable,
     check_shape,
 )
 
@@ -45,6 +48,9 @@ class PackedWeight:
         version: of the layout.
         largest_scale: of MXFP4, the largest scale that is not NaN; read from `scale` where it is None. None
             for other formats.
+        group_factors: float32 [experts] on the weight's device: the global scales where they differ between
+            experts, else None. It is made once: a call that copied them to a GPU would wait for the copy, and
+            no CUDA graph could capture it.
 
     Raises:
         ArgumentError: fields that do not go together, or another version of the layout.
@@ -60,12 +66,15 @@ class PackedWeight:
     global_scale: float | tuple[float, ...] = 1.0
     version: int = weight_layout.VERSION
     largest_scale: float | None = None
+    group_factors: torch.Tensor | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         _check_version("version", self.version)
+        for argument, extent in (("n", self.n), ("k", self.k)):
+            check_integer(argument, extent)
         weight_layout.check_extents(self.n, self.k)
-        if self.format not in _FORMATS:
-            raise ArgumentError("format", f"{self.format!r}, expected one of {', '.join(_FORMATS)}")
+        check_name("format", self.format, _FORMATS)
+        check_integer("group", self.group)
         layout = weight_layout.FORMATS[self.format]
         if self.group not in layout.groups:
             raise ArgumentError("group", f"{self.group}, expected one of {layout.groups} for {self.format}")
@@ -82,9 +91,13 @@ class PackedWeight:
                 raise ArgumentError(argument, f"strides {tensor.stride()}, expected a contiguous tensor")
         check_device("scale", self.scale, "weight", self.weight.device)
         check_factors(self.global_scale, self.experts)
-        if self.format == "mxfp4" and self.largest_scale is None and not self.scale.is_meta:
+        is_readable = self.scale.numel() > 0 and not self.scale.is_meta
+        if self.format == "mxfp4" and self.largest_scale is None and is_readable:
             finite = self.scale.where(self.scale < 255, 0)
             object.__setattr__(self, "largest_scale", 2.0 ** (int(finite.max()) - 127))
+        if isinstance(self.global_scale, tuple):
+            factors = torch.tensor(self.global_scale, dtype=torch.float32, device=self.weight.device)
+            object.__setattr__(self, "group_factors", factors)
 
     def __repr__(self) -> str:
         shape = ", ".join(str(x) for x in (self.experts, self.n, self.k) if x is not None)
@@ -145,7 +158,8 @@ class PackedWeight:
                 "tensors", f"expected {', '.join(prefix + x for x in names)}, got no {missing[0]}"
             )
         weight, scale, factors, layout = (tensors[prefix + name] for name in names)
-        check_dtype(f"{prefix}packed_layout", layout, (torch.int64,))
+        check_readable(f"{prefix}packed_layout", layout, torch.int64)
+        check_readable(f"{prefix}global_scale", factors, torch.float32)
         if layout.ndim != 1 or not len(layout):
             shape = tuple(layout.shape)
             raise ArgumentError(
@@ -165,6 +179,7 @@ class PackedWeight:
 
 
 def _check_version(argument: str, version: int) -> None:
+    check_integer(argument, version)
     if version != weight_layout.VERSION:
         raise ArgumentError(
             argument,

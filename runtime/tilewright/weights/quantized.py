@@ -16,6 +16,8 @@ from tilewright.weights.tensors import (
     check_dtype,
     check_expert,
     check_factors,
+    check_integer,
+    check_name,
     check_shape,
 )
 
@@ -150,16 +152,16 @@ class QuantizedWeight:
         return replace(self, codes=codes, scales=self.scales[..., groups], zeros=zeros)
 
     def _kind(self) -> CodeFormat:
-        if self.format not in CODE_FORMATS:
-            raise ArgumentError("format", f"{self.format!r}, expected one of {', '.join(CODE_FORMATS)}")
+        check_name("format", self.format, CODE_FORMATS)
         return CODE_FORMATS[self.format]
 
     def _columns(self, kind: CodeFormat) -> int:
+        check_integer("group", self.group)
         if kind.group is not None and self.group != kind.group:
             raise ArgumentError("group", f"{self.group}, expected {kind.group} for {self.format}")
         if self.group == WHOLE_ROW:
             return 1
-        if type(self.group) is not int or self.group <= 0:
+        if self.group <= 0:
             raise ArgumentError("group", f"{self.group}, expected 1 or more, or -1 for one scale a row")
         return -(-self.k // self.group)
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
 
 import torch
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
 
+_SHOWN = 60  # characters of a name in a message
+_MOST_FLOAT = torch.finfo(torch.float32).max
+_MOST_BITS = 63  # of an int64, beside the sign
+
 
 def check_dtype(argument: str, tensor: torch.Tensor, dtypes: Sequence[torch.dtype]) -> None:
-    """Raises ArgumentTypeError unless it is a tensor of one of the dtypes."""
+    """Raises ArgumentTypeError unless it is a tensor of one of the dtypes, with strides."""
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentTypeError(argument, f"expected a tensor, got {type(tensor).__name__}")
+    if tensor.layout != torch.strided or tensor.is_nested:
+        kind = "nested" if tensor.is_nested else str(tensor.layout)
+        raise ArgumentTypeError(argument, f"expected a tensor with strides, got one that is {kind}")
     if tensor.dtype not in dtypes:
         names = " or ".join(str(x).removeprefix("torch.") for x in dtypes)
         raise ArgumentTypeError(argument, f"expected a tensor of {names}, got {tensor.dtype}")
+
+
+def check_readable(argument: str, tensor: torch.Tensor, dtype: torch.dtype) -> None:
+    """Raises an error unless it is a tensor of the dtype whose numbers can be read."""
+    check_dtype(argument, tensor, (dtype,))
+    if tensor.is_meta or tensor._is_zerotensor():
+        raise ArgumentError(argument, "it has no memory, expected a tensor with numbers")
 
 
 def check_kind(argument: str, value: object, kind: type) -> None:
@@ -24,8 +39,26 @@ def check_kind(argument: str, value: object, kind: type) -> None:
         raise ArgumentTypeError(argument, f"expected a {kind.__name__}, got {type(value).__name__}")
 
 
+def check_integer(argument: str, value: object) -> None:
+    """Raises an error unless the value is an integer of at most 64 bits."""
+    if type(value) is not int:
+        raise ArgumentTypeError(argument, f"expected an int, got {type(value).__name__}")
+    if value.bit_length() > _MOST_BITS:
+        raise ArgumentError(argument, f"an integer of {value.bit_length()} bits, expected fewer than 64")
+
+
+def check_name(argument: str, value: object, names: Iterable[str]) -> None:
+    """Raises ArgumentError unless the value is one of the names."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(argument, f"expected a str, got {type(value).__name__}")
+    if value not in names:
+        shown = ascii(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+        raise ArgumentError(argument, f"{shown}, expected one of {', '.join(names)}")
+
+
 def check_expert(index: int, experts: int | None) -> None:
     """Raises ArgumentError unless a stack of `experts` weights has one of this index."""
+    check_integer("index", index)
     if experts is None:
         raise ArgumentError("index", f"{index}, expected a stack of experts, got one weight")
     if not 0 <= index < experts:
@@ -59,6 +92,10 @@ def check_factors(global_scale: object, experts: int | None) -> None:
         if not isinstance(factor, (int, float)):
             kind = type(factor).__name__
             raise ArgumentTypeError("global_scale", f"expected a number or a tuple of numbers, got {kind}")
+        if _MOST_FLOAT < abs(factor) < inf:
+            raise ArgumentError(
+                "global_scale", f"beyond the range of float32, which ends at {_MOST_FLOAT:.4g}"
+            )
     if isinstance(global_scale, tuple) and len(factors) != experts:
         raise ArgumentError("global_scale", f"{len(factors)} factors, expected {experts}: one an expert")
 

@@ -70,6 +70,17 @@ def test_each_expert_has_rows_of_its_own(experts_host: Context) -> None:
         torch.testing.assert_close(d[group, :count].double(), expected, rtol=2.0**-8, atol=1e-3)
 
 
+def test_factors_of_experts_are_made_once() -> None:
+    """A call that made them would copy them to the GPU, wait for the copy, and fit in no CUDA graph."""
+    packed, _ = experts(0.5, 2.0)
+    assert packed.group_factors is not None
+    assert packed.group_factors.tolist() == [0.5, 2.0]
+    assert packed.to("meta").group_factors.is_meta
+    assert packed.expert(1).group_factors is None
+    assert replace(packed, global_scale=0.125).group_factors is None
+    assert PackedWeight.from_state_dict(packed.state_dict()).group_factors.tolist() == [0.5, 2.0]
+
+
 def test_one_scale_for_all_experts(experts_host: Context) -> None:
     """No tensor of factors is made."""
     packed, decoded = experts(1.0, 1.0)

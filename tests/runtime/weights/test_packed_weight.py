@@ -293,6 +293,10 @@ def test_another_version_is_refused() -> None:
         ),
         (lambda x: x.update(packed_weight=x["packed_weight"].int()), "weight: expected a tensor of uint8"),
         (lambda x: x.update(global_scale=torch.ones(2)), "global_scale: 2 factors, expected None"),
+        (
+            lambda x: x.update(global_scale=x["global_scale"].half()),
+            "global_scale: expected a tensor of float32, got torch.float16",
+        ),
     ],
 )
 def test_a_damaged_file_is_refused(change: Any, message: str) -> None:
@@ -300,6 +304,12 @@ def test_a_damaged_file_is_refused(change: Any, message: str) -> None:
     change(tensors)
     with pytest.raises(ArgumentError, match=f"^{message}"):
         PackedWeight.from_state_dict(tensors)
+
+
+def test_a_stack_of_no_experts() -> None:
+    codes, scales = torch.empty((0, 1, 4096), dtype=torch.uint8), torch.empty((0, 1, 256), dtype=torch.uint8)
+    packed = PackedWeight(codes, scales, 8, 32, "mxfp4", 32)
+    assert (packed.experts, packed.largest_scale) == (0, None)
 
 
 def test_tensors_are_contiguous() -> None:

@@ -148,7 +148,7 @@ EXPONENTS = torch.zeros((8, 4), dtype=torch.uint8).view(torch.float8_e8m0fnu)
         ({"global_scale": (1.0, 2.0)}, "global_scale: 2 factors, expected None: one an expert"),
         ({"global_scale": [1.0]}, "global_scale: expected a number or a tuple of numbers, got list"),
         ({"global_scale": torch.ones(())}, "global_scale: expected a number or a tuple .*, got Tensor"),
-        ({"group": 32.0}, "group: 32.0, expected 1 or more, or -1 for one scale a row"),
+        ({"group": 32.0}, "group: expected an int, got float"),
         ({"scales": HALVES.to("meta")}, "scales: it is on meta, codes on cpu; expected the same device"),
         ({"zeros": CODES[:, :2].to("meta")}, "zeros: it is on meta, codes on cpu; expected the same device"),
     ],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from tilewright.calls import guards
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.op import packed_fp8_gemm
+from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_scale_of_rows
 from tilewright.families.mixed_gemm.op import packed_gemm
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.weights import PackedWeight
@@ -52,18 +54,11 @@ def mixed_gemm(
             f"a stack of {weight.experts} experts, expected one weight",
             hint="mixed_grouped_gemm multiplies by a stack; weight.expert(index) is one weight",
         )
-    is_fp8 = a.dtype == torch.float8_e4m3fn
-    if weight.dtype is not None and a.dtype != weight.dtype and not is_fp8:
-        raise ArgumentTypeError(
-            "a",
-            f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for",
-            hint="float8_e4m3fn goes with int4 and mxfp4 weights",
-        )
-    if a.ndim == 2 and a.shape[1] != weight.k:
-        raise ArgumentError("a", f"{a.shape[1]} columns, expected {weight.k}, the weight's k")
-    if is_fp8:
-        if weight.dtype is not None:
-            _check_result(weight.dtype, out, out_dtype)
+    alpha = guards.factor("alpha", alpha) * weight.global_scale
+    guards.check_flag("fast_accum", fast_accum)
+    if is_fp8(a, weight):
+        check_result(weight, out, out_dtype)
+        dtype = weight.dtype or torch.bfloat16
         return packed_fp8_gemm(
             a,
             weight.weight,
@@ -71,9 +66,9 @@ def mixed_gemm(
             n=weight.n,
             weight_format=format_name(weight.format, weight.group),
             out=out,
-            out_dtype=out_dtype if out is not None else out_dtype or weight.dtype or torch.bfloat16,
+            out_dtype=dtype if out is None and out_dtype is None else out_dtype,
             a_scale=a_scale,
-            alpha=alpha * weight.global_scale,
+            alpha=alpha,
             bias=bias,
             activation=activation,
             fast_accum=fast_accum,
@@ -82,8 +77,7 @@ def mixed_gemm(
         )
     if fast_accum:
         raise ArgumentError("fast_accum", f"expected False with {a.dtype}: FP8 sums alone lose bits")
-    if a_scale is not None:
-        raise ArgumentError("a_scale", f"expected None with {a.dtype}; it scales rows of float8_e4m3fn")
+    refuse_scale_of_rows(a, a_scale)
     return packed_gemm(
         a,
         weight.weight,
@@ -92,16 +86,8 @@ def mixed_gemm(
         weight_format=format_name(weight.format, weight.group),
         out=out,
         out_dtype=out_dtype,
-        alpha=alpha * weight.global_scale,
+        alpha=alpha,
         bias=bias,
         activation=activation,
         tactic=tactic,
     )
-
-
-def _check_result(expected: torch.dtype, out: torch.Tensor | None, out_dtype: torch.dtype | None) -> None:
-    """Raises ArgumentTypeError unless the result has the type of the weight's scales: kernels with FP8
-    activations read scales as numbers of D's type."""
-    for name, dtype in (("out", None if out is None else out.dtype), ("out_dtype", out_dtype)):
-        if dtype is not None and dtype != expected:
-            raise ArgumentTypeError(name, f"{dtype}, expected {expected}: the type of the weight's scales")

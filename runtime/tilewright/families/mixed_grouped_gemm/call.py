@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 
+from tilewright.calls import guards
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_grouped_gemm.op import packed_fp8_grouped_gemm
+from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_scale_of_rows
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.families.mixed_grouped_gemm.op import packed_grouped_gemm
 from tilewright.weights import PackedWeight
@@ -35,8 +37,7 @@ def mixed_grouped_gemm(
 
     It calls `tilewright.packed_grouped_gemm`, or `tilewright.packed_fp8_grouped_gemm` for FP8 activations,
     with the weight's tensors and format. torch.compile sees that op.
-    Global scales that differ between experts become a tensor in each call: a caller who keeps one passes it
-    to `packed_grouped_gemm` as `group_factors`.
+    Global scales that differ between experts are factors of the groups.
 
     Args:
         a: [m, k], or with `rows_valid` [experts, m, k]; of the weight's dtype, where that is not None, or
@@ -57,35 +58,21 @@ def mixed_grouped_gemm(
         raise ArgumentError(
             "weight", "one weight, expected a stack of experts", hint="mixed_gemm multiplies by one weight"
         )
-    is_fp8 = a.dtype == torch.float8_e4m3fn
-    if weight.dtype is not None and a.dtype != weight.dtype and not is_fp8:
-        raise ArgumentTypeError(
-            "a",
-            f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for",
-            hint="float8_e4m3fn goes with int4 and mxfp4 weights",
-        )
-    if a.ndim >= 2 and a.shape[-1] != weight.k:
-        raise ArgumentError("a", f"{a.shape[-1]} columns, expected {weight.k}, the weight's k")
-    factors = None
-    if isinstance(weight.global_scale, tuple):
-        factors = torch.tensor(weight.global_scale, dtype=torch.float32, device=a.device)
-    else:
+    fp8 = is_fp8(a, weight)
+    alpha = guards.factor("alpha", alpha)
+    if not isinstance(weight.global_scale, tuple):
         alpha *= weight.global_scale
     shared: dict[str, Any] = {
         "n": weight.n, "weight_format": format_name(weight.format, weight.group),
         "group_of_row": group_of_row, "group_ends": group_ends, "rows_valid": rows_valid,
         "row_alignment": row_alignment, "expected_m": expected_m, "out": out, "alpha": alpha,
-        "group_factors": factors, "bias": bias, "tactic": tactic,
+        "group_factors": weight.group_factors, "bias": bias, "tactic": tactic,
     }  # fmt: skip
-    if is_fp8:
-        if out is not None and weight.dtype is not None and out.dtype != weight.dtype:
-            raise ArgumentTypeError(
-                "out", f"{out.dtype}, expected {weight.dtype}: the type of the weight's scales"
-            )
+    if fp8:
+        check_result(weight, out)
         out_dtype = (weight.dtype or torch.bfloat16) if out is None else None
         return packed_fp8_grouped_gemm(
             a, weight.weight, weight.scale, out_dtype=out_dtype, a_scale=a_scale, **shared
         )
-    if a_scale is not None:
-        raise ArgumentError("a_scale", f"expected None with {a.dtype}; it scales rows of float8_e4m3fn")
+    refuse_scale_of_rows(a, a_scale)
     return packed_grouped_gemm(a, weight.weight, weight.scale, **shared)

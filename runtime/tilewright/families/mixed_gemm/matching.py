@@ -1,0 +1,41 @@
+"""Checks of a product's arguments beside a packed weight that is one object."""
+
+from __future__ import annotations
+
+import torch
+
+from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.weights import PackedWeight
+
+
+def is_fp8(a: torch.Tensor, weight: PackedWeight) -> bool:
+    """Whether the activations are FP8. Raises an error unless their type and their k go with the weight."""
+    fp8: bool = a.dtype == torch.float8_e4m3fn
+    if weight.dtype is not None and a.dtype != weight.dtype and not fp8:
+        raise ArgumentTypeError(
+            "a",
+            f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for",
+            hint="float8_e4m3fn goes with int4 and mxfp4 weights",
+        )
+    if a.ndim >= 2 and a.shape[-1] != weight.k:
+        raise ArgumentError("a", f"{a.shape[-1]} columns, expected {weight.k}, the weight's k")
+    return fp8
+
+
+def check_result(
+    weight: PackedWeight, out: torch.Tensor | None, out_dtype: torch.dtype | None = None
+) -> None:
+    """Raises ArgumentTypeError unless the result has the type of the weight's scales: kernels with FP8
+    activations read scales as numbers of D's type."""
+    dtypes = {"out": out.dtype if isinstance(out, torch.Tensor) else None, "out_dtype": out_dtype}
+    for name, dtype in dtypes.items():
+        if weight.dtype is not None and isinstance(dtype, torch.dtype) and dtype != weight.dtype:
+            raise ArgumentTypeError(
+                name, f"{dtype}, expected {weight.dtype}: the type of the weight's scales"
+            )
+
+
+def refuse_scale_of_rows(a: torch.Tensor, a_scale: torch.Tensor | None) -> None:
+    """Raises ArgumentError for factors of rows beside activations that are not FP8."""
+    if a_scale is not None:
+        raise ArgumentError("a_scale", f"expected None with {a.dtype}; it scales rows of float8_e4m3fn")
