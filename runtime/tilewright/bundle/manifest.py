@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.base import reading
-from tilewright.base.schema import Anything, Array, Boolean, Integer, Map, Number, Object, String
+from tilewright.base.schema import Anything, Array, Boolean, Integer, Map, Null, Number, Object, String, Union
 from tilewright.declarations import catalog
 from tilewright.errors import BundleError, UnreadableFileError
 from tilewright.selection.family import Family
@@ -25,7 +25,7 @@ _ENTRY = Object(
         "layers": Array(String()),
         "op": String(),
         "family": String(),
-        "fields": Map(Anything()),
+        "fields": Map(Union((String(), Boolean(), Number(), Null()))),
         "extent": String(),
         "values": Array(Integer(), 3),
         "choices": Array(Array(Integer(), 2)),
