@@ -156,6 +156,9 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kind", choices=KINDS, nargs="+", default=list(KINDS))
     parser.add_argument("--count", type=int, default=150, help="random problems of each type")
     parser.add_argument("--seed", type=int, default=20291)
+    parser.add_argument(
+        "--skip", type=int, default=0, help="problems, in that order: an earlier run had them"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no problem after")
     parser.add_argument("--output", type=Path, help="without extension")
     return parser.parse_args(arguments)
@@ -168,7 +171,8 @@ def main() -> int:
         return 1
     rows: list[dict[str, Any]] = []
     until = time.monotonic() + options.seconds
-    for dtype, kind, problem in problems(options.dtype, options.count, options.seed, options.kind):
+    asked = problems(options.dtype, options.count, options.seed, options.kind)
+    for dtype, kind, problem in asked[options.skip :]:
         if rows and time.monotonic() > until:
             break
         rows.append(measure(dtype, kind, problem))

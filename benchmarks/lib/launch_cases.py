@@ -15,6 +15,7 @@ from benchmarks.lib.random_problems import Drawn, Einsum
 
 import tilewright
 from tilewright import context
+from tilewright.contractions.einsum import lowered_call
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm import measuring as gemm_measuring
 from tilewright.families.gemm.family import FAMILY as GEMM
@@ -191,12 +192,32 @@ def _einsum(problem: Einsum, deep_gemm: Any, generator: torch.Generator, sets: i
     operand_sets: list[Any] = []
     for _ in range(sets or number_of_sets(problem.bytes, problem.bytes, _l2_bytes())):
         out = torch.empty(problem.shape(result), device="cuda", dtype=torch.bfloat16)
-        operand_sets.append(SimpleNamespace(a=random(left), b=random(right), out=out))
+        a, b = random(left), random(right)
+        views = lowered_call(problem.equation, a, b, out=out, c=None)
+        call = functools.partial(_product, views.left, views.right, views.out)
+        operand_sets.append(SimpleNamespace(a=a, b=b, out=out, call=call))
     peers = {
         "deep_gemm": lambda x: deep_gemm.einsum(problem.equation, x.a, x.b, x.out),
         "torch": lambda x: torch.einsum(problem.equation, x.a, x.b),
     }
-    return Case(operand_sets, lambda x: tilewright.einsum(problem.equation, x.a, x.b, out=x.out), peers)
+    ours = functools.partial(_einsum_of, problem.equation)
+    return Case(operand_sets, ours, peers, GEMM, product_of(problem))
+
+
+def _einsum_of(equation: str, operands: Any) -> torch.Tensor:
+    return tilewright.einsum(equation, operands.a, operands.b, out=operands.out)
+
+
+def _product(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, tactic: Tactic) -> torch.Tensor:
+    """The product that an einsum is, by a given tactic."""
+    return tilewright.gemm(left, right, out=out, tactic=tactic)
+
+
+def product_of(problem: Einsum) -> GemmProblem:
+    """The batched product that computes an einsum: h counts the batch, b the rows."""
+    if problem.equation == "bhr,hdr->bhd":
+        return GemmProblem(problem.b, problem.d, problem.r, batch=problem.h)
+    return GemmProblem(problem.b, problem.r, problem.d, batch=problem.h, layout="tt")
 
 
 def _l2_bytes() -> int:
