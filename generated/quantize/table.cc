@@ -126,6 +126,8 @@
   X(quantize_sm100f_mxfp8_f16_tma_2stages) \
   X(quantize_sm100f_mxfp8_f16_vector) \
   X(quantize_sm100f_mxfp8_f32_vector) \
+  X(quantize_sm100f_nvfp4_bf16_4over6mae_vector_512threads) \
+  X(quantize_sm100f_nvfp4_bf16_4over6mse_vector_512threads) \
   X(quantize_sm100f_nvfp4_bf16_rmsnorm_vector) \
   X(quantize_sm100f_nvfp4_bf16_silumul_vector) \
   X(quantize_sm100f_nvfp4_bf16_tma_2stages) \
@@ -133,6 +135,8 @@
   X(quantize_sm100f_nvfp4_bf16_vector_fast) \
   X(quantize_sm100f_nvfp4_e4m3_tma_2stages) \
   X(quantize_sm100f_nvfp4_e4m3_vector) \
+  X(quantize_sm100f_nvfp4_f16_4over6mae_vector_512threads) \
+  X(quantize_sm100f_nvfp4_f16_4over6mse_vector_512threads) \
   X(quantize_sm100f_nvfp4_f16_rmsnorm_vector) \
   X(quantize_sm100f_nvfp4_f16_silumul_vector) \
   X(quantize_sm100f_nvfp4_f16_tma_2stages) \
@@ -175,6 +179,8 @@
   X(quantize_sm110f_mxfp8_f16_tma_2stages) \
   X(quantize_sm110f_mxfp8_f16_vector) \
   X(quantize_sm110f_mxfp8_f32_vector) \
+  X(quantize_sm110f_nvfp4_bf16_4over6mae_vector_512threads) \
+  X(quantize_sm110f_nvfp4_bf16_4over6mse_vector_512threads) \
   X(quantize_sm110f_nvfp4_bf16_rmsnorm_vector) \
   X(quantize_sm110f_nvfp4_bf16_silumul_vector) \
   X(quantize_sm110f_nvfp4_bf16_tma_2stages) \
@@ -182,6 +188,8 @@
   X(quantize_sm110f_nvfp4_bf16_vector_fast) \
   X(quantize_sm110f_nvfp4_e4m3_tma_2stages) \
   X(quantize_sm110f_nvfp4_e4m3_vector) \
+  X(quantize_sm110f_nvfp4_f16_4over6mae_vector_512threads) \
+  X(quantize_sm110f_nvfp4_f16_4over6mse_vector_512threads) \
   X(quantize_sm110f_nvfp4_f16_rmsnorm_vector) \
   X(quantize_sm110f_nvfp4_f16_silumul_vector) \
   X(quantize_sm110f_nvfp4_f16_tma_2stages) \
@@ -224,6 +232,8 @@
   X(quantize_sm120f_mxfp8_f16_tma_2stages) \
   X(quantize_sm120f_mxfp8_f16_vector) \
   X(quantize_sm120f_mxfp8_f32_vector) \
+  X(quantize_sm120f_nvfp4_bf16_4over6mae_vector_512threads) \
+  X(quantize_sm120f_nvfp4_bf16_4over6mse_vector_512threads) \
   X(quantize_sm120f_nvfp4_bf16_rmsnorm_vector) \
   X(quantize_sm120f_nvfp4_bf16_silumul_vector) \
   X(quantize_sm120f_nvfp4_bf16_tma_2stages) \
@@ -231,6 +241,8 @@
   X(quantize_sm120f_nvfp4_bf16_vector_fast) \
   X(quantize_sm120f_nvfp4_e4m3_tma_2stages) \
   X(quantize_sm120f_nvfp4_e4m3_vector) \
+  X(quantize_sm120f_nvfp4_f16_4over6mae_vector_512threads) \
+  X(quantize_sm120f_nvfp4_f16_4over6mse_vector_512threads) \
   X(quantize_sm120f_nvfp4_f16_rmsnorm_vector) \
   X(quantize_sm120f_nvfp4_f16_silumul_vector) \
   X(quantize_sm120f_nvfp4_f16_tma_2stages) \
@@ -273,6 +285,8 @@
   X(quantize_sm90_mxfp8_f16_tma_2stages) \
   X(quantize_sm90_mxfp8_f16_vector) \
   X(quantize_sm90_mxfp8_f32_vector) \
+  X(quantize_sm90_nvfp4_bf16_4over6mae_vector_512threads) \
+  X(quantize_sm90_nvfp4_bf16_4over6mse_vector_512threads) \
   X(quantize_sm90_nvfp4_bf16_rmsnorm_vector) \
   X(quantize_sm90_nvfp4_bf16_silumul_vector) \
   X(quantize_sm90_nvfp4_bf16_tma_2stages) \
@@ -280,6 +294,8 @@
   X(quantize_sm90_nvfp4_bf16_vector_fast) \
   X(quantize_sm90_nvfp4_e4m3_tma_2stages) \
   X(quantize_sm90_nvfp4_e4m3_vector) \
+  X(quantize_sm90_nvfp4_f16_4over6mae_vector_512threads) \
+  X(quantize_sm90_nvfp4_f16_4over6mse_vector_512threads) \
   X(quantize_sm90_nvfp4_f16_rmsnorm_vector) \
   X(quantize_sm90_nvfp4_f16_silumul_vector) \
   X(quantize_sm90_nvfp4_f16_tma_2stages) \

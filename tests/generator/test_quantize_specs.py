@@ -46,6 +46,7 @@ REJECTED: list[Rejected] = [
     (SILU, {"format": "fp8_128x128"}, "fused_formats", "fp8_128x128", {"format": "mxfp4"}),
     (BACK, {"fusion": "rmsnorm"}, "fused_formats", "rmsnorm", {"direction": "quantize"}),
     (VECTOR, {"arithmetic": "fast", "format": "mxfp4"}, "fast_arithmetic", "mxfp4", {"format": "nvfp4"}),
+    (VECTOR, {"four_over_six": "mse", "x": "f32"}, "four_over_six_source", "f32", {"x": "bf16"}),
     (CUTE, {"format": "mxfp4"}, "cute_dsl_format", "mxfp4", {"format": "nvfp4"}),
     (CUTE, {"direction": "dequantize"}, "cute_dsl_format", "dequantize", {"direction": "quantize"}),
     (CUTE, {"fusion": "silu_mul"}, "cute_dsl_format", "silu_mul", {"fusion": "none"}),

@@ -32,6 +32,7 @@ def quantize_cases(record: KernelRecord) -> Iterator[Case]:
     multiple = lcm(record.facts["k_multiple"], 16)
     exact = config["arithmetic"] == "exact"
     kind = {name: config[name] for name in ("direction", "format", "x", "fusion")}
+    kind["four_over_six"] = config.get("four_over_six", "none")
     for layout in LAYOUTS[config["format"]]:
         wide = Quantize(1031, _WIDE // multiple * multiple, **kind, layout=layout, exact=exact)
         high = replace(wide, m=3079, k=(_NARROW // multiple + 1) * multiple)

@@ -44,6 +44,7 @@ class Case:
     fusion: str = "none"
     weight: torch.Tensor | None = None
     exact: bool = True
+    four_over_six: str = "none"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,7 +66,9 @@ class Case:
             return tilewright.quantize_fp8_blockwise(self.x, BLOCK[self.format], **options)
         options["layout"] = self.layout
         if self.format == "nvfp4":
-            return tilewright.quantize_nvfp4(self.x, self.global_scale, fast=not self.exact, **options)
+            return tilewright.quantize_nvfp4(
+                self.x, self.global_scale, fast=not self.exact, four_over_six=self.four_over_six, **options
+            )
         if self.format == "mxfp4":
             return tilewright.quantize_mxfp4(self.x, **options)
         dtype = torch.float8_e5m2 if self.format == "mxfp8_e5m2" else torch.float8_e4m3fn
@@ -102,6 +105,7 @@ class Case:
             self.global_scale,
             self.layout,
             rows_valid=self.rows_valid,  # type: ignore[arg-type]
+            four_over_six=self.four_over_six,
         )
 
     def check(self, tactic: str | None = None) -> None:

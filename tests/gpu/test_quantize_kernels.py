@@ -50,6 +50,11 @@ def is_exact(record: KernelRecord) -> bool:
     return bool(plain and config["direction"] == "quantize")
 
 
+def asked(record: KernelRecord, case: of.Case) -> of.Case:
+    """The case, with the choice between two scales of a block that the kernel makes."""
+    return replace(case, four_over_six=record.config.get("four_over_six", "none"))
+
+
 def tactics(record: KernelRecord) -> list[str]:
     """A grid as large as the work, as many thread blocks as fit, and one on each SM."""
     return [record.name, f"{record.name}@blocks={resident(record)}", f"{record.name}@blocks=1"]
@@ -62,14 +67,14 @@ def test_odd_shapes(kernel: KernelRecord) -> None:
     for seed, shape in enumerate(ODD):
         for case in of.cases(config["format"], config["x"], shape, seed):
             for tactic in tactics(kernel):
-                case.check(tactic)
+                asked(kernel, case).check(tactic)
 
 
 def test_every_boundary_and_pattern(kernel: KernelRecord) -> None:
     if not is_exact(kernel):
         pytest.skip("other tests compare it")
     for case in of.every_input(kernel.config["format"], kernel.config["x"]):
-        case.check(kernel.name)
+        asked(kernel, case).check(kernel.name)
 
 
 def test_stacked_experts_with_masked_rows(kernel: KernelRecord) -> None:
@@ -77,7 +82,7 @@ def test_stacked_experts_with_masked_rows(kernel: KernelRecord) -> None:
         pytest.skip("other tests compare it")
     for case in of.masked(kernel.config["format"], kernel.config["x"]):
         for tactic in tactics(kernel):
-            case.check(tactic)
+            asked(kernel, case).check(tactic)
 
 
 def test_a_scale_for_each_row(kernel: KernelRecord) -> None:
@@ -89,7 +94,7 @@ def test_a_scale_for_each_row(kernel: KernelRecord) -> None:
             shape[:-1]
         )
         for layout in of.layouts_of("nvfp4"):
-            of.Case("nvfp4", value, layout, per_row).check(kernel.name)
+            asked(kernel, of.Case("nvfp4", value, layout, per_row)).check(kernel.name)
 
 
 def smooth(shape: tuple[int, ...], x: str, seed: int) -> torch.Tensor:
@@ -236,7 +241,7 @@ def quantizing_waits(
         config["format"], value, of.layouts_of(config["format"])[0], scale, valid, config["fusion"], weight,
         exact=config["arithmetic"] == "exact",
     )  # fmt: skip
-    run = of.Run(case, kernel.name)
+    run = of.Run(asked(kernel, case), kernel.name)
 
     def check(when: str) -> None:
         if is_exact(kernel):
@@ -275,7 +280,7 @@ def test_the_table_says_what_the_kernel_takes(kernel: KernelRecord) -> None:
         for m, k, groups in ((1, 16, 1), (129, 80, 1), (5, 4112, 3), (131072, 32768, 1)):
             problem = FAMILY.problem(
                 m, k, groups, config["direction"], config["format"], config["x"], layout, config["fusion"],
-                exact=config["arithmetic"] == "exact",
+                four_over_six=config.get("four_over_six", "none"), exact=config["arithmetic"] == "exact",
             )  # fmt: skip
             assert FAMILY.misfit(kernel, problem) is None
             for tactic in FAMILY.candidates(kernel, problem, H200):

@@ -238,6 +238,21 @@ def test_options_of_the_wrong_kind(hopper: Context) -> None:
         ({"fast": "no"}, ArgumentTypeError, "fast: it is a str"),
         ({"fast": torch.ones(2)}, ArgumentTypeError, "fast: it is a Tensor"),
         ({"global_scale": torch.tensor(1j)}, ArgumentTypeError, "expected a real number"),
+        (
+            {"four_over_six": "rms"},
+            ArgumentError,
+            "it is 'rms'; expected one of none, mse, mae",
+        ),
+        (
+            {"four_over_six": "mse", "activation": "silu_mul"},
+            ArgumentError,
+            "four_over_six: it is 'mse'; expected one of none",
+        ),
+        (
+            {"four_over_six": "mae", "tactic": "host_to_nvfp4_bf16"},
+            ArgumentError,
+            "its four_over_six is none, not mae",
+        ),
     ):
         with pytest.raises(error, match=message):
             tilewright.quantize_nvfp4(x, **options)

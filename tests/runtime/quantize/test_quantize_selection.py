@@ -93,7 +93,8 @@ def test_every_problem_of_the_committed_tables_has_an_estimate() -> None:
             for layout in LAYOUTS[config["format"]]:
                 problem = Problem(
                     129, 4112, 2, config["direction"], config["format"], config["x"], layout,
-                    config["fusion"], exact=config["arithmetic"] == "exact",
+                    config["fusion"], four_over_six=config.get("four_over_six", "none"),
+                    exact=config["arithmetic"] == "exact",
                 )  # fmt: skip
                 ranked = FAMILY.rank(records, problem, device)
                 assert any(one.tactic.kernel == record.name for one in ranked), record.name
@@ -164,4 +165,4 @@ def test_as_many_thread_blocks_fit_as_registers_and_memory_allow() -> None:
         assert resident(record) <= fit, record.name
         assert bound or resident(record) == fit, record.name
         seen += 1
-    assert seen == 70
+    assert seen == 74

@@ -12,7 +12,7 @@ from tilewright.architectures.table import of_target
 from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shared import AnyTarget, Multiple, OwnPdl, SharedBytes, Threads
 from tilewright.configurations.value_kinds import Bounds
-from tilewright.families.quantize.problem import Direction, Format, Fusion, XType
+from tilewright.families.quantize.problem import Direction, Format, FourOverSix, Fusion, XType
 from tilewright.formats.types import TYPES
 
 
@@ -50,6 +50,11 @@ class QuantizeConfig:
     ] = 256
     stages: Annotated[int, Bounds(1, 16), "depth of the tma variant's ring, 2 or more; 1 for vector"] = 1
     pdl: OwnPdl = True
+    four_over_six: Annotated[
+        FourOverSix,
+        "mse, mae: a NVFP4 block's amax becomes 6 or 4, by the smaller sum of squares or of magnitudes of "
+        "its errors (arXiv 2512.02010); none: 6",
+    ] = field(default="none", metadata=LEFT_OUT)
     compiler: Annotated[
         Literal["nvcc", "cute_dsl"],
         "nvcc: in C++; cute_dsl: in CuTe-DSL, whose compiler is an extra; only a call that names such a "

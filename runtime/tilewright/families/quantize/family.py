@@ -30,6 +30,9 @@ class _Quantize(Family[Problem]):
     estimator = staticmethod(estimator)
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        own = record.config.get("four_over_six", "none")  # absent in a row that no table filled
+        if own != kind.four_over_six:
+            return f"its four_over_six is {own}, not {kind.four_over_six}"
         if kind.exact and record.config["arithmetic"] != "exact":
             return "its arithmetic is approximate, which the call does not allow"
         return None

@@ -46,6 +46,7 @@ def kernel_name(config: QuantizeConfig) -> str:
     return named(
         config.direction, config.arch, config.format, config.x,
         config.fusion.replace("none", "").replace("_", ""),
+        flag(f"4over6{config.four_over_six}", config.four_over_six != "none"),
         flag(config.variant, config.direction == "quantize"),
         flag(f"{config.threads}threads", config.threads != 256),
         flag(f"{config.stages}stages", config.variant == "tma"), flag("fast", config.arithmetic == "fast"),
@@ -79,6 +80,8 @@ def work_text(config: QuantizeConfig) -> str:
         words = [f"{config.threads} threads, 16 bytes at a time"]
     if config.direction == "quantize":
         words.append(f"{config.arithmetic} arithmetic")
+    if config.four_over_six != "none":
+        words.append(f"the better of two scales by {config.four_over_six}")
     return ", ".join(words)
 
 
@@ -126,7 +129,7 @@ def variables(config: QuantizeConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     scale = "FP32 or packed UE8M0" if config.format in _BLOCKWISE else TYPES[config.format].scale.upper()
     rows, columns = block(config.format)
-    own = _cute_dsl(config) if in_cute_dsl(config) else {"kernel": _kernel(config)}
+    own = _cute_dsl(config) if in_cute_dsl(config) else {"kernel": _kernel(config), "header": _header(config)}
     return spelt(
         {
             **own,
@@ -163,6 +166,10 @@ def _data_type(config: QuantizeConfig) -> str:
     return {4: "E2M1", 8: "E5M2" if config.format == "mxfp8_e5m2" else "E4M3"}[bits(config.format)]
 
 
+def _header(config: QuantizeConfig) -> str:
+    return "kernel" if config.four_over_six == "none" else "four_over_six"
+
+
 def _kernel(config: QuantizeConfig) -> str:
     """The kernel's type. Its parameters are the configuration's fields."""
     prefix = "tilewright::quantize::"
@@ -175,6 +182,8 @@ def _kernel(config: QuantizeConfig) -> str:
         return _type("ColumnKernel" if config.format == "fp8_128x1" else "SquareKernel", x, *ends)
     # A fused silu's arithmetic is its source's; NVFP4's that of its scales.
     kind = f"Nvfp4<{exact}>" if config.format == "nvfp4" else _FORMATS[config.format]
+    if config.four_over_six != "none":
+        kind = f"FourOverSix<{prefix}BlockError::k{config.four_over_six.capitalize()}>"
     format = f"{prefix}{'Nvfp4OfE4m3' if by_thresholds(config) else kind}"
     if config.fusion == "rmsnorm":
         return _type("NormKernel", format, x, *ends)

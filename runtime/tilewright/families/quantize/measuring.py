@@ -114,7 +114,7 @@ def _reference(
         kind = "ue8m0" if problem.layout == "packed" else "float32"
         layout = "row_major" if kind == "float32" else "packed"
         return reference.quantize_fp8_blockwise(value, BLOCK[problem.format], kind, layout)  # type: ignore[arg-type]
-    return reference.quantize(value, problem.format, scale, "linear")
+    return reference.quantize(value, problem.format, scale, "linear", four_over_six=problem.four_over_six)
 
 
 def _plain(scales: torch.Tensor, problem: Problem, rows: torch.Tensor) -> torch.Tensor:
@@ -178,6 +178,7 @@ def operands(problem: Problem, **tensors: Any) -> Operands:
         "scale_type": "ue8m0" if problem.layout == "packed" else "float32",
         "activation": "silu_mul" if problem.fusion == "silu_mul" else "none",
         "fast": not problem.exact,
+        "four_over_six": problem.four_over_six,
         "dtype": dtype_of(problem.x if problem.direction == "dequantize" else problem.format),
     }
     taken = inspect.signature(public).parameters

@@ -30,6 +30,7 @@ def quantize_nvfp4(
     eps: float = 1e-6,
     rows_valid: torch.Tensor | None = None,
     fast: bool = False,
+    four_over_six: str = "none",
     out: torch.Tensor | None = None,
     out_scales: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
@@ -54,6 +55,10 @@ def quantize_nvfp4(
         eps: added to the mean square.
         rows_valid: int32 [groups] on the device (one element for a matrix): the rows of each group that are
         read and written, from the first; the scale factors of other rows are 0.
+        four_over_six: none, or mse or mae: each block has the better of two scale factors, of which one makes
+            its amax 6 and the other makes it 4, by the sum of squares or of magnitudes of its errors (arXiv
+            2512.02010). The second is larger by half: with a global scale of 256 * 6 / amax(x) it always fits
+            E4M3. x of bfloat16 or float16, not beside activation or rms_weight; always exact.
         fast: allows approximate reciprocals: a few elements and scale factors are then off by one step.
         out: the data's tensor, uint8 or float4_e2m1fn_x2, [..., m, k/2], rows contiguous; made if absent.
         out_scales: the scale factors' tensor, float8_e4m3fn or uint8, contiguous, padding and all; made if

@@ -32,6 +32,8 @@ Direction = Literal["quantize", "dequantize"]
 DIRECTIONS = get_args(Direction)
 Fusion = Literal["none", "silu_mul", "rmsnorm"]
 FUSIONS = get_args(Fusion)
+FourOverSix = Literal["none", "mse", "mae"]
+FOUR_OVER_SIX = get_args(FourOverSix)
 SCALE_LAYOUTS = ("128x4", "8x4", "linear", "row_major", "m_major", "packed")  # their order is C's
 MOST_ALIGNED = 32  # the largest alignment that a kernel needs, in elements
 
@@ -50,7 +52,7 @@ class Problem(ProblemBase):
     With the fusion silu_mul, x is [groups, m, 2k]. `exact`: bit for bit what `tilewright.reference` says.
     """
 
-    kind_fields = ("direction", "format", "x", "fusion", "exact")
+    kind_fields = ("direction", "format", "x", "fusion", "four_over_six", "exact")
     shown_beyond_1 = (("groups", " in {} groups"),)
 
     m: int
@@ -62,6 +64,7 @@ class Problem(ProblemBase):
     layout: str = "128x4"
     fusion: str = "none"
     global_scale: str = "none"  # none; tensor: one for all; row: one for each row
+    four_over_six: str = "none"  # which error chooses between two scales of a NVFP4 block
     exact: bool = True
     alignment: Alignment = field(default=Alignment())
 
@@ -85,7 +88,8 @@ class Problem(ProblemBase):
     def types_text(self) -> str:
         types = f"{self.x} -> {self.format}" if self.direction == "quantize" else f"{self.format} -> {self.x}"
         scale = {"none": "", "tensor": "a global scale", "row": "a global scale a row"}[self.global_scale]
-        extras = (self.fusion.replace("none", ""), scale, flag("fast arithmetic", not self.exact))
+        chosen = flag(f"four over six by {self.four_over_six}", self.four_over_six != "none")
+        extras = (self.fusion.replace("none", ""), chosen, scale, flag("fast arithmetic", not self.exact))
         return ", ".join([types, f"scales {self.layout}", *filter(None, extras)])
 
 

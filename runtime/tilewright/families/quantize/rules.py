@@ -88,6 +88,26 @@ def fast_arithmetic(config: QuantizeConfig) -> str | None:
     return None
 
 
+# quantize/four_over_six.hpp: a thread has the 16 elements of a block, adds up their errors, divides exactly.
+@rule(
+    OURS,
+    "four_over_six format x direction fusion arithmetic",
+    of=lambda config: config.four_over_six != "none",
+)
+def four_over_six_source(config: QuantizeConfig) -> str | None:
+    """Only kernels that quantise BF16 or FP16 to NVFP4, exactly, without a fusion and in C++, choose between
+    two scales of a block."""
+    if config.direction == "dequantize" or config.format != "nvfp4":
+        return f"{config.direction} of {config.format} has no choice of scales"
+    if config.x not in ("bf16", "f16"):
+        return f"the better of two scales is for bf16 or f16, not {config.x}"
+    if config.fusion != "none":
+        return f"{config.fusion} has no choice of scales"
+    if config.arithmetic != "exact" or in_cute_dsl(config):
+        return f"{'CuTe-DSL' if in_cute_dsl(config) else 'fast arithmetic'} has no choice of scales"
+    return None
+
+
 # quantize/nvfp4_program.py is one program.
 @rule(OURS, "format x direction fusion arithmetic", of=in_cute_dsl)
 def cute_dsl_format(config: QuantizeConfig) -> str | None:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from tilewright.declarations.vocabulary import Choice, Extent, Fields, Flag, Types, Words
-from tilewright.families.quantize.problem import DIRECTIONS, FORMATS, FUSIONS, LAYOUTS, Problem, inputs
+from tilewright.families.quantize.problem import (
+    DIRECTIONS,
+    FORMATS,
+    FOUR_OVER_SIX,
+    FUSIONS,
+    LAYOUTS,
+    Problem,
+    inputs,
+)
 
 K_MULTIPLE = 16  # elements, that a thread takes: what every kernel asks of k; a last block may be shorter
 
 
 def _global_scales(fields: Fields) -> tuple[str, ...]:
     return ("tensor", "row", "none") if fields["format"] == "nvfp4" else ("none",)
+
+
+def _chooses(fields: Fields) -> bool:
+    plain = fields["fusion"] == "none" and fields["direction"] == "quantize"
+    return plain and fields["format"] == "nvfp4" and fields["x"] in ("bf16", "f16")
 
 
 WORDS = Words(
@@ -50,6 +63,11 @@ WORDS = Words(
             "global_scale",
             "Global scale of nvfp4: tensor (default), row (one for each), none.",
             _global_scales,
+        ),
+        Choice(
+            "four_over_six",
+            "Which error chooses between two scales of a NVFP4 block: none (default), mse, mae.",
+            lambda fields: FOUR_OVER_SIX if _chooses(fields) else ("none",),
         ),
         Flag("exact", "Allow approximate divisions.", default=True, flag="--fast"),
     ),

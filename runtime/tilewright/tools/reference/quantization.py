@@ -7,6 +7,10 @@ With amax the largest magnitude in a block of a row, and gs the global scale (of
     MXFP4, MXFP8:  scale = ue8m0(amax / max),        factor = 2^(127 - byte) = 1 / scale
     data = element(x * factor), factor = 0 where amax = 0
 
+With four_over_six, NVFP4's scale is that or e4m3(gs * (amax / 4)), whichever has the smaller error: the
+sum of (element * scale - gs * x)^2 (mse) or of its magnitude (mae), in the order of k. The first if they are
+equal or not comparable.
+
 `max` is the element's largest value (6, 448, 57344); `codes` says how each type rounds. Hence:
 
 - If k is not a multiple of the block, the last block of a row has fewer elements.
@@ -58,12 +62,14 @@ def quantize(
     layout: LayoutName = "128x4",
     *,
     rows_valid: torch.Tensor | None = None,
+    four_over_six: str = "none",
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Quantises a matrix [..., m, k] of BF16, FP16, FP32 or FP8 as the head of this module defines.
 
     `global_scale` (NVFP4) is one number, or one for each row ([..., m]); None is 1. The matrix that is read
     back approximates `x` with any global scale, best with `nvfp4_global_scale(x)`. Rows from
     `rows_valid` on (int32 [...], one number for each matrix) are taken as zeros: their scales are 0.
+    `four_over_six` (NVFP4): none, or mse or mae, which choose a scale for each block.
 
     Returns:
         data: FP4 as uint8 [..., m, ceil(k/2)], low half first, the half byte after an odd k 0; FP8 as
@@ -83,6 +89,8 @@ def quantize(
     blocks = blocks_of(value, kind.block)
     amax = blocks.abs().amax(dim=-1)  # NaN if one is
     scale, factor = _scales(amax, kind, global_scale)
+    if four_over_six != "none":
+        scale, factor = _better(blocks, amax, kind, global_scale, four_over_six)
     scaled = (blocks * factor[..., None]).flatten(-2)[..., :k]
     if kind.element == "e2m1":
         data = codes.pack_e2m1(codes.encode_e2m1(scaled))
@@ -173,12 +181,42 @@ def valid_rows(rows_valid: torch.Tensor, rows: int) -> torch.Tensor:
     return torch.arange(rows, device=rows_valid.device) < rows_valid[..., None]
 
 
-def _scales(
-    amax: torch.Tensor, kind: Format, global_scale: float | torch.Tensor | None
+def _better(
+    blocks: torch.Tensor,
+    amax: torch.Tensor,
+    kind: Format,
+    global_scale: float | torch.Tensor | None,
+    error: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The scale of each block, and the float32 factor that its elements are multiplied by."""
+    """As `_scales`, of the two of which one makes the amax 6 and the other 4, that with the smaller error."""
+    if kind.scale != "e4m3" or error not in ("mse", "mae"):
+        raise ArgumentError(
+            "four_over_six", f"{error!r} of {kind.name}, expected none; or mse or mae of nvfp4"
+        )
     gs = _global_scale(global_scale, kind, amax)
-    share = amax / torch.full_like(amax, kind.max)  # see nvfp4_global_scale: no tensor / number
+
+    def error_of(scale: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        elements = codes.decode_e2m1(codes.encode_e2m1(blocks * factor[..., None])).to(torch.float32)
+        read = elements * codes.decode_e4m3(scale, torch.float32)[..., None]
+        off = read - blocks * (gs if gs.ndim == 0 else gs[..., None])
+        terms = off * off if error == "mse" else off.abs()
+        total = torch.zeros_like(amax)
+        for index in range(terms.shape[-1]):
+            total = total + terms[..., index]
+        return total
+
+    six, four = (_scales(amax, kind, global_scale, largest) for largest in (_E2M1_MAX, 4.0))
+    smaller = error_of(*four) < error_of(*six)
+    return torch.where(smaller, four[0], six[0]), torch.where(smaller, four[1], six[1])
+
+
+def _scales(
+    amax: torch.Tensor, kind: Format, global_scale: float | torch.Tensor | None, largest: float = 0.0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scale of each block, and the float32 factor that its elements are multiplied by. The amax becomes
+    `largest`, or if that is 0 the element's largest value."""
+    gs = _global_scale(global_scale, kind, amax)
+    share = amax / torch.full_like(amax, largest or kind.max)  # see nvfp4_global_scale: no tensor / number
     if kind.scale == "e4m3":
         scale = codes.encode_e4m3(gs * share)
         factor = torch.ones_like(amax) / (codes.decode_e4m3(scale, torch.float32) / gs)
