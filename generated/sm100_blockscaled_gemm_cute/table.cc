@@ -2,7 +2,7 @@
 //
 // Binds the kernels of module sm100_blockscaled_gemm_cute through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/blockscaled_gemm/cute_dsl_host.hpp"
 #include "tilewright/launcher.hpp"
 
@@ -47,4 +47,4 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x256x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x256x256_2x1_tcgen05_2sm)
 
-TILEWRIGHT_TABLE(sm100_blockscaled_gemm_cute, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm100_blockscaled_gemm_cute, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -2,7 +2,7 @@
 //
 // Binds the kernels of module sm100_mx_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
@@ -11,6 +11,7 @@
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f32_128x128x256_dyn_2sm) \
@@ -25,17 +26,21 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f32_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_1x1_1sm_streamk_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_2sm_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_2sm_c) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_2sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x192x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_dyn_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_dyn_2sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_2sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x128x128_dyn_2sm) \
@@ -43,4 +48,4 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f32_128x128x128_dyn_2sm_c_direct) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_mxfp8_128x128x128_dyn_2sm)
 
-TILEWRIGHT_TABLE(sm100_mx_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm100_mx_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -2,7 +2,7 @@
 //
 // Binds the kernels of module sm103_nvfp4_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
@@ -27,4 +27,4 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_dyn_2sm_direct256_noprefetch_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f32_128x128x768_dyn_2sm_direct256_nopdl)
 
-TILEWRIGHT_TABLE(sm103_nvfp4_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm103_nvfp4_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -2,12 +2,13 @@
 //
 // Binds the kernels of module sm110_blockscaled_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm_c) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f32_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f32_128x128x256_dyn_1sm_c_direct) \
@@ -20,7 +21,8 @@
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_f16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_f32_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x64x128_dyn_1sm_swap) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_f16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_f32_128x128x256_dyn_1sm)
 
-TILEWRIGHT_TABLE(sm110_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm110_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -2,7 +2,7 @@
 //
 // Binds the kernels of module sm120_blockscaled_gemm_lean through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/blockscaled_gemm/mma_host.hpp"
 #include "tilewright/launcher.hpp"
 
@@ -105,4 +105,4 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f32_128x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f32_64x64x256_mma_coop)
 
-TILEWRIGHT_TABLE(sm120_blockscaled_gemm_lean, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm120_blockscaled_gemm_lean, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -2,7 +2,7 @@
 //
 // Binds the kernels of module sm120_mx_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
@@ -31,4 +31,4 @@
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f32_128x128x128_1x1_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_mxfp8_128x128x128_1x1_coop)
 
-TILEWRIGHT_TABLE(sm120_mx_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm120_mx_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -2,7 +2,7 @@
 //
 // Binds the kernels of module sm120_nvfp4_gemm_small_n through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
@@ -39,4 +39,4 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_1x1_coop_streamk_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_1x1_coop_swap)
 
-TILEWRIGHT_TABLE(sm120_nvfp4_gemm_small_n, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm120_nvfp4_gemm_small_n, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -2,42 +2,57 @@
 //
 // Binds the kernels of module sm90_blockscaled_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_128x32x256_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_128x32x256_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_128x8x512_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_256x128x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_256x64x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_64x16x256_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_mxfp4_mxfp4_bf16_64x16x256_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_f16_128x32x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp4_f32_128x32x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp4_mxfp8_bf16_128x32x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp4_bf16_128x128x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp4_bf16_128x128x128_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp4_bf16_128x16x256_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp4_bf16_128x16x256_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp4_bf16_128x64x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_128x128x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_128x128x128_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_128x16x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_128x32x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_128x32x128_1x1_coop_swap_c) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_128x32x128_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_256x32x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_256x64x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_64x16x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_64x8x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp8_bf16_64x8x128_1x1_coop_swap_c_bias_act) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp8_f16_128x128x128_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_f16_128x32x128_1x1_coop_swap_c) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp8_f16_128x32x128_1x1_coop_swap_c_bias_act) \
+  X(blockscaled_gemm_sm90_mxfp8_mxfp8_f16_64x8x128_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_mxfp8_mxfp8_f32_128x32x128_1x1_coop_swap_c) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x16x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x32x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x32x256_1x1_coop_swap_c) \
+  X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x32x256_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x64x128_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_128x8x512_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_256x128x128_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_256x128x128_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_256x32x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_256x64x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_64x16x256_1x1_coop_swap) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_64x8x256_1x1_coop_swap) \
+  X(blockscaled_gemm_sm90_nvfp4_nvfp4_bf16_64x8x256_1x1_coop_swap_c_bias_act) \
   X(blockscaled_gemm_sm90_nvfp4_nvfp4_f16_128x32x256_1x1_coop_swap_c) \
-  X(blockscaled_gemm_sm90_nvfp4_nvfp4_f32_128x32x256_1x1_coop_swap_c)
+  X(blockscaled_gemm_sm90_nvfp4_nvfp4_f16_128x32x256_1x1_coop_swap_c_bias_act) \
+  X(blockscaled_gemm_sm90_nvfp4_nvfp4_f32_128x32x256_1x1_coop_swap_c) \
+  X(blockscaled_gemm_sm90_nvfp4_nvfp4_f32_128x32x256_1x1_coop_swap_c_bias_act)
 
-TILEWRIGHT_TABLE(sm90_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_args)
+TILEWRIGHT_TABLE(sm90_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

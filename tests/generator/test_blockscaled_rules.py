@@ -12,7 +12,7 @@ from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright.configurations.shapes import Cluster, Tile
-from tilewright.families.blockscaled_gemm import mma_rules, tcgen05_rules
+from tilewright.families.blockscaled_gemm import bias_rules, mma_rules, tcgen05_rules
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.rules import RULES
@@ -58,6 +58,8 @@ HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_a
 def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 
+
+BIAS: dict[str, Any] = {"bias": True, "activation": "given"}
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
@@ -264,6 +266,9 @@ REJECTED: list[Rejected] = [
         ("232448 B", "1 stage "),
         {"c": "none"},
     ),
+    (SM100, {"bias": True}, "bias_and_activation", ("true", "none"), {"activation": "given"}),
+    (SM100, BIAS | {"d": "nvfp4"}, "quantized_bias", ("nvfp4",), {"d": "bf16"}),
+    (SM100, BIAS | {"store": "direct"}, "biased_store", ("direct", "tma"), {"store": "tma"}),
 ]
 
 
@@ -331,8 +336,9 @@ def test_the_sample_is_large_and_has_every_rule_and_architecture(candidates: lis
     assert len(blackwell) >= 60
     assert len(accepted) >= 30
     assert len(blackwell) - len(accepted) >= 30
-    # Our own mainloops for Blackwell are not CUTLASS's: nvcc compiles no candidate of theirs.
-    ours = (*mma_rules.RULES, *tcgen05_rules.RULES)
+    # Our own mainloops for Blackwell are not CUTLASS's: nvcc compiles no candidate of theirs. The rules of a
+    # bias came after the sample was drawn.
+    ours = (*mma_rules.RULES, *tcgen05_rules.RULES, *bias_rules.RULES)
     others = [rule.name for rule in RULES if rule not in ours]
     assert {row["rule"] for row in candidates} == {*others, ""}
     per_arch = Counter(row["config"]["arch"] for row in accepted)

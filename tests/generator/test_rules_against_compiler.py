@@ -11,7 +11,7 @@ from command_line import ROOT
 
 from tilewright.base.spelling import text
 from tilewright.configurations.family import Family
-from tilewright.families.blockscaled_gemm import mma_rules, tcgen05_rules
+from tilewright.families.blockscaled_gemm import bias_rules, mma_rules, tcgen05_rules
 from tilewright_generator import families
 from tilewright_generator.fields import fields_of
 from tilewright_generator.rules import verdicts
@@ -65,7 +65,7 @@ def test_a_whole_sample_has_every_rule(record: dict[str, Any], family: Family) -
     """The rules of CUTLASS's kernels; those of our mainloops for Blackwell came after the sample was
     drawn."""
     if len(record["candidates"]) == record["drawn"]:
-        later = (*mma_rules.RULES, *tcgen05_rules.RULES)
+        later = (*mma_rules.RULES, *tcgen05_rules.RULES, *bias_rules.RULES)
         rules = {rule.name for rule in family.rules} - {rule.name for rule in later}
         if record["family"] == "grouped_gemm":
             rules &= RULES_OF_GROUPED_TCGEN05

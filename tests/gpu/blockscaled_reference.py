@@ -19,6 +19,7 @@ from tilewright.errors import NotBuiltError
 from tilewright.families.blockscaled_gemm.mainloops import is_hopper
 from tilewright.families.blockscaled_gemm.measuring import op_of
 from tilewright.families.blockscaled_gemm.problem import OUTPUTS
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.formats.dtypes import dtype_of
 from tilewright.formats.types import per_byte
 
@@ -76,14 +77,20 @@ class Operands:
         compare(found, exact, magnitude, self.k, what)
 
     def wanted(
-        self, alpha: float = 1.0, c: torch.Tensor | None = None, beta: float = 0.0
+        self,
+        alpha: float = 1.0,
+        c: torch.Tensor | None = None,
+        beta: float = 0.0,
+        *,
+        bias: torch.Tensor | None = None,
+        activation: str = "none",
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """alpha * product + beta * c, and its magnitude."""
+        """activation(alpha * product + beta * c + bias), and the magnitude of its terms."""
         exact, magnitude = alpha * self.exact, abs(alpha) * self.magnitude
-        if c is None:
-            return exact, magnitude
-        addend = beta * c.double()
-        return exact + addend, magnitude + addend.abs()
+        for addend in (None if c is None else beta * c.double(), None if bias is None else bias.double()):
+            if addend is not None:
+                exact, magnitude = exact + addend, magnitude + addend.abs()
+        return ACTIVATED[activation](exact), magnitude
 
 
 def extents(shape: tuple[int, int, int]) -> str:

@@ -226,7 +226,9 @@ def blockscaled_cases(record: KernelRecord) -> Iterator[Case]:
         (square(rows, columns, count), 3 * stage, 1),
         (square(rows, columns, 40), 8 * stage, 4),
     ):
-        problem = Blockscaled(*extents, k, 1, config["a"], config["b"], config["d"], c)
+        bias = bool(config.get("bias"))
+        activation = "silu" if bias else "none"
+        problem = Blockscaled(*extents, k, 1, config["a"], config["b"], config["d"], c, bias, activation)
         yield Case(problem, Tactic(record.name, splits=splits))
 
 

@@ -19,7 +19,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm.family import FAMILY
 from tilewright.families.blockscaled_gemm.mainloops import HOPPER, is_hopper
-from tilewright.families.blockscaled_gemm.problem import BLOCK, QUANTIZED_OUTPUTS, Problem
+from tilewright.families.blockscaled_gemm.problem import ACTIVATIONS, BLOCK, QUANTIZED_OUTPUTS, Problem
 
 ODD = [
     (1, 128, 512), (31, 256, 256), (127, 129, 160), (1000, 1000, 992), (4097, 264, 96), (5, 7, 32),
@@ -43,7 +43,11 @@ def test_every_kernel_is_built() -> None:
 
 def problem_of(record: KernelRecord, shape: tuple[int, int, int], batch: int = 1) -> Problem:
     config = record.config
-    return Problem(*shape, batch, config["a"], config["b"], config["d"], config["c"] == "same")
+    bias = bool(config.get("bias"))
+    activation = "gelu" if bias else "none"
+    return Problem(
+        *shape, batch, config["a"], config["b"], config["d"], config["c"] == "same", bias, activation
+    )
 
 
 def taken(record: KernelRecord, among: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -75,7 +79,8 @@ def check(
     full: bool = False,
     tactic: Tactic | None = None,
 ) -> None:
-    """Compares D, whose memory and borders are poison; `full` uses alpha, and C where the kernel has one."""
+    """Compares D, whose memory and borders are poison; `full` uses alpha, and C, a bias and an activation
+    where the kernel has them."""
     config, (m, n, k) = record.config, shape
     tactic = tactic or Tactic(record.name)
     what = f"{tactic} {shape} batch {batch} {'with all it can do' if full else 'plain'}"
@@ -91,6 +96,11 @@ def check(
             c = torch.randn((*lead, m, n), device="cuda").to(dtype)
             options |= {"c": reference.embed(c, reference.POISON), "beta": BETA}
             expected |= {"c": c, "beta": BETA}
+        if config.get("bias"):
+            dtype = reference.BYTES_OF_DTYPE[config["d"]]
+            given = {"bias": torch.randn(n, device="cuda").to(dtype), "activation": ACTIVATIONS[1 + m % 3]}
+            options |= given
+            expected |= given
     exact, magnitude = operands.wanted(**expected)
     if config["d"] in QUANTIZED_OUTPUTS:
         check_quantized(operands, config["d"], exact, magnitude, options, what)
@@ -194,6 +204,28 @@ def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> 
         reference.compare(out, operands.exact, operands.magnitude, k, f"{tactic} beta 0")
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_with_and_without_a_bias(kernel: KernelRecord, activation: str) -> None:
+    """Large biases of both signs, so that each column shows which it got. They begin where no vector load
+    may."""
+    config = kernel.config
+    if not config.get("bias"):
+        pytest.skip("the kernel adds no bias")
+    dtype = reference.BYTES_OF_DTYPE[config["d"]]
+    for shape in taken(kernel, [(33, 200, 1024), (7, 64, 96), (130, 136, 256)]):
+        m, n, k = shape
+        operands = operands_of(kernel, shape)
+        spread = operands.exact.std()
+        bias = (spread * torch.randn(n + 1, device="cuda", dtype=torch.float64)).to(dtype)[1:]
+        for tactic in tactics_of(kernel, shape):
+            for given in ({"bias": bias, "activation": activation}, {"activation": activation}):
+                exact, magnitude = operands.wanted(alpha=1.0, **given)
+                out = reference.Output((m, n), config["d"])
+                operands.multiply(out_dtype=dtype, out=out.view, tactic=tactic, **given)
+                reference.compare(out.view, exact, magnitude, k, f"{tactic} {shape} {sorted(given)}")
+                out.check_borders()
+
+
 def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     """Programmatic launch starts it early: nothing is read, or written, ahead of its time."""
     config = kernel.config
@@ -213,6 +245,9 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
         c = torch.randn((m, n), device="cuda").to(reference.BYTES_OF_DTYPE[config["d"]])
         given["c"], beta = reference.embed(c, reference.POISON), BETA
         expected |= {"c": c, "beta": BETA}
+    if config.get("bias"):
+        given["bias"] = torch.randn(n, device="cuda").to(reference.BYTES_OF_DTYPE[config["d"]])
+        expected["bias"] = given["bias"].clone()
     out = reference.Output((m, n), config["d"])
     exact, magnitude = operands.wanted(**expected)
     for tactic in tactics_of(kernel, shape):

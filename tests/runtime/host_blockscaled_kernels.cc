@@ -2,7 +2,8 @@
 // refuses what a real one of its alignment could not read or write.
 #include "host_blockscaled_formats.hpp"
 #include "tilewright/abi.h"
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
+#include "tilewright/gemm/args.h"
 
 namespace {
 
@@ -40,8 +41,23 @@ void store(Args const& args, int64_t batch, int64_t row, int64_t first, double c
   }
 }
 
-template <class A, class B, class Output, int kStoreBytes, int kClusterMultiple>
+double activated(double x, int32_t activation) {
+  switch (activation) {
+    case TILEWRIGHT_ACTIVATION_RELU:
+      return x > 0 ? x : 0;
+    case TILEWRIGHT_ACTIVATION_GELU:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case TILEWRIGHT_ACTIVATION_SILU:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+// `kBiased`: adds a bias and applies the activation of the call.
+template <class A, class B, class Output, int kStoreBytes, int kClusterMultiple, bool kBiased = false>
 struct Host {
+  using Given = std::conditional_t<kBiased, tilewright_blockscaled_gemm_appended_args, Args>;
   // FP4 beside FP8 is read 128 elements at a time.
   static constexpr int64_t kOfA = A::kBits < B::kBits ? 128 : 128 / A::kBits;
   static constexpr int64_t kOfB = B::kBits < A::kBits ? 128 : 128 / B::kBits;
@@ -78,6 +94,11 @@ struct Host {
           double values[32];
           for (int i = 0; i < Output::kBlock; ++i) {
             values[i] = product(args, batch, row, first + i);
+            if constexpr (kBiased) {
+              auto const& given = *static_cast<Given const*>(opaque);
+              auto const* const bias = static_cast<Output const*>(given.bias);
+              values[i] = activated(values[i] + (bias ? bias[first + i].value() : 0.0), given.activation);
+            }
           }
           store<Output, C>(args, batch, row, first, values);
         }
@@ -112,7 +133,7 @@ struct Host {
 #define HOST_KERNEL(NAME, ...)                                                                    \
   extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME = { \
       TILEWRIGHT_ABI_VERSION,                                                                     \
-      sizeof(Args),                                                                               \
+      sizeof(Host<__VA_ARGS__>::Given),                                                                               \
       256,                                                                                        \
       100000,                                                                                     \
       #NAME,                                                                                      \
@@ -125,6 +146,7 @@ HOST_KERNEL(host_nvfp4_2sm, Nvfp4, Nvfp4, Bf16, 16, 2)
 HOST_KERNEL(host_nvfp4_streamk, Nvfp4, Nvfp4, Bf16, 16, 1)
 HOST_KERNEL(host_nvfp4_c, Nvfp4, Nvfp4, Bf16, 16, 1)
 HOST_KERNEL(host_nvfp4_f32, Nvfp4, Nvfp4, F32, 16, 1)
+HOST_KERNEL(host_nvfp4_f32_bias, Nvfp4, Nvfp4, F32, 16, 1, true)
 HOST_KERNEL(host_nvfp4_ultra, Nvfp4, Nvfp4, Bf16, 32, 1)
 HOST_KERNEL(host_nvfp4_quantized, Nvfp4, Nvfp4, Nvfp4, 16, 1)
 HOST_KERNEL(host_mxfp4, Mxfp4, Mxfp4, Bf16, 16, 1)

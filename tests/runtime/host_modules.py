@@ -111,6 +111,7 @@ HOST_BLOCKSCALED_ROWS = [
     make_blockscaled_row("host_nvfp4_streamk", scheduler="stream_k", cluster=[1, 1]),
     make_blockscaled_row("host_nvfp4_c", c="same"),
     make_blockscaled_row("host_nvfp4_f32", d="f32"),
+    make_blockscaled_row("host_nvfp4_f32_bias", d="f32", c="same", bias=True, activation="given"),
     make_blockscaled_row("host_nvfp4_ultra", **_ULTRA),
     make_blockscaled_row("host_nvfp4_quantized", d="nvfp4"),
     make_blockscaled_row("host_mxfp4", a="mxfp4", b="mxfp4"),
@@ -252,7 +253,9 @@ def write_module(folder: Path, module: str, family: str, rows: list[dict[str, An
     for name, source in sources.items():
         if re.search(rf"(?:HOST_KERNEL\(|tilewright_){name}\b", source):
             (path.parent / f"{name}.cpp").write_text(source, encoding="utf-8")
-    template = jinja2.Template((ROOT / "templates/table.cc.j2").read_text(encoding="utf-8"))
+    own = ROOT / f"templates/{family}/table.cc.j2"
+    shared = own if own.exists() else ROOT / "templates/table.cc.j2"
+    template = jinja2.Template(shared.read_text(encoding="utf-8"))
     rendered = template.render(
         spec=f"specs/{module}.yaml", module=module, family=family, kernels=[*sources], hosts=()
     )

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "tilewright/abi.h"
+#include "tilewright/args_bytes.hpp"
 
 // The device on which a table's kernels run. Tests bind kernels that run on the host.
 #ifndef TILEWRIGHT_DEVICE_TYPE
@@ -37,9 +38,9 @@ struct KernelEntry {
 // The kernels that a table names. Those whose objects were not linked are absent.
 class KernelList {
  public:
-  // `args_bytes` is the size of the family's argument struct.
+  // `args_bytes`: of the family's argument struct.
   template <size_t N>
-  KernelList(char const* module, KernelEntry const (&entries)[N], uint32_t args_bytes)
+  KernelList(char const* module, KernelEntry const (&entries)[N], ArgsBytes args_bytes)
       : module_(module), begin_(entries), end_(entries + N), args_bytes_(args_bytes) {}
 
   ffi::Array<ffi::String> names() const {
@@ -64,10 +65,10 @@ class KernelList {
       TVM_FFI_THROW(KeyError) << "kernel " << key << " of module " << module_ << " is not in this library";
     }
     tilewright_kernel const& kernel = *entry->kernel;
-    if (kernel.abi_version != TILEWRIGHT_ABI_VERSION || kernel.args_bytes != args_bytes_) {
+    if (kernel.abi_version != TILEWRIGHT_ABI_VERSION || !args_bytes_.fit(kernel.args_bytes)) {
       TVM_FFI_THROW(RuntimeError) << "kernel " << key << " was compiled for ABI " << kernel.abi_version << " ("
                                   << kernel.args_bytes << " bytes of arguments), its table for ABI "
-                                  << TILEWRIGHT_ABI_VERSION << " (" << args_bytes_ << " bytes): build it again";
+                                  << TILEWRIGHT_ABI_VERSION << " (" << args_bytes_.whole << " bytes): build it again";
     }
     return kernel;
   }
@@ -86,7 +87,7 @@ class KernelList {
   char const* module_;
   KernelEntry const* begin_;
   KernelEntry const* end_;
-  uint32_t args_bytes_;
+  ArgsBytes args_bytes_;
 };
 
 // The tensor that a packed argument holds, or null where it is None. Throws TypeError otherwise.

@@ -113,7 +113,7 @@ class Launcher {
         arguments_(arguments.data(), arguments.data() + arguments.size()),
         operands_(operands.begin(), operands.end()),
         numbers_(numbers.begin(), numbers.end()) {
-    bool possible = arguments_.size() == kernel.args_bytes && operands_.size() <= size_t(kMostOperands);
+    bool possible = arguments_.size() >= kernel.args_bytes && operands_.size() <= size_t(kMostOperands);
     for (Operand const& operand : operands_) {
       possible = possible && operand.offset + sizeof(void*) <= arguments_.size() && operand.alignment > 0;
     }
@@ -208,7 +208,7 @@ class Launcher {
 struct Table {
   static tilewright_kernel const& find(KernelList const& list, ffi::String const& name, ffi::Bytes const& arguments) {
     tilewright_kernel const& kernel = list.find(name);
-    if (arguments.size() != kernel.args_bytes) {
+    if (arguments.size() < kernel.args_bytes) {
       TVM_FFI_THROW(ValueError) << "the arguments have " << arguments.size() << " bytes; " << kernel.args_bytes
                                 << " are wanted";
     }
@@ -256,11 +256,13 @@ struct Table {
 
 }  // namespace tilewright
 
-// The whole of a module's table. KERNELS(X) applies X to the name of each kernel; ARGS is the family's struct.
+// The whole of a module's table. KERNELS(X) applies X to the name of each kernel; ARGS is the family's struct,
+// with its appended members if there are any.
 #define TILEWRIGHT_TABLE(MODULE, KERNELS, ARGS)                                                                 \
   KERNELS(TILEWRIGHT_DECLARE_KERNEL)                                                                            \
   static tilewright::KernelEntry const tilewright_entries[] = {KERNELS(TILEWRIGHT_KERNEL_ENTRY)};               \
-  static tilewright::KernelList const tilewright_list(#MODULE, tilewright_entries, sizeof(ARGS));               \
+  static tilewright::KernelList const tilewright_list(#MODULE, tilewright_entries,                              \
+                                                      tilewright::ArgsBytesOf<ARGS>::kValue);                   \
   static int64_t tilewright_abi_version() { return TILEWRIGHT_ABI_VERSION; }                                    \
   static tvm::ffi::Array<tvm::ffi::String> tilewright_kernels() { return tilewright_list.names(); }             \
   static tvm::ffi::Map<tvm::ffi::String, int64_t> tilewright_attributes(tvm::ffi::String const& name) {         \

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "tilewright/abi.h"
+#include "tilewright/args_bytes.hpp"
 
 // Declares the kernel of a library that the program is linked with: TILEWRIGHT_KERNEL(name); ... tilewright_name.launch
 #define TILEWRIGHT_KERNEL(NAME) extern "C" tilewright_kernel const tilewright_##NAME
@@ -53,7 +54,7 @@ class Library {
     if (kernel == nullptr) {
       throw std::runtime_error(path_ + " does not hold " + name);
     }
-    if (kernel->args_bytes != sizeof(Args)) {
+    if (!ArgsBytesOf<Args>::kValue.fit(kernel->args_bytes)) {
       throw std::runtime_error(name + " of " + path_ + " takes " + std::to_string(kernel->args_bytes) +
                                " bytes of arguments, got " + std::to_string(sizeof(Args)));
     }

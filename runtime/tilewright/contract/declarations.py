@@ -15,7 +15,7 @@ from tilewright.contract.cases import FamilyCalls, ops_of
 from tilewright.declarations import catalog
 from tilewright.declarations.arguments import struct
 from tilewright.declarations.declaration import Interface
-from tilewright.declarations.headers import arguments_header, path_of
+from tilewright.declarations.headers import APPENDED, appended_header, arguments_header, path_of
 from tilewright.selection.families import family_of
 
 
@@ -31,21 +31,32 @@ def test_every_op_is_called_by_these_tests(family_calls: FamilyCalls) -> None:
 def test_the_header_of_the_arguments_is_as_declared(family: str) -> None:
     stale = "`python -m tilewright.declarations.headers` writes the header anew"
     assert arguments_header(interfaces(family)[0]) == path_of(family).read_text(encoding="utf-8"), stale
+    if interfaces(family)[0].appends:
+        appended = path_of(family).with_name(APPENDED).read_text(encoding="utf-8")
+        assert appended_header(interfaces(family)[0]) == appended, stale
     layouts = {tuple(map(str, struct(interface)._fields_[:-1])) for interface in interfaces(family)}
     assert len(layouts) == 1, "ops of one family fill different structs"
 
 
 def test_a_compiler_lays_the_arguments_out_as_python_does(family: str, tmp_path: Path) -> None:
     interface = interfaces(family)[0]
-    kind, args = struct(interface), f"tilewright_{family}_args"
+    kind, args, header = struct(interface), f"tilewright_{family}_args", "args.h"
     fields: dict[str, Any] = {field[0]: field[1] for field in kind._fields_}
+    appended = {member.field for member in interface.operands if member.appended}
+    appended |= {code.name for code in interface.codes if code.appended}
+    if appended:
+        args, header = f"tilewright_{family}_appended_args", APPENDED
     facts = [f"sizeof({args}) == {ctypes.sizeof(kind)}"]
-    facts += [f"offsetof({args}, {name}) == {getattr(kind, name).offset}" for name in fields]
+    base = "base." if appended else ""
+    facts += [
+        f"offsetof({args}, {name if name in appended else base + name}) == {getattr(kind, name).offset}"
+        for name in fields
+    ]
     facts += [
         f"offsetof({interface.tactic.name}, {name}) == {getattr(fields['tactic'], name).offset}"
         for name in interface.tactic.members
     ]
-    lines = ["#include <cstddef>", f'#include "tilewright/{family}/args.h"']
+    lines = ["#include <cstddef>", f'#include "tilewright/{family}/{header}"']
     source = tmp_path / "layout.cc"
     source.write_text("\n".join([*lines, *(f"static_assert({fact});" for fact in facts)]) + "\n")
     includes = (f"-I{folder}" for folder in (paths.include_dir(), path_of(family).parents[2]))

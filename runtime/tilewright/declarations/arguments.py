@@ -38,23 +38,27 @@ class Launchable(NamedTuple):
 
 @functools.cache
 def members(interface: Interface) -> tuple[tuple[str, Any], ...]:
-    """The struct's members and their types: extents, addresses, strides, numbers, codes, tactic."""
+    """The struct's members and their types: extents, addresses, strides, numbers, codes, tactic, and the
+    addresses and codes that are appended."""
     tactic = type(interface.tactic.name, (ctypes.Structure,), {
         "_fields_": [(name, ctypes.c_int32) for name in interface.tactic.members],
     })  # fmt: skip
-    strides = [operand.strides for operand in interface.operands]
+    own = [operand for operand in interface.operands if not operand.appended]
+    strides = [operand.strides for operand in own]
     leading = [names[0] for names in strides if names]
     batches = [names[1] for names in strides if len(names) > 1]
     fields = {
-        ctypes.c_void_p: [operand.field for operand in interface.operands],
+        ctypes.c_void_p: [operand.field for operand in own],
         ctypes.c_int64: leading + batches,
         ctypes.c_float: [number.field for number in interface.numbers],
-        ctypes.c_int32: [code.name for code in interface.codes],
+        ctypes.c_int32: [code.name for code in interface.codes if not code.appended],
     }
     return (
         *[(name, ctypes.c_int32) for name in interface.extents],
         *[(name, kind) for kind, names in fields.items() for name in names],
         ("tactic", tactic),
+        *[(operand.field, ctypes.c_void_p) for operand in interface.operands if operand.appended],
+        *[(code.name, ctypes.c_int32) for code in interface.codes if code.appended],
     )
 
 

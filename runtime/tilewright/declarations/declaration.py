@@ -45,6 +45,9 @@ class Operand:
     unread_if_zero: str = ""  # the number of a call with which it is multiplied
     wanted: Callable[[Any], bool] | None = None
     """Whether calls of a problem must pass it (true) or must not (false). None: as the signature says."""
+    appended: bool = False
+    """Whether its member is appended to the struct, in a header of its own (`headers.appended_header`).
+    Kernels that do not read it include `args.h` alone, so that adding it compiles none of them anew."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "field", self.field or self.name)
@@ -173,6 +176,7 @@ class Code:
     name: str
     what: str | Codes  # in words, or the enum of whose words it is one
     of: Callable[[Any], Any] | None = None  # a number or a word for a problem; None: the field of this name
+    appended: bool = False  # as `Operand.appended`
 
     @property
     def text(self) -> str:
@@ -227,6 +231,7 @@ class Interface:
     numbers: tuple[Number, ...] = ()
     codes: tuple[Code, ...] = ()
     types: Combinations | None = None  # None: every operand's type is fixed, or the ops say it
+    appended_text: str = ""  # what kernels compute that read appended members, for their header
     strides_text: str = "Elements between neighbours along the dimension that is not contiguous."
 
     def __post_init__(self) -> None:
@@ -267,6 +272,13 @@ class Interface:
     def matrices(self) -> dict[str, Matrix]:
         """The matrices by their names in the struct."""
         return {operand.field: operand for operand in self.operands if isinstance(operand, Matrix)}
+
+    @cached_property
+    def appends(self) -> bool:
+        """Whether members are appended to the struct."""
+        return any(
+            [*(operand.appended for operand in self.operands), *(code.appended for code in self.codes)]
+        )
 
     @property
     def enums(self) -> tuple[Codes, ...]:

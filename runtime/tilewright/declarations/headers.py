@@ -15,6 +15,7 @@ from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Interface, Operand
 
 COMMAND = "python -m tilewright.declarations.headers"
+APPENDED = "appended_args.h"  # the header of the struct with its appended members
 
 _WIDTH = 120
 _POINTED = {"f32": "float", "s32": "int32_t"}  # C types of elements; void for other and for variable types
@@ -23,6 +24,33 @@ _POINTED = {"f32": "float", "s32": "int32_t"}  # C types of elements; void for o
 def arguments_header(interface: Interface) -> str:
     """`tilewright/<family>/args.h`."""
     return "\n".join(_lines(interface)) + "\n"
+
+
+def appended_header(interface: Interface) -> str:
+    """`tilewright/<family>/appended_args.h`: the struct with its appended members."""
+    return "\n".join(_appended_lines(interface)) + "\n"
+
+
+def _appended_lines(interface: Interface) -> Iterator[str]:
+    family = interface.family
+    guard = f"TILEWRIGHT_{family.upper()}_APPENDED_ARGS_H_"
+    yield f"// Written by `{COMMAND}` from the family's declaration. DO NOT EDIT."
+    yield "//"
+    for line in interface.appended_text.strip().splitlines():
+        yield f"// {line}".rstrip()
+    yield from (f"#ifndef {guard}", f"#define {guard}", "", f'#include "tilewright/{family}/args.h"', "")
+    yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif", "")
+    yield f"typedef struct tilewright_{family}_appended_args {{"
+    yield f"  tilewright_{family}_args base;"
+    yield ""
+    for operand in interface.operands:
+        if operand.appended:
+            yield from _commented(f"{_pointer(operand)} {operand.field};", operand.what)
+    for code in interface.codes:
+        if code.appended:
+            yield from _commented(f"int32_t {code.name};", code.text)
+    yield f"}} tilewright_{family}_appended_args;"
+    yield from ("", "#ifdef __cplusplus", '}  // extern "C"', "#endif", "", f"#endif  // {guard}")
 
 
 def _lines(interface: Interface) -> Iterator[str]:
@@ -47,7 +75,8 @@ def _lines(interface: Interface) -> Iterator[str]:
     yield f"  int32_t {', '.join(interface.extents)};"
     yield ""
     for operand in interface.operands:
-        yield from _commented(f"{_pointer(operand)} {operand.field};", operand.what)
+        if not operand.appended:
+            yield from _commented(f"{_pointer(operand)} {operand.field};", operand.what)
     yield ""
     yield from _comment(interface.strides_text)
     for prefix in ("ld_", "batch_stride_"):
@@ -63,7 +92,8 @@ def _lines(interface: Interface) -> Iterator[str]:
     for number in interface.numbers:
         yield from _commented(f"float {number.field};", number.what)
     for code in interface.codes:
-        yield from _commented(f"int32_t {code.name};", code.text)
+        if not code.appended:
+            yield from _commented(f"int32_t {code.name};", code.text)
     yield ""
     yield f"  {interface.tactic.name} tactic;"
     yield f"}} tilewright_{family}_args;"
@@ -122,7 +152,12 @@ def path_of(family: str) -> Path:
 def stale(families: Iterable[str]) -> dict[Path, str]:
     """The headers of these families that are not what the declarations say, with the texts that they should
     have."""
-    texts = {path_of(name): arguments_header(catalog.part(name, "interface").INTERFACE) for name in families}
+    texts: dict[Path, str] = {}
+    for name in families:
+        interface, path = catalog.part(name, "interface").INTERFACE, path_of(name)
+        texts[path] = arguments_header(interface)
+        if interface.appends:
+            texts[path.with_name(APPENDED)] = appended_header(interface)
     return {
         path: text
         for path, text in texts.items()

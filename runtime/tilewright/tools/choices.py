@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations import catalog
+from tilewright.declarations.headers import APPENDED
 from tilewright.declarations.tactics import Tactic
 from tilewright.libraries.registry import Registry
 from tilewright.models.product import Product
@@ -47,7 +48,7 @@ def _lines(
     yield f"// What selection chooses on {gpu} for each {product.extent} of"
     yield f"// {product.example}"
     yield from (f"#ifndef {guard}", f"#define {guard}", "")
-    yield f'#include "tilewright/{product.family}/args.h"'
+    yield f'#include "tilewright/{product.family}/{APPENDED if interface.appends else "args.h"}"'
     yield from ('#include "tilewright/library.hpp"', "", "namespace tilewright_choices {", "")
     yield f"// By {product.extent}. The tactic's members: {', '.join(interface.tactic.members)}."
     kind = f"tilewright::Choices<{interface.tactic.name}, {len(choices)}>"

@@ -15,7 +15,8 @@ from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError, WrongResultError
 from tilewright.families.blockscaled_gemm import measuring
 from tilewright.families.blockscaled_gemm.cost_tcgen05 import Tcgen05
-from tilewright.families.blockscaled_gemm.problem import Problem
+from tilewright.families.blockscaled_gemm.problem import ACTIVATIONS, Problem
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.formats.dtypes import as_bytes
 
 PAIRS = [
@@ -102,6 +103,22 @@ def test_beta_and_c(blackwell: Context, n: int) -> None:
     tilewright.mm_nvfp4(*call, c=out, out=out, beta=1)
     close(out, exact + c.double())
     close(tilewright.mm_nvfp4(*call, c=torch.full_like(c, float("nan")), beta=0), exact)
+
+
+@pytest.mark.parametrize("n", [24, 22])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("k", [64, 0])
+def test_bias_and_activation(blackwell: Context, n: int, activation: str, with_bias: bool, k: int) -> None:
+    """Also where n is padded in copies, and where there is nothing to multiply."""
+    call, exact = product(16, n, k)
+    options: dict[str, Any] = {"out_dtype": torch.float32, "activation": activation}
+    c = torch.randn(16, n)
+    bias = torch.randn(n) if with_bias else None
+    wanted = exact + 0.5 * c.double() + (0 if bias is None else bias.double())
+    for _ in range(2):
+        found = tilewright.mm_nvfp4(*call, c=c, beta=0.5, bias=bias, **options)
+        torch.testing.assert_close(found, ACTIVATED[activation](wanted).float())
 
 
 @pytest.mark.parametrize("k", [64, 34])

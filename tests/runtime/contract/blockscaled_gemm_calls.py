@@ -29,6 +29,12 @@ def added() -> dict[str, Any]:
     return plain("nvfp4", "nvfp4")() | {"c": torch.ones(M, N, dtype=torch.bfloat16), "beta": -0.5}
 
 
+def biased() -> dict[str, Any]:
+    """With a bias and an activation, of the one type of D whose host kernels have them."""
+    given = plain("nvfp4", "nvfp4")() | {"out": torch.zeros(M, N), "out_dtype": torch.float32}
+    return given | {"bias": torch.ones(N), "activation": "silu"}
+
+
 def quantized(a: str, b: str, d: torch.dtype) -> Callable[[], dict[str, Any]]:
     def quantized() -> dict[str, Any]:
         width = N // 2 if d == torch.float4_e2m1fn_x2 else N
@@ -48,6 +54,7 @@ CONTRACT = FamilyCalls(
         "mm_nvfp4": (
             plain("nvfp4", "nvfp4"),
             added,
+            biased,
             quantized("nvfp4", "nvfp4", torch.float4_e2m1fn_x2),
         ),
         "mm_mxfp4": (plain("mxfp4", "mxfp4"),),
@@ -55,5 +62,9 @@ CONTRACT = FamilyCalls(
         "mm_mxfp8_mxfp4": (plain("mxfp8", "mxfp4"),),
     },
     kernels="blackwell",
-    measured=(Problem(16, 32, 128, c=True), Problem(16, 32, 128, a="mxfp8", b="mxfp8", d="mxfp8")),
+    measured=(
+        Problem(16, 32, 128, c=True),
+        Problem(16, 32, 128, d="f32", c=True, bias=True, activation="gelu"),
+        Problem(16, 32, 128, a="mxfp8", b="mxfp8", d="mxfp8"),
+    ),
 )

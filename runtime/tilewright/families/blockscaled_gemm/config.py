@@ -1,6 +1,7 @@
 """One `blockscaled_gemm` kernel.
 
-D[m,n] = alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n]
+D[m,n] = activation(
+    alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n] + bias[n])
 """
 
 from __future__ import annotations
@@ -100,6 +101,12 @@ class BlockscaledGemmConfig:
         "C, and a launch chooses the split of k. tcgen05: ours in CuTe-DSL for sm_100, sm_103 and sm_110, "
         "which compiles in seconds; only a call that names such a kernel runs it",
     ] = field(default="default", metadata=LEFT_OUT)
+    bias: Annotated[bool, "add bias[n] of D's type; a call may leave it out"] = field(
+        default=False, metadata=LEFT_OUT
+    )
+    activation: Annotated[
+        Literal["none", "given"], "what is applied last: nothing, or the activation that a call names"
+    ] = field(default="none", metadata=LEFT_OUT)
 
     @property
     def architecture(self) -> Architecture:

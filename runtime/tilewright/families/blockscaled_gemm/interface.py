@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.declarations.declaration import Interface, Matrix, Number, Packed
+from tilewright.declarations.declaration import Code, Interface, Matrix, Number, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
 from tilewright.declarations.scaled import ScaleFactors
-from tilewright.families.blockscaled_gemm.problem import SCALE_LAYOUT
+from tilewright.families.blockscaled_gemm.problem import ACTIVATIONS, SCALE_LAYOUT
 from tilewright.families.blockscaled_gemm.vocabulary import WORDS
 
 _A = Matrix(
@@ -36,6 +36,12 @@ so rows are padded to 128 and columns to 4, with zeros.
 
 A kernel compiled with swapped operands swaps them itself; nothing here changes for it.
 """,
+    appended_text="""
+Arguments of a `blockscaled_gemm` kernel that adds a bias and applies an activation:
+
+  D[m,n] = activation(alpha * sum over k of (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block])
+                      + beta * C[m,n] + bias[n])
+""",
     operands=(
         _A,
         _B,
@@ -56,8 +62,15 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
             "out_global_scale", "one device float: the global scale of a NVFP4 D, else null",
             field="scale_d_global", type="f32",
         ),
+        Packed("bias", "n elements of D's type, or null", extents=("n",), type="type_of_c", appended=True),
     ),
     numbers=(Number("beta", "of C"),),
+    codes=(
+        Code(
+            "activation", "tilewright_activation (gemm/args.h)",
+            lambda problem: ACTIVATIONS.index(problem.activation), appended=True,
+        ),
+    ),
     tactic=MATRIX_TACTIC,
     strides_text="Elements (not bytes, for FP4 too) between rows, and between matrices of a batch. The scale "
     "factors of a batch follow each other.",

@@ -23,9 +23,15 @@ from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.formats.types import TYPES, bits
 
 RULES = rules.RULES
+table_template = "blockscaled_gemm/table.cc.j2"  # which binds the struct with the appended members
 # The only C of a kernel of our mainloops for Blackwell, which a call may leave out.
 settling = Settling("mainloop", "default", {"default": {}, "mma": {"c": "same"}, "tcgen05": {"c": "same"}})
 
+_BIAS_RELEASES = (
+    "the loads are of a bias in shared memory, and the arrival gives sums in tensor memory back; the next "
+    "tile's bias is written behind a barrier of the epilogue's warps, to which they come with these loads "
+    "returned"
+)
 _CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 
 
@@ -37,6 +43,7 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
         flag("tcgen05", by_tcgen05(config)),
         config.schedule.replace("cooperative", "coop"), flag("streamk", config.scheduler == "stream_k"),
         flag("swap", config.swap_ab), flag("c", config.c == "same" and config.mainloop == "default"),
+        flag("bias", config.bias), flag("act", config.activation == "given"),
         {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
         flag("noprefetch", config.prefetch == "none"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
@@ -48,6 +55,8 @@ def formula(config: BlockscaledGemmConfig) -> str:
     terms = f"alpha * (A[m,k] SFA[m,k/{BLOCK[config.a]}]) (B[n,k] SFB[n,k/{BLOCK[config.b]}])"
     if config.c == "same":
         terms += " + beta * C[m,n]"
+    if config.bias:
+        terms = f"activation({terms} + bias[n])"
     if config.quantizes:
         return f"D[m,n], SFD[m,n/{BLOCK[config.d]}] = quantise({terms})"
     return f"D[m,n] = {terms}"
@@ -61,6 +70,8 @@ def schedule_text(config: BlockscaledGemmConfig) -> str:
         words = ["mma.sync, a launch chooses the split of k"]
     if config.swap_ab:
         words.append("operands swapped")
+    if config.bias:
+        words.append("a bias and an activation")
     if config.ultra or by_tcgen05(config):
         words.append("loads announced to L2" if config.prefetch == "tma" else "no prefetch")
     if config.store != "tma":
@@ -129,6 +140,8 @@ def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
         row["cutlass"] = config.cutlass
     if by_tcgen05(config):
         row["compiler"] = "cute_dsl"
+    if config.bias and config.architecture is TCGEN05 and not config.swap_ab:
+        row["releases"] = _BIAS_RELEASES
     if by_mma(config):
         row["standard"] = "c++14"
     elif reason := _spills(config):
@@ -214,6 +227,7 @@ def _hopper(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "tile_n": config.tile.n,
         "tile_k": config.tile.k,
         "with_c": config.c == "same",
+        "bias": flag(", true", config.bias),
     }
 
 
@@ -255,7 +269,8 @@ def blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "alignment_b": aligned["a" if swap else "b"],
         "alignment_c": aligned["c"],
         "alignment_d": aligned["d"],
-        "tile": f"Shape<Int<{tile[0]}>, Int<{tile[1]}>, Int<{tile[2]}>>",
+        "tile": _shape(tile),
+        "cta_tile": _shape((*config.tile,)),
         "cluster": f"Shape<{cluster}, _1>",
         "arch_tag": _tag(config),
         "epilogue_tile": epilogue_tile,
@@ -264,9 +279,15 @@ def blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "stage_count": _stage_count(config),
         "scheduler": f"{'StreamK' if config.scheduler == 'stream_k' else scheduler}Scheduler",
         "quantizes": config.quantizes,
+        "bias": ("AlongM" if swap else "AlongN") if config.bias else "",
         "block_d": BLOCK.get(config.d, 1),
         "element_scale_d": _scale(config.d) if config.quantizes else "",
     }
+
+
+def _shape(tile: tuple[int, int, int]) -> str:
+    m, n, k = tile
+    return f"Shape<Int<{m}>, Int<{n}>, Int<{k}>>"
 
 
 def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:

@@ -44,7 +44,13 @@ class Mainloop(Kernels[Problem]):
     settings: tuple[str, ...] = MATRIX_SETTINGS
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        return "it adds no C" if kind.c and record.config["c"] == "none" else None
+        if kind.c and record.config["c"] == "none":
+            return "it adds no C"
+        if kind.bias and not record.config.get("bias", False):
+            return "it adds no bias"
+        if kind.activation != "none" and record.config.get("activation", "none") == "none":
+            return f"it applies no {kind.activation}"
+        return None
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         extents = contiguous_extents(problem, "tn") | ({"c": problem.n} if problem.c else {})
@@ -59,8 +65,12 @@ class Mainloop(Kernels[Problem]):
         return reason
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether the kernel can add a C although the problem has none."""
-        return record.config["c"] != "none" and not problem.c
+        """Whether the kernel can add a C or a bias, or apply an activation, that the problem does not
+        have."""
+        plain = not problem.bias and problem.activation == "none"
+        return (record.config["c"] != "none" and not problem.c) or (
+            record.config.get("bias", False) and plain
+        )
 
     def estimator(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties

@@ -12,6 +12,7 @@ from tilewright.errors import WrongResultError
 from tilewright.families.blockscaled_gemm import op
 from tilewright.families.blockscaled_gemm.interface import INTERFACE
 from tilewright.families.blockscaled_gemm.problem import BLOCK, SCALE_LAYOUT, Problem
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.formats.dtypes import dtype_of
 from tilewright.formats.types import bits
 from tilewright.tools import measuring
@@ -42,6 +43,9 @@ class Operands(measuring.Operands):
         if self.c is not None:
             options |= {"c": self.c[..., rows, :], "beta": 1.0}
         exact, size = reference.product(*call, **options), reference.magnitude(*call, **options)
+        if self.bias is not None:
+            exact, size = exact + self.bias.double(), size + self.bias.double().abs()
+        exact = ACTIVATED[problem.activation](exact)
         actual = self._value()[..., rows, :]
         compared = reference.compare(
             actual, exact, size, problem.d if problem.quantizes else None,
@@ -82,6 +86,9 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
         arguments["out_global_scale"] = torch.full((1,), 448.0 / (ALPHA * problem.k**0.5), device=device)
     if problem.c:
         arguments["c"] = measuring.random_matrix(INTERFACE.matrices["c"], problem, generator)
+    if problem.bias:
+        bias = torch.randn(problem.n, generator=generator, device=device)
+        arguments["bias"] = bias.to(dtype_of(problem.type_of_c))
     call = operands(problem, a, b.mT, a_scales, b_scales, **arguments)
     call.more_bytes = 2 * problem.batch * problem.k * (problem.m + problem.n)  # of `dequantized`
     return call
@@ -90,13 +97,13 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
 def operands(problem: Problem, *quantized: torch.Tensor, **arguments: Any) -> Operands:
     """A call on these tensors. The first four are a, b and their scales."""
     call = dict(zip(("a", "b", "a_descale", "b_descale"), quantized, strict=True))
-    options = {"out_dtype": dtype_of(problem.d), "beta": float(problem.c)}
+    options = {"out_dtype": dtype_of(problem.d), "beta": float(problem.c), "activation": problem.activation}
     return Operands(problem, op_of(problem.a, problem.b), **call, **options, **arguments)
 
 
 def peer(problem: Problem) -> Peer | None:
     """torch.mm on operands that were dequantised to BF16 beforehand, and have two to four times the bytes."""
-    if problem.c:
+    if problem.c or problem.bias or problem.activation != "none":
         return None
     if problem.batch > 1:
         return "torch.bmm on bf16", lambda x: torch.bmm(*x.dequantized)

@@ -202,7 +202,9 @@ def _tcgen05_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:
     buffers, width = (stages_c, widest) if with_c else (stages_d, bits(config.d))
     tensors = buffers * 128 * columns * width // 8
     alignment = _alignment(config, 128, columns)
-    return _Epilogue(round_up(tensors + 1, alignment), alignment, stages_c)
+    # A bias along the kernel's n is kept; one along its m goes to registers.
+    fusion = n * bits(config.d) // 8 if config.bias and not config.swap_ab else 1
+    return _Epilogue(round_up(tensors + fusion, alignment), alignment, stages_c)
 
 
 def _sm120_epilogue(config: BlockscaledGemmConfig) -> _Epilogue:

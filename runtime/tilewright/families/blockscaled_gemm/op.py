@@ -37,6 +37,7 @@ from tilewright.families.blockscaled_gemm.problem import (
     Alignment,
     Problem,
 )
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.formats.dtypes import as_bytes, dtype_of
 from tilewright.formats.types import TYPES, bits, per_byte
 
@@ -68,6 +69,8 @@ class _Multiply(Op):
 
     def rules(self, values: Values, problem: Problem) -> None:
         _check_scales(values, problem.quantizes)
+        plain = f"expected a result of bfloat16, float16 or float32 beside it, got {values['out_dtype']}"
+        refuse(problem.quantizes and problem.bias, "bias", plain)
         uneven = f"expected an even n for two elements in a byte of {values['out_dtype']}, got {problem.n}"
         refuse(problem.n % per_byte(problem.d) != 0, "out_dtype", uneven)
         without = problem.d == "nvfp4" and values["out_global_scale"] is None
@@ -101,18 +104,25 @@ class _Multiply(Op):
                 aligns = getattr(problem.alignment, field) % least[field] == 0
                 if not aligns or longer & {matrix.rows, matrix.columns}:
                     copies |= {matrix.name}
+        copies |= {"bias"} if problem.bias and "n" in longer else set()
         copies |= {f"{name}_descale" for name in ("a", "b") if views[name].batch == 1 < problem.batch}
         placed = replace(problem, n=n, k=k, alignment=Alignment()) if copies else problem
         return Placement(placed, frozenset(copies))
 
     def without_kernel(self, problem: Problem, values: Values) -> None:
-        """beta * C, because k is 0; a quantised D is 0 with scale factors of 0."""
+        """activation(beta * C + bias), because k is 0; a quantised D is 0 with scale factors of 0."""
         if problem.c and problem.quantizes:
             raise NoKernelError(f"{problem}: k is 0, and no kernel quantises beta * C alone")
-        if problem.c:
-            values["out"].copy_(values["c"].to(torch.float32) * values["beta"])
+        if not problem.quantizes:
+            out, beta = values["out"], values["beta"] if problem.c else 0.0
+            value = torch.zeros_like(out, dtype=torch.float32)
+            if beta != 0:
+                value += values["c"].to(torch.float32) * beta
+            if problem.bias:
+                value += values["bias"].to(torch.float32)
+            out.copy_(ACTIVATED[problem.activation](value))
             return
-        for name in self.written if problem.quantizes else ("out",):
+        for name in self.written:
             as_bytes(values[name]).zero_()
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
@@ -188,11 +198,13 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     *,
     c: torch.Tensor | None = None,
     beta: float | None = None,
+    bias: torch.Tensor | None = None,
+    activation: str = "none",
     out_descale: torch.Tensor | None = None,
     out_global_scale: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> Any:
-    """alpha * (a * a_descale) @ (b * b_descale) + beta * c, on the current stream.
+    """activation(alpha * (a * a_descale) @ (b * b_descale) + beta * c + bias), on the current stream.
 
     NVFP4: E2M1 elements, two to a byte (the even one in the low nibble), blocks of 16 along k, each with an
     E4M3 scale factor. The two tensors' global scales go into `alpha`, as 1 / (scale_a * scale_b).
@@ -215,6 +227,8 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
             rows contiguous, in a wider tensor too; made if absent. It may be c, and overlaps nothing else.
         c: [m, n], of D's type (bfloat16 beside a quantised D); not read if beta is 0.
         beta: a number; by default 1 with c and 0 without.
+        bias: [n], contiguous, of D's type; not beside a quantised D.
+        activation: none, relu, gelu (erf) or silu; applied last. Not beside a quantised D.
         out_descale: the scale factors of a quantised D, to be written; made if absent.
         out_global_scale: one float32 on the device, with which a quantised D is multiplied first: NVFP4's
             global scale, 448 * 6 / amax(D). NVFP4 needs it; MXFP8 has 1 if absent.
@@ -223,7 +237,7 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     Returns:
         D; for a quantised D the pair (D, scale factors), the latter in the 128x4 layout with zeros as
         padding. An
-        empty tensor where m, n or the batch is 0; beta * c, or 0, where k is 0.
+        empty tensor where m, n or the batch is 0; beta * c (+ bias, activation), or 0, where k is 0.
 
     Operands that no kernel can read where they lie (because TMA does not support their extents, strides or
     addresses) are copied, with padding, and the log says so.

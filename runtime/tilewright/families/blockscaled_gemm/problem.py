@@ -13,6 +13,7 @@ Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
 BLOCK = {name: TYPES[name].block[1] for name in get_args(Format)}  # elements that share a scale factor
 Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
 OUTPUTS = get_args(Output)
+ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
 QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # types of D for which the epilogue makes scale factors
 SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
 MOST_ALIGNED = 128  # elements: the largest alignment that a kernel needs
@@ -30,19 +31,22 @@ class Alignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Problem(Product):
-    """D[m,n] = alpha * (A[m,k] * SFA[m,k/block]) (B[n,k] * SFB[n,k/block]) + beta * C[m,n].
+    """D[m,n] = activation(x + beta * C[m,n] + bias[n]), x = alpha * (A[m,k] * SFA[m,k/block]) (B[n,k] *
+    SFB[n,k/block]).
 
     k is contiguous in A and B, n in C and D. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is
     a type (bf16, f16, f32) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
     """
 
     op_text = "blockscaled_gemm"
-    kind_fields = ("a", "b", "d", "c")
+    kind_fields = ("a", "b", "d", "c", "bias", "activation")
 
     a: str = "nvfp4"
     b: str = "nvfp4"
     d: str = "bf16"
     c: bool = False  # beta * C is added
+    bias: bool = False
+    activation: str = "none"
     alignment: Alignment = field(default=Alignment())
 
     @property
@@ -72,7 +76,9 @@ class Problem(Product):
 
     @property
     def types_text(self) -> str:
-        return f"{self.a} x {self.b} -> {self.d}" + (" with c" if self.c else "")
+        added = filter(None, ("c" * self.c, "bias" * self.bias, self.activation.replace("none", "")))
+        tail = ", ".join(added)
+        return f"{self.a} x {self.b} -> {self.d}" + (f" with {tail}" if tail else "")
 
 
 def c_type(d: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
-from tilewright.families.blockscaled_gemm import mma_rules, tcgen05_rules, ultra_rules
+from tilewright.families.blockscaled_gemm import bias_rules, mma_rules, tcgen05_rules, ultra_rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -31,7 +31,7 @@ from tilewright.formats.types import bits
 SETTLED: dict[Architecture, dict[str, object]] = {
     HOPPER: {"cluster": ONE_BLOCK, "scheduler": "data_parallel", "swap_ab": True, "store": "tma"},
     TCGEN05: {},
-    SM120: {"store": "tma"},
+    SM120: {"store": "tma", "bias": False},
 }
 # The same of our mainloop of mma.sync.
 SETTLED_MMA: dict[str, object] = {
@@ -41,12 +41,14 @@ SETTLED_MMA: dict[str, object] = {
     "store": "tma",
     "c": "same",
     "cutlass": "4.2",
+    "bias": False,
 }
 # The same of our mainloop of tcgen05.
 SETTLED_TCGEN05: dict[str, object] = {
     "scheduler": "data_parallel",
     "c": "same",
     "cutlass": "4.2",
+    "bias": False,
 }
 
 hopper_rule, tcgen05_rule = (partial(rule, of=on(kind)) for kind in (HOPPER, TCGEN05))
@@ -208,12 +210,13 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
 # block. Only sm_100 has CUTLASS's NoSmem epilogues, and only ultra tiles prefetch to L2.
 @rule(
     OURS,
-    "swap_ab scheduler cluster store prefetch c cutlass mainloop arch tile",
+    "swap_ab scheduler cluster store prefetch c bias cutlass mainloop arch tile",
     compiles="the kernel would be the same under another name",
 )
 def settled_fields(config: BlockscaledGemmConfig) -> str | None:
     """Kernels of sm_90 swap their operands, and have cluster 1x1 and no stream-K; on sm_90 and sm_12x D is
-    stored by TMA; prefetch is a choice of tiles of K 768 and of the mainloop tcgen05."""
+    stored by TMA; prefetch is a choice of tiles of K 768 and of the mainloop tcgen05; kernels of sm_12x and
+    of the mainloop tcgen05 have no bias."""
     chooses = config.ultra or by_tcgen05(config)
     prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if chooses else {"prefetch": "tma"})
     if not prefetch and by_tcgen05(config):
@@ -287,4 +290,11 @@ def two_stages(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-RULES = (*of_module(__name__), *ultra_rules.RULES, *mma_rules.RULES, *tcgen05_rules.RULES, stream_k_schedule)
+RULES = (
+    *of_module(__name__),
+    *bias_rules.RULES,
+    *ultra_rules.RULES,
+    *mma_rules.RULES,
+    *tcgen05_rules.RULES,
+    stream_k_schedule,
+)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.declarations.vocabulary import MATRIX_EXTENTS, Choice, Fields, Flag, Types, Words
-from tilewright.families.blockscaled_gemm.problem import BLOCK, OUTPUTS, Problem
+from tilewright.families.blockscaled_gemm.problem import (
+    ACTIVATIONS,
+    BLOCK,
+    OUTPUTS,
+    QUANTIZED_OUTPUTS,
+    Problem,
+)
 from tilewright.formats.types import bits
 
 
@@ -13,6 +19,14 @@ def _pair(a: str, b: str) -> Fields | str:
     if BLOCK[a] == BLOCK[b]:
         return {"a": a, "b": b}
     return f"{a} has blocks of {BLOCK[a]} and {b} of {BLOCK[b]}"
+
+
+def _plain(fields: Fields) -> bool:
+    return fields["d"] not in QUANTIZED_OUTPUTS
+
+
+def _activations(fields: Fields) -> tuple[str, ...]:
+    return ACTIVATIONS if _plain(fields) else ("none",)
 
 
 def _k_multiple(fields: Fields) -> int:
@@ -38,5 +52,7 @@ WORDS = Words(
         Choice("out_dtype", f"Type of D: {', '.join(OUTPUTS)}; default bf16.", OUTPUTS, field="d"),
         Choice("layout", "Layouts of A and B: tn (both have k contiguous).", ("tn",), field=None),
         Flag("c", "Add C."),
+        Flag("bias", "Add a bias of D's type.", allowed=_plain, because="a quantised D has none"),
+        Choice("activation", f"{', '.join(ACTIVATIONS)}.", _activations),
     ),
 )

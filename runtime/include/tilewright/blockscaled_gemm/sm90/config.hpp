@@ -11,11 +11,12 @@
 
 namespace tilewright::blockscaled_gemm::sm90 {
 
-template <class FormatA, class FormatB, class ElementD_, int TileM_, int TileN_, int TileK_, int Stages_, bool kWithC_>
+template <class FormatA, class FormatB, class ElementD_, int TileM_, int TileN_, int TileK_, int Stages_, bool kWithC_,
+          bool kWithBias_ = false>
 struct Config {
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_, TileK = TileK_, Stages = Stages_;
-  static constexpr bool kWithC = kWithC_;
+  static constexpr bool kWithC = kWithC_, kWithBias = kWithBias_;
   using Weights = OperandTile<FormatB, TileM, TileK>;
   using Activations = OperandTile<FormatA, TileN, TileK>;
   using Type = typename Weights::Decode::Type;  // of decoded elements, which wgmma multiplies
@@ -29,7 +30,7 @@ struct Config {
   static constexpr int kColumns = TileK / Weights::Decode::kBlock;  // of scale factors in a k tile
   static constexpr int kWarps = TileM / 16;
   static constexpr int kThreads = kWarps * 32;
-  using Store = Epilogue<ElementD, TileM, TileN, kThreads, kWithC>;
+  using Store = Epilogue<ElementD, TileM, TileN, kThreads, kWithC, kWithBias>;
 
   // Shared memory holds the buffers of decoded activations, then the stages' data and scale factors, then barriers.
   // The epilogue reuses all of it up to the barriers.
@@ -59,7 +60,7 @@ struct Config {
     uint8_t const* weight_scales;
     uint8_t const* activation_scales;
     int64_t weight_scale_stride, activation_scale_stride;  // bytes between the matrices of a batch
-    EpilogueParams epilogue;
+    typename Store::Params epilogue;
     int k_tiles;
     int atoms;              // of scale factors along k
     int last_columns;       // of scale factors in the last k tile

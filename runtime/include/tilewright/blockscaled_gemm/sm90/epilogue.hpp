@@ -5,7 +5,9 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
+#include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::blockscaled_gemm::sm90 {
@@ -32,11 +34,19 @@ struct EpilogueParams {
   bool aligned_c, aligned_d;  // all rows begin at multiples of 16 bytes
 };
 
+// The parameters of kernels that add a bias and apply the activation that a call names.
+struct BiasedEpilogueParams : EpilogueParams {
+  void const* bias;  // n elements of D's type, or null
+  Activation activation;
+  bool aligned_bias;  // it begins at a multiple of 16 bytes
+};
+
 // `TileM` is along n and `TileN` along m, so the rows of the accumulators are columns of D. They go through shared
 // memory, in F32, to become rows of D. From there the CTAs of a cluster add their sums in a fixed order, and stores
 // are coalesced and 16 bytes wide.
-template <class ElementD, int TileM, int TileN, int kThreads, bool kWithC>
+template <class ElementD, int TileM, int TileN, int kThreads, bool kWithC, bool kWithBias = false>
 struct Epilogue {
+  using Params = std::conditional_t<kWithBias, BiasedEpilogueParams, EpilogueParams>;
   static constexpr int kPitch = TileM + 4;  // in floats; padded against bank conflicts of `store_accumulators`
   static constexpr int kBytes = TileN * kPitch * 4;
   static constexpr int kVector = 16 / sizeof(ElementD);  // elements that a thread stores at once
@@ -55,8 +65,8 @@ struct Epilogue {
 
   // Adds up the tiles of the cluster's `splits` CTAs, scales the sums and stores them to D. Each CTA does so for its
   // share of the tile.
-  static __device__ __forceinline__ void store(EpilogueParams const& params, uint32_t tile, float factor, int thread,
-                                               int rank, int splits, int batch, int m0, int n0) {
+  static __device__ __forceinline__ void store(Params const& params, uint32_t tile, float factor, int thread, int rank,
+                                               int splits, int batch, int m0, int n0) {
     float const alpha = params.alpha != nullptr ? *params.alpha : 1.0f;
     auto const* const c = static_cast<ElementD const*>(params.c) + batch * params.batch_stride_c;
     auto* const d = static_cast<ElementD*>(params.d) + batch * params.batch_stride_d;
@@ -73,10 +83,19 @@ struct Epilogue {
       for (float& value : sum) {
         value = value * factor * alpha;
       }
+      if constexpr (kWithBias) {
+        if (params.bias != nullptr) {
+          auto const* const bias = static_cast<ElementD const*>(params.bias) + n0 + column;
+          add_c(sum, bias, 1.0f, params.aligned_bias, remaining);
+        }
+      }
       if constexpr (kWithC) {
         if (params.beta != 0.0f) {
           add_c(sum, c + (m0 + row) * params.ld_c + n0 + column, params.beta, params.aligned_c, remaining);
         }
+      }
+      if constexpr (kWithBias) {
+        activate<Activation::kGiven>(sum, params.activation);
       }
       write(d + (m0 + row) * params.ld_d + n0 + column, sum, params.aligned_d, remaining);
     }

@@ -23,10 +23,11 @@
 namespace tilewright::blockscaled_gemm::sm90 {
 
 template <class FormatA, class FormatB, class ElementD, int TileM, int TileN, int TileK, int Stages, bool kWithC,
-          bool kPdl>
+          bool kPdl, bool kWithBias_ = false>
 struct Kernel {
+  static constexpr bool kWithBias = kWithBias_;
   using Args = tilewright_blockscaled_gemm_args;
-  using Config = sm90::Config<FormatA, FormatB, ElementD, TileM, TileN, TileK, Stages, kWithC>;
+  using Config = sm90::Config<FormatA, FormatB, ElementD, TileM, TileN, TileK, Stages, kWithC, kWithBias>;
   using Params = typename Config::Params;
   using Weights = typename Config::Weights;
   using Activations = typename Config::Activations;
@@ -69,18 +70,19 @@ struct Kernel {
     params.broadcast_weights = args.batch == 1 || args.batch_stride_b == 0;
     params.broadcast_activations = args.batch == 1 || args.batch_stride_a == 0;
     params.weight_policy = args.m <= TileN && !(params.broadcast_weights && args.batch > 1) ? kEvictFirst : kKeepNormal;
-    params.epilogue = {args.c,
-                       args.d,
-                       args.alpha,
-                       args.ld_c,
-                       args.ld_d,
-                       args.batch_stride_c,
-                       args.batch_stride_d,
-                       args.beta,
-                       args.m,
-                       args.n,
-                       rows_at_16_bytes(args.c, args.ld_c, args.batch_stride_c, args.batch),
-                       rows_at_16_bytes(args.d, args.ld_d, args.batch_stride_d, args.batch)};
+    EpilogueParams& epilogue = params.epilogue;
+    epilogue = {args.c,
+                args.d,
+                args.alpha,
+                args.ld_c,
+                args.ld_d,
+                args.batch_stride_c,
+                args.batch_stride_d,
+                args.beta,
+                args.m,
+                args.n,
+                rows_at_16_bytes(args.c, args.ld_c, args.batch_stride_c, args.batch),
+                rows_at_16_bytes(args.d, args.ld_d, args.batch_stride_d, args.batch)};
     if (cudaError_t const error =
             encode<Weights>(params.weights, args.b, args.n, args.ld_b, args.batch_stride_b, args, TileM);
         error != cudaSuccess) {
