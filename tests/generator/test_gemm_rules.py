@@ -295,6 +295,13 @@ def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
     assert memory(base).total <= HOPPER_SHARED_MEMORY < memory(replace(base, stages=auto + 1)).total
 
 
+def test_the_barriers_that_order_ping_pong_warpgroups_take_memory() -> None:
+    """Their 32 bytes decide this total, with which a unit of CUTLASS 4.2 compiled. They are lost in the
+    alignment of every kernel that a spec lists."""
+    config = replace(PINGPONG, tile=shape("128x8x64"), stages=2)
+    assert memory(config).total == 38_272
+
+
 @pytest.mark.parametrize("base", [BF16, LEAN, LEAN_FP8, LEAN_TURNS], ids=FAMILY.kernel_name)
 def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told(base: GemmConfig) -> None:
     """A message that compares two numbers is true."""
