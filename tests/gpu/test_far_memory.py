@@ -17,6 +17,7 @@ from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.hc_prenorm.problem import Problem as Prenorm
 from tilewright.families.mixed_fp8_gemm.problem import Problem as MixedFp8
+from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem as Fp8Experts
 from tilewright.families.mixed_gemm.problem import Problem as Mixed
 from tilewright.families.mixed_grouped_gemm.problem import Problem as Experts
 from tilewright.families.mqa_logits.problem import Problem as Mqa
@@ -51,6 +52,8 @@ PROBLEMS = [
     ("mixed_fp8_gemm", MixedFp8(40, 72, 160)),
     ("mixed_grouped_gemm", Experts(36, 72, 160, 3, grouping="rows_valid")),
     ("mixed_grouped_gemm", Experts(300, 72, 160, 3, grouping="row_index")),
+    ("mixed_fp8_grouped_gemm", Fp8Experts(36, 72, 160, 3, grouping="rows_valid")),
+    ("mixed_fp8_grouped_gemm", Fp8Experts(300, 72, 160, 3, grouping="row_index")),
     ("hc_prenorm", Prenorm(12, 24, 1024, splits=2)),
     ("mqa_logits", Mqa(queries=6, keys=70)),
     ("mqa_logits", Mqa(queries=6, keys=70, form="paged", next_n=2)),
@@ -121,7 +124,8 @@ def random_bytes(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("rows", [4, 64])
 @pytest.mark.parametrize("groups", [0, 136], ids=["one weight", "experts"])
-def test_packed_weights_of_more_than_4_gib(groups: int, rows: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn], ids=str)
+def test_packed_weights_of_more_than_4_gib(groups: int, rows: int, dtype: torch.dtype) -> None:
     """The last 64 rows of W, and the last expert: as if they were a weight of their own. No address of theirs
     lies within 32 bits of the first byte."""
     if torch.cuda.mem_get_info()[0] < _FREE:
@@ -130,16 +134,19 @@ def test_packed_weights_of_more_than_4_gib(groups: int, rows: int) -> None:
     leading = (groups, 128) if groups else (129,)
     weight = random_bytes(*leading, k // 128 * 4096)
     scale = torch.full((*leading, k // 128 * 64), 2.0**-6, dtype=torch.bfloat16, device="cuda")
-    a = torch.randn(rows, k, device="cuda").bfloat16()
+    a = torch.randn(rows, k, device="cuda").to(dtype)
     packed = scale.view(torch.uint8)
+    multiply, multiply_groups = tilewright.packed_gemm, tilewright.packed_grouped_gemm
+    if dtype == torch.float8_e4m3fn:
+        multiply, multiply_groups = tilewright.packed_fp8_gemm, tilewright.packed_fp8_grouped_gemm
     try:
         if groups:
             index = torch.full((rows,), groups - 1, dtype=torch.int32, device="cuda")
-            d = tilewright.packed_grouped_gemm(a, weight, packed, n=8192, group_of_row=index)
-            expected = tilewright.packed_gemm(a, weight[-1].clone(), packed[-1].clone(), n=8192)
+            d = multiply_groups(a, weight, packed, n=8192, group_of_row=index)
+            expected = multiply(a, weight[-1].clone(), packed[-1].clone(), n=8192)
         else:
-            d = tilewright.packed_gemm(a, weight, packed, n=8256)[:, -64:]
-            expected = tilewright.packed_gemm(a, weight[-1:].clone(), packed[-1:].clone(), n=64)
+            d = multiply(a, weight, packed, n=8256)[:, -64:]
+            expected = multiply(a, weight[-1:].clone(), packed[-1:].clone(), n=64)
     except NotBuiltError as error:
         pytest.skip(error.message)
     assert weight.numel() > 2**32

@@ -50,6 +50,29 @@ def test_a_layer_of_a_library_multiplies_as_it_decodes(name: str) -> None:
     assert torch.equal(d.cpu(), case.decoded.t().to(d.dtype))
 
 
+def test_experts_of_different_global_scales_in_a_graph() -> None:
+    """The call copies nothing to the GPU: a capture forbids it."""
+    case = golden()["nvfp4_modelopt"]
+    weight = getattr(weights, case.reader)(**case.tensors, **case.options)
+    factors = (0.5, 2.0, -0.25)
+    stack = weights.stack([replace(weight, global_scale=factor) for factor in factors])
+    packed = tilewright.pack_weight(stack).to("cuda")
+    x = torch.eye(packed.k, dtype=torch.bfloat16, device="cuda")
+    ends = torch.tensor([1, 3, packed.k], dtype=torch.int32, device="cuda")
+    tilewright.mixed_grouped_gemm(x, packed, group_ends=ends)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        d = tilewright.mixed_grouped_gemm(x, packed, group_ends=ends)
+    for first in (1, 2):
+        ends[0] = first
+        graph.replay()
+        factor = torch.tensor(
+            [factors[0]] * first + [factors[1]] * (3 - first) + [factors[2]] * (packed.k - 3)
+        )
+        expected = factor[:, None].double() * (weight.dequantize() / weight.global_scale).t()
+        assert torch.equal(d.cpu().double(), expected)
+
+
 def test_a_packed_weight_is_the_same_on_the_gpu() -> None:
     """Packing and unpacking run where the weight lies."""
     namespace = names()

@@ -82,6 +82,12 @@ def test_the_check_of_measurements_sees_a_missing_factor(grouped: Context) -> No
         made.check()
 
 
+def test_ends_outside_of_the_rows_count_as_the_nearest_row() -> None:
+    """As the kernels read them: a number below 0 counts nothing from the last row."""
+    ends = torch.tensor([-(2**31), -1, 3, 2**31 - 1, 2**31 - 1], dtype=torch.int32)
+    assert reference.groups_of_rows(ends, 6, 1).tolist() == [2, 2, 2, 3, 3, 3]
+
+
 def test_groups_of_rows_begin_at_multiples_and_leave_padding() -> None:
     found = reference.groups_of_rows(torch.tensor([3, 4, 4, 9], dtype=torch.int32), 12, 4)
     assert found.tolist() == [0, 0, 0, -1, 3, 3, 3, 3, 3, -1, -1, -1]

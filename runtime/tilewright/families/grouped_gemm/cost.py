@@ -61,7 +61,7 @@ EXCHANGE_BYTES_PER_CLOCK = 16.8  # bytes per clock of sums that are written, or 
 # Promotion scales and adds the sums of 128 of k. Clocks for 128 of its multiplications, by schedule:
 PROMOTION_CLOCKS = {"after": 0.8, "in_turn": 0.8, "overlapped": 1.3, "halves": 1.3}
 VECTOR_PROMOTION = 1.5  # factor on promotion if each column has its own scale factor
-TALL = 256  # rows of a tile from which on a warpgroup loads column factors once for 128 rows: no such factor
+TALL = 256  # rows of a tile whose warpgroups load column factors once for 128 rows: no such factor
 THREE_ROWS = 192  # rows of a tile of three warpgroups, two of which multiply while one promotes
 THREE = 0.4  # share of promotion's clocks that such a tile shows
 SKIPPED_SHARE = 0.6  # share of the clocks of 64 rows that a tile saves if it skips them
@@ -70,8 +70,9 @@ WEIGHTS_SHARE = 0.15  # share by which a byte of B takes longer than one of A, w
 TRAFFIC_SHARE = 0.3  # share of the power that loading a multiplication's operands takes
 
 # The rows of groups, as shares of the expected number. Callers expect more rows than come: 1.2 times as many
-# in DeepGEMM's tests. On 203 masked products whose rows were so, choices are 4.1 % behind the fastest tactic,
-# and were 5.6 % with shares around 1, from 0.7 to 1.3.
+# in DeepGEMM's tests. On the 203 masked products of seeds 21 to 27, which benchmarks/fit/cold_times.py timed
+# with such rows, choices without trees are 4.1 % behind the fastest tactic. With shares of 0.7 to 1.3 they
+# were 5.6 % behind (docs/hopper.md).
 SPREAD = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 
 

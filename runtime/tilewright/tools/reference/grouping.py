@@ -7,12 +7,12 @@ import torch
 
 def groups_of_rows(ends: torch.Tensor, rows: int, row_alignment: int) -> torch.Tensor:
     """The group of each row, int32 [rows], -1 for a row of no group. `ends`, int32 [groups], is the row after
-    each group's last. A group begins at the end of the group before it, rounded up to a multiple of
-    `row_alignment`."""
+    each group's last; numbers below 0 and above `rows` count as these. A group begins at the end of the group
+    before it, rounded up to a multiple of `row_alignment`."""
     group_of_row = torch.full((rows,), -1, dtype=torch.int32, device=ends.device)
     start = 0
-    for group, end in enumerate(ends.tolist()):
-        group_of_row[start : min(end, rows)] = group
+    for group, end in enumerate(ends.clamp(0, rows).tolist()):
+        group_of_row[start:end] = group
         start = -(-end // row_alignment) * row_alignment
     return group_of_row
 
