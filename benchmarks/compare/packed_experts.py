@@ -6,7 +6,9 @@ Each token chooses some experts at random, so that groups have different numbers
 few experts. In the same run: the tactic that is selected; `torch._grouped_mm` on decoded weights; Humming's
 grouped kernel with its defaults, where it can be imported. All are CUDA graphs of calls that take operands in
 turn, so that L2 is cold, medians of rounds in which the sides take turns. Each result of ours is checked
-first. Writes OUTPUT.md, after each problem.
+first. Writes OUTPUT.md, after each problem. Humming compiles a kernel for each layer and number of tokens:
+`--compile` makes its layers and calls them once, and times nothing. Several processes with --part 1/N to N/N
+do that at once.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import argparse
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,17 +109,7 @@ class Sides:
             ),
         }
         if self.humming is not None:
-            offsets = [torch.nn.functional.pad(groups, (1, 0)).long() for groups in ends]
-            compute = {"gemm_type": "grouped_contiguous"}
-            tuning = humming_tuning(self.humming, rows, **compute)
-            calls = [
-                functools.partial(
-                    self.humming, a, outputs=out, expert_layout=layout, compute_config=compute,
-                    tuning_config=tuning,
-                )
-                for layout in offsets
-            ]  # fmt: skip
-            sides["humming"] = Replays(calls)
+            sides["humming"] = Replays(self.humming_calls(a, ends, out))
         seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
         touched = sum(int((groups.diff(prepend=groups.new_zeros(1)) > 0).sum()) for groups in ends) / ROUTINGS
         first = self.sets[0]
@@ -126,6 +118,29 @@ class Sides:
             "layer": layer, "tokens": tokens, "touched": touched, "bytes": octets,
             "flops": problem.flops, "tactic": str(tactic), "seconds": seconds,
         }  # fmt: skip
+
+    def humming_calls(
+        self, a: torch.Tensor, ends: list[torch.Tensor], out: torch.Tensor
+    ) -> list[Callable[[], Any]]:
+        """Calls of Humming's layer for each choice of experts."""
+        offsets = [torch.nn.functional.pad(groups, (1, 0)).long() for groups in ends]
+        compute = {"gemm_type": "grouped_contiguous"}
+        tuning = humming_tuning(self.humming, len(a), **compute)
+        return [
+            functools.partial(
+                self.humming, a, outputs=out, expert_layout=layout, compute_config=compute,
+                tuning_config=tuning,
+            )
+            for layout in offsets
+        ]  # fmt: skip
+
+    def compile_humming(self, tokens: int) -> None:
+        """Calls Humming's layer once, which compiles its kernel."""
+        rows = tokens * self.layer.chosen
+        a = torch.zeros((rows, self.layer.k), device="cuda", dtype=torch.bfloat16)
+        out = torch.empty((rows, self.layer.n), device="cuda", dtype=torch.bfloat16)
+        self.humming_calls(a, [routed(tokens, self.layer, self.generator)], out)[0]()
+        torch.cuda.synchronize()
 
 
 def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -183,18 +198,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=600.0, help="begin no problem later than this")
+    parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
+    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
     options = parser.parse_args()
     head = machine.gpu_run("benchmarks.compare.packed_experts")
-    begin = time.monotonic()
+    begin, (part, parts) = time.monotonic(), options.part
     rows: list[dict[str, Any]] = []
-    for layer in LAYERS:
-        sides = Sides(layer)
-        for tokens in TOKENS:
-            if time.monotonic() - begin > options.seconds:
-                return
-            rows.append(sides.measure(tokens))
-            print(list(markdown(head, rows))[-1], flush=True)
-            machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+    for layer, tokens in [(layer, tokens) for layer in LAYERS for tokens in TOKENS][part - 1 :: parts]:
+        if time.monotonic() - begin > options.seconds:
+            return
+        if options.compile:
+            sides_of(layer).compile_humming(tokens)
+            continue
+        rows.append(sides_of(layer).measure(tokens))
+        print(list(markdown(head, rows))[-1], flush=True)
+        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+
+
+@functools.lru_cache(maxsize=1)
+def sides_of(layer: Layer) -> Sides:
+    """The weights of a layer. Those of the last call are kept."""
+    return Sides(layer)
 
 
 if __name__ == "__main__":
