@@ -21,9 +21,11 @@ uint32_t __reduce_min_sync(unsigned, uint32_t value) {
 
 }  // namespace
 
+#include "tilewright/grouped_gemm/known_tiles.hpp"
 #include "tilewright/grouped_gemm/work.hpp"
 
 using namespace tilewright;
+using grouped_gemm::Form;
 using grouped_gemm::Groups;
 using grouped_gemm::Tile;
 using grouped_gemm::TileRowFates;
@@ -54,15 +56,15 @@ sm90::Shares shares(Groups const& groups, int standing, int late) {
 }
 
 // What clusters of `down` thread blocks each compute, cluster after cluster. Those of one compute tiles below each
-// other for the same group, whose B they share.
-template <int kRows>
+// other for the same group, whose B they share. `kForm`: by the code of that form.
+template <int kRows, Form kForm = Form::kAny>
 std::vector<Tile> tiles_of(Groups const& groups, sm90::Shares const& shares, int down = 1) {
   std::vector<Tile> found;
   for (int index = 0; index < shares.clusters; ++index) {
     std::vector<std::vector<Tile>> of(down);
     for (int place = 0; place < down; ++place) {
       run(32, [&] {
-        grouped_gemm::TileScheduler<kRows> scheduler(groups, shares.of(index), down, place);
+        grouped_gemm::TileScheduler<kRows, kForm> scheduler(groups, shares.of(index), down, place);
         Tile tile{};
         auto const keep = [&] {
           if (threadIdx.x % 32 == 0) {
@@ -171,6 +173,11 @@ void check(Groups groups, Owners const& owners) {
         groups.raster = sm90::Raster((groups.rows + rows - 1) / rows, groups.columns, 1, high, true);
         auto const of = shares(groups, high == 1 ? 1 : 7, high == 1 ? 0 : 3);
         check_rows<kRows>(groups, owners, tiles_of<kRows>(groups, of, down), down);
+        if (down == 1 && groups.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
+          check_rows<kRows>(groups, owners, tiles_of<kRows, Form::kRows>(groups, of), down);
+        } else if (down == 1) {
+          check_rows<kRows>(groups, owners, tiles_of<kRows, Form::kCounts>(groups, of), down);
+        }
       }
     }
   }
@@ -288,6 +295,39 @@ void check_parts(int count, int unit, int down) {
   }
 }
 
+// Tiles that a warp computes without a queue: those that the scheduler would send, also when a warp reads a tile again.
+template <int kRows>
+void check_known(int count) {
+  what_of = "known tiles";
+  Groups groups{};
+  groups.grouping = TILEWRIGHT_GROUPING_NONE;
+  groups.groups = count, groups.rows = 2 * kRows + 1 + draw(kRows), groups.columns = 1 + draw(5);
+  for (int late : {0, 2}) {
+    groups.raster = sm90::Raster((groups.rows + kRows - 1) / kRows, groups.columns, count, 1 + draw(3), late == 0);
+    auto const of = shares(groups, 5, late);
+    std::vector<Tile> const expected = tiles_of<kRows>(groups, of);
+    groups.shares = of;
+    size_t place = 0;
+    for (int cta = 0; cta < of.clusters; ++cta) {
+      blockIdx.x = cta;
+      grouped_gemm::KnownTiles<kRows> known(groups);
+      Tile tile{}, next{}, again{};
+      for (bool more = known.wait(tile); more && place < expected.size(); tile = next, ++place) {
+        known.read(again);
+        Tile const& sent = expected[place];
+        for (Tile const& own : {tile, again}) {
+          expect(own.row == sent.row && own.column == sent.column, "another tile", cta, own.row, sent.row);
+          expect(own.matrix == sent.matrix && own.group == sent.group, "another matrix", cta, own.matrix, sent.matrix);
+          expect(own.row_slices == sent.row_slices && own.flags == sent.flags, "other rows", cta, own.row, 0);
+        }
+        more = known.pop_and_wait(tile, next);
+      }
+    }
+    expect(place == expected.size(), "tiles", count, int(place), int(expected.size()));
+  }
+  blockIdx.x = 0;
+}
+
 // Columns of D that a head's gap leaves out.
 void check_heads() {
   what_of = "heads";
@@ -308,8 +348,8 @@ void check_heads() {
 
 }  // namespace
 
-// Words: heads; groups COUNT ROWS MOST ALIGNMENT, of tiles with so many rows and groups with at most that many; or
-// parts COUNT ROWS DOWN.
+// Words: heads; groups COUNT ROWS MOST ALIGNMENT, of tiles with so many rows and groups with at most that many; known
+// COUNT ROWS; or parts COUNT ROWS DOWN.
 int main(int, char** words) {
   if (std::strcmp(words[1], "heads") == 0) {
     check_heads();
@@ -328,6 +368,9 @@ int main(int, char** words) {
         check(count, number(4), number(5), behind);
       }
     }
+  } else if (std::strcmp(words[1], "known") == 0) {
+    auto const check = rows == 64 ? check_known<64> : check_known<128>;
+    check(count);
   } else {
     auto const check = rows == 64 ? check_parts<64> : check_parts<128>;
     check(count, rows, number(4));

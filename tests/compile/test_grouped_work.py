@@ -65,6 +65,15 @@ def test_every_tile_of_each_part_of_k_is_computed_once(
     assert (done.returncode, done.stdout) == (0, "")
 
 
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("rows", [64, 128])
+def test_warps_without_a_queue_compute_the_tiles_that_it_would_hold(
+    program: Path, count: int, rows: int
+) -> None:
+    done = run(program, "known", count, rows)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_columns_of_heads_leave_their_gap_out(program: Path) -> None:
     done = run(program, "heads")
     assert (done.returncode, done.stdout) == (0, "")

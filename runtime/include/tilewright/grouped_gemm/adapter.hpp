@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tilewright/grouped_gemm/args.h"
+#include "tilewright/grouped_gemm/form_host.hpp"
 #include "tilewright/grouped_gemm/kernel.hpp"
 #include "tilewright/sm90/clustered.hpp"
 #include "tilewright/sm90/operands.hpp"
@@ -301,7 +302,7 @@ struct Maker {
 };
 
 template <class Traits>
-using Host = sm90::ClusteredHost<Traits, Maker<Traits>>;
+using Host = FormHost<Traits, Maker>;
 
 }  // namespace tilewright::grouped_gemm
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tilewright/grouped_gemm/args.h"
+#include "tilewright/grouped_gemm/form_code.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/sm90/cluster.hpp"
 
@@ -19,9 +20,9 @@ struct CtaTile {
   int first_k_tile, k_tiles;
 
   __device__ __forceinline__ CtaTile(Params const& params, sm90::ClusterPlace const& place, Tile const& tile) {
+    sm90::ClusterShape const& cluster = FormCluster<Kernel::kForm>::shape(params);
     int const column =
-        (tile.column * (kSwapped ? params.cluster.m : params.cluster.n) + (kSwapped ? place.m : place.n)) *
-        Kernel::kTileColumns;
+        (tile.column * (kSwapped ? cluster.m : cluster.n) + (kSwapped ? place.m : place.n)) * Kernel::kTileColumns;
     int const of_a = params.broadcast_a ? 0 : tile.matrix, of_b = params.broadcast_b ? 0 : tile.group;
     a_row = kSwapped ? column : tile.row, b_row = kSwapped ? tile.row : column;
     a_matrix = kSwapped ? of_b : of_a, b_matrix = kSwapped ? of_a : of_b;

@@ -9,6 +9,8 @@
 #include <type_traits>
 
 #include "tilewright/grouped_gemm/cta_tile.hpp"
+#include "tilewright/grouped_gemm/form.hpp"
+#include "tilewright/grouped_gemm/form_code.hpp"
 #include "tilewright/grouped_gemm/producers.hpp"
 #include "tilewright/grouped_gemm/reduced_store.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
@@ -54,7 +56,7 @@ constexpr int consumers_of(int tile_m) { return tile_m == 192 ? 3 : sm90::consum
 // `A`, `B` and their scales are the kernel's own operands: the caller's B and A where they are swapped.
 template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, bool kSwapped_,
           bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB, sm90::Promotion kPromotion, int kStoreBuffers,
-          bool kPdl_>
+          bool kPdl_, Form kForm_ = Form::kAny>
 struct Kernel {
   using ElementA = A;
   using ElementB = B;
@@ -72,6 +74,7 @@ struct Kernel {
   static constexpr int kConsumers = Warpgroups::kConsumers, kDown = Warpgroups::kDown, kAcross = Warpgroups::kAcross;
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
+  static constexpr Form kForm = kForm_;
   static_assert(A::kBytes == B::kBytes);
   static_assert((kScalesA == Scales::kNone) == (kScalesB == Scales::kNone));
   static_assert(!(kMnA || kMnB) || (A::kBytes == 2 && !kScaled), "wgmma reads FP8 with k contiguous alone");
@@ -91,13 +94,23 @@ struct Kernel {
   using Plain = sm90::Mainloop<A, B, sm90::PlainSum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Mainloop = std::conditional_t<kScaled, Scaled, Plain>;
   using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
-  using TileScheduler = grouped_gemm::TileScheduler<kTileRows>;
+  using TileScheduler = grouped_gemm::TileScheduler<kTileRows, kForm>;
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
+  using Cluster = FormCluster<kForm>;
+  using Tiles = FormTiles<kForm, kTileRows, kQueueAt>;
   // Whether the stages' memory has room for the sums, to be added up along k.
   static constexpr bool kSplits = ClusterReduction::kBytes <= Layout::kStoresAt;
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
+
+  // Whether the kernel has forms beside Form::kAny. Products of FP8 with factors of 128x128 blocks have: they are short
+  // in a model, and other kernels run between them.
+  static constexpr bool kHasForms =
+      (kScalesA == Scales::kBlocks || kScalesB == Scales::kBlocks) && ElementD::kBytes == 2;
+  template <Form kOther>
+  using Of = Kernel<A, B, ElementD, TileM, TileN, Boxes, Stages, kSwapped, kMnA, kMnB, kScalesA, kScalesB, kPromotion,
+                    kStoreBuffers, kPdl, kOther>;
 
   // Whether groups may divide k (F32 sums, stages of one box). Each group's part of k is either a matrix of its own,
   // with its own tensor maps and with scale factors of rows (kOwnMaps), or rows of MN-major operands.
@@ -114,9 +127,15 @@ struct Kernel {
 
   // Prologue, one thread: makes the barriers of the stages and of the tile queue.
   static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
-    sm90::start_stages<Layout, Stages>(params.cluster, shared,
+    sm90::start_stages<Layout, Stages>(Cluster::shape(params), shared,
                                        1 + (Layout::kScaleBytes > 0) + (Layout::kBlocks > 0 ? Boxes : 0),
                                        kConsumers * kReleasingWarps);
+    if constexpr (kForm == Form::kAny) {  // in a form, the warp that schedules makes the queue
+      start_queue(params, shared);
+    }
+  }
+
+  static __device__ __forceinline__ void start_queue(Params const& params, uint32_t shared) {
 #pragma unroll
     for (int slot = 0; slot < TileQueue::kSlots; ++slot) {
       TileQueue::start(shared + kQueueAt, slot,
@@ -142,20 +161,24 @@ struct Kernel {
   // Load: the producer's warps.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
-    sm90::enter<false>(params.cluster);  // the producer's warps wait for the previous kernel themselves
-    Producers<Kernel>::run(params, shared, place, loading_warp, reduces_through_smem(params));
+    if constexpr (kForm == Form::kAny) {
+      sm90::enter<false>(params.cluster);  // the producer's warps wait for the previous kernel themselves
+    }
+    Producers<Kernel>::run(params, shared, Cluster::place(place), loading_warp, reduces_through_smem(params));
   }
 
   // Multiply: a consumer warpgroup.
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
-    sm90::enter<kPdl>(params.cluster);
+    if constexpr (kForm == Form::kAny) {
+      sm90::enter<kPdl>(params.cluster);
+    }
     if (kOneLoop) {
-      consume(params, shared, place, warpgroup, reduces_through_smem(params));
+      consume(params, shared, Cluster::place(place), warpgroup, reduces_through_smem(params));
     } else if (reduces_through_smem(params)) {
-      consume(params, shared, place, warpgroup, true);
+      consume(params, shared, Cluster::place(place), warpgroup, true);
     } else {
-      consume(params, shared, place, warpgroup, false);
+      consume(params, shared, Cluster::place(place), warpgroup, false);
     }
   }
 
@@ -172,7 +195,7 @@ struct Kernel {
   static constexpr bool kOneLoop = TileM == 64;
 
   static __device__ __forceinline__ bool reduces_through_smem(Params const& params) {
-    return kSplits && params.epilogue_through_smem;
+    return kForm == Form::kAny && kSplits && params.epilogue_through_smem;
   }
 
   static __device__ __forceinline__ void clear(float (&sums)[kRows][kColumns / 2]) {
@@ -214,7 +237,7 @@ struct Kernel {
   // `through_smem`: the epilogue goes through shared memory, where the CTAs of a split k add up their sums.
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup, bool through_smem) {
-    sm90::ClusterShape const& cluster = params.cluster;
+    sm90::ClusterShape const& cluster = Cluster::shape(params);
     int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
     int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
     sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster),
@@ -225,13 +248,19 @@ struct Kernel {
     // This warpgroup's bits of Tile::row_slices.
     int const first_slice = kSwapped ? 0 : first_row / 64;
     uint32_t const own_slices = kSwapped ? ~0u : ((1u << kRows) - 1) << first_slice;
-    TileQueue queue(shared + kQueueAt);
+    auto queue = Tiles::source(params, shared);
     Tile tile, next;
     if constexpr (kScaled) {
       Mainloop::start_order(warpgroup);
     }
-    for (bool more = queue.wait(tile); more; tile = next) {
-      int const k_tiles = CtaTile::count_k_tiles(params, place, tile);
+    Heads const no_heads{};
+    for (bool more = Tiles::template first<kPdl>(params, queue, tile); more; tile = next) {
+      int k_tiles = CtaTile::count_k_tiles(params, place, tile);
+      if constexpr (kForm != Form::kAny && !Tiles::kKnown) {
+        // Only products use the tile's column before it is read again. Its load from the queue returns here on all
+        // paths, before any barrier is arrived at, which the build can check.
+        k_tiles += static_cast<int>(sm90::zero_after(tile.column));
+      }
       if constexpr (kGroupsOfK && !kScaled) {
         if (k_tiles == 0 && !through_smem) {
           store_without_products(params, place, tile, first_row, first_column);
@@ -252,11 +281,15 @@ struct Kernel {
         mainloop.run(k_tiles, sums, [] {});
       }
       queue.read(tile);
+      if constexpr (kForm == Form::kCounts) {
+        tile.flags &= ~Tile::kIndexed;  // which the compiler then knows
+      }
       // Row and column of this warpgroup's sums, in the kernel's own plane: swapped, D's column and row.
       CtaTile const cta_tile(params, place, tile);
       int const row = cta_tile.a_row + first_row, column = cta_tile.b_row + first_column;
-      TileRowFates const rows{tile, params.groups.layout, params.groups.groups, params.heads};
-      if constexpr (kSplits) {
+      TileRowFates const rows{tile, params.groups.layout, params.groups.groups,
+                              kForm == Form::kAny ? params.heads : no_heads};
+      if constexpr (kSplits && kForm == Form::kAny) {
         if (through_smem) {
           ReducedStore<Kernel>::run(params, shared, place, warpgroup, row, column, tile.matrix, rows, sums);
         }

@@ -79,6 +79,7 @@ struct StagedKernel : Stage {
   static constexpr int kConsumers = Warpgroups::kConsumers, kDown = Warpgroups::kDown, kAcross = Warpgroups::kAcross;
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
+  static constexpr Form kForm = Form::kAny;
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, sm90::Activation::kNone, kStoreBuffers,
                                sm90::subtile_columns(kColumns, kSwapped), kSwapped || ElementD::kBytes == 2>;

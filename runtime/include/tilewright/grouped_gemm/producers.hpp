@@ -6,6 +6,7 @@
 
 #include "tilewright/grouped_gemm/cta_tile.hpp"
 #include "tilewright/grouped_gemm/block_factors.hpp"
+#include "tilewright/grouped_gemm/form_code.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/grouped_gemm/work.hpp"
 #include "tilewright/sm90/cluster.hpp"
@@ -24,18 +25,22 @@ struct Producers {
   using CtaTile = grouped_gemm::CtaTile<Kernel>;
   static constexpr int Boxes = Kernel::Boxes, Stages = Kernel::Stages;
   static constexpr bool kSwapped = Kernel::kSwapped;
+  using Cluster = FormCluster<Kernel::kForm>;
+  using Tiles = FormTiles<Kernel::kForm, Kernel::kTileRows, Kernel::kQueueAt>;
 
-  // Called by each of the producer's warps. `epilogue_through_smem`: consumers use the stages' memory between two
-  // tiles.
+  // Called by each of the producer's warps. They enter (sm90::enter) here, unless the code is the general one.
+  // `epilogue_through_smem`: consumers use the stages' memory between two tiles.
   static __device__ __forceinline__ void run(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                              bool loading_warp, bool epilogue_through_smem) {
     int const warp = threadIdx.x / 32 - Kernel::kConsumers * 4;
     if (loading_warp) {
       load(params, shared, place, epilogue_through_smem);
-    } else if (warp == 1) {
+    } else if (warp == 1 && !Tiles::kKnown) {
       schedule(params, shared, place, epilogue_through_smem);
     } else if (Kernel::kScaled && warp == 2) {
       load_scales(params, shared, place, epilogue_through_smem);
+    } else if (Kernel::kForm != Form::kAny) {
+      sm90::enter<false>(Cluster::shape(params));
     } else if (epilogue_through_smem) {
       idle(shared);
     }
@@ -57,12 +62,12 @@ struct Producers {
     sm90::cluster_barrier();
   }
 
-  // Sends the CTA's tiles to the other warps.
+  // Sends the CTA's tiles to the other warps: in a form, the first one while other warps make the CTA's barriers.
   static __device__ __forceinline__ void schedule(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, bool epilogue_through_smem) {
+    sm90::ClusterShape const& cluster = Cluster::shape(params);
     typename Kernel::TileScheduler scheduler(params.groups, params.groups.shares.of(sm90::cluster_index()),
-                                             kSwapped ? params.cluster.n : params.cluster.m,
-                                             kSwapped ? place.n : place.m);
+                                             kSwapped ? cluster.n : cluster.m, kSwapped ? place.n : place.m);
     TileQueue queue(shared + Kernel::kQueueAt);
     bool const leader = sm90::elect_one();
     Tile tile;
@@ -72,21 +77,37 @@ struct Producers {
       }
       __syncwarp();
     };
-    // The first tile does not wait for the previous kernel where only the host decides which it is.
-    bool const sent = scheduler.first(tile);
-    if (sent) {
-      send();
+    if constexpr (Kernel::kForm == Form::kAny) {
+      // The first tile does not wait for the previous kernel where only the host decides which it is.
+      bool const sent = scheduler.first(tile);
+      if (sent) {
+        send();
+      }
+      wait_for_previous();
+      if (sent && epilogue_through_smem) {
+        wait_for_reduction();
+      }
+      scheduler.start();
+    } else {
+      if (leader) {
+        Kernel::start_queue(params, shared);
+      }
+      wait_for_previous();
+      scheduler.start();
     }
-    wait_for_previous();
-    if (sent && epilogue_through_smem) {
-      wait_for_reduction();
-    }
-    scheduler.start();
+    bool entered = Kernel::kForm == Form::kAny;
     while (scheduler.next(tile)) {
       send();
+      if (!entered) {
+        sm90::enter<false>(cluster);
+        entered = true;
+      }
       if (epilogue_through_smem) {
         wait_for_reduction();
       }
+    }
+    if (!entered) {
+      sm90::enter<false>(cluster);
     }
     if (leader) {
       tile.flags = Tile::kEnd;
@@ -98,12 +119,12 @@ struct Producers {
   // Loads operands.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool epilogue_through_smem) {
-    sm90::ClusterShape const& cluster = params.cluster;
+    sm90::ClusterShape const& cluster = Cluster::shape(params);
     sm90::OperandLoads loads(params, place);
     typename Kernel::Producer producer{shared};
-    TileQueue queue(shared + Kernel::kQueueAt);
+    auto queue = Tiles::source(params, shared);
     Tile tile;
-    bool more = queue.wait(tile);
+    bool more = Tiles::template first<false>(params, queue, tile);
     wait_for_previous();
     for (; more; queue.pop(tile), more = queue.wait(tile)) {
       if (sm90::elect_one()) {
@@ -132,9 +153,9 @@ struct Producers {
                                                      sm90::ClusterPlace const& place, bool epilogue_through_smem) {
     bool const leader = sm90::elect_one();
     sm90::Position<Stages> at{};
-    TileQueue queue(shared + Kernel::kQueueAt);
+    auto queue = Tiles::source(params, shared);
     Tile tile;
-    bool more = queue.wait(tile);
+    bool more = Tiles::template first<false>(params, queue, tile);
     wait_for_previous();
     for (; more; queue.pop(tile), more = queue.wait(tile)) {
       CtaTile const cta_tile(params, place, tile);

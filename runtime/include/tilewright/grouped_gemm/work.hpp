@@ -8,25 +8,12 @@
 #include <cstdint>
 
 #include "tilewright/grouped_gemm/args.h"
+#include "tilewright/grouped_gemm/form.hpp"
+#include "tilewright/grouped_gemm/groups.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/sm90/scheduler.hpp"
 
 namespace tilewright::grouped_gemm {
-
-struct Groups {
-  int grouping;         // tilewright_grouping
-  int const* layout;    // group_of_row, group_ends, rows_valid or group_k
-  int groups;           // how many
-  int rows;             // of D; of each group's own matrix of D with rows_valid
-  int alignment;        // rows; with group_ends, a group starts at a multiple of it
-  int k;                // of all groups
-  int k_unit;           // groups that divide k have multiples of it: elements of a k tile
-  bool zeroes;          // padding is zeroed, also tiles that hold nothing else
-  int columns;          // blocks along n
-  int swizzle;          // blocks of rows that follow one another before the next column; as Raster's
-  sm90::Raster raster;  // where the host knows all tiles
-  sm90::Shares shares;
-};
 
 // The k of a group: `requested`, its entry in `group_k`, rounded down to a multiple of `unit` and limited to `left`,
 // what earlier groups leave of k. So nothing beyond k is read, whatever `group_k` says.
@@ -36,8 +23,8 @@ __device__ __forceinline__ int size_of_group(int requested, int left, int unit) 
 
 // Schedules tiles of `kRows` rows. `cluster_rows` CTAs of a cluster compute tiles that lie below each other; this CTA's
 // is number `cluster_row` of them. All of them compute for the same group at a time and share its B, also those whose
-// tile holds no row of the group.
-template <int kRows>
+// tile holds no row of the group. `kForm`: a form in which the device reads groups.
+template <int kRows, Form kForm = Form::kAny>
 class TileScheduler {
  public:
   __device__ __forceinline__ TileScheduler(Groups const& groups, sm90::Shares::Share const& share, int cluster_rows,
@@ -48,7 +35,7 @@ class TileScheduler {
         index_end_(share.end),
         cluster_rows_(cluster_rows),
         cluster_row_(cluster_row) {
-    if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
+    if (rows_have_groups()) {
       index_ -= step_;
     }
   }
@@ -60,7 +47,7 @@ class TileScheduler {
 
   // Reads the first groups. Called before `next`.
   __device__ __forceinline__ void start() {
-    if (!host_knows_tiles() && groups_.grouping != TILEWRIGHT_GROUPING_ROW_INDEX) {
+    if (!host_knows_tiles() && !rows_have_groups()) {
       load_groups();
     }
   }
@@ -68,7 +55,7 @@ class TileScheduler {
   // Sets `tile` to the next tile; its column counts blocks, of all columns that a cluster computes at once. Returns
   // false after the last tile. Called by all threads of the warp.
   __device__ __forceinline__ bool next(Tile& tile) {
-    if (groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
+    if (rows_have_groups()) {
       return next_of_rows(tile);
     }
     if (host_knows_tiles()) {
@@ -90,16 +77,15 @@ class TileScheduler {
   static constexpr int kLoads = (kRows + 31) / 32;  // rows of a tile for each lane
   static constexpr uint32_t kAllLanes = ~0u, kNoGroup = ~0u;
 
-  // Mask of the 64-row slices of the tile at `row` that hold at least one row before `end`: bit i stands for rows
-  // row + 64 i to row + 64 i + 63.
-  static __device__ __forceinline__ uint32_t slices_before(int end, int row) {
-    int const rows = max(0, min(end - row, kRows));
-    return (1u << (rows + 63) / 64) - 1;
-  }
-
   // Whether the host knows all tiles: rows do not depend on what the device reads.
   __device__ __forceinline__ bool host_knows_tiles() const {
-    return groups_.grouping == TILEWRIGHT_GROUPING_NONE || groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES;
+    return kForm == Form::kAny &&
+           (groups_.grouping == TILEWRIGHT_GROUPING_NONE || groups_.grouping == TILEWRIGHT_GROUPING_K_SIZES);
+  }
+
+  // Whether the device reads each row's group.
+  __device__ __forceinline__ bool rows_have_groups() const {
+    return kForm == Form::kAny ? groups_.grouping == TILEWRIGHT_GROUPING_ROW_INDEX : kForm == Form::kRows;
   }
 
   // The next tile where the host knows all of them.
@@ -107,13 +93,8 @@ class TileScheduler {
     if (index_ >= index_end_) {
       return false;
     }
-    sm90::Block const block(groups_.raster, index_);
+    known_tile<kRows>(groups_, index_, cluster_rows_, cluster_row_, tile);
     index_ += step_;
-    tile.row = (block.row * cluster_rows_ + cluster_row_) * kRows, tile.column = block.column;
-    tile.matrix = tile.group = block.matrix;
-    tile.rows = {groups_.rows, groups_.rows};
-    tile.row_slices = slices_before(groups_.rows, tile.row);
-    tile.flags = Tile::kEvery | Tile::kNoneLeft;
     return true;
   }
 
@@ -231,7 +212,7 @@ class TileScheduler {
         bool const every = row + kRows <= end, padding = cluster_start >= end;
         bool const none_left = every || tile.rows.cleared_end >= min(row + kRows, groups_.rows);
         tile.flags = (every ? Tile::kEvery : 0) | (none_left ? Tile::kNoneLeft : 0) | (padding ? Tile::kPadding : 0);
-        tile.row_slices = slices_before(end, row);
+        tile.row_slices = slices_before<kRows>(end, row);
         tile.row = row;
         return true;
       }

@@ -1,0 +1,19 @@
+// Forms: copies of a kernel's code, each of which serves one kind of launches.
+#pragma once
+
+namespace tilewright::grouped_gemm {
+
+// Form::kAny is a kernel's general code. The others are called its forms.
+//
+// A launch on cold code waits for every line of instructions and parameters that it is the first to read. A form leaves
+// out what its launches do not need: clusters, splits of k, an addend, and other groupings. It is launched without
+// clusters, because thread blocks that are clusters of one begin 90 to 250 ns later on an H200, and its warps find the
+// first tile while barriers are made (benchmarks/results/scaled_start.md has the measurements).
+enum class Form {
+  kAny,     // every tactic and grouping
+  kDense,   // TILEWRIGHT_GROUPING_NONE
+  kRows,    // TILEWRIGHT_GROUPING_ROW_INDEX
+  kCounts,  // TILEWRIGHT_GROUPING_ROWS_VALID and TILEWRIGHT_GROUPING_ENDS
+};
+
+}  // namespace tilewright::grouped_gemm
