@@ -33,9 +33,7 @@ def code_bytes(module: str) -> dict[str, int]:
 def test_kernels_keep_within_their_modules_bound(module: str) -> None:
     sizes = code_bytes(module)
     assert sizes
-    beyond = {
-        name: size for name, size in sizes.items() if size > MOST_BYTES[module] and SCALED not in name
-    }
+    beyond = {name: size for name, size in sizes.items() if size > MOST_BYTES[module] and SCALED not in name}
     assert not beyond, f"{module}: more than {MOST_BYTES[module]} bytes"
 
 
