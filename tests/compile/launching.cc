@@ -1,7 +1,8 @@
 // What a compiled kernel asks of CUDA when it is launched, on a machine without a GPU: this file is the CUDA runtime
 // that the kernel's object is linked with. It answers as it is told and remembers what it was asked.
 //
-//   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|quantize [-DHOST='"HEADER"'] launching.cc kernel.o
+//   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|grouped_gemm|quantize [-DHOST='"HEADER"'] launching.cc
+//   kernel.o
 //
 // HEADER has the host's code of a kernel whose module's table includes it.
 //
@@ -20,6 +21,7 @@
 #include "tilewright/abi.h"
 #include "tilewright/blockscaled_gemm/args.h"
 #include "tilewright/gemm/args.h"
+#include "tilewright/grouped_gemm/args.h"
 #include "tilewright/quantize/args.h"
 #ifdef HOST
 #include HOST
@@ -278,6 +280,24 @@ struct blockscaled_gemm {
   static constexpr auto operands = std::make_tuple(&Args::a, &Args::b, &Args::scale_a, &Args::scale_b);
 };
 
+struct grouped_gemm {
+  static auto problem(int m, int n, int k, int splits) {
+    tilewright_grouped_gemm_args args{};
+    args.m = m, args.n = n, args.k = k, args.groups = 1;
+    args.a = args.b = memory, args.d = memory;
+    args.scale_a = args.scale_b = reinterpret_cast<float const*>(memory);
+    args.group_of_row = args.group_ends = args.rows_valid = reinterpret_cast<int32_t const*>(memory);
+    args.ld_a = args.ld_b = k, args.ld_d = args.ld_c = n, args.ld_scale_a = m, args.ld_scale_b = n / 128;
+    args.row_alignment = 128;
+    args.tactic.cluster_m = cluster_m;
+    args.tactic.swizzle = 1, args.tactic.splits = splits, args.tactic.sm_count = kSms;
+    return args;
+  }
+  static auto impossible() { return problem(64, 64, 1000, 1); }
+  using Args = tilewright_grouped_gemm_args;
+  static constexpr auto operands = std::make_tuple(&Args::a, &Args::b);
+};
+
 struct quantize {
   static auto problem(int m, int, int k, int) {
     tilewright_quantize_args args{};
@@ -419,8 +439,30 @@ void run_layouts() {
   }
 }
 
-// Arguments: "misaligned", "layouts" or "lean", or m n k splits of further problems, or "contexts" and the SMs of the
-// context that comes first.
+// The launches of a kernel that has forms: those of a form are without clusters, so that 0 is seen of them.
+template <class Family>
+void run_forms() {
+  if constexpr (std::is_same_v<Family, grouped_gemm>) {
+    auto const good = grouped_gemm::problem(64, 1024, 1024, 1);
+    for (int grouping : {TILEWRIGHT_GROUPING_NONE, TILEWRIGHT_GROUPING_ROW_INDEX, TILEWRIGHT_GROUPING_ROWS_VALID,
+                         TILEWRIGHT_GROUPING_ENDS}) {
+      auto args = good;
+      args.grouping = grouping;
+      run("lone", args);
+      args.tactic.cluster_n = 2;
+      run("cluster", args);
+      args.tactic.cluster_n = 0, args.tactic.splits = 2;
+      run("splits", args);
+      args.tactic.splits = 1, args.c = memory;
+      run("addend", args);
+      args.c = nullptr, args.head_left = 64, args.head_gap = 8, args.head_right = 64;
+      run("heads", args);
+    }
+  }
+}
+
+// Arguments: "misaligned", "layouts", "forms" or "lean", or m n k splits of further problems, or "contexts" and the SMs
+// of the context that comes first.
 int main(int count, char** words) {
 #ifdef HOST
   if (count == 2 && std::strcmp(words[1], "lean") == 0) {
@@ -429,7 +471,9 @@ int main(int count, char** words) {
   }
 #endif
   if (count == 2) {
-    std::strcmp(words[1], "layouts") == 0 ? run_layouts<FAMILY>() : run_misaligned();
+    std::strcmp(words[1], "layouts") == 0 ? run_layouts<FAMILY>()
+    : std::strcmp(words[1], "forms") == 0 ? run_forms<FAMILY>()
+                                          : run_misaligned();
     return 0;
   }
   if (count == 3 && std::strcmp(words[1], "contexts") == 0) {

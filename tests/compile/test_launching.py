@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
 SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launching.cc says
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
+SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 INVALID_VALUE, INSUFFICIENT_DRIVER, UNAVAILABLE, OUT_OF_RESOURCES = 1, 35, 46, 701
 INVALID_CLUSTER_SIZE = 912
@@ -39,7 +40,8 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
 
     def program(name: str) -> Path:
         if name not in programs:
-            family = next(word for word in ("blockscaled_gemm", "gemm", "quantize") if name.startswith(word))
+            families = ("blockscaled_gemm", "grouped_gemm", "gemm", "quantize")
+            family = next(word for word in families if name.startswith(word))
             (source,) = GENERATED.glob(f"*/{name}.cu")
             table = Table.read(source.with_name("table.json"))
             report = build([table], frozenset([name]), store=store)
@@ -287,3 +289,14 @@ def test_stream_k_fits_its_context_and_its_workspace(launch: Launch) -> None:
     assert larger, "no problem takes more of a workspace on 16 SMs than on 132"
     assert all(case["cleared"] == 0 for case in larger)
     assert any(case["cleared"] > 0 for case in on), "no problem was cut by stream-K"
+
+
+def test_forms_are_launched_without_clusters_and_other_tactics_with_them(launch: Launch) -> None:
+    """A form has no code for clusters, splits of k, an addend or heads with gaps (grouped_gemm/form.hpp)."""
+    cases = launch(SCALED, ("forms",))
+    expected = {"lone": 0, "cluster": 2, "splits": 2, "addend": 1, "heads": 1}
+    assert {name: {row["cluster"] for row in rows} for name, rows in cases.items()} == {
+        name: {cluster} for name, cluster in expected.items()
+    }
+    for row in (row for rows in cases.values() for row in rows):
+        assert (row["status"], row["launched"], row["pdl"]) == (0, 1, 1)
