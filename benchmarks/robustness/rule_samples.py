@@ -2,8 +2,8 @@
 
 Of `blockscaled_gemm`, drawn at random over all architectures: half that every rule accepts, half that exactly
 one rule rejects, two for each rule. Of `gemm`: every tile N, some with other operands, layouts, depths and
-schedules, and two for each rule. Of `grouped_gemm`: CUTLASS's collectives for tcgen05, drawn at random, some
-accepted and some that one rule rejects.
+schedules, and two for each rule. Of `grouped_gemm` and `blockscaled_grouped_gemm`: CUTLASS's collectives for
+tcgen05, drawn at random, some accepted and some that one rule rejects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -30,6 +30,9 @@ from tilewright.families.blockscaled_gemm.config import (
     Architecture,
     BlockscaledGemmConfig,
 )
+from tilewright.families.blockscaled_gemm.problem import Format
+from tilewright.families.blockscaled_grouped_gemm.config import BlockscaledGroupedGemmConfig
+from tilewright.families.blockscaled_grouped_gemm.problem import OUTPUTS
 from tilewright.families.gemm import cute_dsl_rules, tcgen05_rules
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig
@@ -130,8 +133,7 @@ def sample(name: str, seed: int) -> list[Candidate]:
     """The candidates of a family, in the order in which they are compiled: at random, so that a first half
     is a sample too."""
     of = families.get(name)
-    draw = {"gemm": gemm, "grouped_gemm": grouped}.get(name, blockscaled)
-    candidates = list(draw(of, seed))
+    candidates = list(DRAWS[name](of, seed))
     random.Random(seed).shuffle(candidates)
     return candidates
 
@@ -241,31 +243,59 @@ GROUPED_KINDS = (
     ("e4m3", "e4m3", "1x128", (128,)),
     ("bf16", "bf16", "none", (64, 128)),
 )
-GROUPED_ACCEPTED = 18
-GROUPED_REJECTED = {"tcgen05_tile": 8, "shared_memory": 2, "settled_fields": 2}
+GROUPED = {"": 18, "tcgen05_tile": 8, "shared_memory": 2, "settled_fields": 2}  # "" for what is accepted
+BLOCKSCALED_GROUPED = {"": 16, "formats": 4, "tile_sides": 4, "tile_depth": 3, "shared_memory": 3}
 
 
-def grouped(of: Family, seed: int) -> Iterator[Candidate]:
-    """Kernels of groups on tcgen05: as many accepted ones, and rejected by a rule, as the numbers above
-    say."""
+def counted(
+    of: Family, seed: int, counts: Mapping[str, int], draw: Callable[[random.Random], Any]
+) -> Iterator[Candidate]:
+    """Candidates that `draw` makes, as many of each rule as `counts` says."""
     rng = random.Random(seed)
-    left = {"": GROUPED_ACCEPTED, **GROUPED_REJECTED}
-    seen: set[GroupedGemmConfig] = set()
+    left, seen = dict(counts), set()
     while any(left.values()):
-        a, b, scales, depths = rng.choice(GROUPED_KINDS)
-        tile = Tile(
-            rng.choice((64, 128, 128, 128)), rng.choice((16, 32, 64, 96, 128, 192, 256)), rng.choice(depths)
-        )
-        config = GroupedGemmConfig(
-            "sm_100f", a, b, rng.choice(("bf16", "f32")), scales, tile, swap_ab=rng.random() < 0.5,
-            pdl=rng.random() < 0.1, stages=rng.choice(("auto", "auto", "auto", 2, 16)), mainloop="tcgen05",
-            schedule=rng.choice(("1sm", "2sm")),
-        )  # fmt: skip
+        config = draw(rng)
         drawn = None if config in seen else candidate(of, config)
         seen.add(config)
         if drawn is not None and left.get(drawn.rule):
             left[drawn.rule] -= 1
             yield drawn
+
+
+def grouped(of: Family, seed: int) -> Iterator[Candidate]:
+    """Kernels of `grouped_gemm` on tcgen05."""
+
+    def draw(rng: random.Random) -> GroupedGemmConfig:
+        a, b, scales, depths = rng.choice(GROUPED_KINDS)
+        tile = Tile(
+            rng.choice((64, 128, 128, 128)), rng.choice((16, 32, 64, 96, 128, 192, 256)), rng.choice(depths)
+        )
+        return GroupedGemmConfig(
+            "sm_100f", a, b, rng.choice(("bf16", "f32")), scales, tile, swap_ab=rng.random() < 0.5,
+            pdl=rng.random() < 0.1, stages=rng.choice(("auto", "auto", "auto", 2, 16)), mainloop="tcgen05",
+            schedule=rng.choice(("1sm", "2sm")),
+        )  # fmt: skip
+
+    return counted(of, seed, GROUPED, draw)
+
+
+def blockscaled_grouped(of: Family, seed: int) -> Iterator[Candidate]:
+    """Kernels of `blockscaled_grouped_gemm`."""
+
+    def draw(rng: random.Random) -> BlockscaledGroupedGemmConfig:
+        usual = rng.choice(tuple(OUTPUTS))
+        a, b = usual if rng.random() < 0.8 else rng.choices(get_args(Format), k=2)
+        tile = Tile(
+            rng.choice((64, 128, 128, 128)),
+            rng.choice((32, 64, 96, 128, 192, 256)),
+            rng.choice((64, 128, 128, 256, 256, 768)),
+        )
+        return BlockscaledGroupedGemmConfig(
+            "sm_100f", a, b, rng.choice(("bf16", "f16", "f32")), tile, rng.choice(("1sm", "2sm")),
+            swap_ab=rng.random() < 0.5, stages=rng.choice(("auto", "auto", "auto", 2, 16)),
+        )  # fmt: skip
+
+    return counted(of, seed, BLOCKSCALED_GROUPED, draw)
 
 
 def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:
@@ -305,6 +335,14 @@ def blockscaled(of: Family, seed: int) -> list[Candidate]:
         sizes = {name: len(group) for name, group in (accepted | rejected).items()}
         raise SystemExit(f"too few drawn: {[name for name in counts if sizes.get(name) != counts[name]]}")
     return drawn
+
+
+DRAWS: dict[str, Callable[[Family, int], Iterable[Candidate]]] = {
+    "blockscaled_gemm": blockscaled,
+    "gemm": gemm,
+    "grouped_gemm": grouped,
+    "blockscaled_grouped_gemm": blockscaled_grouped,
+}
 
 
 def kind(config: BlockscaledGemmConfig) -> str:

@@ -1,9 +1,9 @@
 """Do a family's rules and the compiler agree?
 
-    python -m benchmarks.robustness.rules_against_compiler [blockscaled_gemm | gemm | grouped_gemm]
-        [--front-end] [--jobs 16] [--time-limit 480] [--seed 0] [--limit N]
+    python -m benchmarks.robustness.rules_against_compiler [FAMILY] [--front-end] [--jobs 16]
+        [--time-limit 480] [--seed 0] [--limit N]
 
-Takes the family's sample (`rule_samples.py`). Each configuration is rendered with the real template and
+FAMILY is one that has a sample (`rule_samples.py`). Each configuration is rendered with the real template and
 compiled with nvcc as `tilewright build` does; with --front-end, up to the optimiser, where every assertion
 has been made, in a third of the time. What the rules accept must compile, with the shared memory that they
 computed. What they reject must not, unless the rule says why it is stricter than the compiler. Results are
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lib.machine import describe
-from benchmarks.robustness.rule_samples import ROOT, Candidate, sample
+from benchmarks.robustness.rule_samples import DRAWS, ROOT, Candidate, sample
 
 from tilewright.base import paths
 from tilewright.compile.nvcc.compiler import Nvcc
@@ -36,7 +36,7 @@ from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.declarations.table import KernelRecord
 from tilewright_generator import families
 
-FAMILIES = ("blockscaled_gemm", "gemm", "grouped_gemm")
+FAMILIES = tuple(DRAWS)
 TIMEOUT_SECONDS = 300
 TOGETHER = 6  # kernels of a unit: more take more memory and run less in parallel
 
