@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from altered import altered
 
 from tilewright.architectures.device import (
@@ -39,77 +40,16 @@ from tilewright.selection.choice import choose
 from tilewright.selection.weighing import Candidate
 
 DEVICES = {device.name: device for device in DESCRIBED.values()}
-FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))
-# TFLOP/s on a B300 (FlashInfer pull request 2303), n of 8192: (k, m, sm_100's kernels, ultra's beside them).
+PUBLISHED = yaml.safe_load(
+    (Path(__file__).parents[3] / "benchmarks/shapes/published_times.yaml").read_text(encoding="utf-8")
+)
+B300_ROWS = [(row["k"], row["m"], row["before"], row["after"]) for row in PUBLISHED["b300"]]
 B300_TFLOPS = [
-    (28672, 512, 5141.5, 5503.7),
-    (28672, 1024, 5659.8, 6341.0),
-    (28672, 2048, 5991.8, 6630.8),
-    (28672, 4096, 6160.8, 6898.9),
-    (28672, 8192, 5939.2, 6653.9),
-    (28672, 16384, 5926.5, 6595.4),
-    (28672, 24576, 5905.3, 6617.5),
-    (28672, 32768, 5913.8, 6592.8),
-    (8192, 512, 5046.0, 4958.7),
-    (8192, 1024, 5654.7, 5614.1),
-    (8192, 2048, 5898.3, 6204.8),
-    (8192, 4096, 6312.5, 6605.5),
-    (8192, 8192, 6392.4, 6803.7),
-    (8192, 16384, 6438.8, 6947.5),
-    (8192, 24576, 6469.3, 6991.3),
-    (8192, 32768, 6515.3, 7010.7),
-]
-# Its other rows, of few rows of activations: memory, L2 or launches take all the time.
-B300_FEW_ROWS = [
-    (28672, 8, 110.6, 124.0),
-    (28672, 16, 219.6, 260.5),
-    (28672, 32, 445.8, 519.3),
-    (28672, 64, 978.5, 1011.6),
-    (28672, 128, 2072.8, 2076.0),
-    (28672, 256, 3817.7, 3868.9),
-    (8192, 8, 124.8, 124.8),
-    (8192, 16, 249.5, 249.1),
-    (8192, 32, 498.0, 497.3),
-    (8192, 64, 993.7, 989.4),
-    (8192, 128, 1959.3, 1970.4),
-    (8192, 256, 4037.6, 4159.5),
-]
-# Microseconds of CUTLASS's NVFP4 kernels, L2 cold (FlashInfer pull request 2540, which says
-# Blackwell; 1979 on a B200), and of MXFP4 kernels on a B200 (DeepGEMM pull request 348): (m, n, k, time).
-B200_MICROSECONDS = [
-    (1, 512, 7168, 9.31),
-    (1, 896, 1024, 4.72),
-    (1, 896, 5120, 7.89),
-    (1, 1024, 7168, 9.60),
-    (1, 1280, 8192, 10.45),
-    (1, 1792, 5120, 8.42),
-    (1, 2560, 8192, 11.44),
-    (4, 4608, 7168, 11.41),
-    (4, 7168, 256, 4.54),
-    (4, 7168, 512, 5.02),
-    (4, 7168, 2304, 7.49),
-    (4, 7168, 4608, 9.82),
-    (4, 9216, 7168, 13.73),
-    (16, 7168, 4608, 9.81),
-    (64, 896, 5120, 7.92),
-    (64, 2560, 8192, 11.63),
-    (1024, 7168, 4608, 20.0),
-    (4096, 4096, 7168, 45.1),
-    (8192, 8192, 8192, 192.8),
-]
-# Microseconds of the NVFP4 kernels of FlashInfer's pull request 2460 (the first row its own, on an RTX PRO
-# 6000; the others 3026's, on a GPU of 12.0 that we know no more of).
-SM120_MICROSECONDS = [
-    (32, 5120, 25600, 69.0),
-    (64, 5120, 640, 7.41),
-    (64, 5120, 1280, 9.50),
-    (64, 5120, 2560, 18.18),
-    (64, 5120, 4096, 20.35),
-    (64, 5120, 8192, 33.65),
-    (64, 5120, 16384, 51.46),
-    (64, 7168, 4608, 24.83),
-    (64, 8192, 4096, 21.76),
-]
+    row for row in B300_ROWS if row[1] >= 512
+]  # of fewer rows, memory, L2 or launches take all time
+B200_MICROSECONDS = [tuple(row.values()) for row in PUBLISHED["b200"]]
+SM120_MICROSECONDS = [tuple(row.values()) for row in PUBLISHED["sm120"] if "before" not in row]
+FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +102,7 @@ def test_b300_as_2303_measured_it(committed: Registry, k: int, m: int, before: f
     assert new / old == pytest.approx(after / before, abs=0.05)
 
 
-@pytest.mark.parametrize(("k", "m", "before", "after"), B300_TFLOPS + B300_FEW_ROWS)
+@pytest.mark.parametrize(("k", "m", "before", "after"), B300_ROWS)
 def test_each_row_of_2303_is_within_a_quarter(
     committed: Registry, k: int, m: int, before: float, after: float
 ) -> None:
