@@ -5,7 +5,7 @@
 
   operands   A mxfp4 row-major, B mxfp4 column-major, C bf16 and D bf16 row-major, summed in f32
   tile       128x64x256 in clusters of 1x1, 8 stages, 215,040 bytes of shared memory
-  schedule   one SM an MMA, data-parallel tiles, operands swapped, loads announced to L2, programmatic dependent launch
+  schedule   one SM an MMA, data-parallel tiles, splits of k at run time, operands swapped, loads announced to L2, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap, 128, 64, 256, 1, \
 1, 32, 192, 215040, true, 4, 32, BFLOAT16, 2, \
-true, false, 1)
+true, false, 1, 16, true)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "bf16",
     "block": 32,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 64, 256),
     "cluster": (1, 1),
     "sms": 1,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 0,
     "shared_bytes": 215040,
     "swapped": True,
+    "splits": True,
 }

@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm, 128, 64, 128, 1, \
 1, 32, 192, 222208, true, 8, 32, BFLOAT16, 2, \
-false, true, 1)
+false, true, 1, 16, false)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "bf16",
     "block": 32,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 64, 128),
     "cluster": (1, 1),
     "sms": 1,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 222208,
     "swapped": False,
+    "splits": False,
 }

@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x1_tcgen05_2sm, 128, 128, 256, 2, \
 1, 32, 192, 218112, true, 4, 16, FLOAT16, 2, \
-false, true, 1)
+false, true, 1, 16, false)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "f16",
     "block": 16,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 128, 256),
     "cluster": (2, 1),
     "sms": 2,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 218112,
     "swapped": False,
+    "splits": False,
 }

@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x256x256_1x1_tcgen05_1sm, 128, 256, 256, 1, \
 1, 32, 192, 199680, true, 4, 16, FLOAT32, 4, \
-false, true, 1)
+false, true, 1, 16, false)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "f32",
     "block": 16,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 256, 256),
     "cluster": (1, 1),
     "sms": 1,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 199680,
     "swapped": False,
+    "splits": False,
 }

@@ -20,6 +20,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_nopdl) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_noprefetch) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x2_tcgen05_2sm) \
@@ -27,6 +28,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_direct) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_nopdl) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_noprefetch) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x2_tcgen05_2sm) \

@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm100_s8_s8_s32_s32_tn_128x256x128_2x1_tcgen05_2sm_act, 128, 256, 128, 2, 1, \
-32, 192, 230400, true, UINT8, 1, INT32, 4, false)
+32, 192, 230400, true, UINT8, 1, INT32, 4, false, \
+false)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 230400,
     "swapped": False,
+    "splits": False,
 }

@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm100f_e4m3_e5m2_f32_bf16_tn_128x64x128_1x1_tcgen05_1sm_act, 128, 64, 128, 1, 1, \
-32, 192, 214016, true, UINT8, 1, BFLOAT16, 2, false)
+32, 192, 214016, true, UINT8, 1, BFLOAT16, 2, false, \
+false)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 214016,
     "swapped": False,
+    "splits": False,
 }

@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm100f_e5m2_e4m3_f32_f32_tn_128x64x128_1x1_tcgen05_1sm_act, 128, 64, 128, 1, 1, \
-32, 192, 230400, true, UINT8, 1, FLOAT32, 4, false)
+32, 192, 230400, true, UINT8, 1, FLOAT32, 4, false, \
+false)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 230400,
     "swapped": False,
+    "splits": False,
 }

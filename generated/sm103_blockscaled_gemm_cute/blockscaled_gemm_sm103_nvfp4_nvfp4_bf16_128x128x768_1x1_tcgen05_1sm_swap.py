@@ -5,7 +5,7 @@
 
   operands   A nvfp4 row-major, B nvfp4 column-major, C bf16 and D bf16 row-major, summed in f32
   tile       128x128x768 in clusters of 1x1, 6 stages, 223,232 bytes of shared memory
-  schedule   one SM an MMA, data-parallel tiles, operands swapped, loads announced to L2, programmatic dependent launch
+  schedule   one SM an MMA, data-parallel tiles, splits of k at run time, operands swapped, loads announced to L2, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap, 128, 128, 256, 1, \
 1, 32, 192, 223232, true, 4, 16, BFLOAT16, 2, \
-true, false, 3)
+true, false, 3, 16, true)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "bf16",
     "block": 16,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 128, 256),
     "cluster": (1, 1),
     "sms": 1,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 0,
     "shared_bytes": 223232,
     "swapped": True,
+    "splits": True,
 }

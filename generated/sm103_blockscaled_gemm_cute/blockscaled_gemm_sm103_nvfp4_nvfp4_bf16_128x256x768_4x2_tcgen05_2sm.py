@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_4x2_tcgen05_2sm, 128, 256, 256, 4, \
 2, 32, 192, 211968, true, 4, 16, BFLOAT16, 2, \
-false, true, 3)
+false, true, 3, 16, false)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "bf16",
     "block": 16,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 256, 256),
     "cluster": (4, 2),
     "sms": 2,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 211968,
     "swapped": False,
+    "splits": False,
 }

@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_1x1_tcgen05_1sm_direct, 128, 256, 256, 1, \
 1, 32, 192, 223232, true, 4, 16, FLOAT16, 2, \
-false, false, 3)
+false, false, 3, 16, false)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "f16",
     "block": 16,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 256, 256),
     "cluster": (1, 1),
     "sms": 1,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 0,
     "shared_bytes": 223232,
     "swapped": False,
+    "splits": False,
 }

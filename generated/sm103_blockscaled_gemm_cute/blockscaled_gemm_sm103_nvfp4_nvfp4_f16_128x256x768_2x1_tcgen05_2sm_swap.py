@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_2x1_tcgen05_2sm_swap, 128, 256, 256, 2, \
 1, 32, 192, 196608, true, 4, 16, FLOAT16, 2, \
-true, false, 3)
+true, false, 3, 16, false)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "f16",
     "block": 16,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 256, 256),
     "cluster": (2, 1),
     "sms": 2,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 0,
     "shared_bytes": 196608,
     "swapped": True,
+    "splits": False,
 }

@@ -14,7 +14,7 @@ HOST = """
 
 TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(blockscaled_gemm_sm103_nvfp4_nvfp4_f32_128x128x768_2x1_tcgen05_2sm, 128, 128, 256, 2, \
 1, 32, 192, 205824, true, 4, 16, FLOAT32, 4, \
-false, true, 3)
+false, true, 3, 16, false)
 """
 
 # The program, and what it is compiled for.
@@ -25,6 +25,7 @@ SETTINGS = {
     "d": "f32",
     "block": 16,
     "prefetch": True,
+    "store_bytes": 16,
     "tile": (128, 128, 256),
     "cluster": (2, 1),
     "sms": 2,
@@ -33,4 +34,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 205824,
     "swapped": False,
+    "splits": False,
 }

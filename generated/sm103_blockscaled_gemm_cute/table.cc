@@ -17,6 +17,7 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_direct) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_noprefetch) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_swap) \
@@ -30,6 +31,7 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_direct) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_nopdl) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_noprefetch) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_swap) \

@@ -5,7 +5,7 @@
 
   operands   A bf16 row-major, B bf16 column-major, D bf16 row-major, summed in f32
   tile       128x16x64 in clusters of 1x1, 12 stages, 223,232 bytes of shared memory
-  schedule   MMAs on 1 SM, data-parallel tiles, operands swapped, programmatic dependent launch
+  schedule   MMAs on 1 SM, data-parallel tiles, splits of k at run time, operands swapped, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm110f_bf16_bf16_f32_bf16_tn_128x16x64_1x1_tcgen05_1sm_swap_act, 128, 16, 64, 1, 1, \
-16, 192, 223232, true, BFLOAT16, 2, BFLOAT16, 2, true)
+16, 192, 223232, true, BFLOAT16, 2, BFLOAT16, 2, true, \
+true)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 0,
     "shared_bytes": 223232,
     "swapped": True,
+    "splits": True,
 }

@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm110f_bf16_bf16_f32_bf16_tn_128x192x64_2x1_tcgen05_2sm_act, 128, 192, 64, 2, 1, \
-32, 192, 218112, true, BFLOAT16, 2, BFLOAT16, 2, false)
+32, 192, 218112, true, BFLOAT16, 2, BFLOAT16, 2, false, \
+false)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 218112,
     "swapped": False,
+    "splits": False,
 }

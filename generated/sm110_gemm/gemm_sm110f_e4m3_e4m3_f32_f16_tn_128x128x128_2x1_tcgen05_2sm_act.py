@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm110f_e4m3_e4m3_f32_f16_tn_128x128x128_2x1_tcgen05_2sm_act, 128, 128, 128, 2, 1, \
-32, 192, 214016, true, UINT8, 1, FLOAT16, 2, false)
+32, 192, 214016, true, UINT8, 1, FLOAT16, 2, false, \
+false)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 214016,
     "swapped": False,
+    "splits": False,
 }

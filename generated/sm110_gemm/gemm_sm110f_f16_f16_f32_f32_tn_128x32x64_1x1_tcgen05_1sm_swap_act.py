@@ -5,7 +5,7 @@
 
   operands   A f16 row-major, B f16 column-major, D f32 row-major, summed in f32
   tile       128x32x64 in clusters of 1x1, 11 stages, 227,328 bytes of shared memory
-  schedule   MMAs on 1 SM, data-parallel tiles, operands swapped, programmatic dependent launch
+  schedule   MMAs on 1 SM, data-parallel tiles, splits of k at run time, operands swapped, programmatic dependent launch
 """
 
 # The unit of the host, in C++.
@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm110f_f16_f16_f32_f32_tn_128x32x64_1x1_tcgen05_1sm_swap_act, 128, 32, 64, 1, 1, \
-32, 192, 227328, true, FLOAT16, 2, FLOAT32, 4, true)
+32, 192, 227328, true, FLOAT16, 2, FLOAT32, 4, true, \
+true)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 0,
     "shared_bytes": 227328,
     "swapped": True,
+    "splits": True,
 }

@@ -13,7 +13,8 @@ HOST = """
 #include "tilewright/gemm/cute_dsl.hpp"
 
 TILEWRIGHT_TCGEN05_GEMM(gemm_sm110f_tf32_tf32_f32_f32_tn_128x128x32_2x1_tcgen05_2sm_act, 128, 128, 32, 2, 1, \
-32, 192, 230400, true, TFLOAT32, 4, FLOAT32, 4, false)
+32, 192, 230400, true, TFLOAT32, 4, FLOAT32, 4, false, \
+false)
 """
 
 # The program, and what it is compiled for.
@@ -30,4 +31,5 @@ SETTINGS = {
     "buffers": 2,
     "shared_bytes": 230400,
     "swapped": False,
+    "splits": False,
 }

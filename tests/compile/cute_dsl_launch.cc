@@ -1,7 +1,8 @@
 // What the host code of a `gemm` kernel in CuTe-DSL asks of the driver, on a machine without a GPU
-// (printing_driver.hpp). The kernel is one of 128x256x64 in clusters of 2x1.
+// (printing_driver.hpp). The kernel is one of 128x256x64 in clusters of 2x1; if k is split, it is alone and swaps
+// operands, and the second launch does not split k.
 //
-//   g++ cute_dsl_launch.cc; cute_dsl_launch M N K BATCH LD_A BATCH_STRIDE_B RASTER SWIZZLE SM_COUNT [FAULT]
+//   g++ cute_dsl_launch.cc; cute_dsl_launch M N K BATCH LD_A BATCH_STRIDE_B RASTER SWIZZLE SM_COUNT SPLITS [FAULT]
 //
 // Prints what was asked, a fact to a line. FAULT: "load", "cluster", "encode" or "launch" fails.
 #include <cstdint>
@@ -23,7 +24,7 @@ void print_parameters(void** params) {
 
 int main(int, char** words) {
   auto const number = [&](int index) { return std::atoi(words[index]); };
-  fault = words[10] != nullptr ? words[10] : "";
+  fault = words[11] != nullptr ? words[11] : "";
   tilewright_gemm_args args{};
   args.m = number(1), args.n = number(2), args.k = number(3), args.batch = number(4);
   args.ld_a = number(5), args.ld_b = args.k, args.ld_c = args.ld_d = args.n;
@@ -32,22 +33,29 @@ int main(int, char** words) {
   args.a = reinterpret_cast<void*>(0x100), args.b = reinterpret_cast<void*>(0x200);
   args.d = reinterpret_cast<void*>(0x300);
   args.alpha = 1.5f;
-  args.tactic.raster = number(7), args.tactic.swizzle = number(8), args.tactic.splits = 1;
-  args.tactic.sm_count = number(9);
+  args.tactic.raster = number(7), args.tactic.swizzle = number(8), args.tactic.sm_count = number(9);
+  int const splits = args.tactic.splits = number(10);
   static tilewright::Program program("the_kernel", "image");
-  tilewright::gemm::cute_dsl::Facts const facts{128,
-                                                256,
-                                                64,
-                                                2,
-                                                1,
-                                                64,
-                                                384,
-                                                230400,
-                                                TILEWRIGHT_ADDEND_BF16,
-                                                true,
-                                                []() -> tilewright::Program& { return program; }};
-  int const statuses[] = {tilewright::gemm::cute_dsl::launch(facts, &args, nullptr),
-                          tilewright::gemm::cute_dsl::launch(facts, &args, nullptr)};
+  tilewright::gemm::cute_dsl::Facts facts{128,
+                                          256,
+                                          64,
+                                          2,
+                                          1,
+                                          64,
+                                          384,
+                                          230400,
+                                          TILEWRIGHT_ADDEND_BF16,
+                                          true,
+                                          []() -> tilewright::Program& { return program; }};
+  if (splits != 1) {
+    facts.cluster_m = 1, facts.swapped = facts.splits = true;
+  }
+  int statuses[2];
+  for (int& status : statuses) {
+    status = tilewright::gemm::cute_dsl::launch(facts, &args, nullptr);
+    args.tactic.splits = 1;
+  }
+  args.tactic.splits = splits;
   context_number = 2;
   int const elsewhere = tilewright::gemm::cute_dsl::launch(facts, &args, nullptr);
   std::printf("status %d %d %d loads %d launches %d\n", statuses[0], statuses[1], elsewhere, loads, launches);

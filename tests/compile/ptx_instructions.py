@@ -35,6 +35,7 @@ _TYPES = {
     "b64": "u8",
     "u64": "u8",
     "s64": "i8",
+    "f32x2": "u8",
 }
 
 
@@ -64,14 +65,15 @@ def _nothing(warp: Warp, name: str, operands: list[str]) -> None:
 
 def _move(warp: Warp, name: str, operands: list[str]) -> None:
     target, source = operands
+    half, bits = ("u4", np.uint64(32)) if name.endswith("b64") else ("u2", np.uint64(16))
     if source.startswith("{"):
-        low, high = (warp.value(text.strip(), "u4").astype("u8") for text in source.strip("{}").split(","))
-        warp.write(target, low | high << np.uint64(32))
+        low, high = (warp.value(text.strip(), half).astype("u8") for text in source.strip("{}").split(","))
+        warp.write(target, (low | high << bits).astype(_TYPES[name.rpartition(".")[2]]))
     elif target.startswith("{"):
         low, high = (text.strip() for text in target.strip("{}").split(","))
-        value = warp.value(source, "u8")
-        warp.write(low, (value & np.uint64(0xFFFFFFFF)).astype("u4"))
-        warp.write(high, (value >> np.uint64(32)).astype("u4"))
+        value = warp.value(source, _TYPES[name.rpartition(".")[2]]).astype("u8")
+        warp.write(low, (value & ((np.uint64(1) << bits) - np.uint64(1))).astype(half))
+        warp.write(high, (value >> bits).astype(half))
     else:
         warp.write(target, warp.value(source, _TYPES[name.rpartition(".")[2]]).copy())
 
@@ -198,10 +200,10 @@ def _access(warp: Warp, name: str, operands: list[str]) -> None:
     for lane in warp.lanes():
         start = int(starts[lane])
         assert start % (size * len(registers)) == 0, f"misaligned: {name}"
-        if space == "shared":
+        if space.startswith("shared"):
             owner, offset = warp.cluster.block_of(start)
-            assert owner is warp.block
-            memory = warp.block.shared[offset : offset + size * len(registers)]
+            assert owner is warp.block or space == "shared::cluster"
+            memory = owner.shared[offset : offset + size * len(registers)]
         else:
             memory = warp.cluster.memory.at(start, size * len(registers))
         for i, register in enumerate(registers):

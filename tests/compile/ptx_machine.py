@@ -199,8 +199,10 @@ class Warp:
 _SPECIAL: dict[str, Callable[[Warp], Any]] = {
     "%tid.x": lambda warp: warp.number * LANES + np.arange(LANES),
     "%cluster_ctarank": lambda warp: warp.block.rank,
+    "%cluster_nctarank": lambda warp: len(warp.cluster.blocks),
     "%laneid": lambda warp: np.arange(LANES),
     "%clusterid.x": lambda warp: warp.cluster.index,
+    "%nclusterid.x": lambda warp: warp.cluster.grid // len(warp.cluster.blocks),
     "%ctaid.x": lambda warp: warp.cluster.index * len(warp.cluster.blocks) + warp.block.rank,
     "%nctaid.x": lambda warp: warp.cluster.grid,
 }

@@ -158,6 +158,7 @@ def _operand(block: Block, operand: Operand, rows: int) -> np.ndarray:
     assert descriptor >> 61 == 2, "expected the swizzle of 128 bytes"
     assert descriptor >> 46 & 7 == 1, "expected version 1 of descriptors"
     assert descriptor >> 49 & 7 == 0, "expected a base offset of 0"
+    assert not descriptor & 3 << 14, "expected addresses of 14 bits"
     row, byte = np.arange(rows)[:, None], np.arange(bytes_of_k)[None]
     at = start + byte
     beyond = start % 128 + byte >= 128
@@ -192,6 +193,7 @@ def _copy_to_tensor_memory(warp: Warp, name: str, operands: list[str]) -> None:
         descriptor = int(warp.value(operands[1], "u8")[lane])
         assert address >> 16 == 0
         assert descriptor >> 46 == 1, "expected version 1 of descriptors, without a swizzle"
+        assert not descriptor >> 14 & 0x3FFFF, "expected an address of 14 bits, and no leading offset"
         start, stride = (descriptor & 0x3FFF) << 4, ((descriptor >> 32) & 0x3FFF) << 4
 
         def copy(start: int = start, stride: int = stride, column: int = address) -> None:

@@ -31,11 +31,11 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
 
     def run(
         m: int, n: int, k: int, batch: int = 1, *, ld_a: int | None = None, stride_b: int | None = None,
-        raster: int = HEURISTIC, swizzle: int = 1, sms: int = 132, fault: str = "",
+        raster: int = HEURISTIC, swizzle: int = 1, sms: int = 132, splits: int = 1, fault: str = "",
     ) -> list[str]:  # fmt: skip
         numbers = (
             m, n, k, batch, k if ld_a is None else ld_a, n * k if stride_b is None else stride_b,
-            raster, swizzle, sms,
+            raster, swizzle, sms, splits,
         )  # fmt: skip
         words = [str(program), *map(str, numbers), *filter(None, [fault])]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -85,6 +85,22 @@ def test_a_program_is_loaded_once_and_made_a_function_in_each_context(launch: La
     lines = launch(128, 256, 64)
     assert lines[-1] == "status 0 0 0 loads 1 launches 3"
     assert lines.count("kernel the_kernel") == 2
+
+
+def test_thread_blocks_that_share_k_are_a_cluster(launch: Launch) -> None:
+    """The kernel's columns are the rows of D: four tiles of 256. How many clusters run at once is asked for
+    each size of them."""
+    lines = launch(1000, 128, 1024, splits=4)
+    grids = [line.split()[1] for line in lines if line.startswith("grid")]
+    clusters = [line.split()[1] for line in lines if line.startswith("cluster")]
+    assert (grids, clusters) == (["16", "4", "16"], ["4", "1", "4"])
+    assert lines.count("kernel the_kernel") == 3
+    assert lines[-1] == "status 0 0 0 loads 1 launches 3"
+
+
+@pytest.mark.parametrize(("splits", "k"), [(3, 1024), (16, 4096), (8, 7 * 64), (0, 1024)])
+def test_splits_that_the_program_does_not_know_are_refused(launch: Launch, splits: int, k: int) -> None:
+    assert launch(64, 256, k, splits=splits)[-1].startswith(f"status {NOT_SUPPORTED} 0 {NOT_SUPPORTED} ")
 
 
 @pytest.mark.parametrize(

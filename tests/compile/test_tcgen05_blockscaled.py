@@ -66,6 +66,7 @@ class Case:
     batch: int = 1
     c: bool = False
     down: int = 1
+    splits: int = 1
 
 
 class Operand(NamedTuple):
@@ -128,7 +129,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     expected = ALPHA * np.einsum("bmk,bnk->bmn", sides[0][0].values, sides[1][0].values)
     if swapped:
         sides.reverse()
-    pitch = case.n + (3 if swapped else 16 // size_d)
+    stored = 32 if config["store"] == "direct_256" else 16
+    pitch = case.n + (3 if swapped else stored // size_d)
     d = np.full((case.batch, case.m, pitch * size_d), FILLED, "u1").view(f"u{size_d}")
     c = random.standard_normal((case.batch, case.m, case.n)).astype("f4")
     c = {"bf16": (c.view("u4") >> 16).astype("u2"), "f16": c.astype("f2"), "f32": c}[config["d"]]
@@ -174,7 +176,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     ]  # fmt: skip
     assert ("cp.async.bulk.prefetch.tensor" in program) == (config["prefetch"] == "tma")
     # One cluster computes every block.
-    Launch(Program(program), high * wide, 1, record.facts["smem_bytes"], memory, parameters, late).run()
+    blocks = high * wide * case.splits
+    Launch(Program(program), blocks, 1, record.facts["smem_bytes"], memory, parameters, late).run()
 
     expected += BETA * values_of(c, config["d"]) if case.c else 0
     actual = values_of(d, config["d"])[..., : case.n]
@@ -196,6 +199,7 @@ CASES = {
     f"{PREFIX}nvfp4_nvfp4_bf16_128x64x256_2x1_tcgen05_2sm": Case(280, 200, 320),
     f"{PREFIX}mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap": Case(200, 130, 304),
     f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct": Case(280, 264, 608, c=True),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct256": Case(280, 272, 320, c=True),
     f"{PREFIX}nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_noprefetch": Case(136, 136, 320),
     f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm": Case(200, 136, 1824, c=True),
     f"{ULTRA}nvfp4_nvfp4_bf16_128x256x768_1x1_tcgen05_1sm_direct": Case(140, 520, 800, down=0),
@@ -203,7 +207,26 @@ CASES = {
     f"{ULTRA}nvfp4_nvfp4_f32_128x128x768_2x1_tcgen05_2sm_direct": Case(136, 140, 3104),
     f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap": Case(100, 203, 864, c=True),
     f"{ULTRA}mxfp4_mxfp4_bf16_128x256x768_2x1_tcgen05_2sm": Case(280, 264, 1632),
+    # Clusters of several MMAs.
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x2_tcgen05_1sm": Case(136, 264, 320),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x2_tcgen05_2sm": Case(280, 264, 320),
+    f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x2_tcgen05_1sm": Case(136, 264, 800),
+    f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_4x1_tcgen05_2sm": Case(520, 136, 800),
 }
+
+
+SPLIT = {
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap": Case(140, 203, 1120, c=True, splits=4),
+    f"{PREFIX}mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap": Case(40, 200, 1136, batch=2, splits=8),
+    f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap": Case(100, 203, 2400, splits=2),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_thread_blocks_share_k(tmp_path: Path, name: str) -> None:
+    """Ranges of k of unequal lengths; a cluster computes one tile after another."""
+    record = table_of(name)[name]
+    run(ptx(record, tmp_path), record, SPLIT[name], late=True)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -36,8 +36,8 @@ import sys
 from pathlib import Path
 from tilewright.compile.cute_dsl import unit
 
-source, include, scratch = map(Path, sys.argv[1:])
-unit._prepare("sm_100f", scratch)
+source, include, scratch = map(Path, sys.argv[1:4])
+unit._prepare(sys.argv[4], scratch)
 unit._offer([f"-I{include}"])
 loaded = unit._load(source)
 program = unit._shared(loaded, [f"-I{include}"]).Program(**loaded.SETTINGS)
@@ -62,6 +62,7 @@ class Case:
     scales: tuple[float, ...] = ()
     swizzle: int = 1
     down: int = 1
+    splits: int = 1
 
 
 def kernel(name: str) -> KernelRecord:
@@ -74,7 +75,7 @@ def ptx(record: KernelRecord, folder: Path) -> str:
     script = folder / "make_ptx.py"
     script.write_text(MAKE_PTX)
     subprocess.run(
-        [sys.executable, str(script), str(source), str(paths.include_dir()), str(folder / "scratch")],
+        [sys.executable, script, source, paths.include_dir(), folder / "scratch", record.arch],
         check=True, timeout=300,
     )  # fmt: skip
     return (folder / "scratch" / "kernel.ptx").read_text()
@@ -154,7 +155,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
         *(struct.pack("i", value) for value in (*kinds, ACTIVATIONS.index(case.activation), case.m, case.n)),
     ]  # fmt: skip
     # One cluster computes every block.
-    Launch(Program(program), high * wide, 1, record.facts["smem_bytes"], memory, parameters, late).run()
+    blocks = high * wide * case.splits
+    Launch(Program(program), blocks, 1, record.facts["smem_bytes"], memory, parameters, late).run()
 
     product = np.einsum(
         "bmk,xnk->bmn" if case.shared_b else "bmk,bnk->bmn", values(a, types[0]), values(b, types[1])
@@ -191,6 +193,12 @@ CASES = {
     FP8: Case(280, 136, 400, bias="f16", scales=(0.5,)),
     TF32: Case(37, 131, 100),
 }
+S8 = "gemm_sm100_s8_s8_s32_s32_tn_128x32x128_1x1_tcgen05_1sm_swap_act"
+SPLIT = {
+    FEW: Case(21, 203, 520, batch=2, c="f32", bias="bf16", activation="gelu", alpha=1.3, splits=8),
+    TF32: Case(37, 131, 200, scales=(0.7,), splits=2),
+    S8: Case(40, 130, 1104, splits=4),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -199,6 +207,27 @@ def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
     program = ptx(record, tmp_path)
     run(program, record, CASES[name], late=True)
     run(program, record, replace(CASES[name], c="", bias="", activation="none"), late=False)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_thread_blocks_share_k(tmp_path: Path, name: str) -> None:
+    """Ranges of k of unequal lengths; a cluster computes one tile after another."""
+    record = kernel(name)
+    program = ptx(record, tmp_path)
+    case = SPLIT[name]
+    run(program, record, case, late=True)
+    run(program, record, replace(case, splits=8 // case.splits if case.splits < 8 else 4), late=False)
+
+
+@pytest.mark.parametrize("barrier", ["sums are written", "sums are read"])
+def test_a_barrier_between_ranges_that_is_lacking_shows(tmp_path: Path, barrier: str) -> None:
+    record = kernel(FEW)
+    code = ptx(record, tmp_path)
+    wait = "barrier.cluster.wait;"
+    last = code.index("ld.shared::cluster")
+    at = code.rindex(wait, 0, last) if barrier == "sums are written" else code.index(wait, last)
+    with pytest.raises((AssertionError, StuckError)):
+        run(code[:at] + code[at + len(wait) :], record, replace(SPLIT[FEW], splits=2), late=True)
 
 
 def test_a_wait_that_is_lacking_shows(tmp_path: Path) -> None:

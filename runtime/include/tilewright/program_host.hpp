@@ -12,13 +12,20 @@
 
 namespace tilewright {
 
-// A program in a context: the driver's function, and how many of its clusters run at once on the context's SMs.
+// A program in a context, launched in clusters of some size: the driver's function, and how many of these clusters run
+// at once on the context's SMs.
 struct LoadedProgram {
   ContextId current, sms;
+  unsigned cluster;  // thread blocks
   CUfunction function;
   int clusters_at_once;
   LoadedProgram const* next;
 };
+
+// Whether a cluster may divide `k_tiles` tiles of k among `splits` thread blocks (gemm/tcgen05_ranges.py).
+inline bool splits_clusters(int splits, int k_tiles) {
+  return (splits == 2 || splits == 4 || splits == 8) && splits <= k_tiles;
+}
 
 // The driver's functions of a program. All are null where the driver lacks them.
 struct ProgramFunctions {
@@ -101,7 +108,7 @@ inline CUresult load_now(Program& program, Context const& context, LaunchShape c
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  loaded.current = context.current, loaded.sms = context.sms;
+  loaded.current = context.current, loaded.sms = context.sms, loaded.cluster = shape.cluster.x;
   ProgramLaunch const one(shape, context.sms != context.current ? context.stream : nullptr);  // whose SMs count
   result = driver.clusters_at_once(&loaded.clusters_at_once, loaded.function, &one.config);
   if (result == CUDA_SUCCESS && loaded.clusters_at_once == 0) {
@@ -110,14 +117,15 @@ inline CUresult load_now(Program& program, Context const& context, LaunchShape c
   return result;
 }
 
-// The program in the current context; it is loaded once for each (twice if two threads come first).
+// The program in the current context; it is loaded once for each context and size of clusters (twice if two threads
+// come first).
 inline cudaError_t load(Program& program, Context const& context, LaunchShape const& shape,
                         LoadedProgram const*& loaded) {
   if (!ProgramFunctions::get().complete()) {
     return cudaErrorNotSupported;
   }
   for (loaded = program.loaded.load(std::memory_order_acquire); loaded != nullptr; loaded = loaded->next) {
-    if (loaded->current == context.current && loaded->sms == context.sms) {
+    if (loaded->current == context.current && loaded->sms == context.sms && loaded->cluster == shape.cluster.x) {
       return cudaSuccess;
     }
   }

@@ -213,18 +213,26 @@ class PersistentModel(TileModel):
     def weigh(self, tactic: Tactic) -> Estimate:
         """The time of one launch, from the first block's start to the last store."""
         clustered = self.loops.get(tactic.cluster) or self._loop(tactic)
-        own_share = share(tactic, clustered.loop.tiles, self.k_tiles, clustered.loop.sms)
+        own_share = self.busiest(tactic, clustered.loop)
         clocks, bound = self._main_loop(clustered, own_share)
         added = (
             clustered.start
             + self.shown(own_share.epilogues) * self.epilogue
             + own_share.epilogues * self.tile_clocks
         )
-        # A deterministic reduction goes from k range to k range: each reads and writes the sums so far.
-        added += (own_share.parts - 1) * self.exchange
+        added += self.exchanged(tactic, own_share)
         main_loop, overhead = clocks / self.device.clock_hz, self.seconds + added / self.device.clock_hz
         seconds = (main_loop + overhead) * self.slower
         return Estimate(seconds, ceil(own_share.epilogues), bound, main_loop, overhead)
+
+    def busiest(self, tactic: Tactic, loop: Loop) -> Share:
+        """The busiest SM's share of the work."""
+        return share(tactic, loop.tiles, self.k_tiles, loop.sms)
+
+    def exchanged(self, tactic: Tactic, own_share: Share) -> float:
+        """The clocks in which k ranges' sums are added. A deterministic reduction goes from k range to k
+        range: each reads and writes the sums so far."""
+        return float((own_share.parts - 1) * self.exchange)
 
     def _cluster(self, tactic: Tactic) -> tuple[int, int]:
         if tactic.cluster:

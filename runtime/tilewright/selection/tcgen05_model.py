@@ -16,13 +16,20 @@ We had no such GPU. The numbers rest on NVIDIA's data sheets and on times that o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import Any, ClassVar
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import TCGEN05
 from tilewright.declarations.table import KernelRecord
-from tilewright.selection.persistent import Loop, PersistentModel, Share, norm
+from tilewright.declarations.tactics import Tactic
+from tilewright.selection.persistent import SUM_BYTES, Loop, PersistentModel, Share, norm, share
+
+
+def shares_k(tactic: Tactic) -> bool:
+    """Whether the thread blocks of a cluster share k: kernels that divide k in memory say how."""
+    return tactic.splits > 1 and tactic.decomposition == "heuristic"
 
 
 class Tcgen05Model(PersistentModel):
@@ -50,6 +57,11 @@ class Tcgen05Model(PersistentModel):
     EPILOGUE_CLOCKS = 600
     EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 32, "direct_256": 32, "direct": 16}  # guesses
     CLUSTER_CLOCKS = 200  # an H200's
+    # A k that the thread blocks of a cluster share (gemm/tcgen05_ranges.py): clocks of two barriers of the
+    # cluster, and bytes of sums per clock from another SM's shared memory. An H200's
+    # (blockscaled_gemm/cost_hopper.py).
+    SHARED_K_CLOCKS = 2220
+    SHARED_K_BYTES_PER_CLOCK = 6.9
     # A tile of `WIDE_COLUMNS` or more leaves no tensor memory for the sums of the next tile, so that this
     # share of its epilogue is not hidden.
     WIDE_COLUMNS, WIDE_SHOWN = 512, 0.0
@@ -58,6 +70,19 @@ class Tcgen05Model(PersistentModel):
         super().__init__(record, problem, device)
         self.pairs = self.config["schedule"] == "2sm"
         self.mma, self.share = self.multiplied, self.SUSTAINED_SHARE
+
+    def busiest(self, tactic: Tactic, loop: Loop) -> Share:
+        if not shares_k(tactic):
+            return super().busiest(tactic, loop)
+        sms = max(1, self.device.clusters_at_once(tactic.splits)) * tactic.splits
+        return share(replace(tactic, decomposition="split_k"), loop.tiles, self.k_tiles, min(sms, loop.sms))
+
+    def exchanged(self, tactic: Tactic, own_share: Share) -> float:
+        if not shares_k(tactic):
+            return super().exchanged(tactic, own_share)
+        loaded = self.tile_m * self.tile_n * SUM_BYTES * (tactic.splits - 1) / tactic.splits
+        clocks = self.SHARED_K_CLOCKS + loaded / self.SHARED_K_BYTES_PER_CLOCK
+        return float(own_share.epilogues * clocks)
 
     def math(self, cluster: tuple[int, int]) -> float:
         """The chain: MMAs, which wait for shared memory, and stages' barriers."""

@@ -27,6 +27,8 @@ struct Facts {
   bool swapped;                // the kernel's A is the caller's B; threads store D
   bool by_tma;                 // TMA stores D; if not, threads do
   int k_stages;                // stages of tile_k that a tile takes at a time
+  int store_bytes;             // that a thread stores at a time, if threads store rows of D
+  bool splits;                 // the thread blocks of a launch's cluster may share a tile along k
 };
 
 // The functions of tilewright_kernel (abi.h).
@@ -52,7 +54,7 @@ struct Calls {
 // other arguments are the fields of `Facts`, without `program`.
 #define TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(NAME, TILE_M, TILE_N, TILE_K, CLUSTER_M, CLUSTER_N, SUBTILE, THREADS, \
                                              SHARED_BYTES, PDL, BITS, BLOCK, TYPE_D, BYTES_D, SWAPPED, BY_TMA,     \
-                                             K_STAGES)                                                             \
+                                             K_STAGES, STORE_BYTES, SPLITS)                                        \
   TILEWRIGHT_PROGRAM(NAME)                                                                                         \
   namespace {                                                                                                      \
   struct Unit {                                                                                                    \
@@ -73,7 +75,9 @@ struct Calls {
                                                                              BYTES_D,                              \
                                                                              SWAPPED,                              \
                                                                              BY_TMA,                               \
-                                                                             K_STAGES};                            \
+                                                                             K_STAGES,                             \
+                                                                             STORE_BYTES,                          \
+                                                                             SPLITS};                              \
   };                                                                                                               \
   }                                                                                                                \
   extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =                    \

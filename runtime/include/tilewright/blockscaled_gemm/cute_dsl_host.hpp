@@ -79,29 +79,29 @@ struct Host {
 
   Facts const& facts;
 
-  // TMA loads A and B, so their rows begin at multiples of 16 bytes. If it stores D, rows of D are such multiples, too.
+  // TMA loads A and B, so their rows begin at multiples of 16 bytes. Rows of D are multiples of what a store writes,
+  // unless operands are swapped.
   bool can_implement(Args const& args) const {
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
-    auto const aligned = [&](void const* address, int64_t leading, int64_t batch_stride, int bits) {
-      return is_aligned(address, 16) && leading * bits % 128 == 0 &&
-             (args.batch == 1 || batch_stride * bits % 128 == 0);
+    auto const aligned = [&](void const* address, int64_t leading, int64_t batch_stride, int bits, int bytes = 16) {
+      return is_aligned(address, bytes) && leading * bits % (8 * bytes) == 0 &&
+             (args.batch == 1 || batch_stride * bits % (8 * bytes) == 0);
     };
-    int const bits_d = 8 * facts.bytes_d;
-    bool const stored = facts.swapped || (int64_t(args.n) * bits_d % 128 == 0 &&
-                                          aligned(args.d, args.ld_d, args.batch_stride_d, bits_d));
+    int const bits_d = 8 * facts.bytes_d, stored_bytes = facts.by_tma ? 16 : facts.store_bytes;
+    bool const stored = facts.swapped || (int64_t(args.n) * facts.bytes_d % stored_bytes == 0 &&
+                                          aligned(args.d, args.ld_d, args.batch_stride_d, bits_d, stored_bytes));
     bool const whole = args.k % (8 / facts.bits) == 0;
     return sizes && stored && whole && blocks(args) < INT32_MAX && args.scale_d == nullptr &&
            aligned(args.a, args.ld_a, args.batch_stride_a, facts.bits) &&
            aligned(args.b, args.ld_b, args.batch_stride_b, facts.bits) && is_aligned(args.scale_a, 16) &&
-           is_aligned(args.scale_b, 16) && args.tactic.splits == 1 && args.tactic.swizzle > 0 &&
-           args.tactic.sm_count > 0;
+           is_aligned(args.scale_b, 16) && splits(args) && args.tactic.swizzle > 0 && args.tactic.sm_count > 0;
   }
 
   int64_t workspace_bytes(Args const&) const { return 0; }
 
   cudaError_t enqueue(Context const& context, Args const& args, void*, cudaStream_t stream) const {
     LaunchShape shape{};
-    int const size = facts.cluster_m * facts.cluster_n;
+    int const size = facts.cluster_m * facts.cluster_n * args.tactic.splits;
     shape.grid = shape.cluster = shape.preferred = dim3(size);
     shape.block = dim3(facts.threads);
     shape.smem_bytes = facts.shared_bytes;
@@ -123,6 +123,12 @@ struct Host {
 
  private:
   static int ceil_div(int x, int y) { return x / y + (x % y != 0); }
+
+  // Whether the kernel divides k as the tactic says: each range has tiles of k.
+  bool splits(Args const& args) const {
+    int const tiles = ceil_div(args.k, facts.tile_k * facts.k_stages);
+    return args.tactic.splits == 1 || (facts.splits && splits_clusters(args.tactic.splits, tiles));
+  }
 
   int rows(Args const& args) const { return facts.swapped ? args.n : args.m; }
   int columns(Args const& args) const { return facts.swapped ? args.m : args.n; }

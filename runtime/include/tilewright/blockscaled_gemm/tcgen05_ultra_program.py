@@ -14,12 +14,13 @@ Scale factors go to tensor memory three atoms at a time: those of 2 MMAs of NVFP
 import cutlass
 from cutlass import Int32, Int64, cute, pipeline, utils
 from cutlass.cute.nvgpu import tcgen05
-from tilewright_programs.blockscaled_gemm.tcgen05_program import (
+from tilewright_programs.blockscaled_gemm.tcgen05_program import BlockscaledGemm
+from tilewright_programs.blockscaled_gemm.tcgen05_scales import (
     ATOM_BYTES,
     ATOM_COLUMNS,
     DESCRIPTOR,
-    BlockscaledGemm,
     atoms_down,
+    encoded,
 )
 from tilewright_programs.gemm.tcgen05_tiles import Work, after_barrier
 from tilewright_programs.quantize.nvfp4_numbers import asm, select
@@ -28,13 +29,15 @@ STAGES = 3  # of a tile
 MMA_K, MMAS = 96, 8
 MMA_BYTES, LINE = 48, 128  # of a row: that an MMA takes, and that a stage has
 ATOMS = 3  # along k, that tensor memory holds
-# Of operands in shared memory: groups of 8 rows are 1024 bytes apart, version 1, the next stage's address
-# instead of an offset, swizzled lines of 128 bytes.
+# The descriptor of an operand in shared memory, without its addresses: groups of 8 rows are 1024 bytes apart,
+# version 1, the next stage's address instead of an offset, swizzled lines of 128 bytes.
 OPERAND = 1024 >> 4 << 32 | 1 << 46 | 1 << 52 | 2 << 61
 
 
 class UltraGemm(BlockscaledGemm):
     """What a kernel is compiled for. `tile` has the K of a stage."""
+
+    K_UNIT = STAGES
 
     @property
     def scale_columns(self):
@@ -71,7 +74,7 @@ class UltraGemm(BlockscaledGemm):
         own, following = (
             first.toint() + self.stage_of(round_first, number) * (rows * LINE) for number in (start, end)
         )
-        descriptor = Int64(OPERAND) | Int64((own + within) >> 4) | Int64(following >> 4) << 16
+        descriptor = Int64(OPERAND) | encoded(own + within) | encoded(following) << 16
         return cute.make_tensor(tcgen05.int_to_smem_descriptor(descriptor), cute.make_layout(1, stride=0))
 
     @cute.jit
@@ -83,7 +86,7 @@ class UltraGemm(BlockscaledGemm):
             number, along = divmod(first_atom + i // down, self.atoms)
             stage = stages.toint() + self.stage_of(round_first, number) * self.scale_bytes(rows)
             address = stage + (i % down * self.atoms + along) * ATOM_BYTES
-            descriptor = Int64(DESCRIPTOR) | Int64(address >> 4)
+            descriptor = Int64(DESCRIPTOR) | encoded(address)
             column = scales.toint() + 4 * i
             asm(None, f"{group}.32x128b.warpx4 [$0], $1;", column, descriptor, effects=True)
 
@@ -138,6 +141,7 @@ class UltraGemm(BlockscaledGemm):
             sums_ready.producer_commit(fill)
             fill.advance()
             turn = 1 - turn
+            self.meet_epilogue()
             block = self.next_block(block)
         sums_ready.producer_tail(fill)
 

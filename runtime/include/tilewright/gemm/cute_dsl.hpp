@@ -31,6 +31,7 @@ struct Facts {
   Program& (*program)();
   Element operand{CU_TENSOR_MAP_DATA_TYPE_UINT16, 2}, result{CU_TENSOR_MAP_DATA_TYPE_UINT16, 2};
   bool swapped = false;  // the kernel's A is the caller's B; threads store D
+  bool splits = false;   // the thread blocks of a launch's cluster may share a tile along k
 };
 
 // The functions of tilewright_kernel (abi.h).
@@ -78,7 +79,7 @@ struct Calls {
 // The same of a kernel with the mainloop tcgen05. TYPE_A and TYPE_D: what follows CU_TENSOR_MAP_DATA_TYPE_
 // in the driver's name; BYTES_A and BYTES_D: the bytes of an element.
 #define TILEWRIGHT_TCGEN05_GEMM(NAME, TILE_M, TILE_N, TILE_K, CLUSTER_M, CLUSTER_N, SUBTILE, THREADS, SHARED_BYTES, \
-                                PDL, TYPE_A, BYTES_A, TYPE_D, BYTES_D, SWAPPED)                                     \
+                                PDL, TYPE_A, BYTES_A, TYPE_D, BYTES_D, SWAPPED, SPLITS)                             \
   TILEWRIGHT_PROGRAM(NAME)                                                                                          \
   namespace {                                                                                                       \
   struct Unit {                                                                                                     \
@@ -96,7 +97,8 @@ struct Calls {
                                                                  &tilewright_program_of_##NAME,                     \
                                                                  {CU_TENSOR_MAP_DATA_TYPE_##TYPE_A, BYTES_A},       \
                                                                  {CU_TENSOR_MAP_DATA_TYPE_##TYPE_D, BYTES_D},       \
-                                                                 SWAPPED};                                          \
+                                                                 SWAPPED,                                           \
+                                                                 SPLITS};                                           \
   };                                                                                                                \
   }                                                                                                                 \
   extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =                     \

@@ -69,7 +69,7 @@ struct Host {
                                           aligned(args.d, args.ld_d, args.batch_stride_d, facts.result));
     return sizes && stored && blocks(args) < INT32_MAX &&
            aligned(args.a, args.ld_a, args.batch_stride_a, facts.operand) &&
-           aligned(args.b, args.ld_b, args.batch_stride_b, facts.operand) && adds(args) && args.tactic.splits == 1 &&
+           aligned(args.b, args.ld_b, args.batch_stride_b, facts.operand) && adds(args) && splits(args) &&
            args.tactic.swizzle > 0 && args.tactic.sm_count > 0;
   }
 
@@ -77,7 +77,7 @@ struct Host {
 
   cudaError_t enqueue(Context const& context, Args const& args, void*, cudaStream_t stream) const {
     LaunchShape shape{};
-    int const size = facts.cluster_m * facts.cluster_n;
+    int const size = facts.cluster_m * facts.cluster_n * args.tactic.splits;
     shape.grid = shape.cluster = shape.preferred = dim3(size);
     shape.block = dim3(facts.threads);
     shape.smem_bytes = facts.shared_bytes;
@@ -98,6 +98,12 @@ struct Host {
   }
 
  private:
+  // Whether the kernel divides k as the tactic says: each range has tiles of k.
+  bool splits(Args const& args) const {
+    int const tiles = ceil_div(args.k, facts.tile_k);
+    return args.tactic.splits == 1 || (facts.splits && splits_clusters(args.tactic.splits, tiles));
+  }
+
   // Whether the kernel adds C and the bias, and applies the activation.
   bool adds(Args const& args) const {
     bool const any = facts.addend == kAnyAddend;

@@ -1,14 +1,16 @@
 """The program of `gemm` kernels with the mainloop tcgen05, in CuTe-DSL (templates/gemm/tcgen05.py.j2).
 
 Tensor memory holds the sums of two tiles, so that the next tile is multiplied while a tile is stored.
-tcgen05_tiles.py has the tiles and the warps, tcgen05_results.py the epilogue.
+tcgen05_tiles.py has the tiles and the warps, tcgen05_results.py the epilogue, tcgen05_ranges.py that of a k
+which thread blocks share.
 """
 
 import cutlass
 from cutlass import Float32, Int32, Int64, cute, pipeline
 from cutlass.cute.nvgpu import cpasync, tcgen05
 from cutlass.cute.runtime import make_fake_stream, make_ptr
-from tilewright_programs.gemm.tcgen05_results import Added, Results, Target
+from tilewright_programs.gemm.tcgen05_ranges import Ranges
+from tilewright_programs.gemm.tcgen05_results import Added, Target
 from tilewright_programs.gemm.tcgen05_tiles import (
     EPILOGUE_WARPS,
     LOAD_WARP,
@@ -18,11 +20,10 @@ from tilewright_programs.gemm.tcgen05_tiles import (
     TYPES,
     Work,
     after_barrier,
-    before_barrier,
 )
 
 
-class Gemm(Results):
+class Gemm(Ranges):
     """What a kernel is compiled for."""
 
     # Parameters of the kernel's function, as PTX declares them: gemm/cute_dsl_host.hpp passes these.
@@ -42,10 +43,10 @@ class Gemm(Results):
         write = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, self.stages)
         block = self.first_block()
         while block < work.blocks:
-            row, column, matrix = self.tile_of(block, work.blocks_m, work.blocks_n, work.swizzle, work.down)
+            row, column, matrix = self.tile_of(block, work)
             matrix_a = cutlass.min(matrix, cute.size(a, mode=[2]) - 1)  # one may serve all
             matrix_b = cutlass.min(matrix, cute.size(b, mode=[2]) - 1)
-            for k_tile in cutlass.range(work.k_tiles, unroll=1):
+            for k_tile in cutlass.range(work.first_k, work.first_k + work.k_tiles, unroll=1):
                 ring.producer_acquire(write)
                 full, stage = ring.producer_get_barrier(write), (None, write.index)
                 source_a = from_a[None, row // self.sms, k_tile, matrix_a]
@@ -53,6 +54,7 @@ class Gemm(Results):
                 self.load(tma_a, source_a, to_a[stage], full, mask_a, wide)
                 self.load(tma_b, source_b, to_b[stage], full, mask_b, high // self.sms)
                 write.advance()
+            self.meet_epilogue()
             block = self.next_block(block)
         ring.producer_tail(write)
 
@@ -78,6 +80,7 @@ class Gemm(Results):
                 read.advance()
             sums_ready.producer_commit(fill)
             fill.advance()
+            self.meet_epilogue()
             block = self.next_block(block)
         sums_ready.producer_tail(fill)
 
@@ -115,7 +118,6 @@ class Gemm(Results):
     ):
         thread, _, _ = cute.arch.thread_idx()
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-        high, wide = self.cluster
         tiled_mma = self.tiled_mma()
         cluster = self.blocks_of(tiled_mma)
         rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
@@ -137,40 +139,14 @@ class Gemm(Results):
         ring = self.ring(memory.ring, cluster, stage_bytes)
         sums_ready = self.sums_ready(memory.full_and_empty, cluster, SUMS)
 
-        # [part of a tile, tile's row or column, k tile, matrix] in global memory, [part, stage] in shared
-        # memory.
-        slices = tiled_mma.get_slice(place[0])
-        tiles_a = slices.partition_A(cute.local_tile(a, self.tiler[::2], (None, None, None)))
-        tiles_b = slices.partition_B(cute.local_tile(b, self.tiler[1:], (None, None, None)))
-        to_a, from_a = cpasync.tma_partition(
-            tma_a,
-            place[2],
-            cute.make_layout(wide),
-            cute.group_modes(stages_a, 0, 3),
-            cute.group_modes(tiles_a, 0, 3),
-        )
-        to_b, from_b = cpasync.tma_partition(
-            tma_b,
-            place[1],
-            cute.make_layout(high // self.sms),
-            cute.group_modes(stages_b, 0, 3),
-            cute.group_modes(tiles_b, 0, 3),
-        )
+        loads = self.parts(tiled_mma, place, tma_a, a, tma_b, b, stages_a, stages_b)
         operands = tiled_mma.make_fragment_A(stages_a), tiled_mma.make_fragment_B(stages_b)
         shape = tiled_mma.partition_shape_C(self.tiler[:2])
         all_sums = tiled_mma.make_fragment_C(cute.append(shape, SUMS))
 
-        # No tensor memory before the kernel ahead is done, which may hold some.
-        cute.arch.griddepcontrol_wait()
-        pair = self.sms == 2
-        if warp == 0:
-            cute.arch.alloc_tmem(self.columns, memory.columns.ptr, is_two_cta=pair)
-            cute.arch.relinquish_tmem_alloc_permit(is_two_cta=pair)
-            before_barrier()
-
-        work = Work(k_tiles, blocks_m, blocks_n, blocks, swizzle, down)
+        self.allocate(warp, memory)
+        work = self.work(k_tiles, blocks_m, blocks_n, blocks, swizzle, down)
         if warp == LOAD_WARP:
-            loads = (tma_a, from_a, to_a), (tma_b, from_b, to_b)
             self.load_tiles(loads, (a, b), ring, cluster, place, work)
 
         if warp == MMA_WARP:
@@ -184,17 +160,9 @@ class Gemm(Results):
                 c, ld_c, batch_stride_c, alpha, beta, scale_a, scale_b, bias, type_c, type_bias, activation
             )
             target = Target(tma_d, d, d_elements, ld_d, batch_stride_d, m, n)
-            self.store_tiles(warp, thread, memory, products, sums_ready, work, added, target)
+            self.epilogue(warp, thread, memory, products, sums_ready, work, added, target)
 
-        # A neighbour's MMAs and barriers may use this thread block's memory until here.
-        if cutlass.const_expr(high * wide > 1):
-            cute.arch.cluster_arrive()
-            cute.arch.cluster_wait()
-        else:
-            cute.arch.sync_threads()
-        if warp == 0:
-            address = cute.arch.retrieve_tmem_ptr(self.sums, 16, memory.columns.ptr)
-            cute.arch.dealloc_tmem(address, self.columns, is_two_cta=pair)
+        self.give_back(warp, memory)
 
     @cute.jit
     def program(

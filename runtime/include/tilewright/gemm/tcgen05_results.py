@@ -66,7 +66,7 @@ class Results(Tiles):
         """Adds factor * an addend of type `kind` to a thread's values, from column `first` on. Elements
         outside of D are read from its edge, and never stored."""
         size = kind.width // 8
-        for i in cutlass.range_constexpr(self.subtile):
+        for i in cutlass.range_constexpr(cute.size(values)):
             if cutlass.const_expr(self.swapped):
                 index = stride * cutlass.min(first + i, m - 1) + column
             else:
@@ -89,14 +89,14 @@ class Results(Tiles):
     def activate(self, values, activation):
         """Applies the activation that the call names to a thread's values."""
         if activation == RELU:
-            for i in cutlass.range_constexpr(self.subtile):
+            for i in cutlass.range_constexpr(cute.size(values)):
                 values[i] = cutlass.max(values[i], self.sums(0))
         if cutlass.const_expr(self.sums is Float32):
             if activation == GELU:
-                for i in cutlass.range_constexpr(self.subtile):
+                for i in cutlass.range_constexpr(cute.size(values)):
                     values[i] = 0.5 * values[i] * (1.0 + cute.math.erf(values[i] * 0.7071067811865476))
             if activation == SILU:
-                for i in cutlass.range_constexpr(self.subtile):
+                for i in cutlass.range_constexpr(cute.size(values)):
                     values[i] = values[i] / (1.0 + cute.math.exp(-values[i]))
 
     @cute.jit
@@ -133,14 +133,14 @@ class Results(Tiles):
 
     @cute.jit
     def store_tiles(self, warp, thread, memory, products, sums_ready, work: Work, added: Added, to: Target):
-        """The epilogue's warps: each tile from tensor memory to D."""
+        """Each tile from tensor memory to D."""
         copying, source, values = self.subtiles(thread, products)
         factor, size_of_c = self.factor(added), self.size_of_c(added)
         parts_of_tile = self.tile[1] // self.subtile
         read = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, SUMS)
         block = self.first_block()
         while block < work.blocks:
-            place = self.tile_of(block, work.blocks_m, work.blocks_n, work.swizzle, work.down)
+            place = self.tile_of(block, work)
             rows = self.rows(place, thread, to)
             sums_ready.consumer_wait(read)
             after_barrier()
@@ -151,9 +151,8 @@ class Results(Tiles):
                     before_barrier()
                     with cute.arch.elect_one():
                         sums_ready.consumer_release(read)
-                self.finish(
-                    values, factor, size_of_c, warp, thread, memory, place, rows, part, part, added, to
-                )
+                self.finish(values, factor, size_of_c, place, rows, part * self.subtile, added, to)
+                self.store_subtile(values, warp, thread, memory, place, rows, part, part, to)
             read.advance()
             block = self.next_block(block)
         self.drain(warp)
@@ -171,29 +170,13 @@ class Results(Tiles):
         return own, cutlass.min(own, to.m - 1), cutlass.min(own, to.n - 1)
 
     @cute.jit
-    def finish(
-        self,
-        values,
-        factor,
-        size_of_c,
-        warp,
-        thread,
-        memory,
-        place,
-        rows,
-        part,
-        step,
-        added: Added,
-        to: Target,
-    ):
-        """Stores the sums `values` of subtile `part` of the tile at `place`, with what a call adds. `step`
-        counts the tile's subtiles in the order in which they are stored."""
-        row, column, matrix = place
-        tile_n = self.tile[1]
-        own, inner_row, inner_column = rows
-        first = column * tile_n + part * self.subtile
-        for i in cutlass.range_constexpr(self.subtile):
-            values[i] = values[i] * factor
+    def finish(self, values, factor, size_of_c, place, rows, start, added: Added, to: Target):
+        """Makes elements of D of a thread's sums, which are those of the tile at `place` from its column
+        `start` on."""
+        _, column, matrix = place
+        _, inner_row, inner_column = rows
+        first = column * self.tile[1] + start
+        self.scale_sums(values, factor)
         if added.beta != 0.0:
             at_c = added.c.toint() + size_of_c * added.batch_stride_c * matrix
             self.add_typed(
@@ -206,25 +189,51 @@ class Results(Tiles):
                 to.m, to.n, self.sums(1),
             )  # fmt: skip
         self.activate(values, added.activation)
+
+    @cute.jit
+    def scale_sums(self, values, factor):
+        """Multiplies a thread's sums by `factor`, two floats with an instruction."""
+        for i in cutlass.range_constexpr(0, cute.size(values), 2):
+            if cutlass.const_expr(self.sums is Float32):
+                values[i], values[i + 1] = cute.arch.mul_packed_f32x2(
+                    (values[i], values[i + 1]), (factor, factor)
+                )
+            else:
+                values[i], values[i + 1] = values[i] * factor, values[i + 1] * factor
+
+    @cute.jit
+    def store_subtile(self, values, warp, thread, memory, place, rows, part, step, to: Target):
+        """Stores subtile `part` of the tile at `place`. `step` counts the tile's subtiles in the order in
+        which they are stored."""
+        row, column, matrix = place
         if cutlass.const_expr(self.swapped):
-            matrix_d = to.batch_stride_d * matrix
-            self.store(to.d_elements, matrix_d, to.ld_d, own, first, to.m, to.n, values)
+            first = column * self.tile[1] + part * self.subtile
+            self.store(to.d_elements, to.batch_stride_d * matrix, to.ld_d, rows[0], first, to.m, to.n, values)
         else:
-            subtile = column * (tile_n // self.subtile) + part
+            subtile = column * (self.tile[1] // self.subtile) + part
             self.store_by_tma(to.tma_d, to.d, memory, warp, thread, row, subtile, matrix, step, values)
+
+    @cute.jit
+    def rounded(self, values):
+        """A thread's values as elements of D."""
+        rounded = cute.make_rmem_tensor((cute.size(values),), TYPES[self.d])
+        flat = cute.make_tensor(values.iterator, cute.make_layout(cute.size(values)))
+        rounded.store(flat.load().to(TYPES[self.d]))
+        return rounded
 
     @cute.jit
     def store(self, d, matrix, ld_d, column, first, m, n, values):
         """Stores a column of a swapped tile, whose rows begin at `first`."""
         kind = TYPES[self.d]
+        rounded = self.rounded(values)
         if column < n:
-            for i in cutlass.range_constexpr(self.subtile):
+            for i in cutlass.range_constexpr(cute.size(values)):
                 if first + i < m:
                     address = d.toint() + kind.width // 8 * (matrix + ld_d * (first + i) + column)
                     pointer = cute.make_ptr(
                         kind, address, cute.AddressSpace.gmem, assumed_align=kind.width // 8
                     )
-                    cute.make_tensor(pointer, cute.make_layout(1))[0] = values[i].to(kind)
+                    cute.make_tensor(pointer, cute.make_layout(1))[0] = rounded[i]
 
     @cute.jit
     def store_by_tma(self, tma_d, d, memory, warp, thread, row, column, matrix, step, values):
@@ -235,10 +244,7 @@ class Results(Tiles):
         if warp == 0:  # the store that read this buffer is done: at most buffers - 1 later ones are not
             cute.arch.cp_async_bulk_wait_group(self.buffers - 1, read=True)
         cute.arch.barrier(barrier_id=STORING, number_of_threads=EPILOGUE_THREADS)
-        kind = TYPES[self.d]
-        rounded = cute.make_rmem_tensor((self.subtile,), kind)
-        for i in cutlass.range_constexpr(self.subtile):
-            rounded[i] = values[i].to(kind)
+        kind, rounded = TYPES[self.d], self.rounded(values)
         vector = (8 * VECTOR // kind.width,)
         atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), kind, num_bits_per_copy=8 * VECTOR)
         cute.copy(

@@ -49,7 +49,8 @@ def after_barrier(*, loc=None, ip=None):
 class Work(NamedTuple):
     """The tiles of a launch. A block is the tiles of a cluster."""
 
-    k_tiles: Int32
+    first_k: Int32  # the first k tile of this thread block's sums
+    k_tiles: Int32  # their number
     blocks_m: Int32  # of a matrix
     blocks_n: Int32
     blocks: Int32  # of all matrices
@@ -72,6 +73,9 @@ class Tiles:
     buffers: int  # of subtiles, on their way to D by TMA; 0 where threads store D
     shared_bytes: int
     swapped: bool
+    splits: bool  # whether the thread blocks of a launch's cluster may share a tile along k
+
+    K_UNIT = 1  # k tiles that are multiplied together
 
     @property
     def sums(self):
@@ -83,6 +87,11 @@ class Tiles:
         """The tile of an MMA, which `sms` thread blocks share by its rows."""
         m, n, k = self.tile
         return m * self.sms, n, k
+
+    @property
+    def pending(self):
+        """Tiles whose sums the MMA may have begun while an earlier tile is stored."""
+        return SUMS
 
     @property
     def columns(self):
@@ -161,25 +170,60 @@ class Tiles:
             ),
         )
 
+    def parts(self, tiled_mma, place, tma_a, a, tma_b, b, stages_a, stages_b):
+        """What this thread block loads of A and of B: [part of a tile, tile's row or column, k tile, matrix]
+        in global memory and [part, stage] in shared memory."""
+        high, wide = self.cluster
+        slices = tiled_mma.get_slice(place[0])
+        tiles_a = slices.partition_A(cute.local_tile(a, self.tiler[::2], (None, None, None)))
+        tiles_b = slices.partition_B(cute.local_tile(b, self.tiler[1:], (None, None, None)))
+        loads = []
+        for tma, tiles, stages, own, sharers in (
+            (tma_a, tiles_a, stages_a, place[2], wide),
+            (tma_b, tiles_b, stages_b, place[1], high // self.sms),
+        ):
+            target, source = cpasync.tma_partition(
+                tma,
+                own,
+                cute.make_layout(sharers),
+                cute.group_modes(stages, 0, 3),
+                cute.group_modes(tiles, 0, 3),
+            )
+            loads.append((tma, source, target))
+        return loads
+
     @cute.jit
-    def tile_of(self, block, blocks_m, blocks_n, swizzle, down):
+    def work(self, k_tiles, blocks_m, blocks_n, blocks, swizzle, down):
+        """The tiles of a launch, and the k tiles that are this thread block's."""
+        first = Int32(0)
+        if cutlass.const_expr(self.splits):
+            rank, size = cute.arch.block_idx_in_cluster(), cute.arch.cluster_size()
+            units = k_tiles // self.K_UNIT
+            first = units * rank // size * self.K_UNIT
+            k_tiles = units * (rank + 1) // size * self.K_UNIT - first
+        return Work(first, k_tiles, blocks_m, blocks_n, blocks, swizzle, down)
+
+    @cute.jit
+    def tile_of(self, block, work: Work):
         """Row, column and matrix of this thread block's tile of block `block`: the tiles of a cluster. A band
         takes `swizzle` neighbours (down D's rows, or across its columns), then advances by one in the
         other direction, as sm90/scheduler.hpp has it."""
-        matrix = block // (blocks_m * blocks_n)
-        within = block - matrix * (blocks_m * blocks_n)
-        across, along = blocks_n, blocks_m
-        if down != 0:
-            across, along = blocks_m, blocks_n
-        first = within // (swizzle * along) * swizzle
-        width = cutlass.min(swizzle, across - first)
+        matrix = block // (work.blocks_m * work.blocks_n)
+        within = block - matrix * (work.blocks_m * work.blocks_n)
+        across, along = work.blocks_n, work.blocks_m
+        if work.down != 0:
+            across, along = work.blocks_m, work.blocks_n
+        first = within // (work.swizzle * along) * work.swizzle
+        width = cutlass.min(work.swizzle, across - first)
         rest = within - first * along
         row, column = rest // width, first + rest % width
-        if down != 0:
+        if work.down != 0:
             row, column = column, row
-        rank = cute.arch.block_idx_in_cluster()
         high, wide = self.cluster
-        return row * high + rank % high, column * wide + rank // high, matrix
+        if cutlass.const_expr(high * wide > 1):
+            rank = cute.arch.block_idx_in_cluster()
+            row, column = row * high + rank % high, column * wide + rank // high
+        return row, column, matrix
 
     def first_block(self):
         """The first block of this thread block's cluster."""
@@ -188,8 +232,36 @@ class Tiles:
 
     def next_block(self, block):
         """The block that the cluster computes next."""
+        clusters, _, _ = cute.arch.cluster_dim()
+        return block + clusters
+
+    @cute.jit
+    def meet(self):
+        """A barrier of the cluster's thread blocks, or of this one's threads if it is alone."""
         high, wide = self.cluster
-        return block + cute.arch.grid_dim()[0] // (high * wide)
+        if cutlass.const_expr(high * wide > 1 or self.splits):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        else:
+            cute.arch.sync_threads()
+
+    @cute.jit
+    def allocate(self, warp, memory):
+        """Waits for the kernel ahead, which may hold tensor memory, then allocates."""
+        cute.arch.griddepcontrol_wait()
+        if warp == 0:
+            cute.arch.alloc_tmem(self.columns, memory.columns.ptr, is_two_cta=self.sms == 2)
+            cute.arch.relinquish_tmem_alloc_permit(is_two_cta=self.sms == 2)
+            before_barrier()
+
+    @cute.jit
+    def give_back(self, warp, memory):
+        """Gives tensor memory back. A neighbour's MMAs and barriers may use this thread block's memory until
+        here."""
+        self.meet()
+        if warp == 0:
+            address = cute.arch.retrieve_tmem_ptr(self.sums, 16, memory.columns.ptr)
+            cute.arch.dealloc_tmem(address, self.columns, is_two_cta=self.sms == 2)
 
     def ring(self, barriers, cluster, stage_bytes):
         """The pipeline of stages, each of `stage_bytes` bytes. A stage is free when the MMAs of each thread

@@ -134,11 +134,12 @@ class BlockscaledGemmConfig:
         return bits(self.a) != bits(self.b)
 
 
-class _OfRunTimeClusters(TypedDict, total=False):
+class _OfSomeKernels(TypedDict, total=False):
     cluster_multiple: ClusterMultiple
+    splits: bool  # whether a kernel of the mainloop tcgen05 splits k
 
 
-class BlockscaledGemmFacts(PipelineFacts, _OfRunTimeClusters):
+class BlockscaledGemmFacts(PipelineFacts, _OfSomeKernels):
     """Derived numbers that the runtime needs."""
 
     block: Annotated[int, Bounds(1, 128)]  # elements along k that share a scale factor

@@ -20,6 +20,7 @@ from tilewright.families.blockscaled_gemm.config import (
 from tilewright.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
 from tilewright.families.blockscaled_gemm.mma_memory import mma_memory, warpgroups
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
+from tilewright.families.blockscaled_gemm.tcgen05_memory import shares_k
 from tilewright.formats.types import TYPES, bits
 
 RULES = rules.RULES
@@ -68,6 +69,8 @@ def schedule_text(config: BlockscaledGemmConfig) -> str:
     words = [schedule, "stream-K" if config.scheduler == "stream_k" else "data-parallel tiles"]
     if by_mma(config):
         words = ["mma.sync, a launch chooses the split of k"]
+    if by_tcgen05(config) and shares_k(config):
+        words[1] += ", splits of k at run time"
     if config.swap_ab:
         words.append("operands swapped")
     if config.bias:
@@ -124,6 +127,8 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
     }
     if config.cluster == "dynamic":
         facts["cluster_multiple"] = (2 if config.schedule == "2sm" else 1, 1)
+    if by_tcgen05(config):
+        facts["splits"] = shares_k(config)
     return facts
 
 

@@ -18,7 +18,7 @@ from tilewright.families.blockscaled_gemm.cost_mma import Mma as MmaModel
 from tilewright.families.blockscaled_gemm.cost_sm120 import Sm120
 from tilewright.families.blockscaled_gemm.cost_tcgen05 import Tcgen05
 from tilewright.families.blockscaled_gemm.problem import BLOCK, Problem
-from tilewright.selection import fitting, memory_splits
+from tilewright.selection import cluster_splits, fitting, memory_splits
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels
 
@@ -178,10 +178,25 @@ class Mma(Mainloop):
 
 
 class InCuteDsl(Blackwell):
-    """Our kernels in CuTe-DSL (blockscaled_gemm/tcgen05_program.py), with clusters compiled in. They run only
-    if a call names one (`only_if_named` of the family)."""
+    """Our kernels in CuTe-DSL (blockscaled_gemm/tcgen05_program.py). Clusters are compiled in, except those
+    of thread blocks that share a tile along k. They run only if a call names one (`only_if_named` of the
+    family)."""
 
-    settings = ("raster", "swizzle")
+    settings = ("raster", "swizzle", "splits")
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        return Mainloop.misfit_arguments(self, tactic, record) or cluster_splits.misfit(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return fitting.misfit_tiles_of_k(tactic, record, problem.k)
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return cluster_splits.misfit_device(tactic, device)
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        return cluster_splits.in_one_wave(record, problem, device)
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
         """Never: a launch tells the kernel whether there is a C."""

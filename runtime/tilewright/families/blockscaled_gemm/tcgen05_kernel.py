@@ -8,12 +8,19 @@ from typing import Any
 from tilewright.configurations.sources import kernel_operands
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.problem import BLOCK
-from tilewright.families.blockscaled_gemm.tcgen05_memory import SUBTILE_COLUMNS, sms, stage_depth, tma_buffers
+from tilewright.families.blockscaled_gemm.tcgen05_memory import (
+    SUBTILE_COLUMNS,
+    shares_k,
+    sms,
+    stage_depth,
+    tma_buffers,
+)
 from tilewright.formats.types import bits
 
 THREADS = 192  # four warps of the epilogue, one that multiplies, one that loads
 # What CuTe-DSL calls the elements of A and B, and TMA those of D.
 _CUTE_TYPES = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8": "e4m3", "mxfp8_e5m2": "e5m2"}
+STORE_BYTES = {"tma": 16, "direct": 16, "direct_256": 32}  # that a thread stores at a time
 _MAPS = {"bf16": "BFLOAT16, 2", "f16": "FLOAT16, 2", "f32": "FLOAT32, 4"}
 
 
@@ -39,8 +46,11 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "subtile": SUBTILE_COLUMNS,
         "buffers": tma_buffers(config),
         "by_tma": tma_buffers(config) > 0,
+        "store_bytes": STORE_BYTES[config.store],
         "threads": THREADS,
         "block": BLOCK[config.a],
         "prefetch_in_python": str(config.prefetch == "tma"),
         "swapped_in_python": str(config.swap_ab),
+        "splits": shares_k(config),
+        "splits_in_python": str(shares_k(config)),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.configurations.shapes import round_up
-from tilewright.configurations.shared import Memory
+from tilewright.configurations.shared import ONE_BLOCK, Memory
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.problem import BLOCK
 from tilewright.formats.types import bits
@@ -27,6 +27,15 @@ def stage_depth(config: BlockscaledGemmConfig) -> int:
 def tma_buffers(config: BlockscaledGemmConfig) -> int:
     """Buffers of D's subtiles on their way to memory by TMA; none if threads store D."""
     return 0 if config.swap_ab or config.store != "tma" else SUBTILE_BUFFERS
+
+
+def shares_k(config: BlockscaledGemmConfig) -> bool:
+    """Whether thread blocks may share a tile along k: threads store D, and the sums fit into the memory of
+    A's stages (gemm/tcgen05_ranges.py)."""
+    m, n, _ = config.tile
+    stage_bytes = m * stage_depth(config) * bits(config.a) // 8
+    fits = 4 * m * n <= tcgen05_memory(config).stages * stage_bytes
+    return config.swap_ab and config.cluster == ONE_BLOCK and fits
 
 
 def tcgen05_memory(config: BlockscaledGemmConfig) -> Memory:

@@ -55,11 +55,11 @@ def cute_dsl_tile(config: BlockscaledGemmConfig) -> str | None:
     return reason or among(f"tile K of {config.a} with the mainloop tcgen05", config.tile.k, depths)
 
 
-# blockscaled_gemm/tcgen05_program.py stores 16 bytes at a time, or by TMA.
+# blockscaled_gemm/tcgen05_stores.py stores 16 or 32 bytes at a time, or by TMA.
 @cute_dsl_rule(OURS, "store mainloop")
 def cute_dsl_store(config: BlockscaledGemmConfig) -> str | None:
-    """Kernels with the mainloop tcgen05 store D by TMA, or 16 bytes at a time; swapped ones neither."""
-    stores = ("tma",) if config.swap_ab else ("tma", "direct")
+    """Kernels with the mainloop tcgen05 store D by TMA, or 16 or 32 bytes at a time; swapped ones neither."""
+    stores = ("tma",) if config.swap_ab else ("tma", "direct", "direct_256")
     swapped = ", swapped" if config.swap_ab else ""
     return among(f"store of the mainloop tcgen05{swapped}", config.store, stores)
 

@@ -16,6 +16,7 @@ from tilewright.families.gemm.memory import (
     TCGEN05_COLUMNS,
     exchanges,
     memory,
+    shares_k,
     sms,
     warpgroups,
 )
@@ -157,7 +158,11 @@ class Tcgen05(InCuteDsl):
     template = "tcgen05"
 
     def words(self, config: GemmConfig) -> str:
-        return f"MMAs on {sms(config)} SM{flag('s', sms(config) > 1)}, data-parallel tiles"
+        splits = ", splits of k at run time" if shares_k(config) else ""
+        return f"MMAs on {sms(config)} SM{flag('s', sms(config) > 1)}, data-parallel tiles{splits}"
+
+    def facts(self, config: GemmConfig) -> LeanFacts:
+        return {"splits": shares_k(config)}
 
     def threads(self, config: GemmConfig) -> int:
         """Four warps of the epilogue, one that multiplies, one that loads."""
@@ -179,6 +184,8 @@ class Tcgen05(InCuteDsl):
             "buffers": 0 if config.swap_ab else SUBTILE_BUFFERS,
             "swapped": config.swap_ab,
             "swapped_in_python": str(config.swap_ab),
+            "splits": shares_k(config),
+            "splits_in_python": str(shares_k(config)),
         }
 
 

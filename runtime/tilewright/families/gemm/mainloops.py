@@ -21,7 +21,7 @@ from tilewright.families.gemm import (
 )
 from tilewright.families.gemm.problem import ADDENDS, GIVEN, INTEGER_ACTIVATIONS, Problem, addends
 from tilewright.formats.types import TMA_BYTES, bits, bytes_of
-from tilewright.selection import fitting, memory_splits
+from tilewright.selection import cluster_splits, fitting, memory_splits
 from tilewright.selection.kernels import Kernels
 
 MOST_ROWS = 8  # rows that a stream kernel computes at most
@@ -223,9 +223,9 @@ class CuteDsl(Mainloop):
 
 class Tcgen05(Mainloop):
     """Our kernels of tcgen05 (gemm/tcgen05_program.py) for sm_100, sm_103 and sm_110. Clusters are compiled
-    in."""
+    in, except those of thread blocks that share a tile along k."""
 
-    settings = ("raster", "swizzle")
+    settings = ("raster", "swizzle", "splits")
     estimator = staticmethod(cost_tcgen05.estimator)
 
     def by_tma(self, record: KernelRecord) -> tuple[str, ...]:
@@ -241,9 +241,23 @@ class Tcgen05(Mainloop):
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         return _misfit_rows(problem) if self.by_tma(record) else None
 
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        return super().misfit_arguments(tactic, record) or cluster_splits.misfit(tactic, record)
+
+    def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return fitting.misfit_tiles_of_k(tactic, record, problem.k)
+
+    def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
+        return cluster_splits.misfit_device(tactic, device)
+
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        """They add products along k in one order, in steps of 32 bytes."""
-        return None
+        """Without splits they add products along k in one order, in steps of 32 bytes."""
+        return fitting.misfit_invariant_split(tactic)
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        return cluster_splits.in_one_wave(record, problem, device)
 
 
 class Stream(Mainloop):

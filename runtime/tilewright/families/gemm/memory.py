@@ -13,7 +13,13 @@ from math import gcd
 
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shapes import round_up
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY, Memory
+from tilewright.configurations.shared import (
+    BARRIER,
+    HOPPER_SHARED_MEMORY,
+    ONE_BLOCK,
+    SM120_SHARED_MEMORY,
+    Memory,
+)
 from tilewright.configurations.sources import k_contiguous, kernel_operands, swizzle
 from tilewright.families.gemm.config import GemmConfig
 from tilewright.formats.types import bits
@@ -126,6 +132,14 @@ def _tcgen05(config: GemmConfig) -> Memory:
 def sms(config: GemmConfig) -> int:
     """The SMs that an MMA of a tcgen05 kernel runs on."""
     return 2 if config.schedule == "2sm" else 1
+
+
+def shares_k(config: GemmConfig) -> bool:
+    """Whether thread blocks may share a tile of a tcgen05 kernel along k: threads store D, and the sums fit
+    into the memory of A's stages (gemm/tcgen05_ranges.py)."""
+    m, n, k = config.tile
+    fits = 4 * m * n <= memory(config).stages * m * k * bits(config.a) // 8
+    return config.swap_ab and config.cluster == ONE_BLOCK and fits
 
 
 def _stream(config: GemmConfig) -> Memory:
