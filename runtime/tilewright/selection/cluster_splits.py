@@ -1,5 +1,5 @@
 """Splits of k over the thread blocks of a cluster, which add their sums through shared memory, for kernels of
-tcgen05 in CuTe-DSL (gemm/tcgen05_ranges.py): which tactics a kernel has."""
+tcgen05 in CuTe-DSL: which tactics a kernel has."""
 
 from __future__ import annotations
 

@@ -57,9 +57,8 @@ class Tcgen05Model(PersistentModel):
     EPILOGUE_CLOCKS = 600
     EPILOGUE_BYTES_PER_CLOCK: ClassVar = {"tma": 32, "direct_256": 32, "direct": 16}  # guesses
     CLUSTER_CLOCKS = 200  # an H200's
-    # A k that the thread blocks of a cluster share (gemm/tcgen05_ranges.py): clocks of two barriers of the
-    # cluster, and bytes of sums per clock from another SM's shared memory. An H200's
-    # (blockscaled_gemm/cost_hopper.py).
+    # A k that the thread blocks of a cluster share: clocks of two barriers of the cluster, and bytes of sums
+    # per clock from another SM's shared memory. An H200's, in block-scaled kernels.
     SHARED_K_CLOCKS = 2220
     SHARED_K_BYTES_PER_CLOCK = 6.9
     # A tile of `WIDE_COLUMNS` or more leaves no tensor memory for the sums of the next tile, so that this
