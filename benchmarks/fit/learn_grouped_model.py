@@ -4,11 +4,11 @@
     python -m benchmarks.fit.learn_grouped_model --write    # learns from all problems, and writes the trees
     python -m benchmarks.fit.learn_grouped_model --thin RAW.jsonl ...    # the committed file of times
 
-Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 25, 27, 28
-and 51. Of seed 21 those count that were taken in turn; the others were taken without the other kernels' own
-time beside each, and were off by up to 2 us. Warm times, which seeds from 24 have, too, do not teach: trees
-that learnt from the mean of both chose no better on warm code, and worse on cold code. Needs numpy, and a
-minute of a CPU.
+Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 25, 27,
+28, 51 and 52. Of seed 21 those count that were taken in turn; the others were taken without the other
+kernels' own time beside each, and were off by up to 2 us. Warm times, which seeds from 24 have, too, do not
+teach: trees that learnt from the mean of both chose no better on warm code, and worse on cold code. Needs
+numpy, and a minute of a CPU.
 """
 
 from __future__ import annotations
