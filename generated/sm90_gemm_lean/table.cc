@@ -11,7 +11,9 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x136x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x144x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x168x64_lean_pingpong) \
@@ -24,16 +26,20 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x72x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x80x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x8x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_256x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x32x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x32x128_lean_coop_swap) \
@@ -44,16 +50,19 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x8x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x16x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x200x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x256x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop) \
@@ -64,16 +73,20 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x80x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x96x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x136x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x128x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x32x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop) \
@@ -201,6 +214,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x104x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x120x64_lean_coop_swap) \
@@ -211,6 +225,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x144x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x152x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x168x64_lean_pingpong_swap) \
@@ -220,6 +235,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x208x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x224x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x240x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x256x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x48x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x64x64_lean_coop) \
@@ -232,12 +248,14 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x112x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x152x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_act) \
@@ -251,6 +269,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x80x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x64_lean_coop_swap) \
@@ -563,7 +582,9 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x136x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x144x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x168x64_lean_pingpong) \
@@ -576,16 +597,20 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_128x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x72x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x80x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x8x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_192x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_192x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_256x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x128x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x32x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x32x128_lean_coop_swap) \
@@ -596,16 +621,19 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x8x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x16x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x200x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x256x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop) \
@@ -616,16 +644,20 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x80x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x96x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x136x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x160x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x128x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x32x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop) \
@@ -753,6 +785,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x104x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x120x64_lean_coop_swap) \
@@ -763,6 +796,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_128x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x144x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x152x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x168x64_lean_pingpong_swap) \
@@ -772,6 +806,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x208x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x224x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x240x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x256x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x48x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x64x64_lean_coop) \
@@ -784,12 +819,14 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_256x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x112x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x152x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_act) \
@@ -803,6 +840,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x80x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x8x64_lean_coop_swap) \
