@@ -9,6 +9,8 @@ same FP8 activations with a factor for each row. All are CUDA graphs of calls th
 that L2 is cold, and medians of rounds in which the sides take turns. A ratio is the peer's time over ours.
 Each result of ours is checked first. Writes OUTPUT.md, after each problem.
 
+With `--fast-accum` our sums of MXFP4 stay in the tensor core, as those of Humming's MXFP4 kernels do.
+
 A random problem has one of the formats in turn; n and k are log-uniform from 1,024 to 28,672, in multiples of
 128, and m from 256 to 8,192.
 
@@ -44,21 +46,30 @@ ROWS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 16384)
 LEAST_ROWS, MOST_ROWS = 256, 8192  # of random problems
 
 
-def listed(formats: list[str], rows: list[int]) -> Iterator[Problem]:
+def kind_of(weight_format: str, fast_accum: bool) -> dict[str, Any]:
+    """The fields of problems of a format; other formats than MXFP4 have no fast sums."""
+    return {
+        "weight_format": weight_format,
+        "a_scale": True,
+        "fast_accum": fast_accum and weight_format == "mxfp4",
+    }
+
+
+def listed(formats: list[str], rows: list[int], fast_accum: bool) -> Iterator[Problem]:
     """The problems of layers."""
     for weight_format in formats:
         for n, k in SHAPES:
             for m in rows:
-                yield Problem(m, n, k, weight_format=weight_format, a_scale=True)
+                yield Problem(m, n, k, **kind_of(weight_format, fast_accum))
 
 
-def drawn(formats: list[str], count: int, seed: int) -> Iterator[Problem]:
+def drawn(formats: list[str], count: int, seed: int, fast_accum: bool) -> Iterator[Problem]:
     """Problems drawn at random: the same ones for a seed."""
     draw = random.Random(seed)
     for index in range(count):
         n, k = (packed_weights.extent(draw, packed_weights.LEAST, packed_weights.MOST, 128) for _ in range(2))
         m = packed_weights.extent(draw, LEAST_ROWS, MOST_ROWS, 1)
-        yield Problem(m, n, k, weight_format=formats[index % len(formats)], a_scale=True)
+        yield Problem(m, n, k, **kind_of(formats[index % len(formats)], fast_accum))
 
 
 def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
@@ -141,14 +152,15 @@ def main() -> None:
     parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of activations")
     parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fast-accum", action="store_true", help="sums of MXFP4 stay in the tensor core")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after this time")
     parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
     options = parser.parse_args()
     begun, (part, parts) = time.monotonic(), options.part
-    problems = listed(options.formats, options.m)
+    problems = listed(options.formats, options.m, options.fast_accum)
     if options.random:
-        problems = drawn(options.formats, options.random, options.seed)
+        problems = drawn(options.formats, options.random, options.seed, options.fast_accum)
     head, rows = machine.gpu_run("benchmarks.compare.packed_fp8_weights"), []
     for problem in list(problems)[part - 1 :: parts]:
         if time.monotonic() - begun > options.seconds:

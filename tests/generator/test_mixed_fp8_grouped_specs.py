@@ -29,12 +29,15 @@ TABLE = ROOT / "generated/sm90_mixed_fp8_grouped_gemm/table.json"
 ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
 FEW = MixedFp8GemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128))
 MANY = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 192, 128))
+FAST = replace(MANY, fast_accum=True)
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
     (FEW, {"weight_format": "nvfp4"}, "formats", "not nvfp4", {"weight_format": "mxfp4"}),
     (FEW, {"tile": Tile(256, 16, 128)}, "tile_sides", "256", {"tile": Tile(128, 16, 128)}),
     (MANY, {"schedule": "ahead"}, "decodes_at_will", "at_will", {"schedule": "at_will"}),
+    (FEW, {"fast_accum": True}, "fast_formats", "fast_accum is false", {"weight_format": "mxfp4"}),
+    (FAST, {"width": 64}, "fast_schedule", "width", {"width": "auto"}),
     (MANY, {"width": 80}, "part_width", "80 columns", {"width": 64}),
     (MANY, {"stages": 8}, "shared_memory", "two stages", {"stages": 4}),
 ]  # fmt: skip
@@ -89,10 +92,14 @@ def test_the_model_takes_narrow_tiles_for_few_rows(tokens: int, most: int, least
     assert least <= first.record.config["tile"][1] <= most
 
 
-def test_batch_invariant_mode_leaves_nothing_out() -> None:
+def test_batch_invariant_mode_leaves_out_groups_of_warpgroups() -> None:
     problem = Problem(16, 4096, 4096, 8)
-    for candidate in SELECTION.rank(records(), problem, H200):
-        assert SELECTION.misfit_invariant(candidate.tactic, candidate.record, problem) is None
+    left_out = {
+        candidate.record.config["k_groups"]
+        for candidate in SELECTION.rank(records(), problem, H200)
+        if SELECTION.misfit_invariant(candidate.tactic, candidate.record, problem) is not None
+    }
+    assert left_out == {2}
 
 
 def test_bytes_of_a_problem() -> None:

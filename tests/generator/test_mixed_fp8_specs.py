@@ -39,6 +39,7 @@ REJECTED: list[Rejected] = [
     (MANY, {"tile": Tile(128, 256, 128), "width": 128}, "part_width", "of 320 together", {"width": 32}),
     (FEW, {"fast_accum": True}, "fast_formats", "scales of int4_g128", {"weight_format": "mxfp4"}),
     (MANY, {"fast_accum": True, "schedule": "ahead"}, "fast_schedule", "at_will", {"schedule": "at_will"}),
+    (FEW, {"k_groups": 2}, "one_group", "k_groups", {"k_groups": 1}),
     (MANY, {"stages": 7}, "shared_memory", "two stages", {"stages": 4}),
     (FEW, {"stages": 2, "tile": Tile(128, 16, 128)}, "room_for_sums", "activations 4,096", {"stages": 4}),
 ]  # fmt: skip

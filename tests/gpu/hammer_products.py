@@ -292,7 +292,8 @@ def experts_cases(record: KernelRecord) -> Iterator[Case]:
 
 def fp8_experts_cases(record: KernelRecord) -> Iterator[Case]:
     """The same for FP8 activations."""
-    return _experts(record, Fp8Experts, {"d": record.config["d"]}, {"bias": True, "a_scale": True})
+    types = {name: record.config[name] for name in ("d", "fast_accum")}
+    return _experts(record, Fp8Experts, types, {"bias": True, "a_scale": True})
 
 
 def _experts(

@@ -66,13 +66,16 @@ def expected(call: dict[str, Any], problem: Problem, alpha: float = 1.0) -> torc
     return ACTIVATED[problem.activation](product + call["bias"].double() if problem.bias else product)
 
 
-def compare(actual: torch.Tensor, right: torch.Tensor, what: str) -> None:
-    """The norm of the error, and each element."""
+def compare(actual: torch.Tensor, right: torch.Tensor, what: str, fast_accum: bool = False) -> None:
+    """The norm of the error, and each element. Sums that stay in the tensor core lose more bits of an element
+    the longer k is: at k of 4096 up to 2.1 % of the root mean square, with D's rounding, on an H200."""
     difference = actual.double() - right
     error = float(difference.norm() / right.norm())
     assert error < _ERRORS["bf16" if actual.dtype == torch.bfloat16 else "f16"], f"{what}: {error}"
     rms = float(right.square().mean().sqrt())
-    excess = difference.abs() - torch.finfo(actual.dtype).eps * right.abs() - 4e-3 * rms
+    excess = (
+        difference.abs() - torch.finfo(actual.dtype).eps * right.abs() - (2e-2 if fast_accum else 4e-3) * rms
+    )
     assert bool((excess <= 0).all()), (
         f"{what}: an element is off by {float(difference.abs().max())}, of {rms}"
     )
@@ -93,7 +96,7 @@ def test_every_tactic(kernel: KernelRecord, index: int) -> None:
         room = 8 if place % 2 == 0 else 3  # TMA stores D, or threads do
         wide = torch.full((problem.m + 2, n + room), float("nan"), device="cuda", dtype=call["out_dtype"])
         tilewright.packed_fp8_gemm(**call, out=wide[1:-1, :n], tactic=kernel.name + tactic)
-        compare(wide[1:-1, :n], right, f"{kernel.name}{tactic} {problem}")
+        compare(wide[1:-1, :n], right, f"{kernel.name}{tactic} {problem}", problem.fast_accum)
         wide[1:-1, :n] = float("nan")
         assert bool(wide.isnan().all()), f"{kernel.name}{tactic} {problem}: wrote beyond D"
 
@@ -107,7 +110,8 @@ def test_scales_bias_alpha_and_activation(kernel: KernelRecord, activation: str)
         out = torch.full((problem.m, problem.n), float("nan"), device="cuda", dtype=call["out_dtype"])
         options = {"alpha": 0.37, "activation": activation, "tactic": kernel.name + tactic}
         tilewright.packed_fp8_gemm(**call, **options, out=out)
-        compare(out, expected(call, problem, 0.37), f"{kernel.name}{tactic} {activation}")
+        right = expected(call, problem, 0.37)
+        compare(out, right, f"{kernel.name}{tactic} {activation}", problem.fast_accum)
 
 
 def unit_rows(k: int) -> torch.Tensor:
@@ -185,7 +189,7 @@ def test_every_activation(kernel: KernelRecord) -> None:
     assert bool(((d == right) | (d.isnan() & right.isnan())).all())
 
 
-@pytest.mark.parametrize("kind", ["random", "cancels", "spread", "small"])
+@pytest.mark.parametrize("kind", ["random", "cancels", "spread", "small", "exponents"])
 def test_error_bound(kernel: KernelRecord, kind: str) -> None:
     """What the tensor core cuts off stays within the bound that is stated."""
     m, n, k = 24, 64, 1024
@@ -201,6 +205,14 @@ def test_error_bound(kernel: KernelRecord, kind: str) -> None:
     elif kind == "small":  # one large product in each step of 32
         a = torch.full((m, k), 2.0**-6, device="cuda")
         a[:, 7::32] = 448.0
+    elif kind == "exponents":  # scales of neighbours differ by as much as stays exact
+        format, group = FORMATS[problem.weight_format]
+        codes = torch.randint(16, (n, k), generator=random, device="cuda", dtype=torch.uint8)
+        far = torch.randint(2, (n, k // group), generator=random, device="cuda", dtype=torch.uint8)
+        zeros = 15 * far if format == "int4_zp" else None
+        scales = 127 - 16 * far if format == "mxfp4" else torch.exp2(-14.0 * far).to(call["out_dtype"])
+        weight = weight_layout.pack(codes, scales, zeros, format=format, group=group)
+        call |= {"weight": weight.weight, "scale": weight.scale}
     call["a"] = a.view(m, k).to(torch.float8_e4m3fn)
     packed = weight_layout.Packed(call["weight"], call["scale"])
     actual = tilewright.packed_fp8_gemm(**call, tactic=kernel.name).double()

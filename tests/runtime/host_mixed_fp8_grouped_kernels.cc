@@ -1,4 +1,5 @@
 // The kernels of `mixed_fp8_grouped_gemm` as the host computes them, in double.
+#include <cmath>
 #include <cstdint>
 
 #include "host_groups.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 using Args = tilewright_mixed_fp8_grouped_gemm_args;
 
-template <class Type, Format kFormat, int kGroup>
+template <class Type, Format kFormat, int kGroup, bool kFast = false>
 struct Kernel {
   static int32_t launch(void const* opaque, void*, void*) {
     auto const& args = *static_cast<Args const*>(opaque);
@@ -33,9 +34,12 @@ struct Kernel {
         for (int column = 0; column < args.n; ++column) {
           double sum = 0;
           for (int k = 0; group >= 0 && k < args.k; ++k) {
-            sum += e4m3(a[matrix * args.batch_stride_a + row * args.ld_a + k]) *
-                   exact_weight_at<Type, kFormat, kGroup>(weights + group * units * kUnitBytes<kFormat>,
-                                                          scales + group * units * of_unit, args.k, column, k);
+            double weight = exact_weight_at<Type, kFormat, kGroup>(weights + group * units * kUnitBytes<kFormat>,
+                                                                   scales + group * units * of_unit, args.k, column, k);
+            if (kFast && !(std::abs(weight) <= 6 * args.largest_scale)) {
+              weight = std::nan("");
+            }
+            sum += e4m3(a[matrix * args.batch_stride_a + row * args.ld_a + k]) * weight;
           }
           sum *= factor;
           if (args.a_scale != nullptr) {
@@ -51,7 +55,10 @@ struct Kernel {
     return TILEWRIGHT_OK;
   }
 
-  static int32_t can_implement(void const*) { return TILEWRIGHT_OK; }
+  static int32_t can_implement(void const* opaque) {
+    bool const relative = !kFast || static_cast<Args const*>(opaque)->largest_scale > 0;
+    return relative ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  }
   static int64_t workspace_bytes(void const*) { return 0; }
 };
 
@@ -71,3 +78,4 @@ struct Kernel {
 HOST_KERNEL(host_fp8_experts_int4, Bf16, kInt4, 128)
 HOST_KERNEL(host_fp8_experts_int4_f16, F16, kInt4Zeros, 128)
 HOST_KERNEL(host_fp8_experts_mxfp4, Bf16, kMxfp4, 32)
+HOST_KERNEL(host_fp8_experts_mxfp4_fast, Bf16, kMxfp4, 32, true)

@@ -76,4 +76,5 @@ HOST_FP8_EXPERTS_ROWS = [
     make_fp8_experts_row("host_fp8_experts_int4"),
     make_fp8_experts_row("host_fp8_experts_int4_f16", d="f16", weight_format="int4_zp_g128"),
     make_fp8_experts_row("host_fp8_experts_mxfp4", weight_format="mxfp4"),
+    make_fp8_experts_row("host_fp8_experts_mxfp4_fast", weight_format="mxfp4", fast_accum=True),
 ]

@@ -73,6 +73,20 @@ def test_each_expert_has_rows_of_its_own(fp8_experts_host: Context) -> None:
         torch.testing.assert_close(d[group, :count].double(), expected, rtol=2.0**-8, atol=2e-3)
 
 
+def test_sums_that_stay_in_the_tensor_core(fp8_experts_host: Context) -> None:
+    """The kernel is another one, and gets the largest scale of all experts."""
+    packed = pack_weight(stack([mxfp4(0), mxfp4(1), mxfp4(2)]))
+    assert packed.largest_scale == 4.0
+    a, ends = numbers(5, 64).to(E4M3), int32(2, 2, 5)
+    with use(fp8_experts_host):
+        d = tilewright.mixed_grouped_gemm(a, packed, group_ends=ends, fast_accum=True)
+        expected = tilewright.mixed_grouped_gemm(a, packed, group_ends=ends)
+        smaller = replace(packed, largest_scale=2.0**-9)
+        above = tilewright.mixed_grouped_gemm(a, smaller, group_ends=ends, fast_accum=True)
+    assert torch.equal(d, expected)
+    assert bool(above.isnan().any())
+
+
 def test_one_scale_for_all_experts_and_none_for_rows(fp8_experts_host: Context) -> None:
     packed, decoded = experts(1.0, 1.0)
     packed = replace(packed, global_scale=0.125)
@@ -107,6 +121,8 @@ def test_it_is_compiled_as_one_graph(fp8_experts_host: Context) -> None:
         ),
         (torch.ones(4, 160).to(E4M3), {"a_scale": torch.ones(3)}, "a_scale: "),
         (torch.ones(4, 160).to(E4M3), {"group_ends": None}, "group_of_row: expected one of"),
+        (torch.ones(4, 160).to(E4M3), {"fast_accum": True}, "fast_accum: expected False for int4_g128"),
+        (torch.ones(4, 160).bfloat16(), {"fast_accum": True}, "fast_accum: expected False with torch.b"),
     ],
 )  # fmt: skip
 def test_what_it_refuses(

@@ -61,7 +61,7 @@ struct Ahead {
   template <class Types>
   using Kernel = AheadKernel<Types>;
   template <class Format, class Layout, int N, int Stages>
-  using Mainloop = mixed_fp8_gemm::Mainloop<Format, Layout, N, Width, Stages>;
+  using Mainloop = mixed_fp8_gemm::Mainloop<Format, Layout, N, Width, Stages, 1>;
 };
 
 }  // namespace tilewright::mixed_fp8_gemm

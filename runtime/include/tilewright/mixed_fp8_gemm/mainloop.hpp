@@ -17,14 +17,15 @@ namespace tilewright::mixed_fp8_gemm {
 
 // `Width`: columns that are multiplied and promoted at once, so that sums of the tensor core and promoted sums have
 // room in registers. A piece is decoded while the tensor core multiplies the other one of a stage, or another
-// warpgroup's.
-template <class Format, class Layout, int N, int Width, int Stages>
+// warpgroup's. `Groups` groups of warpgroups take the stages of the ring in turn: each has stages of its own, `Groups`
+// apart.
+template <class Format, class Layout, int N, int Width, int Stages, int Groups>
 struct Mainloop {
   static constexpr int kCount = N / 2, kPart = Width / 2, kParts = N / Width;  // accumulators; parts of the columns
   static constexpr int kBlock = Format::kBlock, kBlocks = kUnitK / kBlock;
   static constexpr int kPieceK = kUnitK / 2, kSteps = 2;  // a piece's wgmmas
   static constexpr bool kAhead = Layout::Buffers > 0;     // another warpgroup decodes
-  static_assert(Width % 8 == 0 && N % Width == 0);
+  static_assert(Width % 8 == 0 && N % Width == 0 && Stages % Groups == 0 && (Groups == 1 || !kAhead));
 
   uint32_t shared;
   int slice;  // of this warpgroup in the tile
@@ -32,15 +33,22 @@ struct Mainloop {
   sm90::Position<Stages> at{};
   sm90::Position<Layout::Buffers> buffer{};
 
-  __device__ __forceinline__ Mainloop(uint32_t memory, int own_slice, int, sm90::Release const& readers)
-      : shared(memory), slice(own_slice), release(readers) {}
+  __device__ __forceinline__ Mainloop(uint32_t memory, int own_slice, int group, sm90::Release const& readers)
+      : shared(memory), slice(own_slice), release(readers) {
+    if constexpr (Groups > 1) {
+      at.stage = group;
+    }
+  }
 
-  // Multiplies the next `stages` stages of the ring, at least one.
+  // Multiplies the group's next `stages` stages of the ring; at least one if there is one group.
   __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) {
     float (&sums)[kCount] = tile[0];
 #pragma unroll
     for (float& sum : sums) {
       sum = 0.0f;
+    }
+    if (Groups > 1 && stages == 0) {
+      return;
     }
     sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
     start(at.stage);
@@ -64,7 +72,7 @@ struct Mainloop {
   template <bool kMore>
   __device__ __forceinline__ void unit(float (&sums)[kCount]) {
     int const current = at.stage, own_buffer = buffer.stage;
-    at.next();
+    advance();
     buffer.next();
     float factors[kBlocks][2];
     uint32_t const before = read;
@@ -118,6 +126,18 @@ struct Mainloop {
           float& sum = sums[across * kPart + i];
           sum = fmaf(part[i], factors[block][i % 4 / 2], sum);
         }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void advance() {
+    if constexpr (Groups == 1) {
+      at.next();
+    } else {
+      at.stage += Groups;
+      if (at.stage >= Stages) {
+        at.stage -= Stages;
+        at.phase ^= 1;
       }
     }
   }
@@ -183,13 +203,13 @@ struct Mainloop {
 };
 
 // The policy of kernels whose warpgroups decode what they multiply.
-template <int Width>
+template <int Width, int Groups = 1>
 struct AtWill {
-  static constexpr int kBuffers = 0;
+  static constexpr int kBuffers = 0, kGroups = Groups;
   template <class Types>
   using Kernel = mixed_gemm::Phases<Types>;
   template <class Format, class Layout, int N, int Stages>
-  using Mainloop = mixed_fp8_gemm::Mainloop<Format, Layout, N, Width, Stages>;
+  using Mainloop = mixed_fp8_gemm::Mainloop<Format, Layout, N, Width, Stages, Groups>;
 };
 
 }  // namespace tilewright::mixed_fp8_gemm

@@ -1,12 +1,11 @@
 // The header of generated `mixed_fp8_gemm` kernels: the kernel, and its adapter to `tilewright_kernel`.
 #pragma once
 
-#include <cmath>
-#include <cstdint>
 #include <type_traits>
 
 #include "tilewright/mixed_fp8_gemm/args.h"
 #include "tilewright/mixed_fp8_gemm/kernel.hpp"
+#include "tilewright/mixed_fp8_gemm/largest_scale.hpp"
 #include "tilewright/mixed_gemm/maker.hpp"
 #include "tilewright/sm90/clustered.hpp"
 
@@ -18,15 +17,16 @@ struct Maker : mixed_gemm::Maker<Traits, tilewright_mixed_fp8_gemm_args, 1> {
   using typename Base::Args;
 
   static bool can_implement(Args const& args) {
-    return Base::can_implement(args) && (!kFast || (exponent(args) >= 0 && exponent(args) < 255));
+    return Base::can_implement(args) && (!kFast || LargestScale(args.largest_scale).valid());
   }
 
   static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Base::Params& params) {
     cudaError_t const error = Base::make_params(args, launching, params);
     params.row_factors = args.a_scale;
     if constexpr (kFast) {
-      params.largest_scale = static_cast<uint32_t>(exponent(args)) * 0x10001;
-      params.epilogue.alpha = std::ldexp(params.epilogue.alpha, exponent(args) - 128);
+      LargestScale const largest(args.largest_scale);
+      params.largest_scale = largest.twice();
+      params.epilogue.alpha = largest.factor(params.epilogue.alpha);
     }
     return error;
   }
@@ -34,8 +34,6 @@ struct Maker : mixed_gemm::Maker<Traits, tilewright_mixed_fp8_gemm_args, 1> {
  private:
   // fast.hpp: sums are relative to the largest scale.
   static constexpr bool kFast = !std::is_same_v<typename Base::Params, Params>;
-  // The byte of UE8M0 that is the largest scale.
-  static int exponent(Args const& args) { return args.largest_scale > 0 ? std::ilogb(args.largest_scale) + 127 : -1; }
 };
 
 template <class Traits>

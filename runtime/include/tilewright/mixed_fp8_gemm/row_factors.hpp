@@ -3,6 +3,29 @@
 
 namespace tilewright::mixed_fp8_gemm {
 
+// The factors of the rows of D that are `Columns` columns of a tile of the kernel: 32 of them lie in the lanes of a
+// warp. Loaded before the main loop, which hides how long that takes: each thread would need half of them afterwards.
+template <int Columns>
+struct FactorsOfTile {
+  static constexpr int kWords = (Columns + 31) / 32;
+  float own[kWords];
+
+  // Called by whole warps.
+  template <int Count>
+  __device__ __forceinline__ void multiply(float (&sums)[Count]) const {
+    static_assert(Count == Columns / 2);
+#pragma unroll
+    for (int group = 0; group < Count / 4; ++group) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        int const lane = group % 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i;
+        float const factor = __shfl_sync(~0u, own[group / 4], lane);
+        sums[group * 4 + i] *= factor, sums[group * 4 + i + 2] *= factor;
+      }
+    }
+  }
+};
+
 struct RowFactors {
   float const* row_factors;  // of D's rows, or null for 1
 
@@ -22,6 +45,18 @@ struct RowFactors {
         sums[group * 4 + i] *= factor, sums[group * 4 + i + 2] *= factor;
       }
     }
+  }
+
+  // Factors are 0 from row `rows` on, and 1 if there are none. `before`: factors before the first row's.
+  template <int Columns>
+  __device__ __forceinline__ FactorsOfTile<Columns> of_tile(int column, int rows, long before) const {
+    FactorsOfTile<Columns> factors;
+#pragma unroll
+    for (int i = 0; i < factors.kWords; ++i) {
+      int const row = column + i * 32 + static_cast<int>(threadIdx.x) % 32;
+      factors.own[i] = row_factors == nullptr ? 1.0f : row < rows ? row_factors[before + row] : 0.0f;
+    }
+    return factors;
   }
 };
 

@@ -53,6 +53,8 @@ typedef struct tilewright_mixed_fp8_grouped_gemm_args {
 
   // of the product
   float alpha;
+  // of MXFP4, a power of two: with fast_accum, scales are relative to it
+  float largest_scale;
   // tilewright_mixed_fp8_grouping
   int32_t grouping;
   // of group_ends: groups begin at multiples of it

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "tilewright/mixed_fp8_gemm/decode.hpp"
 #include "tilewright/mixed_fp8_gemm/layout.hpp"
@@ -15,6 +16,27 @@ namespace tilewright::mixed_fp8_grouped_gemm {
 
 struct Params : sm90::ProductParams, mixed_grouped_gemm::OwnParams, mixed_fp8_gemm::RowFactors, sm90::ProductMaps {};
 
+struct FastParams : Params {
+  uint32_t largest_scale;  // twice, in both halves
+};
+
+namespace detail {
+
+// The main loop of a schedule, and whether its sums stay in the tensor core (mixed_fp8_gemm/fast.hpp).
+template <class Schedule, class Format, class Layout, int N, int Stages, class = void>
+struct MainloopOf {
+  static constexpr bool kFast = false;
+  using Type = typename Schedule::template Mainloop<Format, Layout, N, Stages>;
+};
+template <class Schedule, class Format, class Layout, int N, int Stages>
+struct MainloopOf<Schedule, Format, Layout, N, Stages,
+                  std::void_t<typename Schedule::template RelativeMainloop<Format, Layout, N, Stages>>> {
+  static constexpr bool kFast = true;
+  using Type = typename Schedule::template RelativeMainloop<Format, Layout, N, Stages>;
+};
+
+}  // namespace detail
+
 // Template arguments are those of mixed_fp8_gemm::Kernel.
 template <class Format_, class ElementD_, int TileM_, int TileN_, int Stages_, bool kPdl_, class Schedule>
 struct Types {
@@ -22,23 +44,52 @@ struct Types {
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_, kTileK = mixed_gemm::kUnitK;
   static constexpr bool kPdl = kPdl_;
-  static constexpr int kConsumers = TileM / 64, kGroups = 1, kOfGroup = kConsumers;
+  static constexpr int kGroups = Schedule::kGroups, kOfGroup = TileM / 64;  // warpgroups of a group
+  static constexpr int kConsumers = kGroups * kOfGroup;
   static constexpr int kRows = 1, kColumns = TileN;  // of a warpgroup: 64-row slices, columns
-  static_assert(kConsumers == 1 || kConsumers == 2);
+  static_assert(kOfGroup == 1 || kOfGroup == 2);
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, true, sm90::Activation::kNone>;
-  using Layout =
-      mixed_fp8_gemm::Layout<Format, kConsumers, TileN, Stages, kConsumers * Store::kBytes, Schedule::kBuffers>;
+  using Layout = mixed_fp8_gemm::Layout<Format, kOfGroup, TileN, Stages, kOfGroup * Store::kBytes, Schedule::kBuffers>;
   static_assert(Schedule::kBuffers == 0, "no warpgroup of groups decodes ahead");
-  using Mainloop = typename Schedule::template Mainloop<Format, Layout, kColumns, Stages>;
-  using Params = mixed_fp8_grouped_gemm::Params;
-  // Registers of a thread, of the 65536: three warpgroups start with 168 each.
-  static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
+  using MainloopOf = detail::MainloopOf<Schedule, Format, Layout, kColumns, Stages>;
+  using Mainloop = typename MainloopOf::Type;
+  using Params = std::conditional_t<MainloopOf::kFast, FastParams, mixed_fp8_grouped_gemm::Params>;
+  // Registers of a thread, of the 65536: three warpgroups start with 168 each, five with 96.
+  static constexpr int kProducerRegisters = 56, kConsumerRegisters = kConsumers <= 2 ? 224 : 104;
+
+  // Tells a main loop what it needs to know of a launch.
+  static __device__ __forceinline__ void prepare(Params const& params, Mainloop& mainloop) {
+    if constexpr (MainloopOf::kFast) {
+      mainloop.relative_to(params.largest_scale);
+    }
+  }
+
+  // Whether factors of rows are loaded before the main loop, and two warpgroups store one after the other: what lies
+  // between two main loops counts the more, the faster these are.
+  static constexpr bool kApart = MainloopOf::kFast || kGroups > 1;
+
+  struct NoFactors {};
+  using Factors = std::conditional_t<kApart, mixed_fp8_gemm::FactorsOfTile<kColumns>, NoFactors>;
+  static __device__ __forceinline__ Factors load_factors(Params const& params, mixed_grouped_gemm::Tile const& tile) {
+    if constexpr (kApart) {
+      int const rows = params.epilogue.m;  // of each matrix
+      return params.template of_tile<kColumns>(tile.row, rows, static_cast<long>(tile.matrix) * rows);
+    } else {
+      return {};
+    }
+  }
 
   static __device__ __forceinline__ void scale_rows(Params const& params, mixed_grouped_gemm::CtaTile const& tile,
-                                                    float (&sums)[kRows][kColumns / 2]) {
-    int const rows = params.epilogue.m;  // of each matrix
-    params.scale_rows(tile.row, rows, sums[0], static_cast<long>(tile.matrix) * rows);
+                                                    Factors const& factors, float (&sums)[kRows][kColumns / 2]) {
+    if constexpr (kApart) {
+      if (params.row_factors != nullptr) {
+        factors.multiply(sums[0]);
+      }
+    } else {
+      int const rows = params.epilogue.m;  // of each matrix
+      params.scale_rows(tile.row, rows, sums[0], static_cast<long>(tile.matrix) * rows);
+    }
   }
 };
 

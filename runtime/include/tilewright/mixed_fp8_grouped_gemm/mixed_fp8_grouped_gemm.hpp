@@ -1,6 +1,9 @@
 // The header of generated `mixed_fp8_grouped_gemm` kernels: the kernel, and its adapter to `tilewright_kernel`.
 #pragma once
 
+#include <type_traits>
+
+#include "tilewright/mixed_fp8_gemm/largest_scale.hpp"
 #include "tilewright/mixed_fp8_grouped_gemm/args.h"
 #include "tilewright/mixed_fp8_grouped_gemm/kernel.hpp"
 #include "tilewright/mixed_grouped_gemm/maker.hpp"
@@ -17,12 +20,25 @@ template <class Traits>
 struct Maker : mixed_grouped_gemm::Maker<Traits, tilewright_mixed_fp8_grouped_gemm_args, 1> {
   using Base = mixed_grouped_gemm::Maker<Traits, tilewright_mixed_fp8_grouped_gemm_args, 1>;
   using typename Base::Args;
+  using LargestScale = mixed_fp8_gemm::LargestScale;
 
-  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, Params& params) {
+  static bool can_implement(Args const& args) {
+    return Base::can_implement(args) && (!kFast || LargestScale(args.largest_scale).valid());
+  }
+
+  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Base::Params& params) {
     cudaError_t const error = Base::make_params(args, launching, params);
     params.row_factors = args.a_scale;
+    if constexpr (kFast) {
+      LargestScale const largest(args.largest_scale);
+      params.largest_scale = largest.twice();
+      params.alpha = largest.factor(params.alpha);
+    }
     return error;
   }
+
+ private:
+  static constexpr bool kFast = std::is_same_v<typename Base::Params, FastParams>;
 };
 
 template <class Traits>

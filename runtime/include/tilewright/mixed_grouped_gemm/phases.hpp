@@ -31,7 +31,10 @@ struct OwnParams {
 };
 
 // The phases of a kernel. `Types` has the kernel's types and constants, and
-//   scale_rows(params, tile, sums)  what is done to a tile's sums first
+//   kApart                                   whether two warpgroups store one after the other
+//   prepare(params, mainloop)                what a main loop is told of a launch
+//   load_factors(params, tile)               what is loaded for a tile before its main loop
+//   scale_rows(params, tile, factors, sums)  what is done to a tile's sums first
 template <class Types>
 struct Phases : Types {
   using typename Types::ElementD;
@@ -81,13 +84,20 @@ struct Phases : Types {
     sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(), place.sharers(params.cluster),
                                 threadIdx.x % 128);
     Mainloop mainloop(shared, first_slice, group, release);
+    Types::prepare(params, mainloop);
     sm90::enter<Types::kPdl>(params.cluster);
     Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup % kOfGroup);
     TileQueue queue(shared + kQueueAt);
     int const stages = params.k_tiles_per_split;
+    // Of two warpgroups the second one stores a tile after the first one has, unless it is the last tile: the tensor
+    // core has the products of one while the other stores. With more stages than the ring has, the first one cannot
+    // arrive for the next tile before the second one has waited for this one: its last stage needs a place in the ring
+    // that the second one gives back in its next tile.
+    bool const staggered = Types::kApart && kOfGroup == 2 && Groups == 1 && stages > Stages;
     int before = 0;  // stages of the tiles before, modulo Groups
     Tile tile, next;
     for (bool more = queue.wait(tile); more; tile = next) {
+      auto const factors = Types::load_factors(params, tile);
       float sums[kRows][kColumns / 2];
       if constexpr (Groups == 1) {
         mainloop.run(stages, sums);
@@ -98,23 +108,29 @@ struct Phases : Types {
       }
       queue.read(tile);
       more = queue.pop_and_wait(tile, next);
+      if (staggered && more && warpgroup == 1) {
+        sm90::named_barrier_sync(kStored, 256);
+      }
       if constexpr (Groups > 1) {
         add_groups(shared, group, sums);
       }
       if (group == 0) {
         CtaTile const cta_tile(params, place, tile, Layout::Slices);
         int const row = (cta_tile.slice + first_slice) * 64;  // of W
-        Types::scale_rows(params, cta_tile, sums);
+        Types::scale_rows(params, cta_tile, factors, sums);
         finish(params, cta_tile.group, row, sums);
         store.store_rows(sums, row, cta_tile.row, cta_tile.matrix,
                          grouped_gemm::TileRowFates{tile, params.groups.layout, params.groups.groups, params.heads});
+      }
+      if (staggered && more && warpgroup == 0) {
+        sm90::named_barrier_arrive(kStored, 256);
       }
     }
     store.drain();
   }
 
  private:
-  static constexpr int kAllConsumers = 5;  // named barrier; 1 to 4 are the epilogues'
+  static constexpr int kAllConsumers = 5, kStored = 8;  // named barriers; 1 to 4 are the epilogues'
 
   // Adds the sums of the other groups of warpgroups to those of the first, in the order of the groups.
   static __device__ __forceinline__ void add_groups(uint32_t shared, int group, float (&sums)[kRows][kColumns / 2]) {

@@ -46,6 +46,9 @@ class MixedFp8GemmConfig:
     fast_accum: Annotated[
         bool, "sums of all of k stay in the tensor core, with about 14 bits of precision: MXFP4 alone"
     ] = field(default=False, metadata=LEFT_OUT)
+    k_groups: Annotated[Literal[1, 2], "groups of warpgroups, which take stages of k in turn"] = field(
+        default=1, metadata=LEFT_OUT
+    )
     stages: Stages = "auto"
     pdl: OwnPdl = True
 

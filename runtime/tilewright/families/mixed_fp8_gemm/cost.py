@@ -42,7 +42,7 @@ DECODER_CLOCKS = {
     "int4_zp": 1250,
     "mxfp4": 1292,
 }  # of the decoder, for two units
-FAST_CLOCKS, FAST_PRODUCT_CLOCKS = 480, 1.6  # as UNIT_CLOCKS and PRODUCT_CLOCKS, with fast_accum
+FAST_CLOCKS, FAST_PRODUCT_CLOCKS = 494, 1.51  # as UNIT_CLOCKS and PRODUCT_CLOCKS, with fast_accum
 L2_BYTES_PER_CLOCK = 977  # bytes that an SM gets: no limit
 HBM_SHARE = 0.85  # share of the rated bandwidth that is reached
 EPILOGUE_BYTES_PER_CLOCK = 8.9  # of 128 bytes for each row of a tile

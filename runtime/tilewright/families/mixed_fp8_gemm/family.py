@@ -25,6 +25,14 @@ from tilewright.selection.fitting import (
 CLUSTERS = ("", "2x1", "4x1")
 
 
+def misfit_sums(record: KernelRecord, kind: Any) -> str | None:
+    """Why a kernel's sums are not those that a problem asks for. `fast_accum` is not among `decisive`: rows
+    leave a False out, and are found by their text."""
+    if record.config["fast_accum"] == kind.fast_accum:
+        return None
+    return "its sums stay in the tensor core" if record.config["fast_accum"] else "it promotes sums"
+
+
 class _MixedFp8(Family[Problem]):
     name = "mixed_fp8_gemm"
     problem = Problem
@@ -34,10 +42,7 @@ class _MixedFp8(Family[Problem]):
     peak = staticmethod(hopper_peak)
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        # Not among `decisive`: rows leave a False out, and are found by their text.
-        if record.config["fast_accum"] == kind.fast_accum:
-            return None
-        return "its sums stay in the tensor core" if record.config["fast_accum"] else "it promotes sums"
+        return misfit_sums(record, kind)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record)

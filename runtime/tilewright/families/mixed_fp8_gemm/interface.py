@@ -11,6 +11,12 @@ from tilewright.families.mixed_gemm.problem import ACTIVATIONS
 
 ACTIVATION = Codes("tilewright_mixed_fp8_activation", ACTIVATIONS, text="What is applied last.")
 
+LARGEST_SCALE = Number(
+    "largest_scale",
+    "of MXFP4, a power of two: with fast_accum, scales are relative to it",
+    default=1.0,
+)
+
 INTERFACE = Interface(
     words=WORDS,
     text="""
@@ -40,11 +46,7 @@ W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 
     ),
     numbers=(
         Number("alpha", "of the product", of_product=True),
-        Number(
-            "largest_scale",
-            "of MXFP4, a power of two: with fast_accum, scales are relative to it",
-            default=1.0,
-        ),
+        LARGEST_SCALE,
     ),
     codes=(Code("activation", ACTIVATION),),
     tactic=MATRIX_TACTIC,

@@ -21,7 +21,7 @@ def kernel_name(config: MixedFp8GemmConfig) -> str:
     """See `named`."""
     return named(
         "mixed_fp8_gemm", config.arch, config.a, config.weight_format, config.d, config.tile,
-        flag("fastacc", config.fast_accum), flag("ahead", config.schedule == "ahead"),
+        flag("fastacc", config.fast_accum), flag(config.schedule, config.schedule != "at_will"),
         flag(f"w{config.width}", config.width != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
@@ -38,9 +38,10 @@ def format_type(config: MixedFp8GemmConfig) -> str:
 def policy(config: MixedFp8GemmConfig) -> tuple[str, str]:
     """The header and the type of the schedule's policy."""
     if config.fast_accum:
-        return "fast", "Fast"
+        return "fast", f"Fast<{config.k_groups}>"
     header, name = POLICIES[config.schedule]
-    return header, f"{name}<{width(config)}>"
+    groups = f", {config.k_groups}" if config.k_groups > 1 else ""
+    return header, f"{name}<{width(config)}{groups}>"
 
 
 def schedule_text(config: MixedFp8GemmConfig) -> str:

@@ -22,6 +22,17 @@ from tilewright.families.mixed_fp8_gemm.problem import Problem
 from tilewright.families.mixed_gemm.op import ACTIVATED
 
 
+def check_sums(values: Values, weight_format: str, fast_accum: bool) -> None:
+    """Raises ArgumentError unless sums may stay in the tensor core where a call asks for it."""
+    if fast_accum and weight_format != "mxfp4":
+        raise ArgumentError(
+            "fast_accum", f"expected False for {weight_format}, whose scales multiply sums in FP32"
+        )
+    largest = values["largest_scale"]
+    if not 2.0**-127 <= largest <= 2.0**127 or math.frexp(largest)[0] != 0.5:
+        raise ArgumentError("largest_scale", f"{largest}, expected a power of two, 2^-127 to 2^127")
+
+
 class _MixedFp8(Op):
     interface = INTERFACE
     family = FAMILY
@@ -32,14 +43,7 @@ class _MixedFp8(Op):
         return int(2 * a[0] * a[1] * weight[0] * weight_layout.UNIT_N)
 
     def rules(self, values: Values, problem: Problem) -> None:
-        if problem.fast_accum and problem.weight_format != "mxfp4":
-            raise ArgumentError(
-                "fast_accum",
-                f"expected False for {problem.weight_format}, whose scales multiply sums in FP32",
-            )
-        largest = values["largest_scale"]
-        if not 2.0**-127 <= largest <= 2.0**127 or math.frexp(largest)[0] != 0.5:
-            raise ArgumentError("largest_scale", f"{largest}, expected a power of two, 2^-127 to 2^127")
+        check_sums(values, problem.weight_format, problem.fast_accum)
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]

@@ -64,6 +64,13 @@ def fast_schedule(config: MixedFp8GemmConfig) -> str | None:
     )
 
 
+# kernel.hpp: the warpgroups of a dense kernel all have all of k.
+@rule(OURS, "k_groups")
+def one_group(config: MixedFp8GemmConfig) -> str | None:
+    """Warpgroups do not divide k: splits do."""
+    return unsettled(config, "a dense kernel", {"k_groups": 1})
+
+
 # mainloop.hpp: parts divide a tile's columns. Sums beyond these would spill.
 @rule(OURS, "tile width", compiles="the kernel would spill registers", unless=(tile_sides,))
 def part_width(config: MixedFp8GemmConfig) -> str | None:

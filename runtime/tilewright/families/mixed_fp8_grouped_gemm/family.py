@@ -9,6 +9,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import hopper_rate
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_fp8_gemm.family import misfit_sums
 from tilewright.families.mixed_fp8_grouped_gemm import cost
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
 from tilewright.families.mixed_grouped_gemm.mainloops import Wgmma
@@ -21,9 +22,12 @@ class _Fp8Kernels(Wgmma):
 
     estimator: Any = staticmethod(cost.estimator)
 
+    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        return misfit_sums(record, kind)
+
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Any) -> str | None:
-        """All kernels add products along k in one order."""
-        return None
+        """All kernels of one group of warpgroups add products along k in one order."""
+        return super().misfit_invariant(tactic, record, problem)
 
 
 _KERNELS: Any = _Fp8Kernels()

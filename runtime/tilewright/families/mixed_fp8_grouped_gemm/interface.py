@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Packed
+from tilewright.families.mixed_fp8_gemm.interface import LARGEST_SCALE
 from tilewright.families.mixed_fp8_gemm.problem import OUTPUTS
 from tilewright.families.mixed_fp8_grouped_gemm.vocabulary import WORDS
 from tilewright.families.mixed_grouped_gemm.interface import GROUPING
@@ -30,6 +31,7 @@ of W, and a group's rows follow those of the group before.
             shape=lambda problem: problem.scales_shape, type="f32", alignment=4,
         ),
     ),
+    numbers=(*GROUPED.numbers, LARGEST_SCALE),
     codes=(
         Code("grouping", Codes("tilewright_mixed_fp8_grouping", GROUPING.words, notes=GROUPING.notes)),
         *GROUPED.codes[1:],

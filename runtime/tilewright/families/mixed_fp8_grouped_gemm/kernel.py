@@ -17,6 +17,7 @@ def kernel_name(config: MixedFp8GemmConfig) -> str:
     """See `named`."""
     return named(
         "mixed_fp8_grouped_gemm", config.arch, config.a, config.weight_format, config.d, config.tile,
+        flag("fastacc", config.fast_accum), flag(f"{config.k_groups}groups", config.k_groups > 1),
         flag(f"w{config.width}", config.width != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
@@ -27,6 +28,8 @@ def schedule_text(config: MixedFp8GemmConfig) -> str:
     words = (
         "groups read on the device, weights decoded to FP8 registers, operands swapped, clusters at run time"
     )
+    if config.fast_accum:
+        words += ", fast accumulation"
     return with_launch(words, config)
 
 
@@ -42,7 +45,7 @@ def facts(config: MixedFp8GemmConfig) -> MixedFp8GemmFacts:
     return {
         "stages": stages,
         "smem_bytes": total,
-        "threads": 128 * (config.tile.m // 64 + 1),
+        "threads": 128 * (config.tile.m // 64 * config.k_groups + 1),
         "splits": False,
         "alignment": {"a": 16, "b": 1, "c": 1, "d": 8},
     }

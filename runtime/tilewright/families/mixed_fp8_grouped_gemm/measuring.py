@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from tilewright import weight_layout
+from tilewright.families.mixed_fp8_gemm.measuring import LARGEST_SCALE
 from tilewright.families.mixed_fp8_gemm.reference import weight_of
 from tilewright.families.mixed_fp8_grouped_gemm.op import packed_fp8_grouped_gemm
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
@@ -54,6 +55,7 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
         "a": a.to(torch.float8_e4m3fn), "weight": packed.weight, "scale": packed.scale, "n": problem.n,
         "weight_format": problem.weight_format, "out_dtype": dtype, "a_scale": a_scale, "bias": bias,
         "row_alignment": problem.row_alignment, "expected_m": problem.expected_m,
+        "fast_accum": problem.fast_accum, "largest_scale": LARGEST_SCALE,
     }  # fmt: skip
     return Operands(
         problem, packed_fp8_grouped_gemm, **arguments, **grouped.random_groups(problem, generator)

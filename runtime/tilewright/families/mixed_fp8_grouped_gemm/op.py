@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import torch
 
+from tilewright.calls.op import Values
 from tilewright.calls.publish import public
 from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_fp8_gemm.op import check_sums
 from tilewright.families.mixed_fp8_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_fp8_grouped_gemm.interface import INTERFACE
+from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
 from tilewright.families.mixed_grouped_gemm.op import MixedGrouped
 
 
 class _MixedFp8Grouped(MixedGrouped):
     interface = INTERFACE
     family = FAMILY
+
+    def rules(self, values: Values, problem: Problem) -> None:
+        check_sums(values, problem.weight_format, problem.fast_accum)
 
 
 @public(_MixedFp8Grouped())
@@ -35,6 +41,8 @@ def packed_fp8_grouped_gemm(
     alpha: float = 1.0,
     group_factors: torch.Tensor | None = None,
     bias: torch.Tensor | None = None,
+    fast_accum: bool = False,
+    largest_scale: float = 2.0**127,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """alpha * group_factors[g] * a_scale[:, None] * (a @ W[g].T) + bias[g] for FP8 activations, on the
@@ -60,6 +68,7 @@ def packed_fp8_grouped_gemm(
         alpha: a factor. If it is 0, a and W are not read.
         group_factors: float32 [groups]: a factor of each group's product.
         bias: [groups, n] of D's type, contiguous.
+        fast_accum, largest_scale: as in `packed_fp8_gemm`; the largest scale of all groups.
         tactic: a kernel's name, or a tactic (`NAME@cluster=2x1`), instead of the one the model selects.
 
     Returns:

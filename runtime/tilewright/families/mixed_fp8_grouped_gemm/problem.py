@@ -16,9 +16,11 @@ class Problem(GroupedProblem):
     """
 
     op_text = "mixed_fp8_grouped_gemm"
+    kind_fields = (*GroupedProblem.kind_fields, "fast_accum")
 
     a: str = "e4m3"
     a_scale: bool = False
+    fast_accum: bool = False  # MXFP4: sums of all of k stay in the tensor core
 
     @property
     def scales_shape(self) -> tuple[int, ...]:
@@ -33,4 +35,13 @@ class Problem(GroupedProblem):
     @property
     def of_group(self) -> DenseProblem:
         """The product of one group."""
-        return DenseProblem(self.m, self.n, self.k, self.a, self.d, self.weight_format, self.a_scale)
+        return DenseProblem(
+            self.m, self.n, self.k, self.a, self.d, self.weight_format, self.a_scale,
+            fast_accum=self.fast_accum,
+        )  # fmt: skip
+
+    @property
+    def types_text(self) -> str:
+        # Slots make the class anew, and a plain super() would know the class before.
+        shared = super(Problem, self).types_text
+        return f"{shared}, fast_accum" if self.fast_accum else shared

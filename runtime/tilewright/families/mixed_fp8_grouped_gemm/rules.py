@@ -8,16 +8,22 @@ from __future__ import annotations
 from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
-from tilewright.families.mixed_fp8_gemm.rules import formats, part_width, tile_sides
+from tilewright.families.mixed_fp8_gemm.rules import (
+    fast_formats,
+    fast_schedule,
+    formats,
+    part_width,
+    tile_sides,
+)
 from tilewright.families.mixed_fp8_grouped_gemm.memory import memory
 
 
 # mixed_fp8_grouped_gemm/kernel.hpp: the warps that load groups need registers, and none are left for a
 # warpgroup that decodes.
-@rule(OURS, "schedule fast_accum")
+@rule(OURS, "schedule")
 def decodes_at_will(config: MixedFp8GemmConfig) -> str | None:
-    """No warpgroup decodes for others, and sums are promoted."""
-    return unsettled(config, "a kernel of groups", {"schedule": "at_will", "fast_accum": False})
+    """No warpgroup decodes for others."""
+    return unsettled(config, "a kernel of groups", {"schedule": "at_will"})
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
@@ -30,4 +36,4 @@ def shared_memory(config: MixedFp8GemmConfig) -> str | None:
     return None
 
 
-RULES = (formats, tile_sides, decodes_at_will, part_width, shared_memory)
+RULES = (formats, tile_sides, decodes_at_will, fast_formats, fast_schedule, part_width, shared_memory)

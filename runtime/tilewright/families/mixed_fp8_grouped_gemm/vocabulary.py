@@ -20,6 +20,7 @@ WORDS = Words(
         next(word for word in GROUPED.others if word.name == "grouping"),
         Choice("out_dtype", f"Type of D: {', '.join(RESULTS)}.", RESULTS, field="d"),
         Flag("a_scale", "A factor for each row of A."),
+        next(word for word in DENSE.others if word.name == "fast_accum"),
         Flag("bias", "Add a bias."),
     ),
 )

@@ -8,7 +8,7 @@ from tilewright.calls import guards
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.op import packed_fp8_gemm
-from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_scale_of_rows
+from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_fp8_arguments
 from tilewright.families.mixed_gemm.op import packed_gemm
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.weights import PackedWeight
@@ -75,9 +75,7 @@ def mixed_gemm(
             largest_scale=weight.largest_scale or 1.0,
             tactic=tactic,
         )
-    if fast_accum:
-        raise ArgumentError("fast_accum", f"expected False with {a.dtype}: FP8 sums alone lose bits")
-    refuse_scale_of_rows(a, a_scale)
+    refuse_fp8_arguments(a, a_scale, fast_accum)
     return packed_gemm(
         a,
         weight.weight,

@@ -35,7 +35,9 @@ def check_result(
             )
 
 
-def refuse_scale_of_rows(a: torch.Tensor, a_scale: torch.Tensor | None) -> None:
-    """Raises ArgumentError for factors of rows beside activations that are not FP8."""
+def refuse_fp8_arguments(a: torch.Tensor, a_scale: torch.Tensor | None, fast_accum: bool) -> None:
+    """Raises ArgumentError for what goes with FP8 activations alone, beside others."""
+    if fast_accum:
+        raise ArgumentError("fast_accum", f"expected False with {a.dtype}: FP8 sums alone lose bits")
     if a_scale is not None:
         raise ArgumentError("a_scale", f"expected None with {a.dtype}; it scales rows of float8_e4m3fn")

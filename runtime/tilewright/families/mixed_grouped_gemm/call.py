@@ -10,7 +10,7 @@ from tilewright.calls import guards
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_grouped_gemm.op import packed_fp8_grouped_gemm
-from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_scale_of_rows
+from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_fp8_arguments
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.families.mixed_grouped_gemm.op import packed_grouped_gemm
 from tilewright.weights import PackedWeight
@@ -30,6 +30,7 @@ def mixed_grouped_gemm(
     a_scale: torch.Tensor | None = None,
     alpha: float = 1.0,
     bias: torch.Tensor | None = None,
+    fast_accum: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """alpha * (a @ W[g].T) + bias[g] for a stack W of experts of `tilewright.pack_weight`, where g is the
@@ -45,6 +46,8 @@ def mixed_grouped_gemm(
         weight: a stack of experts.
         group_of_row, group_ends, rows_valid: int32 on the device, one of them: as in `packed_grouped_gemm`.
         a_scale: float32 [m] or [experts, m], a factor of each row of an `a` of FP8; 1 if absent.
+        fast_accum: for FP8 activations by MXFP4, lets sums of all of k stay in the tensor core, which keeps
+            about 14 bits of them. Elements are relative to the largest scale of all experts.
         row_alignment, expected_m, out, alpha, bias, tactic: as in `packed_grouped_gemm`. The result for FP8
             activations has the weight's dtype, or bfloat16 where that is None, unless `out` has another type.
 
@@ -60,6 +63,7 @@ def mixed_grouped_gemm(
         )
     fp8 = is_fp8(a, weight)
     alpha = guards.factor("alpha", alpha)
+    guards.check_flag("fast_accum", fast_accum)
     if not isinstance(weight.global_scale, tuple):
         alpha *= weight.global_scale
     shared: dict[str, Any] = {
@@ -72,7 +76,8 @@ def mixed_grouped_gemm(
         check_result(weight, out)
         out_dtype = (weight.dtype or torch.bfloat16) if out is None else None
         return packed_fp8_grouped_gemm(
-            a, weight.weight, weight.scale, out_dtype=out_dtype, a_scale=a_scale, **shared
-        )
-    refuse_scale_of_rows(a, a_scale)
+            a, weight.weight, weight.scale, out_dtype=out_dtype, a_scale=a_scale, fast_accum=fast_accum,
+            largest_scale=weight.largest_scale or 1.0, **shared,
+        )  # fmt: skip
+    refuse_fp8_arguments(a, a_scale, fast_accum)
     return packed_grouped_gemm(a, weight.weight, weight.scale, **shared)

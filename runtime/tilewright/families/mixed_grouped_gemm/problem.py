@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tilewright.families.mixed_gemm.problem import PackedProblem
 from tilewright.formats.types import TYPES
@@ -23,7 +24,7 @@ class Problem(PackedProblem):
     """
 
     op_text = "mixed_grouped_gemm"
-    kind_fields = ("a", "d", "weight_format", "grouping")
+    kind_fields: ClassVar[tuple[str, ...]] = ("a", "d", "weight_format", "grouping")
 
     m: int
     n: int

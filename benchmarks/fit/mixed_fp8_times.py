@@ -1,0 +1,154 @@
+"""Times tactics of `mixed_fp8_gemm` and `mixed_fp8_grouped_gemm`, to which their cost models are fitted
+(fit_mixed_fp8_model.py).
+
+    TILEWRIGHT_JIT=0 python -m benchmarks.fit.mixed_fp8_times --seed 1 --seconds 60 --output fp8_times.jsonl
+
+Problems are drawn at random: products and products of experts in turn; INT4 in groups of 128, MXFP4, and
+MXFP4 with `fast_accum`. Of each problem the tactics are timed that the model puts near its first, and the two
+best of each built kernel. Weights are taken in turn, and other memory is read before each sample, so that L2
+holds none of them. A line of the file is a problem: for each tactic the microseconds of a launch, and those
+by the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from benchmarks.compare.packed_weights import extent
+from benchmarks.fit.mixed_times import Timer, worth_timing
+
+from tilewright import context as contexts
+from tilewright.declarations.table import KernelRecord
+from tilewright.families.mixed_fp8_gemm import measuring as dense_measuring
+from tilewright.families.mixed_fp8_gemm.family import FAMILY as DENSE_FAMILY
+from tilewright.families.mixed_fp8_gemm.problem import Problem as Dense
+from tilewright.families.mixed_fp8_grouped_gemm import measuring as experts_measuring
+from tilewright.families.mixed_fp8_grouped_gemm.family import FAMILY as EXPERTS_FAMILY
+from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem as Experts
+from tilewright.tools.measuring import copies
+
+KINDS = (
+    {"weight_format": "int4_g128"},
+    {"weight_format": "mxfp4"},
+    {"weight_format": "mxfp4", "fast_accum": True},
+)
+# Rows of products at most, and how many of four problems have so many.
+ROWS = ((1, 128, 1), (129, 1024, 3), (1025, 8192, 4))
+# n, k, experts, and experts that a token chooses, of layers of models.
+LAYERS = (
+    (4096, 4096, 8, 2), (28672, 4096, 8, 2), (4096, 14336, 8, 2), (5760, 2880, 32, 4), (2880, 2880, 32, 4),
+    (4096, 2048, 128, 8), (2048, 768, 128, 8), (4096, 7168, 32, 4), (7168, 2048, 64, 6), (1536, 2048, 64, 8),
+)  # fmt: skip
+MOST_ELEMENTS, MOST_PRODUCTS = 5e8, 6e11  # of a weight; of a problem
+SETS = 3  # of operands
+
+
+class Side(NamedTuple):
+    """A family's parts."""
+
+    family: Any
+    measuring: ModuleType
+
+
+SIDES = {
+    Dense: Side(DENSE_FAMILY, dense_measuring),
+    Experts: Side(EXPERTS_FAMILY, experts_measuring),
+}
+
+
+def dense(draw: random.Random, kind: dict[str, Any]) -> Dense:
+    """A product."""
+    share = draw.randrange(4)
+    least, most = next((least, most) for least, most, through in ROWS if share < through)
+    n, k = extent(draw, 1024, 28672, 128), extent(draw, 1024, 28672, 128)
+    return Dense(extent(draw, least, most, 1), n, k, a_scale=True, **kind)
+
+
+def experts(draw: random.Random, kind: dict[str, Any]) -> Experts:
+    """A layer's product for a random number of tokens."""
+    n, k, count, chosen = draw.choice(LAYERS)
+    tokens = extent(draw, 4, 16384, 1)
+    return Experts(tokens * chosen, n, k, count, a_scale=True, **kind)
+
+
+def drawn(seed: int) -> Iterator[Dense | Experts]:
+    """Random problems without end."""
+    draw, number = random.Random(seed), 0
+    while True:
+        kind = KINDS[number // 2 % len(KINDS)]
+        problem = dense(draw, kind) if number % 2 else experts(draw, kind)
+        elements = problem.n * problem.k
+        if elements <= MOST_ELEMENTS and problem.m * elements <= MOST_PRODUCTS:
+            yield problem
+            number += 1
+
+
+def built(family: Any) -> list[KernelRecord]:
+    """The kernels of a family that are built."""
+    current = contexts.current()
+    device = current.device(torch.cuda.current_device())
+    return [each for each in current.registry.route(family.name, device) if current.registry.is_built(each)]
+
+
+def measured(problem: Dense | Experts, timer: Timer) -> dict[str, Any] | None:
+    """A problem's line of the file; None if no kernel for it is built."""
+    side, device = SIDES[type(problem)], contexts.current().device(torch.cuda.current_device())
+    ranked = side.family.rank(built(side.family), problem, device)
+    if not ranked:
+        return None
+    candidates = worth_timing(ranked)
+    sets = copies(side.measuring.make(problem, torch.Generator("cuda").manual_seed(1)), SETS)
+    times = timer.medians(
+        [[functools.partial(each.call, candidate.tactic) for each in sets] for candidate in candidates]
+    )
+    us = {
+        str(candidate.tactic): [round(time, 3), round(candidate.estimate.seconds * 1e6, 3)]
+        for candidate, time in zip(candidates, times, strict=True)
+    }
+    return {"family": side.family.name, "problem": asdict(problem), "first": str(ranked[0].tactic), "us": us}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=100, help="start no problem after")
+    parser.add_argument("--output", type=Path, default=Path("fp8_times.jsonl"))
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("this benchmark needs a GPU", file=sys.stderr)
+        return 1
+    until, timer = time.monotonic() + options.seconds, Timer()
+    with options.output.open("w", encoding="utf-8") as file:
+        for problem in drawn(options.seed):
+            if time.monotonic() > until:
+                break
+            if (row := measured(problem, timer)) is None:
+                continue
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            times = {tactic: us[0] for tactic, us in row["us"].items()}
+            best = min(times, key=times.__getitem__)
+            rate = problem.flops / times[best] * 1e-6
+            print(
+                f"{problem} best {times[best]:.1f} {rate:.0f} TFLOP/s {best} first "
+                f"{times[row['first']] / times[best]:.3f} of {len(times)}",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
