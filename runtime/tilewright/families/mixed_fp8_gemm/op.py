@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 
-from tilewright import weight_layout
-from tilewright.architectures.device import DeviceProperties
-from tilewright.calls.op import Op, Values
-from tilewright.calls.placement import Arguments, Placement, place_without_copies
+from tilewright.calls.op import Values
 from tilewright.calls.publish import public
-from tilewright.context import Context
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.family import FAMILY
 from tilewright.families.mixed_fp8_gemm.interface import INTERFACE
 from tilewright.families.mixed_fp8_gemm.problem import Problem
-from tilewright.families.mixed_gemm.op import ACTIVATED
+from tilewright.families.mixed_gemm.op import PackedProduct
 
 
 def check_sums(values: Values, weight_format: str, fast_accum: bool) -> None:
@@ -33,31 +27,12 @@ def check_sums(values: Values, weight_format: str, fast_accum: bool) -> None:
         raise ArgumentError("largest_scale", f"{largest}, expected a power of two, 2^-127 to 2^127")
 
 
-class _MixedFp8(Op):
+class _MixedFp8(PackedProduct):
     interface = INTERFACE
     family = FAMILY
-    passed = ("a", "weight", "scale", "out")
-
-    @staticmethod
-    def flops(a: Any, weight: Any, *_: Any, **__: Any) -> int:
-        return int(2 * a[0] * a[1] * weight[0] * weight_layout.UNIT_N)
 
     def rules(self, values: Values, problem: Problem) -> None:
         check_sums(values, problem.weight_format, problem.fast_accum)
-
-    def place(
-        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
-    ) -> Placement:
-        """D is written element by element where TMA cannot: any strides will do."""
-        return place_without_copies(INTERFACE, arguments, addresses, judged=("out",))
-
-    def without_kernel(self, problem: Problem, given: Values) -> None:
-        """activation(bias): k or alpha is 0."""
-        out, bias = given["out"], given["bias"]
-        value = torch.zeros_like(out, dtype=torch.float32)
-        if bias is not None:
-            value += bias.float()
-        out.copy_(ACTIVATED[problem.activation](value))
 
 
 @public(_MixedFp8())

@@ -28,14 +28,33 @@ ACTIVATED = {
 }
 
 
-class _Mixed(Op):
-    interface = INTERFACE
-    family = FAMILY
+class PackedProduct(Op):
+    """What ops of products by one packed weight have in common."""
+
     passed = ("a", "weight", "scale", "out")
 
     @staticmethod
     def flops(a: Any, weight: Any, *_: Any, **__: Any) -> int:
         return int(2 * a[0] * a[1] * weight[0] * weight_layout.UNIT_N)
+
+    def place(
+        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
+    ) -> Placement:
+        """D is written element by element where TMA cannot: any strides will do."""
+        return place_without_copies(self.interface, arguments, addresses, judged=("out",))
+
+    def without_kernel(self, problem: Any, given: Values) -> None:
+        """activation(bias): k or alpha is 0."""
+        out, bias = given["out"], given["bias"]
+        value = torch.zeros_like(out, dtype=torch.float32)
+        if bias is not None:
+            value += bias.float()
+        out.copy_(ACTIVATED[problem.activation](value))
+
+
+class _Mixed(PackedProduct):
+    interface = INTERFACE
+    family = FAMILY
 
     def rules(self, values: Values, problem: Problem) -> None:
         legal = TYPES_OF_A[problem.weight_format]
@@ -43,20 +62,6 @@ class _Mixed(Op):
             raise ArgumentError(
                 "a", f"expected {' or '.join(legal)} for {problem.weight_format}, got {problem.a}"
             )
-
-    def place(
-        self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
-    ) -> Placement:
-        """D is written element by element where TMA cannot: any strides will do."""
-        return place_without_copies(INTERFACE, arguments, addresses, judged=("out",))
-
-    def without_kernel(self, problem: Problem, given: Values) -> None:
-        """activation(bias): k or alpha is 0."""
-        out, bias = given["out"], given["bias"]
-        value = torch.zeros_like(out, dtype=torch.float32)
-        if bias is not None:
-            value += bias.float()
-        out.copy_(ACTIVATED[problem.activation](value))
 
 
 @public(_Mixed())
