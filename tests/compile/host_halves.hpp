@@ -73,6 +73,15 @@ template <class Type>
 uint32_t subtracted(uint32_t x, uint32_t y) {
   return of_halves<Type>(x, y, [](double a, double b) { return a - b; });
 }
+// x y + z, rounded once: exact in a double, unless the sizes of product and z differ by more than 2^30.
+template <class Type>
+uint32_t multiplied_added(uint32_t x, uint32_t y, uint32_t z) {
+  auto const half = [&](int shift) {
+    double const product = Type::value(x >> shift) * Type::value(y >> shift);
+    return uint32_t(Type::bits(product + Type::value(z >> shift)));
+  };
+  return half(0) | half(16) << 16;
+}
 inline uint32_t multiply_bf16(uint32_t x, uint32_t y) { return multiplied<Bf16>(x, y); }
 
 struct E4m3 {

@@ -8,6 +8,7 @@
 
 #include "host_halves.hpp"
 #include "tilewright/mixed_gemm/decode8.hpp"
+#include "tilewright/mixed_gemm/quick.hpp"
 
 using namespace tilewright::mixed_gemm;
 
@@ -27,16 +28,31 @@ int decode() {
   }
   for (int piece = 0; piece < 2; ++piece) {
     for (int thread = 0; thread < 128; ++thread) {
-      uint32_t words[4 * kParts];
+      uint32_t words[kParts][4];
       for (int part = 0; part < kParts; ++part) {
-        std::memcpy(words + 4 * part, elements + (piece * kParts + part) * 2048 + thread * 16, 16);
+        std::memcpy(words[part], elements + (piece * kParts + part) * 2048 + thread * 16, 16);
       }
       typename Format::Scales own;
       int const at = Format::kGroup == 128 ? 0 : piece * kPieceScales;
       std::memcpy(&own, scales + at + thread / 4 * int(sizeof own), sizeof own);
+      uint32_t fragments[16];
+      if constexpr (kHasUsualScales<Format>) {
+        // Also half of the piece, as kernels with few registers decode it.
+        uint32_t half[8];
+        decode_quickly<Format, 2>(words[0], own, 2, half);
+        decode_quickly<Format, 4>(words[0], own, 0, fragments);
+        if (std::memcmp(half, fragments + 8, sizeof half) != 0) {
+          return 4;
+        }
+      } else {
+        for (int step = 0; step < 4; ++step) {
+          uint32_t fragment[4];
+          Format::decode(words[step * kParts / 4] + step * kParts % 4, own, step, fragment);
+          std::memcpy(fragments + 4 * step, fragment, sizeof fragment);
+        }
+      }
       for (int step = 0; step < 4; ++step) {
-        uint32_t fragment[4];
-        Format::decode(words + kParts * step, own, step, fragment);
+        uint32_t const* const fragment = fragments + 4 * step;
         // PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16": a0, a1 and so on of a thread.
         int const warp = thread / 32, g = thread % 32 / 4, c = thread % 4;
         for (int i = 0; i < 8; ++i) {

@@ -20,13 +20,13 @@ from tilewright.formats.dtypes import dtype_of  # noqa: E402
 HERE = Path(__file__).parent
 INCLUDE = ROOT / "runtime/include"
 HEADER, HEADER8 = "tilewright/mixed_gemm/decode.hpp", "tilewright/mixed_gemm/decode8.hpp"
+QUICK = "tilewright/mixed_gemm/quick.hpp"
 # Each statement of PTX, and what it computes.
 STATEMENTS = {
     'asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(difference) : "r"(x), "r"(y));':
         "difference = sm90::subtracted<Bf16>(x, y);",
     'asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(x), "r"(y), "r"(z));':
-        "result = sm90::of_halves<Bf16>(sm90::multiplied<Bf16>(x, y), z, [](double a, double b) "
-        "{ return a + b; });",
+        "result = sm90::multiplied_added<Bf16>(x, y, z);",
     'asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));':
         "product = sm90::multiplied<F16>(x, y);",
     'asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(x), "r"(y));':
@@ -42,6 +42,11 @@ STATEMENTS8 = {
         "result = (x & kMask) ^ bits;",
     'asm("" : "+r"(magic), "+r"(upper));': "",
 }  # fmt: skip
+STATEMENTS_QUICK = {
+    'asm volatile("" : "+r"(pair));': "",
+    'asm volatile("" : "+r"(word));': "",
+    "__any_sync(0xFFFFFFFF, ": "(",
+}
 CONVERSION = re.compile(r'asm\("\{\\n\.reg \.b16 low.*?"r"\((step.*?)\)\);', re.DOTALL)
 
 
@@ -58,7 +63,11 @@ def replaced(header: str, statements: dict[str, str]) -> str:
 def program() -> Path:
     text, count = CONVERSION.subn(r"halves = sm90::f16_of_e4m3(\1);", replaced(HEADER, STATEMENTS))
     assert count == 1
-    headers = {HEADER: text, HEADER8: replaced(HEADER8, STATEMENTS8)}
+    headers = {
+        HEADER: text,
+        HEADER8: replaced(HEADER8, STATEMENTS8),
+        QUICK: replaced(QUICK, STATEMENTS_QUICK),
+    }
     assert not any("asm" in text for text in headers.values())
     nothing = dict.fromkeys(
         (f"tilewright/sm90/{name}.hpp" for name in ("e2m1", "elements", "ptx")), "#pragma once\n"
@@ -67,8 +76,9 @@ def program() -> Path:
     return compiled("mixed_decode", [HERE / "mixed_decode.cc"], options, files=headers | nothing)
 
 
-def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
-    """64 rows by 128 of k: all codes, with scales of any bits."""
+def random_weight(name: str, a: str, scales_of: str = "any") -> tuple[weight_layout.Packed, Problem]:
+    """64 rows by 128 of k: all codes, with scales of any bits, with usual ones (quick.hpp), or with usual ones
+    and a few others, so that threads have one of these at most."""
     format, group = FORMATS[name]
     random = torch.Generator().manual_seed(len(name))
     columns = 128 // group
@@ -80,7 +90,13 @@ def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
     zeros = torch.randint(16, (64, columns), generator=random, dtype=torch.uint8) if "zp" in name else None
     if format in ("mxfp4", "nvfp4"):
         scales = torch.randint(256, (64, columns), generator=random, dtype=torch.uint8)
-        scales[:4, 0] = torch.tensor([0, 255, 254, 127], dtype=torch.uint8)
+        if scales_of == "any":
+            scales[:4, 0] = torch.tensor([0, 255, 254, 127], dtype=torch.uint8)
+        else:
+            scales = scales % 128
+        if scales_of == "few":
+            rows = torch.arange(0, 64, 8) + torch.arange(8)
+            scales[rows, 0] = torch.tensor([128, 255, 254, 200, 0, 129, 253, 1], dtype=torch.uint8)
     else:
         bits = torch.randint(-(2**15), 2**15, (64, columns), generator=random).to(torch.int16)
         scales = bits.view(dtype_of(a))
@@ -100,7 +116,17 @@ def random_weight(name: str, a: str) -> tuple[weight_layout.Packed, Problem]:
     ],
 )  # fmt: skip
 def test_each_thread_decodes_what_the_reference_says(a: str, name: str) -> None:
-    packed, problem = random_weight(name, a)
+    check_decoded(*random_weight(name, a))
+
+
+@pytest.mark.parametrize("scales_of", ["usual", "few"])
+def test_usual_scales_are_decoded_quickly(scales_of: str) -> None:
+    """And those that are not, even if a thread has only one of them."""
+    check_decoded(*random_weight("mxfp4", "bf16", scales_of))
+
+
+def check_decoded(packed: weight_layout.Packed, problem: Problem) -> None:
+    a, name = problem.a, problem.weight_format
     content = bytes(packed.weight.flatten().tolist()) + bytes(packed.scale.flatten().tolist())
     done = subprocess.run(
         [program(), f"{a} {name}"], input=content, capture_output=True, timeout=60, check=True

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "tilewright/mixed_gemm/layout.hpp"
+#include "tilewright/mixed_gemm/quick.hpp"
 #include "tilewright/mixed_gemm/wgmma.hpp"
 #include "tilewright/sm90/mainloop.hpp"
 #include "tilewright/sm90/wgmma.hpp"
@@ -16,9 +17,15 @@ namespace tilewright::mixed_gemm {
 template <class Type, class Format, class Layout, int Rows, int N, int Stages, int Groups>
 struct Mainloop {
   static constexpr int kCount = N / 2, Pieces = Layout::Pieces;
-  // Steps of 16 of k that a batch has: a whole piece, or half of one where a stage would have an odd number of batches.
-  // The two sets of registers then alternate at the same places of every stage.
-  static constexpr int kSteps = Rows * Pieces % 2 == 0 ? 4 : 2, kBatchesOfPiece = 4 / kSteps;
+  // With more columns, tensor cores take the time.
+  static constexpr bool kQuick = kHasUsualScales<Format> && N <= 64;
+  // Whether the first product is added to zeros. If it overwrote the sums, ptxas would serialise the wgmmas of groups
+  // that decode quickly (C7514).
+  static constexpr bool kAddsFirst = kQuick && Groups > 1;
+  // Steps of 16 of k that a batch has: a whole piece, or half of one where a stage would have an odd number of batches,
+  // and where four warpgroups would spill. The two sets of registers then alternate at the same places of every stage.
+  static constexpr bool kFewRegisters = kQuick && Layout::Slices / Rows * Groups == 4 && N >= 32;
+  static constexpr int kSteps = Rows * Pieces % 2 == 0 && !kFewRegisters ? 4 : 2, kBatchesOfPiece = 4 / kSteps;
   static constexpr int kBatches = Rows * Pieces * kBatchesOfPiece;  // of a stage
   static_assert(kBatches % 2 == 0 && Stages % Groups == 0);
 
@@ -34,7 +41,7 @@ struct Mainloop {
 
   // Multiplies the group's next `stages` stages of the ring; at least one if there is one group.
   __device__ __forceinline__ void run(int stages, float (&sums)[Rows][kCount]) {
-    if (Groups > 1 && stages == 0) {
+    if (kAddsFirst || (Groups > 1 && stages == 0)) {
 #pragma unroll
       for (float (&row)[kCount] : sums) {
 #pragma unroll
@@ -42,7 +49,9 @@ struct Mainloop {
           sum = 0.0f;
         }
       }
-      return;
+      if (stages == 0) {
+        return;
+      }
     }
     sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
     load(at.stage, 0);
@@ -137,19 +146,24 @@ struct Mainloop {
 
   // Decodes a batch of the loaded piece to its set of registers.
   __device__ __forceinline__ void decode(int batch) {
+    int const first = batch % kBatchesOfPiece * kSteps;
+    if constexpr (kQuick) {
+      decode_quickly<Format, kSteps>(words[0], scales, first, fragments[batch % 2]);
+    } else {
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-      int const step = batch % kBatchesOfPiece * kSteps + i;
-      uint32_t out[4];
-      Format::decode(words[step * kParts / 4] + step * kParts % 4, scales, step, out);
+      for (int i = 0; i < kSteps; ++i) {
+        int const step = first + i;
+        uint32_t out[4];
+        Format::decode(words[step * kParts / 4] + step * kParts % 4, scales, step, out);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        fragments[batch % 2][i * 4 + j] = out[j];
+        for (int j = 0; j < 4; ++j) {
+          fragments[batch % 2][i * 4 + j] = out[j];
+        }
       }
     }
   }
 
-  // Issues the wgmmas of a batch. `sum`: add to the sums, otherwise overwrite them first.
+  // Issues the wgmmas of a batch. `sum`: add to the sums, otherwise overwrite them first, unless kAddsFirst.
   __device__ __forceinline__ void multiply(int stage, int batch, bool sum, uint32_t const (&fragment)[kSteps * 4],
                                            float (&sums)[Rows][kCount]) const {
     uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, stage) + piece(batch) * Layout::kBoxB);
@@ -157,7 +171,7 @@ struct Mainloop {
     for (int i = 0; i < kSteps; ++i) {
       int const step = batch % kBatchesOfPiece * kSteps + i;
       sm90::WideWgmma<Type, N>::run(sums[row(batch)], fragment + i * 4, sm90::behind(b, step * 2),
-                                    sum || piece(batch) > 0 || step > 0);
+                                    kAddsFirst || sum || piece(batch) > 0 || step > 0);
     }
   }
 };

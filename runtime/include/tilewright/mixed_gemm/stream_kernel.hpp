@@ -11,17 +11,14 @@
 
 #include <cstdint>
 
-#include "tilewright/mixed_gemm/codes.hpp"
-#include "tilewright/mixed_gemm/decode.hpp"
-#include "tilewright/mixed_gemm/decode8.hpp"
+#include "tilewright/mixed_gemm/stream_multiplier.hpp"
 #include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/elements.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::mixed_gemm::stream {
 
-// A unit: 64 rows of W by 128 of k.
-constexpr int kUnitK = 128, kSliceRows = 64;
+constexpr int kSliceRows = 64;  // of a unit of W, which is 128 of k wide
 
 struct Params {
   char const* weight;                         // packed elements
@@ -52,100 +49,6 @@ struct Layout {
   static constexpr int kBytes = kBarriersAt + Warps * Stages * 8;
   // At multiples of 128 bytes: elsewhere, copies and loads took a third more time.
   static_assert(kSums <= kRing && kStage % 128 == 0);
-};
-
-// D[16, 8] += A[16, 16] B[8, 16]^T.
-template <class Type>
-__device__ __forceinline__ void multiply(float (&d)[4], uint32_t const (&a)[4], uint32_t const (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32%10%10.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "C"(Type::kName));
-}
-
-// Multiplies 16 rows of W with a unit of activations, 16 of k at a time, and adds to `sums`. Weights become exact
-// numbers. The sums of a group are multiplied by its scale in FP32, once for 16 to 128 of k, where a scaled weight
-// would be an instruction for every two.
-template <class Type, class Format, int Tiles>
-struct Multiplier {
-  using Values = mixed_gemm::Values<Format>;
-  static constexpr float kFactor = Values::kFactor;  // what the sums must be multiplied with
-
-  float (&sums)[Tiles][4];
-  float group[Tiles][4] = {};
-  typename Format::Scales scales;
-
-  __device__ __forceinline__ explicit Multiplier(float (&d)[Tiles][4]) : sums(d) {}
-
-  __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
-
-  __device__ __forceinline__ void multiply(uint32_t const* words, int step, uint32_t const (&activations)[Tiles][8][2],
-                                           int k) {
-    constexpr int kStepsOfGroup = Format::kGroup / 16;
-    uint32_t fragment[4];
-    Values::numbers(words[0], scales, step, fragment);
-#pragma unroll
-    for (int j = 0; j < Tiles; ++j) {
-      stream::multiply<Type>(group[j], fragment, activations[j][k]);
-    }
-    if (k % kStepsOfGroup == kStepsOfGroup - 1) {
-      float factors[2];
-      Values::factors(scales, step, factors);
-#pragma unroll
-      for (int j = 0; j < Tiles; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          sums[j][e] = fmaf(group[j][e], factors[e / 2], sums[j][e]);
-          group[j][e] = 0.0f;
-        }
-      }
-    }
-  }
-
-  // A word that depends on the loads of scales.
-  __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
-};
-
-// Codes of 8 bits: the sums of their exact values over 128 of k are multiplied by the scale in FP32.
-template <class Type, class Values, int Tiles>
-struct Multiplier<Type, EightBits<Values, Type>, Tiles> {
-  static constexpr float kFactor = 1.0f;  // what the sums must be multiplied with
-
-  float (&sums)[Tiles][4];
-  float group[Tiles][4] = {};
-  typename EightBits<Values, Type>::Scales scales;
-
-  __device__ __forceinline__ explicit Multiplier(float (&d)[Tiles][4]) : sums(d) {}
-
-  __device__ __forceinline__ void load_scales(uint32_t address) { scales.load(address); }
-
-  __device__ __forceinline__ void multiply(uint32_t const* words, int, uint32_t const (&activations)[Tiles][8][2],
-                                           int k) {
-    uint32_t fragment[4];
-#pragma unroll
-    for (int high = 0; high < 2; ++high) {
-      uint32_t pairs[2];
-      Values::values(words[high], pairs);
-      fragment[2 * high] = pairs[0], fragment[2 * high + 1] = pairs[1];
-    }
-#pragma unroll
-    for (int j = 0; j < Tiles; ++j) {
-      stream::multiply<Type>(group[j], fragment, activations[j][k]);
-    }
-    if (k == kUnitK / 16 - 1) {
-      float const high = Type::to_float(static_cast<uint16_t>(scales.words[0]));
-      float const low = Type::to_float(static_cast<uint16_t>(scales.words[0] >> 16));
-#pragma unroll
-      for (int j = 0; j < Tiles; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          sums[j][e] = fmaf(group[j][e], e < 2 ? high : low, sums[j][e]);
-        }
-      }
-    }
-  }
-
-  __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
 };
 
 // What warps do in a thread block whose tile is `Slices` slices of the weight by `Rows` rows of D.
@@ -212,44 +115,22 @@ struct Warp {
 
   // Multiplies a unit; returns a word that depends on all that was read.
   static __device__ __forceinline__ uint32_t multiply_unit(uint32_t activations_at, uint32_t at, Sums& sums) {
-    int const lane = threadIdx.x % 32;
-    uint32_t activations[kTiles][8][2], last = 0;
+    if constexpr (kHasUsualScales<Format>) {
+      bool usual = true;
 #pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
+      for (int part = 0; part < Slices * 4; ++part) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {  // 32 of k: four vectors of each of 8 rows
-        uint32_t const vector = (i % 2 * 4 + lane / 8) ^ (lane % 8);
-        uint32_t words[4];
-        sm90::load_matrices(activations_at + i / 2 * Layout::kBox + (j * 8 + lane % 8) * 128 + vector * 16, words);
-        activations[j][2 * i][0] = words[0], activations[j][2 * i][1] = words[1];
-        activations[j][2 * i + 1][0] = words[2], activations[j][2 * i + 1][1] = words[3];
-        last |= words[0];
+        for (int piece = 0; piece < 2; ++piece) {
+          typename Format::Scales scales;
+          scales.load(scales_of(at, part, threadIdx.x % 32) + piece * Layout::kPieceScales);
+          usual = usual && detail::Usual<Format>::are_usual(scales);
+        }
+      }
+      if (__builtin_expect(__all_sync(0xFFFFFFFF, usual), 1)) {
+        return multiply_unit_by<ScaledMultiplier<Type, Format, kTiles>>(activations_at, at, sums);
       }
     }
-#pragma unroll
-    for (int part = 0; part < Slices * 4; ++part) {  // 16 rows of W
-      uint32_t const elements = at + part / 4 * Layout::kUnitBytes + part % 4 * 512 + lane * 16;
-      uint32_t const scales_at = at + Layout::kScalesAt + part / 4 * Layout::kUnitScales +
-                                 (part % 4 * 8 + lane / 4) * static_cast<int>(sizeof(typename Format::Scales));
-      Multiplier<Type, Format, kTiles> multiplier(sums[part]);
-#pragma unroll
-      for (int load = 0; load < 2 * kLoads; ++load) {
-        int const piece = load / kLoads;
-        uint32_t words[4];
-        sm90::load_words(elements + load * 2048, words);
-        if (load == 0 || (load == kLoads && Layout::kUnitScales != Layout::kPieceScales)) {
-          multiplier.load_scales(scales_at + piece * Layout::kPieceScales);
-        }
-#pragma unroll
-        for (int i = 0; i < 4 / kLoads; ++i) {
-          int const step = load % kLoads * (4 / kLoads) + i;
-          multiplier.multiply(words + i * kLoads, step, activations, piece * 4 + step);
-        }
-        last |= words[3];
-      }
-      last |= multiplier.finish();
-    }
-    return last;
+    return multiply_unit_by<Multiplier<Type, Format, kTiles>>(activations_at, at, sums);
   }
 
   // Stores a warp's sums where its ring was: all copies to it have arrived. Called by the whole warp.
@@ -283,6 +164,53 @@ struct Warp {
 
  private:
   static constexpr int kLoads = Format::kBits / 4;  // of 16 bytes a thread, for 64 of k; words of a step
+
+  // Where a lane's scales of 16 rows of W lie, in a stage at `at`.
+  static __device__ __forceinline__ uint32_t scales_of(uint32_t at, int part, int lane) {
+    return at + Layout::kScalesAt + part / 4 * Layout::kUnitScales +
+           (part % 4 * 8 + lane / 4) * static_cast<int>(sizeof(typename Format::Scales));
+  }
+
+  template <class Multiplier>
+  static __device__ __forceinline__ uint32_t multiply_unit_by(uint32_t activations_at, uint32_t at, Sums& sums) {
+    int const lane = threadIdx.x % 32;
+    uint32_t activations[kTiles][8][2], last = 0;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {  // 32 of k: four vectors of each of 8 rows
+        uint32_t const vector = (i % 2 * 4 + lane / 8) ^ (lane % 8);
+        uint32_t words[4];
+        sm90::load_matrices(activations_at + i / 2 * Layout::kBox + (j * 8 + lane % 8) * 128 + vector * 16, words);
+        activations[j][2 * i][0] = words[0], activations[j][2 * i][1] = words[1];
+        activations[j][2 * i + 1][0] = words[2], activations[j][2 * i + 1][1] = words[3];
+        last |= words[0];
+      }
+    }
+#pragma unroll
+    for (int part = 0; part < Slices * 4; ++part) {  // 16 rows of W
+      uint32_t const elements = at + part / 4 * Layout::kUnitBytes + part % 4 * 512 + lane * 16;
+      uint32_t const scales_at = scales_of(at, part, lane);
+      Multiplier multiplier(sums[part]);
+#pragma unroll
+      for (int load = 0; load < 2 * kLoads; ++load) {
+        int const piece = load / kLoads;
+        uint32_t words[4];
+        sm90::load_words(elements + load * 2048, words);
+        if (load == 0 || (load == kLoads && Layout::kUnitScales != Layout::kPieceScales)) {
+          multiplier.load_scales(scales_at + piece * Layout::kPieceScales);
+        }
+#pragma unroll
+        for (int i = 0; i < 4 / kLoads; ++i) {
+          int const step = load % kLoads * (4 / kLoads) + i;
+          multiplier.multiply(words + i * kLoads, step, activations, piece * 4 + step);
+        }
+        last |= words[3];
+      }
+      last |= multiplier.finish();
+    }
+    return last;
+  }
 };
 
 // `Rows`: the most rows of D, 8 to 32.
