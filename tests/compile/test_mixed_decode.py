@@ -77,8 +77,8 @@ def program() -> Path:
 
 
 def random_weight(name: str, a: str, scales_of: str = "any") -> tuple[weight_layout.Packed, Problem]:
-    """64 rows by 128 of k: all codes, with scales of any bits, with usual ones (quick.hpp), or with usual ones
-    and a few others, so that threads have one of these at most."""
+    """64 rows by 128 of k: all codes. Scales of any bits, usual ones (quick.hpp), or usual ones and a few
+    others, of which a thread has one at most."""
     format, group = FORMATS[name]
     random = torch.Generator().manual_seed(len(name))
     columns = 128 // group
