@@ -220,6 +220,7 @@ def call(shape: tuple[int, int, int] = GOOD, **changed: Any) -> tuple[Any, ...]:
         "out_descale": None,
         "alpha": None,
         "out_global_scale": None,
+        "bias": None,
         "beta": 0.0,
         "workspace": None,
     } | changed

@@ -88,7 +88,10 @@ def check(record: KernelRecord, source: str) -> None:
         if "_ultra_" in program.name:  # it has the kernel of the program that it derives from
             assert "(BlockscaledGemm)" in text
             text = program.with_name("tcgen05_program.py").read_text(encoding="utf-8")
-        assert "cute.arch.griddepcontrol_wait()" in text
+        assert "self.allocate(warp, memory)" in text  # which waits first
+        tiles = (paths.include_dir() / "tilewright/gemm/tcgen05_tiles.py").read_text(encoding="utf-8")
+        allocate = tiles[tiles.index("    def allocate(") : tiles.index("    def give_back(")]
+        assert allocate.index("cute.arch.griddepcontrol_wait()") < allocate.index("alloc_tmem(")
         attributes = re.findall(r"\d+, \d+, (true|false), (?:\d+, )*[A-Z]", source, re.MULTILINE)
         assert attributes == ["true" if record.config["pdl"] else "false"], record.name
         return

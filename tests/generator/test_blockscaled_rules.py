@@ -238,7 +238,6 @@ REJECTED: list[Rejected] = [
         ("128 or 256",),
         {"tile": shape("128x256x768")},
     ),
-    (CUTE, {"store": "direct_256"}, "cute_dsl_store", ("tma or direct",), {"store": "direct"}),
     (CUTE, {"store": "direct", "swap_ab": True}, "cute_dsl_store", ("swapped",), {"swap_ab": False}),
     (CUTE, {"cluster": "dynamic"}, "cute_dsl_cluster", ("compiled in, not dynamic",), {"cluster": ONE}),
     (CUTE, {"cluster": Cluster(4, 4)}, "cute_dsl_cluster", ("more than 8",), {"cluster": Cluster(4, 2)}),
