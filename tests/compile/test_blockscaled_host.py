@@ -346,7 +346,7 @@ def test_tensors_on_the_host_are_refused(two_sm: Compiled) -> None:
 
 def test_calls_that_are_no_calls(two_sm: Compiled) -> None:
     library, name, arguments = ask(two_sm, GOOD)
-    with pytest.raises(TypeError, match="11 arguments, not 1"):
+    with pytest.raises(TypeError, match="12 arguments, not 1"):
         launch(two_sm, library, None)
     with pytest.raises(ValueError, match="the arguments have 7 bytes"):
         library.can_implement(name, bytes(7))
