@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ def two_nodes(folder: Path, *, gpus: int = 0, **environment: str) -> Iterator[st
     # One cluster at a time on this machine: nodes of two would ask for the same ports.
     alone = FileLock(Path(tempfile.gettempdir()) / f"tilewright_ray_nodes_{os.getuid()}.lock")
     with alone, pytest.MonkeyPatch.context() as patch:
+        before = signal.getsignal(signal.SIGTERM)
         for name, value in environment.items():
             patch.setenv(name, value)
         cluster = Cluster()
@@ -37,3 +39,4 @@ def two_nodes(folder: Path, *, gpus: int = 0, **environment: str) -> Iterator[st
         finally:
             ray.shutdown()
             cluster.shutdown()
+            signal.signal(signal.SIGTERM, before)  # `ray.init` has put its own there

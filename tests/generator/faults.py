@@ -30,6 +30,7 @@ class Forked:
         # As in a shell's foreground: a background job, or one under nohup, is started with these ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a library may handle it (Ray does)
         try:
             with open(writes, "w", buffering=1) as out, redirect_stdout(out), redirect_stderr(out):  # noqa: PTH123
                 sys.addaudithook(_at(folder, step, fault))

@@ -189,9 +189,7 @@ def connect(
 
 
 def gpu(engine: RayEngine) -> tuple[DeviceProperties, str | None]:
-    """A GPU of the cluster and its driver, from a task that runs there. Raises RayMissingError. No shard may
-    be under way in the engine, and none is afterwards, so that the next reader of its events sees only its
-    own shards.
+    """A GPU of the cluster and its driver, from a task that runs there. Raises RayMissingError.
 
     Nothing may be under way in the engine, and nothing is afterwards: the next user of its events knows
     only shards of its own.
