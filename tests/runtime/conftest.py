@@ -48,7 +48,9 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_report_header() -> str | None:
-    return None if _HAS_TORCH else "tests/runtime: torch is not installed; modules that import it are left out"
+    return (
+        None if _HAS_TORCH else "tests/runtime: torch is not installed; modules that import it are left out"
+    )
 
 
 @pytest.fixture(autouse=True)

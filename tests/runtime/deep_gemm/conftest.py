@@ -10,6 +10,7 @@ import torch
 
 from tilewright import context as contexts
 from tilewright.architectures.device import RTX_PRO_6000
+from tilewright.compat import deep_gemm
 from tilewright.context import Context
 
 
@@ -22,3 +23,9 @@ def sm120(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Context]:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *device: RTX_PRO_6000.capability)
     with contexts.use(Context(described=RTX_PRO_6000)) as context:
         yield context
+
+
+@pytest.fixture
+def alignment() -> Iterator[None]:
+    yield
+    deep_gemm.set_mk_alignment_for_contiguous_layout(128)

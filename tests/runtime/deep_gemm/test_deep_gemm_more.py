@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
-from test_deep_gemm import close, matrix, quantised, ready
+from deep_gemm_operands import close, matrix, quantised, ready
 
 from tilewright import blockwise_scales, context
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
 from tilewright.declarations.matrices import layout_of
 from tilewright.errors import ArgumentError, LaunchError, NoKernelError
-
-
-@pytest.fixture
-def alignment() -> Iterator[None]:
-    yield
-    deep_gemm.set_mk_alignment_for_contiguous_layout(128)
 
 
 @pytest.mark.parametrize("fp8", [True, False])

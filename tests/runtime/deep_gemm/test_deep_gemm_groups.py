@@ -1,0 +1,96 @@
+"""Grouped products of `tilewright.compat.deep_gemm` by kernels of the host."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from deep_gemm_operands import close, matrix, quantised
+
+from tilewright.compat import deep_gemm
+from tilewright.context import Context
+
+
+def test_rows_without_a_group_are_zeroed(all_hosts: Context) -> None:
+    """As DeepGEMM's kernels do on Hopper, whatever `ensure_zero_padding` says, also in 64 rows that all are
+    padding."""
+    m, n, k = 128, 128, 256
+    (a, _), (b, _) = quantised(matrix(m, k)), quantised(matrix(1, n, k, seed=1), (128, 128))
+    indices = torch.full((m,), -1, dtype=torch.int32)
+    indices[:5] = 0
+    d = torch.full((m, n), float("nan"), dtype=torch.bfloat16)
+    deep_gemm.m_grouped_fp8_gemm_nt_contiguous(a, b, d, indices, ensure_zero_padding=False)
+    assert d[:5].all()
+    assert (d[5:] == 0).all()
+
+
+def test_padding_is_zeroed_whatever_the_call_before_asked(all_hosts: Context, alignment: None) -> None:
+    """The launcher that is kept for calls without zeros is not used by a call with them."""
+    deep_gemm.set_mk_alignment_for_contiguous_layout(128)
+    a, b = matrix(384, 256).bfloat16(), matrix(2, 128, 256, seed=1).bfloat16()
+    ends = torch.tensor([5, 133], dtype=torch.int32)
+    d = torch.empty(384, 128, dtype=torch.bfloat16)
+    for zeroes in (False, False, True, False, True):
+        d.fill_(7.0)
+        deep_gemm.m_grouped_bf16_gemm_nt_contiguous(
+            a, b, d, ends, use_psum_layout=True, ensure_zero_padding=zeroes
+        )
+        if zeroes:
+            assert not d[5:128].any()
+            assert not d[133:].any()
+        else:
+            assert (d[256:] == 7.0).all()
+
+
+@pytest.mark.parametrize("fp8", [True, False])
+@pytest.mark.parametrize("ends", [True, False])
+def test_groups_of_rows(all_hosts: Context, alignment: None, ends: bool, fp8: bool) -> None:
+    deep_gemm.set_mk_alignment_for_contiguous_layout(32)
+    rows, n, k = [5, 0, 32, 40], 128, 256
+    starts = [0, 32, 32, 64]
+    m = 128
+    (a, x), (b, y) = quantised(matrix(m, k)), quantised(matrix(4, n, k, seed=1), (128, 128))
+    indices = torch.full((m,), -1, dtype=torch.int32)
+    for group, (start, count) in enumerate(zip(starts, rows, strict=True)):
+        indices[start : start + count] = group
+    layout = (
+        torch.tensor([s + c for s, c in zip(starts, rows, strict=True)], dtype=torch.int32)
+        if ends
+        else indices
+    )
+    d = torch.full((m, n), float("nan"), dtype=torch.bfloat16)
+    if fp8:
+        deep_gemm.m_grouped_fp8_gemm_nt_contiguous(a, b, d, layout, use_psum_layout=ends)
+    else:
+        x, y = x.bfloat16(), y.bfloat16()
+        deep_gemm.m_grouped_bf16_gemm_nn_contiguous(x, y.mT.contiguous(), d, layout, use_psum_layout=ends)
+    expected = torch.zeros(m, n, dtype=torch.float64)
+    for group in range(4):
+        of_group = indices == group
+        expected[of_group] = x[of_group].double() @ y[group].double().mT
+    close(d, expected)
+    assert not d[indices < 0].any()
+
+
+@pytest.mark.parametrize("fp8", [True, False])
+def test_masked_groups(all_hosts: Context, fp8: bool) -> None:
+    (a, x), (b, y) = quantised(matrix(3, 16, 256)), quantised(matrix(3, 128, 256, seed=1), (128, 128))
+    counts = torch.tensor([16, 0, 7], dtype=torch.int32)
+    d = torch.full((3, 16, 128), torch.nan, dtype=torch.bfloat16)
+    if fp8:
+        deep_gemm.m_grouped_fp8_gemm_nt_masked(a, b, d, counts, 8)
+    else:
+        x, y = x.bfloat16(), y.bfloat16()
+        deep_gemm.m_grouped_bf16_gemm_nt_masked(x, y, d, counts, 8)
+    for group, count in enumerate(counts.tolist()):
+        close(d[group, :count], x[group, :count].double() @ y[group].double().mT)
+
+
+def test_rows_by_index(all_hosts: Context) -> None:
+    a, b = matrix(40, 64).bfloat16(), matrix(2, 16, 64, seed=1).bfloat16()
+    groups = torch.tensor([0] * 20 + [-1] * 12 + [1] * 32, dtype=torch.int32)
+    rows = torch.randint(0, 40, (64,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    rows[20:32] = -1
+    d = torch.full((64, 16), torch.nan, dtype=torch.bfloat16)
+    deep_gemm.legacy.a_fused_m_grouped_bf16_gemm_nt_contiguous_tl(a, b, d, (groups, rows))
+    expected = torch.einsum("mk,mnk->mn", a[rows.clamp(0)].double(), b[groups.clamp(0)].double())
+    close(d, expected * (groups >= 0)[:, None])
