@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="torch is not installed")
 import torch
 
 import tilewright

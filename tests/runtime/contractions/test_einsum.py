@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import logging
 import random
-from typing import Any
 
 import pytest
 import torch
-from torch._subclasses import FakeTensorMode
-from torch.autograd import forward_ad
+from einsum_operands import EXTENTS, operand, terms
 
 import tilewright
-from tilewright.compat import deep_gemm
 from tilewright.context import Context
 from tilewright.contractions import einsum as contractions
 from tilewright.contractions.equations import contraction
 from tilewright.errors import ArgumentError
-
-EXTENTS = {"b": 6, "h": 3, "r": 16, "d": 8, "m": 24, "n": 40, "k": 16, "g": 2}
-
-
-def operand(term: str, seed: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn([EXTENTS[letter] for letter in term], generator=generator).to(dtype)
-
-
-def terms(equation: str) -> tuple[str, str, str]:
-    left, _, out = equation.partition("->")
-    a, _, b = left.partition(",")
-    return a, b, out
 
 
 @pytest.mark.parametrize(
@@ -156,130 +140,6 @@ def test_what_is_added_up_over_a_batch_is_not_copied(
     assert {name for name in "ab" if f"einsum: copies {name}" in caplog.text} == set(copies)
 
 
-def test_an_output_whose_letters_are_apart_is_refused(host: Context) -> None:
-    out = torch.empty(2, 7, 24, 40, dtype=torch.bfloat16)[:, :6]
-    with pytest.raises(ArgumentError, match=r"out: its strides are .* expected gbm"):
-        tilewright.einsum("gbmk,nk->gbmn", operand("gbmk", 0), operand("nk", 1), out=out)
-
-
-@pytest.mark.parametrize(
-    ("change", "argument"),
-    [
-        ({"a": torch.zeros(6, 3)}, "a"),
-        ({"b": torch.zeros(3, 8, 15)}, "b"),
-        ({"out": torch.zeros(6, 3, 9)}, "out"),
-        ({"c": torch.zeros(6, 3, 9)}, "c"),
-    ],
-)
-def test_extents_that_differ_are_named(host: Context, change: dict[str, torch.Tensor], argument: str) -> None:
-    operands = {"a": operand("bhr", 0), "b": operand("hdr", 1)} | change
-    with pytest.raises(ArgumentError) as error:
-        tilewright.einsum("bhr,hdr->bhd", operands.pop("a"), operands.pop("b"), **operands)
-    assert error.value.argument == argument
-
-
-@pytest.mark.parametrize("empty", list("abkcd"))
-@pytest.mark.parametrize("given", [False, True])
-def test_an_extent_of_0(
-    all_hosts: Context, caplog: pytest.LogCaptureFixture, given: bool, empty: str
-) -> None:
-    """Strides of a tensor without elements say nothing of what follows what in memory."""
-    extents = dict.fromkeys("abkcd", 8) | {empty: 0}
-    a, b, out = (torch.ones([extents[x] for x in term]).bfloat16() for term in ("abkc", "kcd", "abd"))
-    with caplog.at_level(logging.WARNING):
-        made = tilewright.einsum("abkc,kcd->abd", a, b, out=out.fill_(float("nan")) if given else None)
-    assert torch.equal(made, torch.einsum("abkc,kcd->abd", a, b))
-    assert not caplog.messages
-
-
-@pytest.mark.parametrize(
-    ("change", "argument"),
-    [
-        ({"equation": None}, "equation"),
-        ({"equation": ["mk,nk->nm"]}, "equation"),
-        ({"a": [[1.0]]}, "a"),
-        ({"b": None}, "b"),
-        ({"c": 1.0, "beta": 1.0}, "c"),
-        ({"out": "out"}, "out"),
-        ({"a": torch.zeros(24, 16).to_sparse()}, "a"),
-        ({"a": torch.zeros(24, 16, dtype=torch.float64)}, "a"),
-        ({"b": torch.zeros(40, 16, dtype=torch.float64)}, "b"),
-        ({"a": torch.zeros(24, 16, dtype=torch.bfloat16, requires_grad=True)}, "a"),
-    ],
-)
-@pytest.mark.parametrize("equation", ["mk,nk->mn", "mk,nk->nm"])  # of the second the operands change places
-@pytest.mark.parametrize("given", [False, True])
-def test_the_argument_that_is_wrong_is_named(
-    host: Context, equation: str, given: bool, change: dict[str, Any], argument: str
-) -> None:
-    call = {"equation": equation, "a": operand("mk", 0), "b": operand("nk", 1)}
-    if given:
-        call["out"] = operand(equation[-2:], 2)
-    with pytest.raises(ArgumentError) as error:
-        tilewright.einsum(**call | change)
-    assert error.value.argument == argument
-    assert str(error.value).startswith(argument)
-
-
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("equation", ["bmk,kn->bmn", "bmk,bnk->mn"])
-def test_exported_with_extents_that_are_symbols(all_hosts: Context, equation: str, strict: bool) -> None:
-    """And run with strides that the example did not have."""
-
-    class Model(torch.nn.Module):
-        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return tilewright.einsum(equation, a, b)
-
-    term_a, term_b, _ = terms(equation)
-    a, b = operand(term_a, 0), operand(term_b, 1)
-    rows = ({1: torch.export.Dim("m", min=2, max=64)}, None)
-    program = torch.export.export(Model(), (a, b), dynamic_shapes=rows, strict=strict).module()
-    for m in (24, 7):
-        assert torch.equal(program(a[:, :m], b), tilewright.einsum(equation, a[:, :m], b))
-
-
-def test_an_exported_program_writes_to_what_it_is_given_or_fails(host: Context) -> None:
-    class Model(torch.nn.Module):
-        def forward(self, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-            tilewright.einsum("bmk,kn->bmn", a, b, out=out)
-            return out.clone()
-
-    a, b = operand("bmk", 0), operand("kn", 1)
-    expected = tilewright.einsum("bmk,kn->bmn", a, b)
-    out = torch.full_like(expected, float("nan"))
-    program = torch.export.export(Model(), (a, b, out)).module()
-    assert torch.equal(program(a, b, out), expected)
-    assert torch.equal(out, expected)
-    apart = torch.full((6, 25, 40), float("nan")).bfloat16()[:, :24]
-    with pytest.raises(RuntimeError, match="view size is not compatible"):
-        program(a, b, apart)
-
-
-@pytest.mark.filterwarnings("error:Accessing the data pointer")
-def test_no_launcher_is_made_for_fake_tensors(host: Context) -> None:
-    """Out of their mode, too: it would build a kernel that nobody runs."""
-    mode = FakeTensorMode()
-    a, b, out = (mode.from_tensor(operand(term, 0)) for term in ("mk", "nk", "mn"))
-    assert tilewright.einsum("mk,nk->mn", a, b, out=out) is out
-    deep_gemm.bf16_gemm_nt(a, b, out)
-    assert not any(one.launchers for one in host.plans.launchers.values())
-    tilewright.einsum("mk,nk->mn", operand("mk", 0), operand("nk", 1), out=operand("mn", 2))
-    assert any(one.launchers for one in host.plans.launchers.values())
-
-
-@pytest.mark.parametrize("at", [0, 1, 2])
-def test_under_vmap(host: Context, at: int) -> None:
-    a, b = torch.randn(24, 16, 6).bfloat16().movedim(-1, at), operand("kn", 1)
-    made = torch.vmap(lambda x: tilewright.einsum("mk,kn->nm", x, b), in_dims=at)(a)
-    for actual, one in zip(made, a.unbind(at), strict=True):
-        assert torch.equal(actual, tilewright.einsum("mk,kn->nm", one, b))
-
-
-def test_the_type_is_that_of_a_product(host: Context) -> None:
-    a, b = operand("bhr", 0, torch.int8), operand("hdr", 1, torch.int8)
-    assert tilewright.einsum("bhr,hdr->bhd", a, b).dtype == torch.int32
-
-
 def term_at_random(chance: random.Random, kinds: dict[str, str], wanted: str) -> list[str]:
     letters = [letter for letter, kind in kinds.items() if kind in wanted]
     chance.shuffle(letters)
@@ -331,54 +191,6 @@ def test_equations_at_random(all_hosts: Context, seed: int) -> None:
     assert computed > 5
 
 
-def test_like_an_earlier_call_nothing_is_looked_at_again(
-    host: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither letters nor views, while operands lie as before and numbers are floats; each call's count."""
-    looked: list[str] = []
-    lowered_call = contractions.lowered_call
-
-    def look(equation: str, *operands: torch.Tensor, **options: object) -> contractions.LoweredCall:
-        looked.append(equation)
-        return lowered_call(equation, *operands, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(contractions, "lowered_call", look)
-    equations = ("mk,nk->mn", "mk,nk->nm")  # in order, and with operands that change places
-    for seed in range(3):
-        for equation in equations:
-            a, b, c = (operand(term, seed + i) for i, term in enumerate(terms(equation)))
-            expected = torch.einsum(equation, a.double(), b.double())
-            out = torch.full_like(c, float("nan"))
-            for alpha, beta in ((1.0, 0.0), (0.5, 2.0 + seed)):
-                assert tilewright.einsum(equation, a, b, out=out, c=c, alpha=alpha, beta=beta) is out
-                torch.testing.assert_close(
-                    out, (alpha * expected + beta * c.double()).bfloat16(), rtol=1.6e-2, atol=2e-2
-                )
-    assert looked == [one for one in equations for _ in range(2)]
-    tilewright.einsum(equation, a, b, out=out, alpha=2)
-    torch.testing.assert_close(out, (2 * expected).bfloat16(), rtol=1.6e-2, atol=2e-2)
-    with pytest.raises(ArgumentError, match="gradient"):
-        tilewright.einsum(equation, a.clone().requires_grad_(), b, out=out)
-    with pytest.raises(ArgumentError, match="its shape"):
-        tilewright.einsum(equation, a, b, out=out[:, 1:])
-    with pytest.raises(ArgumentError, match="overlap"):
-        tilewright.einsum(equation, out.view(-1)[: a.numel()].view(a.shape), b, out=out)
-
-
-def test_factors_of_integers_are_checked_in_each_call(host: Context) -> None:
-    """No launcher is kept that would take any factor."""
-    a, b = torch.ones(16, 32, dtype=torch.int8), torch.ones(32, 32, dtype=torch.int8).t()
-    out = torch.empty(16, 32, dtype=torch.int32)
-    for alpha in (2.0, 3.0, 2.0):
-        tilewright.einsum("mk,kn->mn", a, b, out=out, alpha=alpha)
-        assert torch.equal(out, torch.full_like(out, 32 * int(alpha)))
-    for _ in range(2):
-        with pytest.raises(ArgumentError, match=r"alpha: expected an integer .*, got 0\.5"):
-            tilewright.einsum("mk,kn->mn", a, b, out=out, alpha=0.5)
-        with pytest.raises(ArgumentError, match=r"beta: expected an integer .*, got 0\.5"):
-            tilewright.einsum("mk,kn->mn", a, b, out=out, c=out, beta=0.5)
-
-
 @pytest.mark.parametrize("which", ["rows", "batch"])
 @pytest.mark.parametrize("at", [0, 1])
 def test_batches_whose_strides_tma_does_not_read_are_copied(all_hosts: Context, which: str, at: int) -> None:
@@ -419,26 +231,3 @@ def test_rows_whose_letters_the_product_has_in_another_order(
     options = {"out": result} if given else {}
     actual = tilewright.einsum(equation, left, right, **options)
     torch.testing.assert_close(actual, expected, rtol=1.6e-2, atol=2e-2)
-
-
-@pytest.mark.parametrize("out_dtype", ["bfloat16", 6, torch.int32, torch.qint8, b"x"])
-@pytest.mark.parametrize("equation", ["mk,nk->mn", "bhr,hdr->bhd"])
-def test_types_that_no_product_has(host: Context, equation: str, out_dtype: Any) -> None:
-    a, b = (operand(term, 0) for term in terms(equation)[:2])
-    with pytest.raises(ArgumentError, match=r"out_dtype: (it is .*; expected .*|expected one of .*, got)"):
-        tilewright.einsum(equation, a, b, out_dtype=out_dtype)
-
-
-def test_dual_tensors_are_refused_in_warm_calls(host: Context) -> None:
-    a, b, out = operand("mk", 0), operand("nk", 1), torch.empty(24, 40, dtype=torch.bfloat16)
-    for call in (
-        lambda x: tilewright.einsum("mk,nk->mn", x, b, out=out),
-        lambda x: tilewright.einsum("mk,nk->nm", x, b, out=out.mT.contiguous()),
-        lambda x: deep_gemm.bf16_gemm_nt(x, b, out),
-    ):
-        for _ in range(3):
-            call(a)
-        with forward_ad.dual_level():
-            call(a)
-            with pytest.raises(ArgumentError, match=r"^a[:,].* it is a dual tensor of forward-mode AD"):
-                call(forward_ad.make_dual(a, torch.ones_like(a)))

@@ -10,6 +10,7 @@ import tilewright
 from tilewright import blockwise_scales
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
+from tilewright.declarations.matrices import layout_of
 from tilewright.errors import ArgumentError, ArgumentTypeError
 
 
@@ -150,3 +151,55 @@ def test_layouts_of_scales_by_recipe(monkeypatch: pytest.MonkeyPatch, all_hosts:
         transform(rows, 20, 384, (1, 128, 128))
     with pytest.raises(ArgumentError, match="there is no layout"):
         transform(rows, 20, 192, (1, 64))
+
+
+def test_scales_of_a_batch_with_gaps_are_laid_out_anew(all_hosts: Context) -> None:
+    wide = blockwise_scales.m_major(matrix(2, 8, 6))
+    gaps = wide[..., :3]  # each matrix lies m_major; three columns are skipped between two
+    assert gaps.stride() == (48, 1, 8)
+    made = deep_gemm.get_mn_major_tma_aligned_tensor(gaps)
+    assert made.stride() == (24, 1, 8)
+    assert torch.equal(made, gaps)
+    whole = blockwise_scales.m_major(matrix(2, 8, 3))
+    assert deep_gemm.get_mn_major_tma_aligned_tensor(whole) is whole
+    assert deep_gemm.get_mn_major_tma_aligned_tensor(gaps[0]).data_ptr() == gaps.data_ptr()
+
+
+@pytest.mark.parametrize(("columns", "words"), [(1, 1), (4, 1), (5, 2), (7, 2), (8, 2)])
+def test_words_of_a_last_block_that_is_short(all_hosts: Context, columns: int, words: int) -> None:
+    exponents = torch.randint(-20, 20, (6, columns), generator=torch.Generator().manual_seed(columns))
+    packed = deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor(2.0 ** exponents.float())
+    assert packed.shape == (6, words)
+    actual = packed.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8).view(6, -1)
+    assert torch.equal(actual[:, :columns].int() - 127, exponents.int())
+    assert not actual[:, columns:].any()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"), [([512, 512], 2), ([100, 512, 513, 0], 4), ([1, 1, 1], 3), ([1024, 640], 4)]
+)
+def test_words_of_groups_along_k(sizes: list[int], words: int) -> None:
+    """Each group's last word may hold fewer than four exponents of 128 of k."""
+    blocks = sum(-(-size // 128) for size in sizes)
+    scales = torch.empty(blocks, 8, device="meta")
+    ks = torch.empty(len(sizes), dtype=torch.int32, device="meta")
+    arguments = scales, ks, sizes, 128, 128
+    assert deep_gemm.get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(*arguments).shape == (words, 8)
+
+
+@pytest.mark.parametrize(
+    ("value", "power"), [(0.0, -126), (2.0**-149, -126), (2.0**-126, -126), (1.5 * 2.0**-126, -125)]
+)
+def test_the_least_scale(value: float, power: int) -> None:
+    assert deep_gemm.ceil_to_ue8m0(torch.tensor([value, -value])).tolist() == [2.0**power] * 2
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(torch.float32, 256), (torch.bfloat16, 512)])
+@pytest.mark.parametrize("columns", [1, 256, 257, 700])
+def test_rows_of_logits_are_whole_kilobytes(dtype: torch.dtype, unit: int, columns: int) -> None:
+    from tilewright.compat.deep_gemm.attention import _rows  # noqa: PLC0415
+
+    made = _rows(3, columns, dtype, torch.device("cpu"))
+    assert made.shape == (3, columns)
+    assert made.stride() == (-(-columns // unit) * unit, 1)
+    assert layout_of(made)[0] == dtype

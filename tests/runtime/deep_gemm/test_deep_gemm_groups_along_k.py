@@ -8,7 +8,7 @@ from deep_gemm_operands import close, matrix, quantised
 
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, LaunchError, NoKernelError
 
 
 @pytest.mark.parametrize("layout", ["nt", "tn"])
@@ -133,3 +133,44 @@ def test_parts_of_k_that_are_no_whole_stages_are_refused_where_the_host_knows(al
     operands = (x.flatten(), of_x), (y.flatten(), of_y), torch.empty(2, 40, 40)
     with pytest.raises(ArgumentError, match=r"ks_cpu: expected multiples of 128, got \[100, 156\]"):
         deep_gemm.k_grouped_fp8_gemm_nt_contiguous(*operands, sizes, torch.tensor(sizes, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "strided"])
+def test_rows_that_tma_does_not_read_are_launched_by_group(all_hosts: Context, wide: bool) -> None:
+    """Rows of 16 elements in memory at distances of 20, and rows of 12: neither are whole 16 bytes. The host
+    has no kernel of `gemm` to F32, which the message names."""
+    sizes, m = [64, 0, 128], 16 if wide else 12
+    ks = torch.tensor(sizes, dtype=torch.int32)
+    a, b = matrix(192, 20).bfloat16()[:, :m], matrix(192, 24, seed=1).bfloat16()
+    a = a if wide else a.contiguous()
+    d = matrix(3, m, 24, seed=2)
+    with pytest.raises(NoKernelError, match=rf"gemm {m}x24x64 bf16 x bf16 -> f32, .* with c"):
+        deep_gemm.k_grouped_bf16_gemm_tn_contiguous(a, b, d, sizes, ks, d)
+
+
+@pytest.mark.parametrize("unit", [64, 50], ids=["stages", "one by one"])
+def test_sizes_of_the_host_are_those_of_all_groups(all_hosts: Context, unit: int) -> None:
+    """Two for three groups, one that ends beyond k, a negative one, and groups that end before k."""
+    k, ks = 3 * unit, torch.tensor([unit] * 3, dtype=torch.int32)
+    a, b, d = matrix(k, 16).bfloat16(), matrix(k, 24).bfloat16(), torch.zeros(3, 16, 24)
+    for sizes in [[unit, 2 * unit], [unit, unit, 2 * unit], [2 * unit, -unit, 2 * unit], [unit, unit, 0]]:
+        with pytest.raises(
+            ArgumentError, match=f"ks_cpu: expected the k of 3 groups, which add up to {k}; got"
+        ):
+            deep_gemm.k_grouped_bf16_gemm_tn_contiguous(a, b, d, sizes, ks)
+
+
+def test_sizes_of_the_host_are_those_of_all_groups_of_fp8(all_hosts: Context) -> None:
+    groups, d = torch.tensor([128, 128], dtype=torch.int32), torch.empty(2, 40, 40)
+    flat = torch.zeros(40 * 256).to(torch.float8_e4m3fn), torch.ones(2, 40).mT
+    for sizes in [[256], [128, 256], [128, 0], [384, -128]]:
+        with pytest.raises(ArgumentError, match="ks_cpu: expected the k of 2 groups, which add up to 256"):
+            deep_gemm.k_grouped_fp8_gemm_nt_contiguous(flat, flat, d, sizes, groups)
+
+
+def test_sizes_along_k_that_are_no_whole_stages_are_refused(all_hosts: Context) -> None:
+    """By kernels of the host, as kernels of a GPU would compute something else."""
+    a, b = matrix(192, 16).bfloat16(), matrix(192, 24, seed=1).bfloat16()
+    ks = torch.tensor([96, 0, 96], dtype=torch.int32)
+    with pytest.raises(LaunchError):
+        deep_gemm.k_grouped_bf16_gemm_tn_contiguous(a, b, torch.zeros(3, 16, 24), None, ks)

@@ -162,3 +162,21 @@ def test_a_recipe_may_be_a_list(all_hosts: Context) -> None:
         d = torch.full((20, 256), float("nan")).bfloat16()
         deep_gemm.fp8_gemm_nt(a, b, d, recipe=[1, 128, 128])  # type: ignore[arg-type]
         close(d, x @ y.mT)
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["c", "c is d"])
+@pytest.mark.parametrize("expr", ["bhr,hdr->bhd", "bhd,hdr->bhr"])
+def test_fp8_einsum_adds_c(all_hosts: Context, expr: str, same: bool) -> None:
+    b, h, r, d = 6, 2, 256, 128
+    summed, kept = (r, d) if expr.endswith("bhd") else (d, r)
+    (x, left), (y, right) = (
+        quantised(matrix(b * h, summed)),
+        quantised(matrix(h, d, r, seed=1), (128, 128)),
+    )
+    x = x[0].view(b, h, summed), x[1].view(b, h, -1)
+    for _ in range(2):
+        c = (10 * matrix(b, h, kept, seed=2)).bfloat16()
+        result = c if same else torch.full_like(c, torch.nan)
+        expected = torch.einsum(expr, left.view(b, h, summed), right) + c.double()
+        deep_gemm.fp8_einsum(expr, x, y, result, c)
+        close(result, expected)

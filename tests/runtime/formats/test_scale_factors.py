@@ -6,11 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from tilewright import row_shuffle, scale_factors
 from tilewright.errors import ArgumentError, ArgumentTypeError
-
-torch = pytest.importorskip("torch")
 
 SHAPES = [(1, 128), (31, 256), (127, 136), (120, 64), (129, 80), (1, 16), (200, 257), (257, 1), (8, 512)]
 BLOCKS = [16, 32]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from committed_lean_kernels import BY_NAME, KERNELS, SMALLER, TURNS, WIDE, first, waves
 
 from tilewright.architectures.device import H100, H200, DeviceProperties
-from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import UnreadableFileError
-from tilewright.families.gemm import cost_lean, learnt
+from tilewright.families.gemm import cost_lean
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.mainloops import mainloop_of
 from tilewright.families.gemm.problem import (
@@ -27,14 +25,6 @@ from tilewright.families.gemm.problem import (
 )
 from tilewright.libraries.registry import Registry
 from tilewright.selection import fitting
-from tilewright.selection.corrections import MOST
-from tilewright.selection.trees import Trees
-from tilewright.selection.weighing import MOST_REFINED
-
-KERNELS = [record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"]
-WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
-TURNS = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_pingpong"
-BY_NAME = {record.name: record for record in KERNELS}
 
 
 @pytest.mark.parametrize(
@@ -148,18 +138,6 @@ def test_what_a_kernel_that_stores_by_tma_alone_takes(n: int, alignment: int, fi
     assert FAMILY.misfit(BY_NAME[WIDE], problem) is None
 
 
-def first(problem: Problem) -> tuple[Tactic, KernelRecord]:
-    one = FAMILY.rank(Registry().runnable("gemm", H200.capability), problem, H200)[0]
-    return one.tactic, one.record
-
-
-def waves(tactic: Tactic, record: KernelRecord, problem: Problem) -> float:
-    """Tiles for each of 132 SMs."""
-    tile_m, tile_n, _ = record.config["tile"]
-    rows, columns = (problem.n, problem.m) if record.config["swap_ab"] else (problem.m, problem.n)
-    return -(-rows // tile_m) * -(-columns // tile_n) * tactic.splits / 132
-
-
 @pytest.mark.parametrize(("m", "n", "k"), [(384, 6144, 4096), (412, 12288, 5568)])
 def test_tiles_are_chosen_that_fill_their_waves(m: int, n: int, k: int) -> None:
     """Where tiles of powers of two leave a wave half empty: the reason for a fine set."""
@@ -181,64 +159,6 @@ def test_a_slower_memory_makes_a_longer_time() -> None:
 
 def test_no_bias_is_no_reason_to_take_another_kernel() -> None:
     assert not any(FAMILY.does_extra_work(record, Problem(100, 1024, 512)) for record in KERNELS)
-
-
-def test_what_is_learnt_orders_the_first_anew() -> None:
-    """And those alone; each estimate of theirs is the refined one."""
-    problem = Problem(195, 704, 13056)
-    ranked = FAMILY.rank(KERNELS, problem, H200)
-    assert len(ranked) > 2 * MOST_REFINED
-    refined = FAMILY.refine([(one.record, one.tactic) for one in ranked[:MOST_REFINED]], problem, H200)
-    assert [one.estimate for one in ranked[:MOST_REFINED]] == refined
-    for one in ranked[MOST_REFINED:]:
-        model = cost_lean.estimator(one.record, problem, H200)
-        assert one.estimate == model(one.tactic)
-    for part in (ranked[:MOST_REFINED], ranked[MOST_REFINED:]):
-        seconds = [round(one.estimate.seconds * 1e9) for one in part]
-        assert seconds == sorted(seconds)
-    coarse = [cost_lean.estimator(one.record, problem, H200)(one.tactic).seconds for one in ranked]
-    assert coarse[:MOST_REFINED] != sorted(coarse[:MOST_REFINED])
-    assert max(coarse[:MOST_REFINED]) <= min(coarse[MOST_REFINED:]) + 1e-9
-
-
-def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a problem is like; and it multiplies an estimate with all that it is made of."""
-    problem, record, tactic = Problem(800, 8192, 64), BY_NAME[WIDE], Tactic(WIDE, cluster="2x1")
-    kernel = cost_lean.Kernel(record, problem, H200)
-    plain = kernel.estimate(terms := kernel.terms(tactic))
-    (by,) = learnt.CORRECTIONS.factors([learnt.features(kernel, terms)])
-    (refined,) = learnt.refine([(record, tactic)], problem, H200)
-    assert refined
-    assert 1 != by == pytest.approx(refined.seconds / plain.seconds)
-    assert refined.seconds == pytest.approx(refined.main_loop + refined.overhead)
-    assert refined.overhead == pytest.approx(by * plain.overhead)
-    for sign in (-1, 1):
-        monkeypatch.setattr(
-            learnt.CORRECTIONS, "trees", lambda _, sign=sign: Trees(f"0<9999 {sign * 30000} 0")
-        )
-        (bounded,) = learnt.refine([(record, tactic)], problem, H200)
-        assert bounded
-        assert bounded.seconds == pytest.approx(plain.seconds * math.exp(sign * MOST))
-
-
-def test_trees_ask_for_features_that_there_are() -> None:
-    """Of all kernels and tactics alike; and for nearly every one."""
-    kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
-    features = learnt.features(kernel, kernel.terms(Tactic(WIDE)))
-    nodes = learnt.CORRECTIONS.weights.read_text(encoding="utf-8").split()
-    asked = {int(node.partition("<")[0]) for node in nodes if "<" in node}
-    assert asked <= set(range(len(features)))
-    assert len(asked) > 0.9 * len(features)
-
-
-def test_trees_learnt_from_other_features_are_refused() -> None:
-    """A reorder of features would else show only as worse choices."""
-    kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
-    names = list(learnt.features(kernel, kernel.terms(Tactic(WIDE))))
-    learnt.CORRECTIONS.trees(tuple(names))
-    for wrong in (names[::-1], names[1:], [*names, "more"], [*names[:-1], "renamed"]):
-        with pytest.raises(UnreadableFileError, match="learnt from other features: expected 'features: "):
-            learnt.CORRECTIONS.trees(tuple(wrong))
 
 
 def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
@@ -288,14 +208,6 @@ def test_parts_in_memory_share_what_they_load() -> None:
     assert weighed(Problem(100, 100, 29888)) == {""}
 
 
-# An H20, an H100 with PCIe, and a slice of an H200 that has no room for clusters of four.
-SMALLER = (
-    H200._replace(sm_count=78, clusters=()),
-    H100._replace(sm_count=114, clusters=()),
-    H200._replace(sm_count=16, clusters=(16, 8, 4, 0, 0, 0, 0, 0)),
-)
-
-
 @pytest.mark.parametrize("device", SMALLER, ids=lambda device: f"{device.sm_count} SMs")
 @pytest.mark.parametrize(
     "problem", [Problem(100, 100, 29888), Problem(375, 512, 29888), Problem(16, 4096, 14336)], ids=str
@@ -311,15 +223,6 @@ def test_a_split_k_has_one_wave_on_every_gpu(device: DeviceProperties, problem: 
             assert down * across * tactic.splits <= gpu.sm_count, str(tactic)
     assert most[device] <= most[H200]
     assert FAMILY.rank(KERNELS, problem, device)
-
-
-@pytest.mark.parametrize("device", SMALLER, ids=lambda device: f"{device.sm_count} SMs")
-def test_trees_are_asked_about_gpus_of_the_size_that_taught_them(device: DeviceProperties) -> None:
-    problem = Problem(195, 704, 13056)
-    assert learnt.is_learnt(problem, H200)
-    assert not learnt.is_learnt(problem, device)
-    best = FAMILY.rank(KERNELS, problem, device)[0]
-    assert best.estimate == cost_lean.estimator(best.record, problem, device)(best.tactic)
 
 
 def test_rows_of_an_mn_major_operand_cost_more() -> None:
@@ -357,26 +260,3 @@ def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
     assert quick.seconds == pytest.approx(159e-6, rel=0.1)
     _, record = first(problem)
     assert (record.config["schedule"], record.config["tile"][0] > 64) == ("cooperative", True)
-
-
-@pytest.mark.parametrize(
-    ("problem", "learnt_of"),
-    [
-        (Problem(195, 704, 13056), True),
-        (Problem(17, 6144, 4096), True),
-        (Problem(3, 6144, 4096), True),
-        (Problem(6144, 17, 4096), True),
-        (Problem(6144, 16, 4096), False),
-        (Problem(6164, 7040, 3200), True),
-        (Problem(6164, 7040, 3200, a="e4m3", b="e4m3"), True),
-        (Problem(6164, 7040, 3200, a="e4m3", b="e4m3", fast_accum=True), True),
-        (Problem(195, 704, 13056, batch=64), True),
-        (Problem(195, 704, 13056, layout="tt"), True),
-    ],
-    ids=str,
-)
-def test_where_anything_is_learnt(problem: Problem, learnt_of: bool) -> None:
-    assert learnt.is_learnt(problem, H200) == learnt_of
-    ranked = FAMILY.rank(KERNELS, problem, H200)[:MOST_REFINED]
-    mechanisms = [cost_lean.estimator(one.record, problem, H200)(one.tactic) for one in ranked]
-    assert ([one.estimate for one in ranked] != mechanisms) == learnt_of

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="torch is not installed")
 import torch
 from golden_vectors import golden
 from packed_weights_page import GPU, WEIGHTS, names, products

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from tilewright import weight_layout  # noqa: E402 (it is used with torch)
-from tilewright.errors import ArgumentError  # noqa: E402
-from tilewright.weight_layout import FORMATS, WHOLE_ROW  # noqa: E402
+from tilewright import weight_layout
+from tilewright.errors import ArgumentError
+from tilewright.weight_layout import FORMATS, WHOLE_ROW
 
 DTYPES = {
     "int4": ("bfloat16", "float16"), "int4_zp": ("bfloat16", "float16"), "mxfp4": ("float8_e8m0fnu",),

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import tilewright  # noqa: E402 (torch decides whether this module is there)
-from tilewright import blockwise_scales  # noqa: E402
-from tilewright.architectures.device import H200  # noqa: E402
-from tilewright.context import Context  # noqa: E402
-from tilewright.errors import ArgumentError, ArgumentTypeError, UnsupportedDeviceError  # noqa: E402
-from tilewright.families.quantize.problem import Problem  # noqa: E402
+import tilewright
+from tilewright import blockwise_scales
+from tilewright.architectures.device import H200
+from tilewright.context import Context
+from tilewright.errors import ArgumentError, ArgumentTypeError, UnsupportedDeviceError
+from tilewright.families.quantize.problem import Problem
 
 X = torch.zeros(40, 64, dtype=torch.bfloat16)
 STACK = torch.zeros(3, 40, 64, dtype=torch.bfloat16)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import tilewright  # noqa: E402
-from tilewright import blockwise_scales, reference  # noqa: E402
-from tilewright.context import Context  # noqa: E402
-from tilewright.contract.tensors import same  # noqa: E402 (torch decides whether this module is there)
-from tilewright.errors import ArgumentError, ArgumentTypeError  # noqa: E402
+import tilewright
+from tilewright import blockwise_scales, reference
+from tilewright.context import Context
+from tilewright.contract.tensors import same
+from tilewright.errors import ArgumentError, ArgumentTypeError
 
 M, K = 40, 96
 GS = 37.25

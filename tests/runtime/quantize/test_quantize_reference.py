@@ -8,14 +8,12 @@ import struct
 from fractions import Fraction
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-
-from hypothesis import given, settings  # noqa: E402 (torch decides whether this module is there)
-from hypothesis import strategies as st  # noqa: E402
-
-from tilewright import blockwise_scales, reference, row_shuffle, scale_factors  # noqa: E402
-from tilewright.errors import ArgumentError, ArgumentTypeError  # noqa: E402
+from tilewright import blockwise_scales, reference, row_shuffle, scale_factors
+from tilewright.errors import ArgumentError, ArgumentTypeError
 
 BLOCKS = [(1, 128), (128, 128)]
 SHAPES = [(1, 16), (120, 64), (129, 80), (3, 300), (130, 257), (5, 640)]

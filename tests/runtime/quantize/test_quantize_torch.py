@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-torch = pytest.importorskip("torch")
-
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402 (torch decides whether this is there)
-
-import tilewright  # noqa: E402
-from tilewright import blockwise_scales  # noqa: E402
-from tilewright.context import Context  # noqa: E402
-from tilewright.errors import ArgumentError  # noqa: E402
-from tilewright.families.quantize import op  # noqa: E402, F401 (registers the ops)
+import tilewright
+from tilewright import blockwise_scales
+from tilewright.context import Context
+from tilewright.errors import ArgumentError
+from tilewright.families.quantize import op  # noqa: F401 (registers the ops)
 
 pytestmark = pytest.mark.usefixtures("hopper")
 KINDS = [

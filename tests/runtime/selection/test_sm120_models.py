@@ -1,5 +1,5 @@
 """Cost models of kernels for sm_12x, held to what others measured on an RTX PRO 6000 (DeepGEMM pull request
-324). Nobody has timed our kernels there; block-scaled ones are held in test_blockscaled_cost.py."""
+324). Nobody has timed our kernels there; block-scaled ones are held in test_blockscaled_measured.py."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from doctor_findings import Say, levels, texts
 
 from tilewright.architectures import device
 from tilewright.architectures.device import B200, H200, THOR
@@ -23,11 +23,8 @@ from tilewright.libraries.registry import Registry
 from tilewright.selection.families import family_of
 from tilewright.tools import doctor
 from tilewright.tools.doctor import machine
-from tilewright.tools.self_test import forms, running
-from tilewright.tools.self_test.running import Outcome
 from tilewright_generator import cli
 
-Say = Callable[..., list[doctor.Finding]]
 KEY = "0123456789abcdef" * 2
 
 
@@ -66,14 +63,6 @@ def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for module in ("toolchain", "cutlass"):
         monkeypatch.setattr(f"tilewright.compile.nvcc.{module}.package_folders", lambda name: ())
-
-
-def levels(found: list[doctor.Finding]) -> set[str]:
-    return {each.level for each in found}
-
-
-def texts(found: list[doctor.Finding]) -> str:
-    return "\n".join(f"{each.level}: {each.text} -> {each.mend}" for each in found)
 
 
 def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,50 +304,3 @@ def test_with_the_package_alone(tmp_path: Path) -> None:
     assert done.stderr == ""
     assert "PROBLEM  no ninja: neither the wheel nor on PATH" in done.stdout
     assert "would run" in done.stdout
-
-
-def test_a_self_test_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.invoke(["doctor", "--device-self-test"]) == 1
-    assert "no GPU was found, so no instruction was tested" in capsys.readouterr().out
-
-
-def test_a_self_test_of_another_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.invoke(["doctor", "--device-self-test", "--device", "b300"]) == 2
-    assert "runs on this machine's GPU; leave out --device" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("gpu", "jit", "text"),
-    [
-        (
-            THOR,
-            "1",
-            "NVIDIA Thor, compute capability 11.0 (sm_110, Thor), has no self-test; "
-            "there are tests of sm_90a, sm_100f, sm_120f",
-        ),
-        (H200, "0", "TILEWRIGHT_JIT=0 forbids to compile the self-test's kernels"),
-    ],
-)
-def test_a_self_test_that_cannot_run(monkeypatch: pytest.MonkeyPatch, gpu: Any, jit: str, text: str) -> None:
-    monkeypatch.setattr(device, "present", lambda: gpu)
-    monkeypatch.setenv("TILEWRIGHT_JIT", jit)
-    (finding,) = doctor.device_self_test()
-    assert (finding.level, finding.text) == (doctor.PROBLEM, text)
-
-
-def test_the_findings_of_a_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A finding for each instruction: right, wrong with every fault, or why it did not run."""
-    form, other, third, *_ = forms.of_arch("sm_120f")
-    outcomes = [
-        Outcome(form, []),
-        Outcome(other, ["A, row 1, k 5: bit 3 is wrong"]),
-        Outcome(third, [], "spilt"),
-    ]
-    monkeypatch.setattr(device, "present", lambda: device.DESCRIBED["gb10"])
-    monkeypatch.setattr(running, "run", lambda arch: iter(outcomes if arch == "sm_120f" else ()))
-    levels = [(finding.level, finding.text) for finding in doctor.device_self_test()]
-    assert levels == [
-        (doctor.OK, f"{form.name}: right"),
-        (doctor.PROBLEM, f"{other.name}: wrong\nA, row 1, k 5: bit 3 is wrong"),
-        (doctor.PROBLEM, f"{third.name}: not run: spilt"),
-    ]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
 pytest.importorskip("ray", reason="Ray is not installed (pip install 'tilewright[ray]')")
 
 import hanging

@@ -7,26 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hanging
+import host_tuning
 import pytest
+import torch
+from host_tuning import PROBLEMS, HostSite
 
-torch = pytest.importorskip("torch")
-
-import hanging  # noqa: E402
-import host_tuning  # noqa: E402
-from host_tuning import PROBLEMS, HostSite  # noqa: E402
-
-import tilewright  # noqa: E402
-from tilewright import context as contexts  # noqa: E402
-from tilewright.architectures.device import H200  # noqa: E402
-from tilewright.context import Context  # noqa: E402
-from tilewright.declarations.tactics import Tactic  # noqa: E402
-from tilewright.errors import ForeignTunedFileError, StoreError  # noqa: E402
-from tilewright.families.gemm.family import FAMILY  # noqa: E402
-from tilewright.families.gemm.problem import Problem  # noqa: E402
-from tilewright.selection import tuned_files  # noqa: E402
-from tilewright.tools.sharding.engine import Local  # noqa: E402
-from tilewright.tools.tuning import tuning  # noqa: E402
-from tilewright.tools.tuning.search import Result  # noqa: E402
+import tilewright
+from tilewright import context as contexts
+from tilewright.architectures.device import H200
+from tilewright.context import Context
+from tilewright.declarations.tactics import Tactic
+from tilewright.errors import ForeignTunedFileError, StoreError
+from tilewright.families.gemm.family import FAMILY
+from tilewright.families.gemm.problem import Problem
+from tilewright.selection import tuned_files
+from tilewright.tools.sharding.engine import Local
+from tilewright.tools.tuning import tuning
+from tilewright.tools.tuning.search import Result
 
 Run = Callable[..., list[Result]]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("torch", reason="torch is not installed")
 import torch
 from golden_vectors import Golden, golden
 

@@ -7,8 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="torch is not installed")
 import torch
 
 import tilewright

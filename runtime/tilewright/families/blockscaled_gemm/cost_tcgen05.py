@@ -3,7 +3,8 @@ kernels), sm_110 (Thor).
 
 The times of FlashInfer's pull request 2303 before and after the ultra kernels do not seem to be those of
 a cleared L2: n and k of 8192 take 8.6 us for m of 8, where the weights alone take 5 from memory. We take
-them as a warm L2's times. tests/runtime/blockscaled_gemm/test_blockscaled_cost.py holds the model to them.
+them as a warm L2's times. tests/runtime/blockscaled_gemm/test_blockscaled_measured.py holds the model to
+them.
 For MXFP8, MXFP4, mixed types, quantised outputs and all of Thor there are only the data sheets.
 """
 
