@@ -2,63 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
-from itertools import pairwise
-from pathlib import Path
-from typing import TypeAlias
 
 import pytest
+from figures import DOCS, RESULTS, ROOT, Row, alike, geomean, merged, number, record, said, same, table
 
 from tilewright_generator.reports import speed_chart
 from tilewright_generator.reports import speeds as recorded_speeds
-
-ROOT = Path(__file__).parents[2]
-DOCS, RESULTS = ROOT / "docs", ROOT / "benchmarks/results"
-
-
-Row: TypeAlias = dict[str, str]
-
-
-def table(page: Path, head: str) -> list[Row]:
-    """The rows of the table whose first line begins so, each by the names of its columns."""
-    _, begin, rest = f"\n{page.read_text(encoding='utf-8')}".partition(f"\n{head}")
-    assert begin, f"{page} has no table {head}"
-    columns, _, *rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in f"{head}{rest}".partition("\n\n")[0].splitlines()
-    ]
-    assert len(rows) >= 2
-    assert len(set(columns)) == len(columns)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def record(name: str, head: str = "| m |") -> list[Row]:
-    return table(RESULTS / f"{name}.md", head)
-
-
-def said(name: str, key: str) -> str:
-    """What the head of a record says."""
-    text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
-    (value,) = re.findall(rf"^- {re.escape(key)}: (.*)$", text, re.MULTILINE)
-    return str(value)
-
-
-def number(cell: str) -> float:
-    """Of a cell such as `1,172`, `[1.072](x.md)` or `94 %`."""
-    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell)
-    return float(text.replace(",", "").removesuffix(" %"))
-
-
-def same(cell: str, value: float) -> bool:
-    """Whether a cell is the value, as precisely as it is written; a half may be rounded either way."""
-    digits = len(re.sub(r"[^\d.]", "", re.sub(r"\]\(.*", "", cell)).partition(".")[2])
-    return abs(number(cell) - value) <= 0.501 * 10**-digits
-
-
-def alike(cell: str, recorded: str) -> bool:
-    """Whether a page's cell is the record's, which may be more precise."""
-    return same(cell, number(recorded.replace("%", " %")))
 
 
 @pytest.mark.parametrize(
@@ -134,10 +84,6 @@ def test_logits_of_ranges(row: Row) -> None:
     assert alike(row["DeepGEMM's time over ours"], one["DeepGEMM"])
 
 
-def geomean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 @pytest.mark.parametrize("page", ["docs/speed.md", "docs/deep_gemm.md", "benchmarks/results/README.md"])
 def test_einsums_of_bf16(page: str) -> None:
     """Every page says the same of them."""
@@ -173,10 +119,7 @@ def speeds(name: str, row: Row) -> list[float]:
 
 def speed_rows() -> list[Row]:
     """The rows of speed.md's first table, each with its products."""
-    rows = table(DOCS / "speed.md", "| products | type | peer |")
-    for above, row in pairwise(rows):
-        row["products"] = row["products"] or above["products"]
-    return rows
+    return merged(DOCS / "speed.md", "| products | type | peer |")
 
 
 @pytest.mark.parametrize("row", speed_rows(), ids=lambda row: f"{row['products'][:30]} {row['type']}")
