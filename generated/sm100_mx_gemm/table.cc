@@ -8,24 +8,30 @@
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_dyn_2sm_c_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f32_128x128x256_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f32_128x128x256_dyn_2sm_c_direct) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp8_bf16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp8_f16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_2sm_c_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x256x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x256x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f32_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f32_128x128x128_dyn_2sm_c_direct) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_1x1_1sm_streamk_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm_swap) \
