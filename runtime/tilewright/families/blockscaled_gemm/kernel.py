@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.configurations.family import Settling
-from tilewright.configurations.shared import MatrixAlignment, flag
-from tilewright.configurations.sources import CUTLASS_TYPES, camel, kernel_operands, named, spelt, with_launch
-from tilewright.families.blockscaled_gemm import rules, tcgen05_kernel
+from tilewright.configurations.shared import flag
+from tilewright.configurations.sources import camel, kernel_operands, named, spelt, with_launch
+from tilewright.families.blockscaled_gemm import compilation, cutlass_kernel, rules, tcgen05_kernel
+from tilewright.families.blockscaled_gemm.alignment import alignment
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -17,22 +18,17 @@ from tilewright.families.blockscaled_gemm.config import (
     by_mma,
     by_tcgen05,
 )
-from tilewright.families.blockscaled_gemm.memory import ULTRA_SPARE, memory
+from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.mma_memory import mma_memory, warpgroups
 from tilewright.families.blockscaled_gemm.problem import BLOCK, c_type
 from tilewright.families.blockscaled_gemm.tcgen05_memory import shares_k
-from tilewright.formats.types import TYPES, bits
 
 RULES = rules.RULES
+build = compilation.build
 table_template = "blockscaled_gemm/table.cc.j2"  # which binds the struct with the appended members
 # The only C of a kernel of our mainloops for Blackwell, which a call may leave out.
 settling = Settling("mainloop", "default", {"default": {}, "mma": {"c": "same"}, "tcgen05": {"c": "same"}})
 
-_BIAS_RELEASES = (
-    "the loads are of a bias in shared memory, and the arrival gives sums in tensor memory back; the next "
-    "tile's bias is written behind a barrier of the epilogue's warps, to which they come with these loads "
-    "returned"
-)
 _CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 
 
@@ -90,23 +86,6 @@ def summary(config: BlockscaledGemmConfig) -> str:
     return f"{config.a} x {config.b} -> {config.d}, tile {config.tile}, {cluster}, {schedule_text(config)}"
 
 
-def alignment(config: BlockscaledGemmConfig) -> MatrixAlignment:
-    """For each matrix the number of elements that divides its contiguous extent and its leading dimension.
-
-    TMA moves 16 bytes; FP4 beside FP8 is unpacked to bytes by TMA, 128 elements at a time. Hopper's kernels
-    take whole blocks of MX formats, and their epilogue stores single elements where it must.
-    """
-    if config.architecture is HOPPER:
-        return {"a": 32, "b": 32, "c": 1, "d": 1}
-    if by_mma(config):  # FP4 is unpacked from shared memory
-        a, b = (128 // bits(dtype) for dtype in (config.a, config.b))
-        return {"a": a, "b": b, "c": 1, "d": 1}
-    store = 256 if config.store == "direct_256" else 128
-    wide = 128 if config.mixes_bits else 32
-    a, b = (wide if bits(dtype) == 4 else 16 for dtype in (config.a, config.b))
-    return {"a": a, "b": b, "c": store // bits(c_type(config.d)), "d": store // bits(config.d)}
-
-
 def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
@@ -130,51 +109,6 @@ def facts(config: BlockscaledGemmConfig) -> BlockscaledGemmFacts:
     if by_tcgen05(config):
         facts["splits"] = shares_k(config)
     return facts
-
-
-def build(config: BlockscaledGemmConfig) -> dict[str, Any]:
-    """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
-    # Empty for kernels that are ours.
-    pdl = "" if config.mainloop != "default" else config.hardware.cutlass.pdl
-    row: dict[str, Any] = {
-        "arch": config.arch,
-        "defines": [pdl] if config.pdl and pdl else [],
-        "instructions": [_instruction(config)],
-    }
-    if config.cutlass != "4.2":
-        row["cutlass"] = config.cutlass
-    if by_tcgen05(config):
-        row["compiler"] = "cute_dsl"
-    if config.bias and config.architecture is TCGEN05 and not config.swap_ab:
-        row["releases"] = _BIAS_RELEASES
-    if by_mma(config):
-        row["standard"] = "c++14"
-    elif reason := _spills(config):
-        row["spills"] = reason
-    return row
-
-
-def _spills(config: BlockscaledGemmConfig) -> str:
-    """Why ptxas may spill the kernel's registers; empty if it may not."""
-    if config.architecture is not SM120:
-        return ""
-    if config.tile.m * config.tile.n > 128 * 128:
-        return "128 accumulators a thread, of 168 registers that 384 threads leave it"
-    return flag("one word, in stream-K's fixup", config.tile.n == 64 and config.scheduler == "stream_k")
-
-
-def _kind(config: BlockscaledGemmConfig) -> str:
-    """The kind of the instruction: nvfp4, mxfp4, or mx if an operand has eight bits."""
-    return config.a if config.a == config.b and bits(config.a) == 4 else "mx"
-
-
-def _instruction(config: BlockscaledGemmConfig) -> str:
-    """A pattern for the start of the opcode, whose suffixes name the scales."""
-    pair = flag(r"\.2CTA", config.schedule == "2sm")
-    # Hopper's kernels decode operands to 16 bits.
-    kind = "half" if config.architecture is HOPPER else _kind(config)
-    name, scales = config.hardware.tensor_core.opcodes[kind]
-    return f"{name}{pair}{scales}"
 
 
 def template(config: BlockscaledGemmConfig) -> str:
@@ -205,7 +139,7 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
             f" in clusters of {config.cluster}",
         )
     else:
-        own = blackwell(config)
+        own = cutlass_kernel.variables(config)
         dynamic = config.cluster == "dynamic"
         where = ", run-time clusters" if dynamic else f", clusters of {config.cluster}"
     c_and_d = "D" if config.c == "none" else f"C {c_type(config.d)} and D"
@@ -247,88 +181,3 @@ def _mma(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "tile_k": config.tile.k,
         "store_buffers": mma_memory(config).store_buffers,
     }
-
-
-def blackwell(config: BlockscaledGemmConfig) -> dict[str, Any]:
-    """What the template of CUTLASS's collectives names."""
-    aligned, swap = alignment(config), config.swap_ab
-    two_sm, sm120 = config.schedule == "2sm", config.architecture is SM120
-    epilogue, mainloop = _schedules(config)
-    tile = (config.tile.m * (2 if two_sm else 1), config.tile.n, config.tile.k)
-    cluster = "int, int"
-    if config.cluster != "dynamic":
-        cluster = f"Int<{config.cluster.m}>, Int<{config.cluster.n}>"
-    # At N of 256 CUTLASS's own choice is 128 columns, whose buffers cost a mainloop stage of FP4.
-    narrowed = not sm120 and config.store == "tma" and config.tile.n == 256
-    epilogue_tile = "Shape<_128, _64>" if narrowed else "cutlass::epilogue::collective::EpilogueTileAuto"
-    scheduler = "StaticPersistent" if sm120 else "Persistent"
-    element_a, element_b = (_operand(config, dtype) for dtype in kernel_operands(config))
-    return {
-        "two_sm": two_sm,
-        "element_a": element_a,
-        "element_b": element_b,
-        "element_c": "void" if config.c == "none" else CUTLASS_TYPES[c_type(config.d)],
-        "element_d": CUTLASS_TYPES[config.d],
-        "layout_d": "ColumnMajor" if swap else "RowMajor",
-        "alignment_a": aligned["b" if swap else "a"],
-        "alignment_b": aligned["a" if swap else "b"],
-        "alignment_c": aligned["c"],
-        "alignment_d": aligned["d"],
-        "tile": _shape(tile),
-        "cta_tile": _shape((*config.tile,)),
-        "cluster": f"Shape<{cluster}, _1>",
-        "arch_tag": _tag(config),
-        "epilogue_tile": epilogue_tile,
-        "epilogue_schedule": epilogue,
-        "mainloop_schedule": mainloop,
-        "stage_count": _stage_count(config),
-        "scheduler": f"{'StreamK' if config.scheduler == 'stream_k' else scheduler}Scheduler",
-        "quantizes": config.quantizes,
-        "bias": ("AlongM" if swap else "AlongN") if config.bias else "",
-        "block_d": BLOCK.get(config.d, 1),
-        "element_scale_d": _scale(config.d) if config.quantizes else "",
-    }
-
-
-def _shape(tile: tuple[int, int, int]) -> str:
-    m, n, k = tile
-    return f"Shape<Int<{m}>, Int<{n}>, Int<{k}>>"
-
-
-def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
-    """CUTLASS's schedules of the epilogue and of the mainloop."""
-    pair = "2Sm" if config.schedule == "2sm" else "1Sm"
-    epilogue = f"{'Tma' if config.store == 'tma' else 'NoSmem'}WarpSpecialized{pair}"
-    kind, tag = {"nvfp4": "Nvf4", "mxfp4": "Mxf4", "mx": "Mxf8f6f4"}[_kind(config)], _tag(config)
-    mainloop = f"{pair}{kind}{tag}"
-    if config.architecture is SM120:
-        epilogue = "TmaWarpSpecialized" + flag("Cooperative", config.schedule == "cooperative")
-        mainloop = f"{flag('Pingpong', config.schedule == 'pingpong')}{kind}{tag}"
-    elif config.ultra:
-        prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
-        mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}{tag}{prefetch}"
-    return epilogue, f"KernelTmaWarpSpecialized{mainloop}"
-
-
-def _tag(config: BlockscaledGemmConfig) -> str:
-    """CUTLASS's name of the architecture whose mainloop the kernel has."""
-    return config.hardware.cutlass.fp4_tag if config.ultra else config.hardware.cutlass.tag
-
-
-def _scale(dtype: str) -> str:
-    return f"cutlass::float_u{TYPES[dtype].scale.removeprefix('u')}_t"
-
-
-def _operand(config: BlockscaledGemmConfig, dtype: str) -> str:
-    if config.ultra:  # the builder takes the types of data and scales separately
-        return f"cute::tuple<{CUTLASS_TYPES[dtype]}, {_scale(dtype)}>"
-    return f"cutlass::{dtype[:2]}_float{bits(dtype)}_t<{CUTLASS_TYPES[dtype]}>"
-
-
-def _stage_count(config: BlockscaledGemmConfig) -> str:
-    if config.stages != "auto":
-        return f"cutlass::gemm::collective::StageCount<{config.stages}>"
-    carved = "int(sizeof(typename CollectiveEpilogue::SharedStorage))" + flag(
-        f" + {ULTRA_SPARE}", config.ultra
-    )
-    return f"cutlass::gemm::collective::StageCountAutoCarveout<{carved}>"

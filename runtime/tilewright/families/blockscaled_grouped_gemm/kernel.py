@@ -6,7 +6,8 @@ from typing import Any
 
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import named, spelt
-from tilewright.families.blockscaled_gemm import kernel as dense
+from tilewright.families.blockscaled_gemm import compilation, cutlass_kernel
+from tilewright.families.blockscaled_gemm.alignment import alignment
 from tilewright.families.blockscaled_gemm.memory import memory_of_groups
 from tilewright.families.blockscaled_gemm.problem import BLOCK
 from tilewright.families.blockscaled_grouped_gemm import rules
@@ -15,14 +16,8 @@ from tilewright.families.blockscaled_grouped_gemm.config import (
     BlockscaledGroupedGemmFacts,
     product,
 )
-from tilewright.formats.types import bits
 
 RULES = rules.RULES
-# Variables that the template shares with that of `blockscaled_gemm`.
-_SHARED = (
-    "two_sm", "element_a", "element_b", "element_d", "layout_d", "tile", "cluster", "arch_tag",
-    "epilogue_tile", "alignment_a", "alignment_b", "alignment_d", "stage_count",
-)  # fmt: skip
 
 
 def kernel_name(config: BlockscaledGroupedGemmConfig) -> str:
@@ -61,36 +56,28 @@ def facts(config: BlockscaledGroupedGemmConfig) -> BlockscaledGroupedGemmFacts:
         "smem_bytes": total,
         "threads": 256,  # four single warps and four of the epilogue
         "block": BLOCK[config.a],
-        "alignment": dense.alignment(product(config)),
+        "alignment": alignment(product(config)),
         "cluster_multiple": (2 if config.schedule == "2sm" else 1, 1),
     }
 
 
 def build(config: BlockscaledGroupedGemmConfig) -> dict[str, Any]:
     """Compiler settings of the kernel, and the tensor-core instructions that its machine code must hold."""
-    return dense.build(product(config))
+    return compilation.build(product(config))
 
 
 def variables(config: BlockscaledGroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    own, aligned = dense.blackwell(product(config)), dense.alignment(product(config))
     stages, total = memory_of_groups(product(config))
     return spelt(
-        {name: own[name] for name in _SHARED}
+        cutlass_kernel.variables_of_groups(product(config))
         | {
             "formula": formula(config),
             "operands": f"A {config.a} row-major, B {config.b} column-major, D {config.d} row-major, summed "
             "in f32",
             "memory": f"{config.tile}, run-time clusters, {stages} stages, {total:,} bytes of shared memory",
             "schedule": schedule_text(config),
-            "epilogue_schedule": f"PtrArray{own['epilogue_schedule']}",
-            "mainloop_schedule": own["mainloop_schedule"].replace("KernelTma", "KernelPtrArrayTma"),
-            "swap_ab": config.swap_ab,
             "scale_block": BLOCK[config.a],
-            "bits_a": bits(config.a),
-            "bits_b": bits(config.b),
-            "caller_a": aligned["a"],
-            "caller_b": aligned["b"],
             "shared_memory": total,
         }
     )

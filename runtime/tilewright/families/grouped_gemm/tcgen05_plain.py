@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.architectures.table import TCGEN05
 from tilewright.configurations.shared import Memory, flag
 from tilewright.configurations.sources import CUTLASS_TYPES, alignment, kernel_operands
-from tilewright.families.blockscaled_gemm import kernel as blockscaled
+from tilewright.families.blockscaled_gemm import cutlass_kernel
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.memory import memory_of_plain_groups, memory_of_scaled_groups
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
@@ -68,7 +68,8 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
 
 def variables(config: GroupedGemmConfig) -> dict[str, Any]:
     """What the template names."""
-    own, aligned, scaled = blockscaled.blackwell(outline(config)), alignment(config), config.scales != "none"
+    own, aligned = cutlass_kernel.variables(outline(config)), alignment(config)
+    scaled = config.scales != "none"
     a, b = kernel_operands(config)
     pair = "2Sm" if config.schedule == "2sm" else "1Sm"
     rows_a, rows_b = granularities(config)
