@@ -69,10 +69,9 @@ def stale_headers(expansions: Iterable[Expansion]) -> list[Path]:
 
 
 def parse_filter(terms: Sequence[str], expansions: Iterable[Expansion]) -> Filter:
-    """`--filter`, whose fields are those of the specs' families."""
-    return Filter.parse(
-        terms, (name for expansion in expansions for name in fields_of(expansion.spec.family))
-    )
+    """`--filter`, whose fields are those of the specs' families and `compiler`."""
+    fields = {name for expansion in expansions for name in fields_of(expansion.spec.family)}
+    return Filter.parse(terms, fields | {"compiler"})
 
 
 def make_plan(

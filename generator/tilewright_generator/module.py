@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from hashlib import sha256
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tilewright.configurations.family import Family
+from tilewright.declarations.table import DEFAULT_COMPILER
 from tilewright.tools.filters import Filter
 from tilewright_generator import table
 from tilewright_generator.errors import UsageError
@@ -83,9 +86,16 @@ def _files(expansion: Expansion, renderer: Renderer, only: Filter) -> Iterator[F
     yield _file("table.cc", renderer.render(family.table_template, listing))
 
 
-def selects(only: Filter, kernel: Kernel) -> bool:
+def selects(only: Filter, family: Family, kernel: Kernel) -> bool:
     """Whether the filter takes the kernel."""
-    return not only or only.matches(kernel.name, lambda field: getattr(kernel.config, field))
+    return not only or only.matches(kernel.name, functools.partial(value_of, family, kernel.config))
+
+
+def value_of(family: Family, config: Any, field: str) -> Any:
+    """A field of a configuration, or the compiler of its kernel. AttributeError if it is neither."""
+    if field == "compiler":
+        return family.build(config).get("compiler", DEFAULT_COMPILER)
+    return getattr(config, field)
 
 
 def _workers(kernels: int) -> int:
@@ -97,7 +107,7 @@ def _render(spec: Spec, kernel: Kernel, renderer: Renderer, only: Filter) -> _Re
     variables = family.variables(kernel.config) | {"name": kernel.name, "spec": spec.path}
     text = renderer.render(family.template(kernel.config), variables)
     build = family.build(kernel.config)
-    source = _file(table.source_name(family, kernel.name, build), text, selects(only, kernel))
+    source = _file(table.source_name(family, kernel.name, build), text, selects(only, family, kernel))
     record = table.record(family, kernel, build, source.name, source.sha256)
     return _Rendered(source, record)
 

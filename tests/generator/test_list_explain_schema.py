@@ -87,6 +87,8 @@ def test_a_filter_that_matches_nothing_says_what_there_is(project: Path, tilewri
         "Error: no kernel meets --filter tile=1x*; tile is one of: 128x128x64, 64x64x64\n"
     )
     assert "did you mean '*bf16_64x64*'?" in tilewright("list", "--filter", "bf16_64x64").err
+    assert tilewright("list", "--filter", "compiler=nvc*").code == 0
+    assert "; compiler is one of: nvcc" in tilewright("list", "--filter", "compiler=cute_dsl").err
 
 
 def test_what_looks_like_a_spec_and_is_none_is_mentioned(project: Path, tilewright: Command) -> None:

@@ -60,9 +60,9 @@ def compare(
     """Measure the best tactic of group A beside that of group B, problem by problem.
 
     A and B are filters, as --filter takes them, with all terms in one argument: 'arch=sm103 k_tile=768'.
-    A term is a glob on names or FIELD=GLOB[,GLOB]; ~TERM inverts a term ('~swap_ab=true'); m_tile, n_tile
-    and k_tile are fields too, and arch=sm103 means sm_103a as well. B may be `rest`: all kernels of the
-    family that A leaves out.
+    A term is a glob on names or FIELD=GLOB[,GLOB]; ~TERM inverts a term ('~swap_ab=true'); m_tile, n_tile,
+    k_tile and compiler are fields too, and arch=sm103 means sm_103a as well. B may be `rest`: all kernels of
+    the family that A leaves out. Kernels that otherwise run only if a call names them are compared, too.
 
     Every tactic that this GPU can run for the problem is checked against the reference, then timed: CUDA
     graphs, operands that L2 does not hold, medians. The fastest tactics of both groups are timed again in
@@ -157,7 +157,7 @@ def _compare(settings: _Settings, outputs: _Outputs) -> int:
         )
     with context.use(Context(registry)) as current:
         device = _device(current, settings, lacking)
-        family = family_of(name)
+        family = family_of(name).with_named()
         a, b = (stand(group, family, compared[0], device, registry) for group in pair)
         if settings.dry_run:
             _show_plan(list(dry_run.text(family, compared, (a, b), device)), compared, (a, b), outputs)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.base.spelling import did_you_mean
-from tilewright.tools.filters import Filter, why_nothing
+from tilewright.tools.filters import Filter, fields_of, why_nothing
 from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.ray_options import ray_options
@@ -197,21 +197,15 @@ def select_by(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] |
     if not terms:
         return None
     records = [record for table in tables for record in table.values()]
-    only = Filter.parse(terms, {"arch", *(name for record in records for name in record.config)})
+    only = Filter.parse(terms, {name for record in records for name in fields_of(record)})
     names = frozenset(
-        record.name
-        for record in records
-        if only.matches(record.name, {"arch": record.arch, **record.config}.__getitem__)
+        record.name for record in records if only.matches(record.name, fields_of(record).__getitem__)
     )
     if not names:
         why = why_nothing(
             terms,
             [record.name for record in records],
-            lambda field: (
-                {"arch": record.arch, **record.config}[field]
-                for record in records
-                if field == "arch" or field in record.config
-            ),
+            lambda field: (fields_of(record)[field] for record in records if field in fields_of(record)),
         )
         raise UsageError(f"no kernel meets --filter {' --filter '.join(terms)}{why}")
     return names

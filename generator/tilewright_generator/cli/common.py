@@ -15,7 +15,7 @@ from tilewright_generator.cli import completion
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.expand import Expansion
-from tilewright_generator.module import selects
+from tilewright_generator.module import selects, value_of
 from tilewright_generator.project import Project
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -44,7 +44,7 @@ filter_option = click.option(
     metavar="TERM",
     shell_complete=completion.TERMS,
     help="Only kernels whose name matches a glob, or FIELD=GLOB[,GLOB...]; ~TERM inverts a term. "
-    "m_tile, n_tile and k_tile are fields, too. With several terms, all must hold.",
+    "m_tile, n_tile, k_tile and compiler are fields, too. With several terms, all must hold.",
 )
 nvcc_option = click.option(
     "--nvcc", type=click.Path(path_type=Path), help="The nvcc to use. Default: CUDA_HOME, PATH, the wheel."
@@ -85,15 +85,23 @@ def read(project: Project, specs: tuple[Path, ...], filters: tuple[str, ...]) ->
         note(f"{project.label(path)} is ignored: specs are specs/*.yaml")
     expansions = generation.read(project, [project.spec(path) for path in specs] or project.specs())
     only = generation.parse_filter(filters, expansions)
-    if not any(selects(only, kernel) for expansion in expansions for kernel in expansion.kernels):
+    if not any(
+        selects(only, expansion.spec.family, kernel)
+        for expansion in expansions
+        for kernel in expansion.kernels
+    ):
         raise UsageError(f"no kernel meets --filter {' --filter '.join(filters)}{_why(filters, expansions)}")
     return Inputs(project, expansions, only, not specs)
 
 
 def _why(filters: tuple[str, ...], expansions: tuple[Expansion, ...]) -> str:
-    kernels = [kernel for expansion in expansions for kernel in expansion.kernels]
+    kernels = [(expansion.spec.family, kernel) for expansion in expansions for kernel in expansion.kernels]
     return why_nothing(
         filters,
-        [kernel.name for kernel in kernels],
-        lambda field: (getattr(kernel.config, field) for kernel in kernels if hasattr(kernel.config, field)),
+        [kernel.name for _, kernel in kernels],
+        lambda field: (
+            value_of(family, kernel.config, field)
+            for family, kernel in kernels
+            if field == "compiler" or hasattr(kernel.config, field)
+        ),
     )

@@ -13,6 +13,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, ZshComplete, add_completion_class
 
 from tilewright.base.spelling import text
+from tilewright.tools import filters
 
 if TYPE_CHECKING:
     from tilewright.declarations.table import Table
@@ -151,7 +152,7 @@ def _fields(family: str | None) -> Iterable[str]:
     if family is not None:
         return fields_of(get(family))
     fields = [fields_of(get(name)) for name in dict.fromkeys(table.family for table in _tables())]
-    return ["m_tile", "n_tile", "k_tile", *(name for family_fields in fields for name in family_fields)]
+    return [*filters.SIDES, "compiler", *(name for family_fields in fields for name in family_fields)]
 
 
 def _values(family: str | None, field: str) -> Iterable[str]:
@@ -160,10 +161,8 @@ def _values(family: str | None, field: str) -> Iterable[str]:
     from tilewright_generator.fields import fields_of  # noqa: PLC0415
 
     kinds = () if family is None else fields_of(get(family))[field].kinds
-    tables = [table for table in _tables() if family in (None, table.family)]
-    used = {
-        text(record.config[field]) for table in tables for record in table.values() if field in record.config
-    }
+    records = [record for table in _tables() if family in (None, table.family) for record in table.values()]
+    used = {text(fields[field]) for record in records if field in (fields := filters.fields_of(record))}
     return [*(word for kind in kinds for word in kind.words()), *sorted(used, key=_numerically)]
 
 

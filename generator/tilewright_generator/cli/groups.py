@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.tools.filters import Filter, why_nothing
+from tilewright.tools.filters import Filter, fields_of, why_nothing
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 
@@ -127,22 +127,18 @@ def _taken(terms: Sequence[str], records: Sequence[KernelRecord]) -> list[Kernel
     return taken
 
 
-def _fields(record: KernelRecord) -> dict[str, Any]:
-    return {**record.config, "arch": record.arch}
-
-
 def _filter(terms: Iterable[str], records: Iterable[KernelRecord]) -> Filter:
-    return Filter.parse(terms, {field for record in records for field in _fields(record)})
+    return Filter.parse(terms, {field for record in records for field in fields_of(record)})
 
 
 def _meets(only: Filter) -> Any:
-    return lambda record: only.matches(record.name, _fields(record).__getitem__)
+    return lambda record: only.matches(record.name, fields_of(record).__getitem__)
 
 
 def _nothing(terms: Sequence[str], records: Sequence[KernelRecord]) -> str:
     why = why_nothing(
         terms,
         [record.name for record in records],
-        lambda field: (_fields(record)[field] for record in records if field in _fields(record)),
+        lambda field: (fields_of(record)[field] for record in records if field in fields_of(record)),
     )
     return f"no kernel meets {' '.join(terms)}{why}"

@@ -80,7 +80,8 @@ def command(
     nothing = Standing(tuned=None if gpu is None else 0)  # of a kernel that is not generated
     listed: list[tuple[Expansion, list[Row]]] = []
     for expansion in inputs.expansions:
-        kernels = (kernel for kernel in expansion.kernels if selects(inputs.only, kernel))
+        family = expansion.spec.family
+        kernels = (kernel for kernel in expansion.kernels if selects(inputs.only, family, kernel))
         rows = [Row(kernel, standing_of.get(kernel.name, nothing)) for kernel in kernels]
         listed.append((expansion, [row for row in rows if _wanted(row.standing, built, tuned, verified)]))
     if as_json:

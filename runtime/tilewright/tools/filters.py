@@ -8,6 +8,7 @@ from fnmatch import translate
 from re import Pattern, compile
 
 from tilewright.base.spelling import did_you_mean, listed, text
+from tilewright.declarations.table import KernelRecord
 from tilewright.errors import ArgumentError
 
 NOT = "~"  # before a negated term; unlike "!", a shell does not expand it in double quotes
@@ -69,6 +70,11 @@ class Filter:
     def matches(self, name: str, value: Lookup) -> bool:
         """Whether the kernel called `name`, whose fields `value` looks up, meets every term."""
         return all(term.holds(name, value) for term in self.terms)
+
+
+def fields_of(record: KernelRecord) -> dict[str, object]:
+    """What terms may ask of a kernel: its target, its compiler and the fields of its configuration."""
+    return {"arch": record.arch, "compiler": record.compiler, **record.config}
 
 
 def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[str], Iterable[object]]) -> str:

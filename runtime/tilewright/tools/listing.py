@@ -10,7 +10,7 @@ from tilewright import context as contexts
 from tilewright.base.spelling import did_you_mean, listed, text
 from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError
-from tilewright.tools.filters import SIDES, Filter, why_nothing
+from tilewright.tools.filters import SIDES, Filter, fields_of, why_nothing
 
 if TYPE_CHECKING:
     from tilewright.declarations.table import KernelRecord
@@ -69,8 +69,8 @@ def kernels(family: str, **filters: object) -> Kernels:
     Args:
         family: its name; `tilewright list` shows all families.
         filters: a field of the family's configurations (`tilewright explain FAMILY` lists them), or `name`,
-            `m_tile`, `n_tile`, `k_tile`: a value, or globs with commas between them, as `--filter` takes:
-            `kernels(family, a="bf16", tile="128x*", bias=True, arch="sm90", name="*coop*,*pingpong*")`.
+            `m_tile`, `n_tile`, `k_tile`, `compiler`: a value, or globs with commas between them, as in
+            `--filter`: `kernels(family, a="bf16", tile="128x*", arch="sm90", name="*coop*,*pingpong*")`.
 
     Returns:
         A sequence of `tilewright.declarations.table.KernelRecord`, whose `name` is a tactic that ops take.
@@ -88,23 +88,19 @@ def kernels(family: str, **filters: object) -> Kernels:
         hint = catalog.meant(str(family), present) or f"; there are: {', '.join(present)}"
         raise ArgumentError("family", f"there are no kernels of {family}{hint}")
     records = registry.kernels(family)
-    legal = {"arch", *SIDES, *(name for record in records for name in record.config)}
+    legal = {*SIDES, *(name for record in records for name in fields_of(record))}
     for name in filters.keys() - {*legal, "name"}:
         hint = did_you_mean(name, legal) or f"; there are: name, {', '.join(sorted(legal))}"
         raise ArgumentError(name, f"is no field of {family}'s kernels{hint}")
     terms = [str(value) if name == "name" else f"{name}={text(value)}" for name, value in filters.items()]
     only = Filter.parse(terms, legal)
-    chosen = [record for record in records if only.matches(record.name, _fields(record).__getitem__)]
+    chosen = [record for record in records if only.matches(record.name, fields_of(record).__getitem__)]
     if chosen:
         return Kernels(family, chosen)
-    fields = [_fields(record) for record in records]
+    fields = [fields_of(record) for record in records]
     why = why_nothing(
         terms,
         [record.name for record in records],
         lambda name: [values[name] for values in fields if name in values],
     )
     return Kernels(family, chosen, why)
-
-
-def _fields(record: KernelRecord) -> dict[str, object]:
-    return {"arch": record.arch, **record.config}

@@ -55,6 +55,24 @@ def test_a_dry_run_lists_groups_and_problems(capsys: pytest.CaptureFixture[str])
     assert all(int(count) > 0 for line in listed for count in (line.split()[-1], line.split()[-3].strip(",")))
 
 
+@pytest.mark.parametrize(
+    ("family", "device", "size"),
+    [("quantize", "h200", "8192x8192"), ("gemm", "h200", "512x4096x4096"), ("blockscaled_gemm", "b300", "")],
+)
+def test_kernels_that_run_only_if_named_are_compared(
+    capsys: pytest.CaptureFixture[str], family: str, device: str, size: str
+) -> None:
+    """Those in CuTe-DSL beside the others, although selection takes none of them."""
+    sizes = ["-s", size] if size else ["--sizes", "small"]
+    groups = ["compiler=cute_dsl", "rest", "--family", family]
+    assert compare(*groups, *sizes, "--dry-run", "--device", device) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    (in_cute_dsl, rest) = line.partition(": ")[2].split(", ")
+    assert in_cute_dsl.startswith("cute_dsl ")
+    assert int(in_cute_dsl.split()[-1]) > 0
+    assert int(rest.split()[-1]) > 0
+
+
 def test_a_dry_run_without_a_gpu_counts_what_runs_somewhere(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

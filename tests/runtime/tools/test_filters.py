@@ -6,7 +6,8 @@ import pytest
 
 from tilewright.configurations.shapes import Tile
 from tilewright.errors import ArgumentError
-from tilewright.tools.filters import Filter, why_nothing
+from tilewright.libraries.registry import Registry
+from tilewright.tools.filters import Filter, fields_of, why_nothing
 
 KNOWN = ("tile", "fast", "stages")
 
@@ -46,6 +47,12 @@ def matches(*terms: str, name: str = "tiny_bf16_coop", **fields: Any) -> bool:
 )
 def test_every_term_must_hold(terms: list[str], expected: bool) -> None:
     assert matches(*terms) is expected
+
+
+def test_the_compiler_is_a_field_of_every_kernel() -> None:
+    compilers = {record.name: fields_of(record)["compiler"] for record in Registry().kernels("gemm")}
+    assert compilers["gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_1x1_cute_dsl_coop"] == "cute_dsl"
+    assert set(compilers.values()) == {"nvcc", "cute_dsl"}
 
 
 def test_a_tables_list_is_a_shape_too() -> None:
