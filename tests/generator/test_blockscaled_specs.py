@@ -118,10 +118,10 @@ BF16_ALONE = {
 @pytest.mark.parametrize("arch", ["sm_120f", "sm_103a", "sm_110a"])
 def test_f16_has_every_kernel_that_bf16_has(arch: str) -> None:
     """What is BF16 in one model is FP16 in the next: neither may get the poorer choice. Of the kernels that
-    selection chooses among."""
+    selection chooses among, which are those in CuTe-DSL if they swap operands."""
     names: dict[str, set[str]] = {"bf16": set(), "f16": set()}
     for row in _committed():
-        chosen = row["config"].get("mainloop") != "tcgen05"
+        chosen = row["config"].get("mainloop") != "tcgen05" or row["config"]["swap_ab"]
         if row["config"]["d"] in names and row["arch"] == arch and chosen:
             names[row["config"]["d"]].add(row["name"].replace(f"_{row['config']['d']}_", "_D_", 1))
     assert names["bf16"]
@@ -139,6 +139,16 @@ def test_f16_on_sm_100_has_the_tiles_and_schedules_of_bf16() -> None:
             tiles[config["d"]].add((*config["tile"], config["schedule"], config["c"]))
     assert len(tiles["bf16"]) == 9
     assert tiles["bf16"] <= tiles["f16"]
+
+
+def test_f16_has_the_kernels_in_cute_dsl_for_few_rows_that_bf16_has() -> None:
+    names: dict[str, set[str]] = {"bf16": set(), "f16": set()}
+    for row in _committed():
+        config = row["config"]
+        if config.get("mainloop") == "tcgen05" and config["swap_ab"] and config["d"] in names:
+            names[config["d"]].add(row["name"].replace(f"_{config['d']}_", "_D_", 1))
+    assert len(names["bf16"]) > 5
+    assert names["f16"] == names["bf16"]
 
 
 # Types (A, B and D) that kernels of another architecture compute. A B300 runs sm_100f's kernels, too.

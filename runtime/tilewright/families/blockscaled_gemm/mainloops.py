@@ -179,8 +179,8 @@ class Mma(Mainloop):
 
 class InCuteDsl(Blackwell):
     """Our kernels in CuTe-DSL (blockscaled_gemm/tcgen05_program.py). Clusters are compiled in, except those
-    of thread blocks that share a tile along k. They run only if a call names one (`only_if_named` of the
-    family)."""
+    of thread blocks that share a tile along k. Kernels that do not swap operands run only if a call names one
+    (`only_if_named` of the family)."""
 
     settings = ("raster", "swizzle", "splits")
 
