@@ -144,6 +144,18 @@ def test_cutlass_says_the_same(program: Path) -> None:
     assert theirs["scales"] == digest_of_lines(places)
 
 
+@pytest.mark.compile
+def test_tensor_memory_is_allocated_when_the_previous_kernel_has_ended(tmp_path: Path) -> None:
+    """A thread block of that kernel may yet allocate on the SM. It would wait for ours, and ours for it."""
+    source = ROOT / "generated/mqa_logits/mqa_logits_sm100f_ragged_64x128_bf16_2q_2wg_8stages.cu"
+    ptx = tmp_path / "kernel.ptx"
+    flags = ["-ptx", "-std=c++17", "-arch=sm_100f", f"-I{INCLUDE}"]
+    subprocess.run([str(find_toolchain().nvcc), *flags, str(source), "-o", str(ptx)], check=True)
+    text = ptx.read_text()
+    assert text.count("tcgen05.alloc.") == 1
+    assert 0 <= text.find("griddepcontrol.wait;") < text.find("tcgen05.alloc.")
+
+
 def values(*command: object) -> dict[str, int]:
     """The names and hexadecimal numbers that a program prints."""
     text = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout

@@ -58,6 +58,7 @@ __host__ __device__ constexpr uint32_t fp4_instruction(int first) {
 struct Native {
   static constexpr int kSharedBytes = 0;  // for a column of tensor memory
   static constexpr int kArrivals = 1;     // threads of a warp that arrive for it
+  static constexpr bool kShared = true;   // the thread blocks of an SM share tensor memory
 
   __device__ __forceinline__ explicit Native(uint32_t) {}
 

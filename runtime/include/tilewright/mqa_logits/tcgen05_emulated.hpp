@@ -14,6 +14,7 @@ struct Emulated {
   // Every thread arrives for itself: compute-sanitizer's racecheck reports a race if one arrives for a synchronised
   // warp.
   static constexpr int kArrivals = 32;
+  static constexpr bool kShared = false;  // each thread block has a tensor memory of its own
 
   uint32_t memory;
 

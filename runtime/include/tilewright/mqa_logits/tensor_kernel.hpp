@@ -74,6 +74,10 @@ struct TensorKernel : TensorLoader<Work_, Products<HeadDim>, Heads, Queries, Sta
       Base::start(params, shared);
       start_own(shared);
     } else if (warp == kMultiplier) {
+      // A thread block of the previous kernel may allocate tensor memory of this SM later, and would wait for this one.
+      if constexpr (kPdl && Core::kShared) {
+        sm90::wait_for_previous_kernel();
+      }
       core.template allocate<kTensorColumns>(shared + kAddressAt);
     }
     __syncthreads();
