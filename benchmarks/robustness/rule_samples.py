@@ -58,6 +58,7 @@ ACCEPTED = {
 REJECTED_OF_A_RULE = 2
 HOPPER_RULES = {"quantized_output", "hopper_tile", "hopper_depth", "settled_fields"}
 CHOICES: dict[str, tuple[Any, ...]] = {
+    "arch": ARCHES,
     "tile": tuple(
         Tile(m, n, k)
         for m in (64, 96, 128, 128, 128, 256)
@@ -71,6 +72,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "stages": ("auto", "auto", "auto", 2, 5),
     "pdl": (True,),
     "swap_ab": (False, True),
+    "bias": (False, False, False, True),
+    "activation": ("none", "none", "none", "given"),
     "cutlass": ("4.2",),
 }
 FIELDS = {

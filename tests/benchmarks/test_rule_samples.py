@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,14 @@ def test_a_sample_has_every_rule_and_is_the_same_each_time(samples: Any) -> None
     } - samples.NOT_NVCCS | {""}
     assert [one.digest for one in samples.sample("gemm", 0)] == [one.digest for one in drawn]
     assert len({one.config for one in drawn}) == len(drawn)
+
+
+def test_every_field_of_block_scaled_kernels_is_drawn(samples: Any) -> None:
+    """A new field whose values are not in its type has to be in CHOICES."""
+    assert [name for name, values in samples.FIELDS.items() if not values] == []
+    rng = random.Random(0)
+    drawn = [samples.random_config("sm_100f", rng) for _ in range(200)]
+    assert {config.bias for config in drawn} == {False, True}
 
 
 def test_what_may_fail_is_compiled_alone_and_the_rest_by_its_flags(program: Any, samples: Any) -> None:
