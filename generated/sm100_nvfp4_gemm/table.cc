@@ -38,6 +38,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x128_dyn_1sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_nvfp4_128x128x256_dyn_2sm)
