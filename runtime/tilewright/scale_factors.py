@@ -111,7 +111,9 @@ def index(
         _within("row", row, height)
         start = _whole("batch", batch) * height * width
     elif batch:
-        raise ArgumentError("rows", "not given, expected the rows of a matrix: batches are that far apart")
+        raise ArgumentError(
+            "rows", "not given, expected the number of rows of a matrix: it says where each batch begins"
+        )
     _within("column", column, width)
     tiles = _whole("row", row) // tile.rows * (width // tile.columns) + column // tile.columns
     inner, outer = row % tile.inner, row % tile.rows // tile.inner

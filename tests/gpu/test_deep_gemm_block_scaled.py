@@ -130,5 +130,5 @@ def test_scales_that_are_no_powers_of_two() -> None:
     wrong = d.isnan()
     assert wrong[7].all()
     assert wrong.sum() == 576
-    with pytest.raises(tilewright.errors.ArgumentError, match="no positive powers of two"):
+    with pytest.raises(tilewright.errors.ArgumentError, match="not positive powers of two"):
         deep_gemm.fp8_gemm_nt((x, of_x), (y, of_y * 3), d, recipe=(1, 1, 32))

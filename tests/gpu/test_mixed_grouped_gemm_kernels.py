@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from expert_rows import counts_of, ends_of, int32
 from generated_kernels import fixture, names, registry
 from late_writes import check_waits
 
@@ -121,24 +122,6 @@ class Call:
             assert bool((excess <= 0).all()), f"{what}: an element is off by {float(difference.abs().max())}"
         self.out.fill_(MARK)
         assert bool((self.wide == MARK).all()), f"{what}: wrote beyond D"
-
-
-def int32(*values: int) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.int32, device="cuda")
-
-
-def counts_of(tile: int, groups: int) -> list[int]:
-    """Rows of each group: none, one, a whole tile, partial tiles, several tiles."""
-    kinds = [0, 1, tile, tile - 1, 2 * tile + 3, 5]
-    return [kinds[index % len(kinds)] for index in range(groups)]
-
-
-def ends_of(counts: list[int], alignment: int = 1) -> torch.Tensor:
-    ends, start = [], 0
-    for count in counts:
-        ends.append(start + count)
-        start = -(-ends[-1] // alignment) * alignment
-    return int32(*ends)
 
 
 @pytest.mark.parametrize(("n", "k", "groups"), [(8, 32, 8), (328, 416, 8), (1032, 2080, 32)])

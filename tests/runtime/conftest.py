@@ -34,6 +34,7 @@ from quantize_rows import HOST_QUANTIZE_ROWS
 from tilewright.architectures.device import B300, H200, RTX_PRO_6000, DeviceProperties
 from tilewright.context import Context
 from tilewright.declarations.table import KernelRecord
+from tilewright.libraries.registry import Registry
 
 _HAS_TORCH = find_spec("torch") is not None
 _IMPORTS_TORCH = re.compile(r"^(?:import torch\b|from torch\b)", re.MULTILINE)
@@ -57,6 +58,12 @@ def pytest_report_header() -> str | None:
 def no_tuned_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this machine's user has tuned is nothing to a test."""
     monkeypatch.setenv("TILEWRIGHT_TUNED", "")
+
+
+@pytest.fixture(scope="session")
+def committed() -> Registry:
+    """The committed kernels, of which none is built."""
+    return Registry(libraries=lambda module: [])
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ COMMANDS = {
     "bundle": "Build all kernels that a model can choose on a GPU, and prove it.",
     "choices": "Say what selection chooses for all values of an extent; write it as C++.",
     "config": "Print options for C++ programs that use kernels without Python.",
-    "status": "Say what every kernel has been through.",
+    "status": "Count the kernels that were compiled, run and hammered, and what is stale.",
     "cache": "Say how large the build cache is; remove what nothing needs.",
     "toolchain": "List the releases of nvcc and CUTLASS here, and what each would add.",
     "doctor": "Say whether kernels can be built and run on this machine.",
@@ -83,7 +83,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tilewright")
 def tilewright() -> None:
-    """YAML in; CUDA kernels, dispatch tables and libraries out.
+    """Write CUDA kernels and dispatch tables from YAML specs; build, tune and run them.
 
     Exit codes: 0 fine, 1 drift or a failed check, 2 usage or a wrong spec, 3 an internal error.
     """

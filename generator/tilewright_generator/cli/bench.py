@@ -40,7 +40,7 @@ def command() -> None:
 @click.option(
     "--iters", type=click.IntRange(min=1), default=15, show_default=True, help="Replays of the graph."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random operands.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random operands.")
 @click.option("--list-tactics", is_flag=True, help="List every tactic with its time, not only the best.")
 @click.option("--prune", is_flag=True, help="Leave out tactics that are far behind by the cost model.")
 @click.option("--rearrange", is_flag=True, help="Try the fastest with every raster order and swizzle, too.")

@@ -67,7 +67,7 @@ _COUNT = click.IntRange(min=1)
     "--measure",
     is_flag=True,
     help="Run each problem at a few values on this GPU, check the results, and write the times beside the "
-    "model's. Without --model: of the bundle in -o.",
+    "model's. Without --model: the problems of the bundle in -o.",
 )
 @click.option("--jobs", "-j", type=_COUNT, help="Processes that choose, and compilers at once.")
 @common.nvcc_option
@@ -113,7 +113,7 @@ def _listing(options: dict[str, Any]) -> Listing:
     from tilewright.tools.bundling import problems_file  # noqa: PLC0415
 
     if options["model"] is None and options["problems"] is None:
-        raise UsageError("of which model? Give --model config.json, or a list of --problems")
+        raise UsageError("no problems: expected --model config.json, or a list of --problems")
     listing: Listing | None = None
     if options["model"] is not None:
         names = ("tp", "ep", "max_tokens", "max_sequences", "masked_rows", "dtype")

@@ -38,7 +38,12 @@ class Release(NamedTuple):
 @click.command("toolchain")
 @click.option("--nvcc", type=click.Path(path_type=Path), help="What a build with this nvcc would use.")
 @click.option("--cutlass", type=click.Path(path_type=Path), help="The same with these CUTLASS headers.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Default: the nearest.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="The project's folder. Default: the nearest folder with specs/.",
+)
 @click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
 @answers.json_option
 def command(

@@ -33,20 +33,25 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--only-new",
     is_flag=True,
-    help="Of problems that the file has an entry of, time only kernels that these have not seen, beside what "
-    "is tuned. Without sizes: all problems of the file.",
+    help="For problems that the file has an entry of: time only the kernels that were not there when it was "
+    "written, beside the tuned one. Without sizes: all problems of the file.",
 )
 @click.option("--build", is_flag=True, help="First build the kernels that are not built.")
 @click.option("--built-only", is_flag=True, help="Tune without the kernels that are not built.")
-@click.option("--gpus", metavar="0,1", help="GPUs to spread over. Default: all of the first one's kind.")
-@click.option("--keep", type=click.IntRange(min=1), help="Tactics that the cost model leaves to be timed.")
+@click.option("--gpus", metavar="0,1", help="GPUs to tune on. Default: all of the same kind as the first.")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    help="How many tactics of a problem are timed: those that the cost model puts first.",
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help="That a problem's first times may take: long ones are left to the model's first tactics.",
+    help="Seconds for the first times of a problem's tactics, in the model's order. Tactics that are left "
+    "after that are not timed.",
 )
 @click.option("--exhaustive", is_flag=True, help="Time every legal tactic in full.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random operands.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random operands.")
 @click.option("--dry-run", is_flag=True, help="Only say which problems and how many tactics; needs no GPU.")
 @click.option("--device", type=common.DEVICE, help="With --dry-run or --report: this GPU.")
 @click.option("--merge", is_flag=True, help="Put the entries of the FILEs into the tuned file; needs no GPU.")

@@ -80,7 +80,9 @@ def _gpus(named: str | None, current: Context) -> tuple[list[int], DevicePropert
             f"--gpus: expected numbers with commas between them, such as 0,1, got {named!r}"
         ) from None
     if not chosen or not set(chosen) <= set(range(count)) or len(set(chosen)) < len(chosen):
-        raise UsageError(f"--gpus {named}: there are the GPUs 0 to {count - 1}")
+        raise UsageError(
+            f"--gpus {named}: expected different numbers from 0 to {count - 1}, the GPUs of this machine"
+        )
     first = current.device(chosen[0])
     different = [index for index in chosen if current.device(index) != first]
     if different and named is not None:

@@ -43,7 +43,9 @@ def tilewright_addmm(
     if c.dim() == 2:
         return _product(a, b, out, c=c, alpha=alpha, beta=beta)
     if beta != 1:
-        raise NotImplementedError(f"our kernels add a bias as it is, not {beta} times")
+        raise NotImplementedError(
+            f"beta: {beta}, expected 1 beside a bias: kernels of tilewright add a bias unscaled"
+        )
     return _product(a, b, out, bias=c, alpha=alpha)
 
 

@@ -82,7 +82,7 @@ def loads(path: Path | str, text: str) -> Any:
     """The JSON of a file or of a part of one, not checked by a schema. Raises UnreadableFileError."""
     # A value takes a character: only of a longer text they are counted, which takes half as long as parsing.
     if len(text) > MOST_ITEMS and sum(map(text.count, ",[{")) > MOST_ITEMS:
-        raise UnreadableFileError(path, f"not JSON of ours: more than {MOST_ITEMS:,} values")
+        raise UnreadableFileError(path, f"more than {MOST_ITEMS:,} values, expected fewer")
     try:
         return _JSON.decode(text)
     except json.JSONDecodeError as error:
@@ -90,9 +90,9 @@ def loads(path: Path | str, text: str) -> Any:
             path, f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
         ) from None
     except RecursionError:
-        raise UnreadableFileError(path, "not JSON of ours: it is nested too deeply") from None
+        raise UnreadableFileError(path, "its values are nested too deeply to be read") from None
     except ValueError as error:  # a number of thousands of digits
-        raise UnreadableFileError(path, f"not JSON of ours: {error}") from None
+        raise UnreadableFileError(path, f"not JSON that tilewright reads: {error}") from None
 
 
 def check(path: Path | str, value: Any, schema: Schema) -> None:

@@ -38,7 +38,7 @@ def load_yaml(path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         raise UnreadableFileError(path, f"{_place(error.problem_mark)}not YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # a date, a number of thousands of digits
-        raise UnreadableFileError(path, f"not YAML of ours: {error}") from None
+        raise UnreadableFileError(path, f"not YAML that tilewright reads: {error}") from None
 
 
 def _place(mark: Any) -> str:

@@ -203,7 +203,7 @@ def check_most(name: str, value: Any, what: str = "it") -> None:
     """Raises ArgumentError if a value is larger than extents may be. Kernels take an int of 32 bits, and
     ctypes would silently keep only the lower bits."""
     if certainly(value > MOST_EXTENT):
-        raise ArgumentError(name, f"{what} is {shown(value)}; at most {MOST_EXTENT} is possible")
+        raise ArgumentError(name, f"{what} is {shown(value)}; expected at most {MOST_EXTENT}")
 
 
 def check_shape(name: str, shape: Sequence[Any], what: str = "") -> None:
@@ -211,7 +211,7 @@ def check_shape(name: str, shape: Sequence[Any], what: str = "") -> None:
     for extent in shape:
         if certainly(extent > MOST_EXTENT):
             subject = f"{what} is {extent}" if what else f"its shape is {dims(shape)}"
-            raise ArgumentError(name, f"{subject}; at most {MOST_EXTENT} is possible")
+            raise ArgumentError(name, f"{subject}; expected at most {MOST_EXTENT}")
 
 
 def refuse(wrong: Any, argument: str, message: str) -> None:

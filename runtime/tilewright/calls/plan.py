@@ -187,7 +187,9 @@ class DirectPlan(Plan):
         if MISALIGNED >= status > MISALIGNED - count:
             raise MisalignedError(self.operands[MISALIGNED - status])
         if UNPLANNED >= status > UNPLANNED - count:
-            raise UnplannedError(f"{self.operands[UNPLANNED - status]} does not lie as the plan's")
+            raise UnplannedError(
+                f"{self.operands[UNPLANNED - status]} has another layout than the plan was made for"
+            )
         if OVERFLOW >= status > OVERFLOW - MOST_OPERANDS:
             raise overflow(self.bound.interface.numbers[OVERFLOW - status].name)
         if status == INVALID_CLUSTER_SIZE:

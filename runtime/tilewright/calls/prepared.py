@@ -81,7 +81,7 @@ class Prepared:
         for name in changes:
             if name not in self.kept:
                 names = ", ".join((*op.passed, *self.kept))
-                raise ArgumentTypeError(name, f"no plan's call takes it; expected one of {names}")
+                raise ArgumentTypeError(name, f"not an argument of a plan's call; expected one of {names}")
         values = {**self.kept, **call, **changes}
         if self.accumulates and "c" not in changes:
             values["c"] = values["out"]

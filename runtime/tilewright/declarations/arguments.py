@@ -119,10 +119,10 @@ def launchable(
     own_numbers = [number.name for number in interface.numbers]
     passed = {**of_problem, **dict.fromkeys(own_numbers)} if passed is None else passed
     if unknown := [name for name in passed if name not in members]:
-        raise ValueError(f"{interface.family} takes no {', '.join(unknown)}")
+        raise ValueError(f"{interface.family} has no operand or number named {', '.join(unknown)}")
     order = [name for name in passed if name in of_problem]
     if left_out := [name for name, tensor in of_problem.items() if tensor is not None and name not in order]:
-        raise ValueError(f"calls pass no {', '.join(left_out)}, which this one has")
+        raise ValueError(f"expected the names of all operands, got none for {', '.join(left_out)}")
     present = {name: tensor for name in order if (tensor := of_problem[name]) is not None}
     typed = [interface.by_name[name] for name in present if interface.by_name[name].type]
     types = {operand.name: TYPES[operand.type_of(problem)] for operand in typed}

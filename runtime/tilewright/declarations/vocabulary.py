@@ -82,7 +82,7 @@ MATRIX_EXTENTS = (
     Extent("m", "Rows of A and D.", usual=64),
     Extent("n", "Columns of B and D.", usual=4096),
     Extent("k", "Columns of A, rows of B.", usual=4096),
-    Extent("batch", "Matrices.", usual=1, default=1),
+    Extent("batch", "Number of matrices.", usual=1, default=1),
 )
 """The extents of a matrix product."""
 

@@ -51,7 +51,9 @@ def concatenate(projections: Sequence[QuantizedWeight]) -> QuantizedWeight:
         raise ArgumentError("projections", f"expected one k, got {sorted(widths)}")
     if len(factors) > 1:
         raise ArgumentError(
-            "projections", f"expected one global scale, got {sorted(factors)}", hint="multiply them apart"
+            "projections",
+            f"expected one global scale, got {sorted(factors)}",
+            hint="multiply by each in a call of its own",
         )
     zeros = _zeros(projections)
     return QuantizedWeight(

@@ -110,7 +110,7 @@ def test_nothing_is_read_of_a_file_that_is_too_large(path: Path, monkeypatch: py
 
 def test_json_of_more_values_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_ITEMS", 10)
-    with pytest.raises(UnreadableFileError, match="x: not JSON of ours: more than 10 values"):
+    with pytest.raises(UnreadableFileError, match="x: more than 10 values"):
         reading.loads("x", "[" + "[]," * 10 + "[]]")
     assert reading.loads("x", "[1,2,[],{}]") == [1, 2, [], {}]
 
@@ -135,7 +135,7 @@ def test_a_socket_is_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("[" * 200_000, "nested too deeply"),
         ('{"a": ' * 200_000, "nested too deeply"),
-        ("1" * 5_000, "not JSON of ours"),
+        ("1" * 5_000, "not JSON that tilewright reads"),
         ("NaN", "NaN is no number"),
         ("-Infinity", "-Infinity is no number"),
         ('{"a": 1,\n}', r"line [12], column [18]: not JSON"),
@@ -161,8 +161,8 @@ def test_json_is_utf_8(path: Path) -> None:
         ("- " * 100_000, "line 1, column 65: nested more than 32 deep"),
         ("a: &a [1]\nb: *a", "line 1, column 4: an alias or a tag|line 2, column 4: an alias or a tag"),
         ("!!timestamp x", "line 1, column 1: an alias or a tag"),
-        ("2024-99-99", "not YAML of ours: month must be"),
-        ("9" * 5_000, "not YAML of ours"),
+        ("2024-99-99", "not YAML that tilewright reads: month must be"),
+        ("9" * 5_000, "not YAML that tilewright reads"),
         ("{[a]: 1}", "not YAML: found unhashable key"),
         ("a: b: c", "not YAML: mapping values are not allowed"),
     ],

@@ -187,7 +187,7 @@ def test_an_extent_that_an_option_says_has_a_limit(parts: int, argument: str | N
     if argument is None:
         assert checked(parts=parts).problem.parts == parts
         return
-    with pytest.raises(ArgumentError, match="at most 1073741824 is possible") as error:
+    with pytest.raises(ArgumentError, match="expected at most 1073741824") as error:
         checked(parts=parts)
     assert error.value.argument == argument
 

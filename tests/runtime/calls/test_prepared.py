@@ -90,7 +90,7 @@ def test_other_operands_are_kept_or_replaced(host: Context) -> None:
         (r"bias: it is \[16\]", {"bias": bias[:16]}),
         ("bias: it is absent", {"bias": None}),
         (r"scale_a: it is \[1\].*; the plan is for absent", {"scale_a": SCALE}),
-        ("activation: no plan's call takes it", {"activation": "relu"}),
+        ("activation: not an argument of a plan's call", {"activation": "relu"}),
         ("alpha: it is a str", {"alpha": "x"}),
         ("alpha: it is beyond the range of a float32", {"alpha": 1e39}),
         (r"c: it is .* of torch.float16 .*; the plan is for .* of torch.bfloat16", {"c": c.half()}),

@@ -289,7 +289,7 @@ def test_scales_that_are_no_powers_of_two(b200: Context) -> None:
     """Those of B are refused; those of A make rows NaN, so that no result is wrong unnoticed."""
     a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
     d = torch.empty(20, 144)
-    with pytest.raises(ArgumentError, match="b: some of its scales are no positive powers of two"):
+    with pytest.raises(ArgumentError, match="b: some of its scales are not positive powers of two"):
         deep_gemm.fp8_gemm_nt(a.pair, (b.data, b.scales * 3), d)
     assert not kept_scales._State.kept
     a.scales[3, 1] = 0.75

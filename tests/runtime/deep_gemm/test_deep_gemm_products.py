@@ -77,7 +77,7 @@ def test_fp8_products_of_rows_scales_add_to_c(all_hosts: Context) -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             deep_gemm.fp8_gemm_nt(a, b, d, recipe=recipe)
-    with pytest.raises(ArgumentError, match="a recipe of both"):
+    with pytest.raises(ArgumentError, match="expected recipe alone, or both recipe_a and recipe_b"):
         deep_gemm.fp8_gemm_nt(a, b, d, recipe_a=(1, 128))
 
 

@@ -99,7 +99,10 @@ def test_a_caller_says_by_name_what_its_calls_pass(library: Library) -> None:
 
 @pytest.mark.parametrize(
     ("passed", "message"),
-    [("a b out", "calls pass no c, which this one has"), ("a b c out result", "gemm takes no result")],
+    [
+        ("a b out", "expected the names of all operands, got none for c"),
+        ("a b c out result", "gemm has no operand or number named result"),
+    ],
 )
 def test_names_that_do_not_go_with_a_call(passed: str, message: str) -> None:
     a, b, d = operands()

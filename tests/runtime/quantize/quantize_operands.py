@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 import tilewright
+from tilewright.contract.tensors import same
 
 ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (37, 208)]
 BYTE_FORMATS = ("nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2")
@@ -55,3 +56,8 @@ def dequantizer(name: str) -> Callable[..., Any]:
 
 def as_type(data: Any, name: str) -> Any:
     return data.view({"mxfp8": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2}.get(name, torch.uint8))
+
+
+def equal_tensors(actual: Sequence[Any], expected: Sequence[Any]) -> bool:
+    """Whether both are as many tensors, each the same as its counterpart."""
+    return all(same(*pair) for pair in zip(actual, expected, strict=True))

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from quantize_operands import BYTE_FORMATS, FP8, GS, POISON, as_bytes, data_of, dequantizer, quantizer
+from quantize_operands import (
+    BYTE_FORMATS,
+    FP8,
+    GS,
+    POISON,
+    as_bytes,
+    data_of,
+    dequantizer,
+    equal_tensors,
+    quantizer,
+)
 
 import tilewright
 from tilewright import blockwise_scales, reference, scale_factors
@@ -53,7 +63,7 @@ def test_what_lies_badly_is_copied(hopper: Context, caplog: pytest.LogCaptureFix
         (shifted(x, 16), False), (x.t().contiguous().t(), True),
     ):  # fmt: skip
         caplog.clear()
-        assert all(map(same, tilewright.quantize_nvfp4(given, GS), expected))
+        assert equal_tensors(tilewright.quantize_nvfp4(given, GS), expected)
         assert ("copies x," in caplog.text) == copied
     for out_by, scales_by in ((4, 16), (16, 4), (1, 1), (8, 16)):
         caplog.clear()
@@ -122,7 +132,7 @@ def test_overlaps_are_refused(hopper: Context) -> None:
 def test_what_is_read_may_overlap(hopper: Context) -> None:
     x = data_of((64, 64))
     expected = tilewright.quantize_nvfp4(x, rms_weight=x[0].clone())
-    assert all(map(same, tilewright.quantize_nvfp4(x, rms_weight=x[0]), expected))
+    assert equal_tensors(tilewright.quantize_nvfp4(x, rms_weight=x[0]), expected)
 
 
 @pytest.mark.parametrize("m", [9, 130])

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from quantize_operands import as_bytes, data_of
+from quantize_operands import as_bytes, data_of, equal_tensors
 
 import tilewright
 from tilewright import reference
 from tilewright.context import Context
-from tilewright.contract.tensors import same
 from tilewright.errors import ArgumentError, NoKernelError, WrongResultError
 from tilewright.families.quantize import measuring
 from tilewright.families.quantize.problem import Problem
@@ -27,7 +26,7 @@ def test_tactics(hopper: Context) -> None:
     expected = reference.quantize(x, "nvfp4")
     for tactic in ("host_to_nvfp4_bf16", "host_to_nvfp4_bf16_tma@blocks=2", "host_to_nvfp4_bf16@blocks=1"):
         hopper.plans.clear()
-        assert all(map(same, tilewright.quantize_nvfp4(x, tactic=tactic), expected))
+        assert equal_tensors(tilewright.quantize_nvfp4(x, tactic=tactic), expected)
         assert used(hopper) == {tactic}
     for tactic, reason in (
         ("host_to_nvfp4_bf16@raster=along_m", "does not support raster"),

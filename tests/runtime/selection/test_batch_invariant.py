@@ -103,7 +103,7 @@ def test_an_invariant_choice_is_the_first_of_those_that_count(registry: Registry
     free = free_of(registry)
     records = registry.route("gemm", H200)
     counting = GEMM.weigh(GEMM.fitting(records, LONG), LONG, H200, batch_invariant=True)
-    assert all(GEMM.misfit_invariant(tactic, record, LONG) is None for tactic, record, _ in counting)
+    assert {GEMM.misfit_invariant(tactic, record, LONG) for tactic, record, _ in counting} == {None}
     assert free.sibling().select(GEMM, LONG, H200)[:2] == counting[0][:2]
 
 
@@ -204,7 +204,7 @@ def test_explain_says_what_the_mode_costs(registry: Registry) -> None:
         seconds.append(weigh(each).seconds)
     assert tactic == split
     assert saved == pytest.approx(1 - seconds[1] / seconds[0])
-    assert all(row.tactic.splits == 1 for row in explanation.rows)
+    assert {row.tactic.splits for row in explanation.rows} == {1}
     text = "\n".join(explanation.lines())
     expected = f"Batch-invariant mode costs {saved:.0%} of the estimated time; without it {split} runs."
     assert expected in text

@@ -26,11 +26,6 @@ MASKED = [(32, 192, 6144, 7168), (6, 1024, 7168, 3072), (32, 20, 4096, 4096), (6
 GROUPED_SCALES = ("128x128", "1x32_ue8m0", "1x128_ue8m0")
 
 
-@pytest.fixture(scope="module")
-def committed() -> Registry:
-    return Registry(libraries=lambda module: [])
-
-
 def seeds() -> Iterator[tuple[str, Any]]:
     for k in (8192, 28672):  # FlashInfer 2303
         for m in (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 24576, 32768):

@@ -33,11 +33,6 @@ def group(label: str, records: list[KernelRecord]) -> Group:
     return Group(label, (f"*{label}*",), tuple(records))
 
 
-@pytest.fixture(scope="module")
-def committed() -> Registry:
-    return Registry(libraries=lambda module: [])
-
-
 def standing(registry: Registry, problem: Any, take: Callable[[KernelRecord], bool]) -> Standing:
     records = [record for record in registry.kernels("blockscaled_gemm") if take(record)]
     return groups.stand(group("them", records), BLOCKSCALED, problem, B300, registry)
@@ -246,7 +241,7 @@ def test_real_calls_of_host_kernels_are_timed_and_checked(host: Context) -> None
             started = time.perf_counter()
             actual = gemm(a, b, tactic=tactic)
             taken = time.perf_counter() - started
-            if float((actual.double() - expected).norm() / expected.norm()) > 4e-3:
+            if not float((actual.double() - expected).norm() / expected.norm()) <= 4e-3:  # or NaN
                 raise WrongResultError(str(tactic))
             return taken
 

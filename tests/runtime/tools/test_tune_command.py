@@ -192,7 +192,7 @@ def test_a_gpu_is_named_once(host: Context, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Context, "device", lambda self, index: H200)
     assert Place.of_here("1,0", host).name == "NVIDIA H200 1, 0"
     for named in ("0,0", "2", "0,-1"):
-        with pytest.raises(UsageError, match=f"--gpus {named}: there are the GPUs 0 to 1"):
+        with pytest.raises(UsageError, match=f"--gpus {named}: expected different numbers from 0 to 1,"):
             Place.of_here(named, host)
 
 

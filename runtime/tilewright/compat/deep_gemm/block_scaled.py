@@ -105,6 +105,6 @@ def _check_powers(argument: str, scales: torch.Tensor, converted: torch.Tensor) 
     if scales.dtype == torch.float32 and bool((converted.view(torch.uint8) == NAN).any()):
         raise ArgumentError(
             argument,
-            "some of its scales are no positive powers of two, and these tensor cores multiply by no others; "
-            "quantise with use_ue8m0=True, which rounds scales up before data are divided by them",
+            "some of its scales are not positive powers of two, and these tensor cores multiply by no "
+            "others; quantise with use_ue8m0=True, which rounds scales up before it divides data by them",
         )

@@ -50,7 +50,7 @@ def granularities(
         m, n, k = recipe or ((1, 1, 128) if packed_b else (1, 128, 128))
         recipe_a, recipe_b = (m, k), (n, k)
     if recipe_a is None or recipe_b is None or (recipe is not None and recipe_a is None):
-        raise ArgumentError("recipe", "expected a recipe of both, or recipe_a and recipe_b")
+        raise ArgumentError("recipe", "expected recipe alone, or both recipe_a and recipe_b")
     legal = [(rows, block) for block in BLOCKS for rows in ROWS]
     for granularity in (recipe_a, recipe_b):
         if tuple(granularity) not in legal:

@@ -58,7 +58,7 @@ class _MultiplyGroups(Op):
             raise ArgumentError(
                 "row_alignment",
                 f"expected a multiple of {SCALE_ROWS}, got {problem.row_alignment}",
-                hint="scale_begins says where the scale factors of groups begin that begin elsewhere",
+                hint="or say in scale_begins where the scale factors of each group begin",
             )
 
         if not isinstance(values["zero_padding"], bool):

@@ -29,7 +29,7 @@ WORDS = Words(
             "k", "Columns of A, rows of B.", usual=7168, multiple=_multiple_of_k,
             because="two elements of FP4 share a byte",
         ),
-        Extent("groups", "Matrices of B.", usual=8, default=1),
+        Extent("groups", "Number of matrices of B.", usual=8, default=1),
         Extent(
             "expected_m", "Rows of a group that are expected to count. Default: all.",
             usual=20, default=0, hint=True,

@@ -41,10 +41,10 @@ WORDS = Words(
             multiple=_multiple_of_k,
             because="two elements of FP4 lie in a byte",
         ),
-        Extent("groups", "Matrices of B.", usual=8, default=1),
+        Extent("groups", "Number of matrices of B.", usual=8, default=1),
         Extent(
             "expected_m",
-            "Rows that are expected to count, of each group's. Default: all.",
+            "Rows of a group that are expected to count. Default: all.",
             usual=20,
             default=0,
             hint=True,
@@ -55,17 +55,18 @@ WORDS = Words(
         option="--dtype",
         default="fp8",
         fields={**_PAIRS, "fp8": _PAIRS["e4m3"]},
-        help="Of A and B: fp8 (e4m3, default), bf16, mxfp4, e4m3xmxfp4 or mxfp4xe4m3.",
+        help="Types of A and B: fp8 (e4m3, default), bf16, mxfp4, e4m3xmxfp4 or mxfp4xe4m3.",
     ),
     others=(
-        Choice("out_dtype", "Of D: bf16 (default) or f32.", _outputs, field="d"),
+        Choice("out_dtype", "Type of D: bf16 (default) or f32.", _outputs, field="d"),
         Choice(
             "scales",
-            "F32 of B: 128x128 (default) or 1x128; packed, of both: 1x32_ue8m0 or 1x128_ue8m0.",
+            "Scale factors. F32, of blocks of B: 128x128 (default) or 1x128. Packed, of A and B: 1x32_ue8m0 "
+            "or 1x128_ue8m0.",
             _scales,
         ),
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.", GROUPINGS),
-        Choice("layout", f"Of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
+        Choice("layout", f"Layouts of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
         Flag("c", "Add C."),
     ),
 )

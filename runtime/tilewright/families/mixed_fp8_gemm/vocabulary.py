@@ -14,9 +14,9 @@ WORDS = Words(
     summary="D[m,n] = A[m,k] W[n,k] of FP8 and 4-bit weights.",
     problem=Problem,
     extents=DENSE.extents,
-    types=Types(option="--dtype", default=A, fields={A: {"a": A}}, help=f"Of A: {A}."),
+    types=Types(option="--dtype", default=A, fields={A: {"a": A}}, help=f"Type of A: {A}."),
     others=(
-        Choice("weight_format", f"Of W: {', '.join(FORMATS)}.", FORMATS),
+        Choice("weight_format", f"Format of W: {', '.join(FORMATS)}.", FORMATS),
         Choice("out_dtype", f"Type of D: {', '.join(RESULTS)}.", RESULTS, field="d"),
         Flag("a_scale", "A factor for each row of A."),
         Flag("fast_accum", "MXFP4: sums may stay in the tensor core, with about 14 bits."),

@@ -16,7 +16,7 @@ WORDS = Words(
     extents=GROUPED.extents,
     types=DENSE.types,
     others=(
-        Choice("weight_format", f"Of W: {', '.join(FORMATS)}.", FORMATS),
+        Choice("weight_format", f"Format of W: {', '.join(FORMATS)}.", FORMATS),
         next(word for word in GROUPED.others if word.name == "grouping"),
         Choice("out_dtype", f"Type of D: {', '.join(RESULTS)}.", RESULTS, field="d"),
         Flag("a_scale", "A factor for each row of A."),

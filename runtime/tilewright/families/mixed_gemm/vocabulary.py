@@ -30,11 +30,11 @@ WORDS = Words(
         option="--dtype",
         default="bf16",
         fields={a: {"a": a, "d": outputs[0]} for (a,), outputs in OUTPUTS.items()},
-        help="Of A: bf16 or f16.",
+        help="Type of A: bf16 or f16.",
     ),
     others=(
         Choice("out_dtype", "Type of D: that of A (the default) or f32.", _outputs, field="d"),
-        Choice("weight_format", f"Of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
+        Choice("weight_format", f"Format of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
         Flag("bias", "Add a bias."),
         Choice("activation", f"{', '.join(ACTIVATIONS)}.", ACTIVATIONS),
     ),

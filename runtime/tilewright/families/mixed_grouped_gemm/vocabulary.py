@@ -20,7 +20,7 @@ WORDS = Words(
             "k", "Columns of A and W.", usual=2048, multiple=lambda _: 32,
             because="packed weights have columns in units of 32",
         ),
-        Extent("groups", "Weights.", usual=8, default=1),
+        Extent("groups", "Number of weights.", usual=8, default=1),
         Extent(
             "expected_m", "Rows of a group that are expected to count. Default: all.",
             usual=20, default=0, hint=True,
@@ -31,10 +31,10 @@ WORDS = Words(
         option="--dtype",
         default="bf16",
         fields={a: {"a": a, "d": outputs[0]} for (a,), outputs in OUTPUTS.items()},
-        help="Of A and D: bf16 or f16.",
+        help="Type of A and D: bf16 or f16.",
     ),
     others=(
-        Choice("weight_format", f"Of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
+        Choice("weight_format", f"Format of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.",
                ("ends", "row_index", "rows_valid")),
         Flag("bias", "Add a bias."),

@@ -32,7 +32,7 @@ WORDS = Words(
     extents=(
         Extent("m", "Rows of x.", usual=64),
         Extent("k", "Columns of the data.", usual=4096, multiple=lambda _: K_MULTIPLE),
-        Extent("groups", "Matrices: stacked experts.", usual=1, default=1),
+        Extent("groups", "Number of matrices: stacked experts.", usual=1, default=1),
     ),
     types=Types(
         option="--formats",
@@ -48,7 +48,7 @@ WORDS = Words(
         ),
         Choice(
             "layout",
-            "Of the scales: 128x4 (default), 8x4, linear; for FP8: m_major (default), row_major, packed.",
+            "Layout of the scales: 128x4 (default), 8x4, linear. FP8: m_major (default), row_major, packed.",
             lambda fields: LAYOUTS[fields["format"]],
         ),
         Choice("fusion", f"{', '.join(FUSIONS)}.", FUSIONS),

@@ -12,7 +12,7 @@ WORDS = Words(
     extents=(
         Extent("m", "Rows of scales.", usual=4096),
         Extent("columns", "Columns of scales: k/128.", usual=56),
-        Extent("batch", "Matrices.", usual=1, default=1),
+        Extent("batch", "Number of matrices.", usual=1, default=1),
     ),
     types=Types(
         option="--formats",

@@ -12,7 +12,7 @@ WORDS = Words(
     extents=(
         Extent("rows", "Rows of x: k of an operand that has m or n contiguous.", usual=4096),
         Extent("columns", "Columns of x.", usual=7168),
-        Extent("batch", "Matrices.", usual=1, default=1),
+        Extent("batch", "Number of matrices.", usual=1, default=1),
     ),
     types=Types(
         option="--dtype",

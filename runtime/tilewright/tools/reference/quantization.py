@@ -191,7 +191,7 @@ def _better(
     """As `_scales`, of the two of which one makes the amax 6 and the other 4, that with the smaller error."""
     if kind.scale != "e4m3" or error not in ("mse", "mae"):
         raise ArgumentError(
-            "four_over_six", f"{error!r} of {kind.name}, expected none; or mse or mae of nvfp4"
+            "four_over_six", f"{error!r} for {kind.name}; expected None, or 'mse' or 'mae' for nvfp4"
         )
     gs = _global_scale(global_scale, kind, amax)
 

@@ -78,6 +78,6 @@ def _launch(home: library.Library, form: Form | Load, words: Sequence[Sequence[i
     )
     launcher = home.launcher(form.kernel, Launchable(_ARGUMENTS.pack(0, 0, len(words)), operands, ()))
     if status := launcher(flat, results, None):
-        raise RuntimeError(f"the launch answers {status}")
+        raise RuntimeError(f"internal error, please report: the launch of {form.kernel} returned {status}")
     torch.cuda.synchronize(device)
     return [[word & 0xFFFFFFFF for word in row] for row in results.cpu().tolist()]

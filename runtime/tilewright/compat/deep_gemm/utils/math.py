@@ -118,7 +118,7 @@ def per_token_cast_to_fp4(
     `per_token_cast_to_fp8` has them. What lies between two magnitudes in the middle becomes the smaller."""
     m, n = x.shape
     if n % 2:
-        raise ArgumentError("x", f"it has {n} columns; two lie in a byte")
+        raise ArgumentError("x", f"it has {n} columns; expected an even number, because a byte holds two")
     columns = align(n, gran_k)
     wide = torch.nn.functional.pad(x, (0, columns - n)).view(m, columns // gran_k, gran_k).float()
     scales = _scales(wide.abs().amax(dim=2), E2M1_MAX, use_ue8m0)
@@ -144,7 +144,9 @@ def cast_back_from_fp4(
 def transpose_packed_fp4(a: torch.Tensor) -> torch.Tensor:
     """E2M1 int8 [m, n/2] as [n, m/2]: the transposed matrix, two of its elements to a byte."""
     if a.shape[0] % 2:
-        raise ArgumentError("a", f"it has {a.shape[0]} rows; two are to lie in a byte")
+        raise ArgumentError(
+            "a", f"it has {a.shape[0]} rows; expected an even number, because a byte holds two"
+        )
     codes = _nibbles(a).mT.contiguous()
     return (codes[:, 0::2] | codes[:, 1::2] << 4).view(torch.int8)
 
