@@ -83,7 +83,7 @@ def test_alpha_is_read_from_the_device(blackwell: Context) -> None:
 
 
 @pytest.mark.parametrize("n", [24, 20])
-def test_outputs(blackwell: Context, n: int) -> None:
+def test_a_given_out_is_written_and_returned(blackwell: Context, n: int) -> None:
     call, exact = product(16, n, 64)
     out = torch.full((16, n), float("nan"))
     assert tilewright.mm_nvfp4(*call, out_dtype=torch.float32, out=out) is out
@@ -124,7 +124,7 @@ def test_bias_and_activation(blackwell: Context, n: int, activation: str, with_b
 
 @pytest.mark.parametrize("k", [64, 34])
 @pytest.mark.parametrize("shared", ["none", "a", "b", "one", "expanded"])
-def test_batches(blackwell: Context, k: int, shared: str) -> None:
+def test_every_matrix_of_a_batch_is_multiplied(blackwell: Context, k: int, shared: str) -> None:
     batch = (3,)
     a, a_scales = operand(20, k, batch=() if shared == "a" else batch)
     b, b_scales = operand(40, k, batch={"b": (), "one": (1,)}.get(shared, batch), seed=1)
@@ -138,7 +138,9 @@ def test_batches(blackwell: Context, k: int, shared: str) -> None:
 
 @pytest.mark.parametrize("shape", [(5, 32, 64), (130, 96, 64), (40, 80, 64), (7, 46, 64)])
 @pytest.mark.parametrize("given", [False, True])
-def test_quantised_nvfp4(blackwell: Context, shape: tuple[int, int, int], given: bool) -> None:
+def test_an_nvfp4_result_is_quantised_as_the_reference_does(
+    blackwell: Context, shape: tuple[int, int, int], given: bool
+) -> None:
     call, exact = product(*shape)
     m, n, _ = shape
     scale = reference.nvfp4_global_scale(exact.float())
@@ -166,7 +168,7 @@ def test_quantised_nvfp4(blackwell: Context, shape: tuple[int, int, int], given:
 
 
 @pytest.mark.parametrize("shape", [(5, 32, 64), (130, 80, 64), (4, 7, 64)])
-def test_quantised_mxfp8(blackwell: Context, shape: tuple[int, int, int]) -> None:
+def test_an_mxfp8_result_has_the_references_scales(blackwell: Context, shape: tuple[int, int, int]) -> None:
     call, exact = product(*shape, "mxfp8", "mxfp8")
     expected, wanted_scales = reference.quantize(exact.float(), "mxfp8")
     d, scales = tilewright.mm_mxfp8(*call, out_dtype=torch.float8_e4m3fn)
@@ -182,7 +184,9 @@ def test_a_batch_is_not_quantised(blackwell: Context) -> None:
 
 
 @pytest.mark.parametrize(("m", "n", "batch"), [(0, 8, ()), (8, 0, ()), (8, 8, (0,)), (0, 0, ())])
-def test_empty_results(blackwell: Context, m: int, n: int, batch: tuple[int, ...]) -> None:
+def test_results_without_elements_are_returned_empty(
+    blackwell: Context, m: int, n: int, batch: tuple[int, ...]
+) -> None:
     call, _ = product(m, n, 64, batch=batch)
     assert tilewright.mm_nvfp4(*call).shape == (*batch, m, n)
     options = {"out_dtype": torch.float4_e2m1fn_x2, "out_global_scale": torch.ones(1)}
@@ -191,7 +195,7 @@ def test_empty_results(blackwell: Context, m: int, n: int, batch: tuple[int, ...
     assert scales.numel() == 0 or batch == (0,)
 
 
-def test_no_k(blackwell: Context) -> None:
+def test_without_k_the_result_is_beta_c(blackwell: Context) -> None:
     call, _ = product(8, 16, 0)
     assert tilewright.mm_nvfp4(*call).eq(0).all()
     c = torch.randn(8, 16).bfloat16()

@@ -36,7 +36,7 @@ def test_quantize_is_its_definition(m: int, k: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
-def test_quantize_float8(dtype: torch.dtype) -> None:
+def test_float8_input_is_quantised_as_its_definition_says(dtype: torch.dtype) -> None:
     check_against_brute_force(matrix((5, 40)).clamp(-448, 448).to(dtype), "nvfp4", 3.7, "128x4")
 
 
@@ -93,7 +93,7 @@ def test_every_operation_rounds_on_its_own() -> None:
         check_against_brute_force(torch.tensor(rows), "nvfp4", factor, "linear")
 
 
-def test_global_scale() -> None:
+def test_the_global_scale_brings_the_largest_magnitude_to_2688() -> None:
     x = torch.tensor([[0.1, -7.3], [2.0, 0.0]])
     assert float(reference.nvfp4_global_scale(x)) == f32(2688.0 / f32(7.3))
     assert reference.nvfp4_global_scale(x, dim=-1).tolist() == [f32(2688.0 / f32(7.3)), 1344.0]
@@ -118,7 +118,9 @@ def test_global_scale() -> None:
     layout=st.sampled_from(scale_factors.LAYOUTS),
     data=st.data(),
 )
-def test_any_matrix(m: int, k: int, name: str, layout: str, data: st.DataObject) -> None:
+def test_random_matrices_are_quantised_as_brute_force_does(
+    m: int, k: int, name: str, layout: str, data: st.DataObject
+) -> None:
     floats = st.floats(width=32) | st.sampled_from([0.0, -0.0, 6.0, 448.0, 0.25, -5.0])
     pool = data.draw(st.lists(floats, min_size=1, max_size=40))
     values = list(itertools.islice(itertools.cycle(pool), m * k))

@@ -61,7 +61,7 @@ def test_no_launcher_is_made_for_fake_tensors(host: Context) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_under_vmap(host: Context, at: int) -> None:
+def test_vmap_gives_the_results_of_single_calls(host: Context, at: int) -> None:
     a, b = torch.randn(24, 16, 6).bfloat16().movedim(-1, at), operand("kn", 1)
     made = torch.vmap(lambda x: tilewright.einsum("mk,kn->nm", x, b), in_dims=at)(a)
     for actual, one in zip(made, a.unbind(at), strict=True):

@@ -23,7 +23,7 @@ def test_the_alignment_of_groups_is_kept(alignment: None) -> None:
     assert deep_gemm.get_k_alignment_for_contiguous_layout() == 32
 
 
-def test_differences() -> None:
+def test_what_differs_is_measured_and_named() -> None:
     x = matrix(64, 64)
     assert deep_gemm.testing.calc_diff(x, x) == pytest.approx(0.0, abs=1e-15)
     assert deep_gemm.testing.calc_diff(x * 0, x * 0) == 0.0

@@ -74,7 +74,7 @@ def test_groups_of_rows(all_hosts: Context, alignment: None, ends: bool, fp8: bo
 
 
 @pytest.mark.parametrize("fp8", [True, False])
-def test_masked_groups(all_hosts: Context, fp8: bool) -> None:
+def test_the_first_rows_of_masked_groups_are_computed(all_hosts: Context, fp8: bool) -> None:
     (a, x), (b, y) = quantised(matrix(3, 16, 256)), quantised(matrix(3, 128, 256, seed=1), (128, 128))
     counts = torch.tensor([16, 0, 7], dtype=torch.int32)
     d = torch.full((3, 16, 128), torch.nan, dtype=torch.bfloat16)

@@ -100,7 +100,7 @@ def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:
 
 
 @pytest.mark.parametrize("expr", ["bhr,hdr->bhd", "bhd,hdr->bhr"])
-def test_fp8_einsum(all_hosts: Context, expr: str) -> None:
+def test_fp8_einsums_multiply_by_the_weights_of_each_head(all_hosts: Context, expr: str) -> None:
     b, h, r, d = 6, 2, 256, 128
     summed, kept = (r, d) if expr.endswith("bhd") else (d, r)
     (x, given), (y, weights) = (

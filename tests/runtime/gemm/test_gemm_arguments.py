@@ -15,7 +15,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 
 
 @pytest.mark.parametrize("shape", [(0, 8, 8), (8, 0, 8), (0, 0, 0)])
-def test_empty_results(host: Context, shape: tuple[int, int, int]) -> None:
+def test_results_without_elements_are_returned_empty(host: Context, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     d = tilewright.gemm(matrix(m, k), matrix(k, n))
     assert d.shape == (m, n)
@@ -24,7 +24,7 @@ def test_empty_results(host: Context, shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
-def test_no_k(host: Context, activation: str) -> None:
+def test_without_k_the_result_is_beta_c_and_the_bias(host: Context, activation: str) -> None:
     a, b, c, bias = matrix(5, 0), matrix(0, 7), matrix(5, 7), matrix(7)
     assert tilewright.gemm(a, b).eq(0).all()
     out = torch.full((5, 7), float("nan"), dtype=torch.bfloat16)
@@ -116,7 +116,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("argument", "error", "message", "change"), WRONG, ids=[f"{w[0]}-{w[2]}" for w in WRONG]
 )
-def test_wrong_arguments(
+def test_a_wrong_argument_is_named_after_a_right_call_too(
     host: Context, argument: str, error: type[ArgumentError], message: str, change: dict[str, Any]
 ) -> None:
     tilewright.gemm(A, B)  # a plan for the right ones is remembered
@@ -127,7 +127,7 @@ def test_wrong_arguments(
     assert isinstance(caught.value, ValueError)
 
 
-def test_integer_factors(host: Context) -> None:
+def test_int8_products_take_integer_factors_alone(host: Context) -> None:
     a, b = matrix(16, 32, dtype=torch.int8), column_major(matrix(32, 16, dtype=torch.int8))
     assert torch.equal(tilewright.gemm(a, b, alpha=3), 3 * expected(a, b, torch.int32))
     with pytest.raises(ArgumentError, match=r"alpha: .*, got 0\.5"):

@@ -89,7 +89,7 @@ def test_fp8_that_tma_cannot_read_is_refused(host: Context, argument: str) -> No
     assert caught.value.argument == argument
 
 
-def test_fp8_results(host: Context) -> None:
+def test_fp8_results_are_scaled_saturated_and_give_their_amax(host: Context) -> None:
     """Scaled, saturated, with the largest magnitude before that."""
     a, b = fp8(16, 32), fp8(24, 32, seed=1).t()
     scale, amax = torch.tensor(50.0), torch.tensor([3.0])

@@ -41,7 +41,7 @@ def test_everything_at_once_through_copies(host: Context, shape: tuple[int, int,
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
-def test_other_types(host: Context, dtype: torch.dtype) -> None:
+def test_types_beside_bf16_have_results_of_their_own_type(host: Context, dtype: torch.dtype) -> None:
     a, b = matrix(32, 64, dtype=dtype), column_major(matrix(64, 48, dtype=dtype, seed=1))
     d = tilewright.gemm(a, b)
     assert d.dtype == (torch.int32 if dtype == torch.int8 else torch.float32)
@@ -55,7 +55,7 @@ def test_float32_in_any_layout(host: Context) -> None:
 
 @pytest.mark.parametrize("k", [16, 12])
 @pytest.mark.parametrize("broadcast", ["none", "a", "b", "expanded"])
-def test_batches(host: Context, k: int, broadcast: str) -> None:
+def test_every_matrix_of_a_batch_is_multiplied(host: Context, k: int, broadcast: str) -> None:
     a = matrix(24, k) if broadcast == "a" else matrix(3, 24, k)
     b = column_major(matrix(k, 40) if broadcast == "b" else matrix(3, k, 40))
     if broadcast == "expanded":

@@ -273,7 +273,7 @@ def test_numbers_that_no_int_of_32_bits_holds_are_refused(grouped: Context, numb
     with pytest.raises(ArgumentError, match=r"head_gap: it is .* expected at most 1073741824"):
         tilewright.scaled_gemm(a, b, rows, scale, head_left=8, head_gap=number)
     # Each number is one that there may be, and the result's columns are not.
-    with pytest.raises(ArgumentError, match=r"out: an extent of the result, .* at most 1073741824 is"):
+    with pytest.raises(ArgumentError, match=r"out: an extent of the result, .* expected at most 1073741824"):
         tilewright.scaled_gemm(a, b, rows, scale, head_left=8, head_gap=2**29)
 
 

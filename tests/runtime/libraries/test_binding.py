@@ -25,7 +25,7 @@ def test_lists_the_kernels_that_were_linked(host_library: Path) -> None:
     assert "host_absent" not in kernels
 
 
-def test_attributes(host_library: Path) -> None:
+def test_a_kernels_attributes_are_read(host_library: Path) -> None:
     attributes = tvm_ffi.load_module(str(host_library)).attributes("host_bf16_tn")
     assert attributes["abi_version"] == header_abi()
     assert attributes["args_bytes"] == ctypes.sizeof(struct(INTERFACE))
@@ -72,7 +72,7 @@ def test_can_implement_and_workspace_touch_no_tensor(library: Library) -> None:
         library.can_implement("host_bf16_tn", bytes(7))
 
 
-def test_computes(library: Library) -> None:
+def test_a_launcher_computes_the_product(library: Library) -> None:
     a, b, d = operands()
     assert plain(library)(a, b, None, d, *ABSENT, 2.0, 0.0, None) == 0
     torch.testing.assert_close(d, (2 * a.double() @ b.double()).bfloat16())

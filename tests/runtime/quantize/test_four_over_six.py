@@ -73,5 +73,5 @@ def test_what_cannot_be_compared_keeps_the_first_scale(value: float) -> None:
 
 @pytest.mark.parametrize(("format", "choice"), [("mxfp4", "mse"), ("nvfp4", "rms")])
 def test_what_is_refused(format: str, choice: str) -> None:
-    with pytest.raises(ArgumentError, match=f"four_over_six: '{choice}' of {format}"):
+    with pytest.raises(ArgumentError, match=f"four_over_six: '{choice}' for {format}"):
         reference.quantize(BLOCK, format, four_over_six=choice)

@@ -39,7 +39,7 @@ def test_formats_and_layouts(hopper: Context, shape: tuple[int, ...], name: str,
 
 @pytest.mark.parametrize(("block", "scale_type", "layout"), FP8)
 @pytest.mark.parametrize("shape", [*ODD, (3, 130, 272)])
-def test_fp8_blockwise(
+def test_fp8_by_blocks_is_the_references_bytes(
     hopper: Context, shape: tuple[int, ...], block: tuple[int, int], scale_type: str, layout: str
 ) -> None:
     x = data_of(shape)
@@ -75,7 +75,9 @@ def test_types_of_nvfp4(hopper: Context, dtype: Any) -> None:
     st.sampled_from(BYTE_FORMATS),
     st.sampled_from(scale_factors.LAYOUTS),
 )
-def test_any_size(hopper: Context, m: int, blocks: int, name: str, layout: str) -> None:
+def test_random_sizes_give_the_references_bytes(
+    hopper: Context, m: int, blocks: int, name: str, layout: str
+) -> None:
     x = data_of((m, 16 * blocks), seed=m * 13 + blocks)
     actual = quantizer(name)(x, layout=layout)
     assert equal_tensors(actual, reference.quantize(x, name, None, layout))
@@ -98,7 +100,7 @@ def test_every_code_is_read_back(hopper: Context) -> None:
         torch.testing.assert_close(actual, exact.bfloat16(), rtol=0, atol=0, equal_nan=True)
 
 
-def test_global_scales(hopper: Context) -> None:
+def test_a_global_scale_may_be_a_number_or_a_tensor(hopper: Context) -> None:
     x = data_of((2, 40, 64))
     flat = x[0]
     for given in (

@@ -21,7 +21,7 @@ def used(context: Context) -> set[str]:
     return {str(plan.tactic) for plan in context.plans.values() if hasattr(plan, "tactic")}
 
 
-def test_tactics(hopper: Context) -> None:
+def test_a_demanded_tactic_runs_or_its_misfit_is_told(hopper: Context) -> None:
     x = data_of((130, 1024))
     expected = reference.quantize(x, "nvfp4")
     for tactic in ("host_to_nvfp4_bf16", "host_to_nvfp4_bf16_tma@blocks=2", "host_to_nvfp4_bf16@blocks=1"):

@@ -17,7 +17,7 @@ from tilewright.errors import ArgumentError
 
 
 @pytest.mark.parametrize("name", BYTE_FORMATS)
-def test_masked_rows(hopper: Context, name: str) -> None:
+def test_rows_beyond_the_valid_ones_are_not_written(hopper: Context, name: str) -> None:
     x = data_of((5, 130, 96))
     valid = torch.tensor([0, 129, 130, 7, -3], dtype=torch.int32)
     width = 48 if name in ("nvfp4", "mxfp4") else 96
@@ -66,7 +66,7 @@ def near(found: Any, exact: Any, name: str, **options: Any) -> None:
     assert compared.passes(cosine=0.98), str(compared)
 
 
-def test_silu_mul(hopper: Context) -> None:
+def test_silu_mul_is_quantised_as_the_reference_does(hopper: Context) -> None:
     x = torch.randn(70, 192).bfloat16() * 3
     fused = reference.silu_mul(x)
     data, scales = tilewright.quantize_nvfp4(x, activation="silu_mul")
@@ -78,7 +78,7 @@ def test_silu_mul(hopper: Context) -> None:
     assert bool(((back - fused).abs() <= fused.abs() * 2.0**-3.99 + scales.double() * 2.0**-10).all())
 
 
-def test_rms_norm(hopper: Context) -> None:
+def test_a_normalised_matrix_is_quantised_as_the_reference_does(hopper: Context) -> None:
     x, weight = torch.randn(70, 96).bfloat16() * 3, torch.randn(96).bfloat16()
     for eps in (1e-6, 0.5):
         actual = tilewright.quantize_nvfp4(x, 2.0, rms_weight=weight, eps=eps)
@@ -86,7 +86,7 @@ def test_rms_norm(hopper: Context) -> None:
 
 
 @pytest.mark.parametrize("name", ["nvfp4", "mxfp4", "mxfp8"])
-def test_shuffled_rows(hopper: Context, name: str) -> None:
+def test_shuffled_rows_lie_as_the_reference_shuffles_them(hopper: Context, name: str) -> None:
     x = data_of((2, 96, 64))
     for layout in scale_factors.LAYOUTS:
         data, scales = quantizer(name)(x, layout=layout, shuffle=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from altered import altered
+from made_up_times import PROBLEM, Times, order, run
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
@@ -21,62 +22,9 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection.tuned_files import Entry
 from tilewright.tools.tuning import stages
-from tilewright.tools.tuning.search import Result, promising, search
+from tilewright.tools.tuning.search import promising, search
 from tilewright.tools.tuning.stages import Options
 from tilewright.tools.tuning.trials import Timing, Trials
-
-PROBLEM = Problem(4096, 4096, 4096)
-
-
-class Times:
-    """A clock with times of its own, in units of the model's first: `of` a kernel, or of a whole tactic;
-    every other takes what the model says. Each sample is slower by `drift` than the one before it."""
-
-    def __init__(self, registry: Registry, of: dict[str, float | Exception], drift: float = 0.0) -> None:
-        self.registry = registry
-        self.of = of
-        self.drift = drift
-        self.wrong: set[str] = set()
-        self.quicks: list[tuple[str, float]] = []
-        self.agains: list[str] = []
-        self.verified: list[str] = []
-        self.peers: Iterator[float | Exception] = iter(())
-
-    def __call__(self, problem: Any) -> Times:
-        self.problem = problem
-        ranked = FAMILY.rank(self.registry.kernels("gemm"), problem, H200)
-        self.unit = ranked[0].estimate.seconds
-        return self
-
-    def seconds(self, tactic: Tactic) -> float:
-        actual = self.of.get(str(tactic), self.of.get(tactic.kernel))
-        if isinstance(actual, Exception):
-            raise actual
-        if actual is None:
-            record = self.registry.record(tactic.kernel)
-            model = FAMILY.estimator(record, self.problem, H200)
-            assert model is not None
-            return model(Tactic(tactic.kernel)).seconds
-        return actual * self.unit
-
-    def quick(self, tactic: Tactic, limit: float) -> float:
-        self.quicks.append((str(tactic), limit / self.unit))
-        return self.seconds(tactic)
-
-    def again(self, tactic: Tactic) -> float:
-        self.agains.append(str(tactic))
-        return self.seconds(tactic) * (1 + self.drift * len(self.agains))
-
-    def peer(self) -> float | None:
-        actual = next(self.peers, None)
-        if isinstance(actual, Exception):
-            raise actual
-        return actual
-
-    def verify(self, tactic: Tactic) -> None:
-        self.verified.append(str(tactic))
-        if str(tactic) in self.wrong:
-            raise WrongResultError("error norm 0.3")
 
 
 @pytest.fixture(autouse=True)
@@ -93,17 +41,6 @@ def registry(tmp_path: Path, row: Callable[..., Any], table: Callable[..., Path]
     rows.append(row("unbuilt", tile=[128, 256, 128]))
     table(tmp_path / "generated", "kernels", rows)
     return Registry(tmp_path / "generated", libraries=lambda _: [built(tmp_path / "x.so", ("unbuilt",))])
-
-
-def order(registry: Registry, problem: Problem = PROBLEM) -> list[str]:
-    """The model's, of built kernels."""
-    ranked = FAMILY.rank(registry.kernels("gemm"), problem, H200)
-    return [one.tactic.kernel for one in ranked if one.tactic.kernel != "unbuilt"]
-
-
-def run(registry: Registry, clock: Times, **options: Any) -> Result:
-    given = {name: options.pop(name) for name in ("excluded", "incumbent", "near") if name in options}
-    return search(FAMILY, registry, PROBLEM, H200, make_clock=clock, options=Options(**options), **given)
 
 
 def test_a_tactic_that_the_model_put_behind_is_found(registry: Registry) -> None:

@@ -16,7 +16,7 @@ AWQ_ROWS = (0, 2, 4, 6, 1, 3, 5, 7)  # of a word's fields, from the lowest bits
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("stored", ["gptq", "gptq_v2"])
-def test_gptq(bits: Any, stored: Any) -> None:
+def test_gptq_layers_are_decoded(bits: Any, stored: Any) -> None:
     n, k, group = 16, 96, 32
     codes = codes_of(n, k, bits)
     zeros = codes_of(n, 3, bits, seed=1).clamp(min=1)
@@ -84,7 +84,7 @@ def test_one_group_is_a_whole_row() -> None:
         ),
     ],
 )
-def test_gptq_refuses(changes: dict[str, Any], message: str) -> None:
+def test_a_wrong_gptq_layer_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=f"(?s)^{message}"):
         weights.from_gptq(**gptq_layer(**changes))
 
@@ -110,7 +110,7 @@ def awq_words(values: torch.Tensor) -> torch.Tensor:
     return torch.tensor(parts, dtype=torch.int32)
 
 
-def test_awq() -> None:
+def test_awq_layers_are_decoded() -> None:
     n, k, group = 24, 64, 32
     codes, zeros = codes_of(n, k, 4), codes_of(n, 2, 4, seed=1)
     weight = weights.from_awq(awq_words(codes), awq_words(zeros), scales_of(n, 2).t().contiguous())
@@ -157,7 +157,7 @@ def test_awq_refuses_the_version_gemv() -> None:
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("group", [32, -1])
-def test_pack_quantized(bits: Any, group: int) -> None:
+def test_pack_quantized_layers_are_decoded(bits: Any, group: int) -> None:
     """Also an n and a k that fill no whole words."""
     n, k = 10, 70
     columns = 3 if group == 32 else 1
@@ -194,7 +194,7 @@ def test_pack_quantized_refuses_act_order() -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 1), (8, 2), (1,)])
-def test_int_quantized(shape: tuple[int, ...]) -> None:
+def test_int_quantized_layers_are_decoded(shape: tuple[int, ...]) -> None:
     values = torch.arange(-128, 128, dtype=torch.int8).reshape(8, 32)
     scales = scales_of(8, 2).flatten()[: torch.Size(shape).numel()].reshape(shape)
     zeros = torch.full(shape, -5, dtype=torch.int8)
