@@ -21,7 +21,7 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def chain(chains: Any, name: str = "a, b") -> Any:
-    """Of two ops on three sets of operands; each call says which it is."""
+    """Two ops on three sets of operands; each call says which op and set it is."""
     from benchmarks.lib.chain_ops import Link  # noqa: PLC0415 (beside chains)
 
     links = [Link(op, [lambda op=op, i=i: f"{op}{i}" for i in range(3)]) for op in "ab"]

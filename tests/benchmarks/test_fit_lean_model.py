@@ -71,7 +71,7 @@ def test_clusters_that_the_gpu_holds_decide_the_waves() -> None:
 
 
 def test_what_is_learnt_helps_problems_that_taught_nothing(cases: list[Any]) -> None:
-    """Of other shapes: the choice is nearer to the fastest than by the mechanisms."""
+    """For other shapes, the choice with trees is nearer to the fastest than the mechanisms' choice."""
     from benchmarks.fit import boosting, lessons  # noqa: PLC0415
     from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
 

@@ -75,7 +75,7 @@ def truncated(folder: Path, other: Path) -> None:
 
 
 def one_bit(folder: Path, other: Path) -> None:
-    """Of the same size and time: only the inode tells that something was written."""
+    """Flips a bit and keeps size and time: only the inode tells that something was written."""
     library = folder / "mini.so"
     before, data = library.stat(), bytearray(library.read_bytes())
     data[len(data) // 2] ^= 1

@@ -41,7 +41,7 @@ def test_the_largest_unit_decides() -> None:
 
 
 def test_units_without_cutlass_take_every_core() -> None:
-    """So that Hopper's dense kernels are compiled by 16 cores with 16 GiB as fast as with 64."""
+    """16 cores with 16 GiB compile Hopper's dense kernels as fast as with 64 GiB."""
     assert bounded_jobs(16, 16 * GIB, unit_bytes([("sm_90a", False)] * 600)) == 16
 
 

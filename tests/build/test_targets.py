@@ -84,7 +84,7 @@ def kernel(operation: str) -> str:
 def built(
     tmp_path_factory: pytest.TempPathFactory, toolchain: NvccToolchain
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Of each case what the cache says of its object, and the row of the record."""
+    """For each case, what the cache says of its object, and the row of the record."""
     root: Path = tmp_path_factory.mktemp("targets")
     mini = Mini(root / "generated")
     for index, (arch, operation, _, pattern) in enumerate(CASES):

@@ -162,7 +162,7 @@ def test_only_what_is_missing_is_told(toolchain: NvccToolchain, monkeypatch: pyt
 def test_an_option_counts_more_than_a_variable(
     toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Of two trees of headers, and where the variable's holds nothing."""
+    """The option wins over a variable that names other headers, or a folder without any."""
     for name in ("option", "variable"):
         header = tmp_path / name / "include" / "cutlass" / "cutlass.h"
         header.parent.mkdir(parents=True)

@@ -99,7 +99,7 @@ def test_an_infinity_of_e5m2_fails() -> None:
 
 @pytest.mark.parametrize("name", FUSED)
 def test_zeros_of_another_sign_pass(name: str) -> None:
-    """Of those alone the sign does not count."""
+    """The sign counts for every other number."""
     case = case_of(name, torch.where(random(*SHAPE, seed=1) < 0, 0.0, random(*SHAPE)))
     expected = case.wanted()
     data = bytes_of(expected[0])

@@ -45,7 +45,7 @@ def test_exact_values_are_elements_times_the_scale_of_their_block(
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("error", [0.0, 5e-4])
 def test_right_results_pass(wanted: torch.Tensor, dtype: torch.dtype, error: float) -> None:
-    """Of sums that lose as many bits as FP8's tensor cores do."""
+    """Sums pass that lose as many bits as FP8's tensor cores do."""
     noise = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(4)).double()
     rms = float(wanted.square().mean().sqrt())
     compare((wanted + error * rms * noise).to(dtype), wanted, K)

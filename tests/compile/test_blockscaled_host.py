@@ -270,7 +270,7 @@ def on_host(compiled: dict[str, Compiled], tmp_path_factory: pytest.TempPathFact
 def test_a_call_that_is_right_gets_as_far_as_cuda(
     on_host: dict[str, Library], two_sm: Compiled, stream_k: Compiled
 ) -> None:
-    """So that what the next test sees refused is refused for what is wrong with it."""
+    """What the next test changes in this call is then the reason why it is refused."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU, which must not be given the host's memory")
     assert launch(two_sm, on_host[TWO_SM], *call()) > 0

@@ -36,7 +36,7 @@ Fields = dict[str, tuple[int, int, int]]
 
 
 def of_shared(stride: int, swizzle: int) -> Fields:
-    """Of a matrix at 0x2A400, 8 rows of which are `stride` bytes from the next."""
+    """The descriptor of a matrix at 0x2A400 whose groups of 8 rows are `stride` bytes apart."""
     return {
         "matrix start address": (0, 14, (0x2A400 & 0x3FFFF) >> 4),
         "leading dimension byte offset": (16, 14, 0),  # not used: rows are no wider than the swizzle

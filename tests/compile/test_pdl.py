@@ -177,7 +177,7 @@ def test_a_kernel_of_ours_waits_with_the_field_alone(
 
 @pytest.mark.compile
 def test_the_definition_for_sm_110_makes_cutlass_wait(toolchain: NvccToolchain, tmp_path: Path) -> None:
-    """Of other targets whole kernels are compiled; what decides is target and definition alone."""
+    """Whole kernels are compiled for other targets; the target and the definition alone decide."""
     record = OF_ARCH["sm_110a"]
     assert griddepcontrol(toolchain, tmp_path, WAITS, record) == {"ACQBULK"}
     switched = record._replace(defines=("CUTLASS_ENABLE_GDC_FOR_SM100=1",))

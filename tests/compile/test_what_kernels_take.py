@@ -110,7 +110,7 @@ def test_the_batch_stride_of_a_single_matrix_means_nothing(library: Ask) -> None
 
 
 def test_columns_in_heads_are_whole_heads(library: Ask) -> None:
-    """Of 64 columns, a gap of 8, and 32 columns."""
+    """A head has 64 columns, a gap of 8, and 32 columns."""
     heads = {"head_left": 64, "head_gap": 8, "head_right": 32}
     for n, legal in ((960, True), (1024, False)):
         problem = GroupedProblem(256, n, 1024, 1, "bf16", "bf16", scales="none")

@@ -49,7 +49,7 @@ def said(name: str, key: str) -> str:
 
 
 def number(cell: str) -> float:
-    """Of a cell such as `1,172`, `[1.072](x.md)` or `94 %`."""
+    """The number in a cell such as `1,172`, `[1.072](x.md)` or `94 %`."""
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell)
     return float(text.replace(",", "").removesuffix(" %"))
 

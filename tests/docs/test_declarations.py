@@ -66,7 +66,7 @@ def row(family: str) -> tuple[list[str], list[str]]:
 
 
 def methods(family: str) -> set[str]:
-    """Of `Op`, that a family's ops override."""
+    """The methods of `Op` that a family's ops override."""
     classes = [one for one in vars(catalog.part(family, "op")).values() if inspect.isclass(one)]
     own = [one for one in classes if issubclass(one, Op) and one is not Op]
     assert own

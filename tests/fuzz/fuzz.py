@@ -199,7 +199,7 @@ def _run_share(place: Path, seed: int, seconds: float, numbers: Iterable[int]) -
 
 
 def _processor_seconds() -> float:
-    """Of this process and its children."""
+    """The processor's time of this process and its children."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in used)
 

@@ -130,7 +130,7 @@ def test_f16_has_every_kernel_that_bf16_has(arch: str) -> None:
 
 
 def test_f16_on_sm_100_has_the_tiles_and_schedules_of_bf16() -> None:
-    """Of CUTLASS's kernels of NVFP4. Stream-K has BF16 alone, and of exchanged operands F16 has one tile."""
+    """CUTLASS's NVFP4 kernels. BF16 alone has stream-K; with exchanged operands F16 has one tile."""
     tiles: dict[str, set[tuple[object, ...]]] = {"bf16": set(), "f16": set()}
     for row in _committed():
         config = row["config"]

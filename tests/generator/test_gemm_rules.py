@@ -320,7 +320,7 @@ def test_a_stage_holds_whole_boxes_of_an_operand_without_k_contiguous() -> None:
 
 
 def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:
-    """Of which 24, 48 and 98 fit, where 24, 49 and 98 would."""
+    """24, 48 and 98 stages; without the rule 24, 49 and 98 would fit."""
     for k, stages in ((64, 24), (32, 48), (16, 98)):
         assert memory(replace(FEW_ROWS, tile=Tile(64, 8, k))).stages == stages
 

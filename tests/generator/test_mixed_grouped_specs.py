@@ -116,7 +116,7 @@ def records() -> list[KernelRecord]:
 
 @pytest.mark.parametrize(("tokens", "most", "least"), [(8, 32, 8), (16384, 256, 128)])
 def test_the_model_takes_narrow_tiles_for_few_rows(tokens: int, most: int, least: int) -> None:
-    """Of 8 experts, two for each token."""
+    """Each token chooses two of 8 experts."""
     problem = Problem(2 * tokens, 4096, 4096, 8)
     first = SELECTION.rank(records(), problem, H200)[0]
     assert least <= first.record.config["tile"][1] <= most

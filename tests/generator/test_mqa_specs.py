@@ -125,7 +125,7 @@ def test_what_sm_100_multiplies_by() -> None:
 
 
 def test_registers_are_those_of_products_and_weights() -> None:
-    """Of mma.sync one piece at a time; of FP4 decoded keys, too."""
+    """mma.sync holds one piece at a time; FP4 kernels hold decoded keys, too."""
     assert [one.registers for one in (RAGGED, PAGED, FP4)] == [192, 48, 128]
     assert replace(SYNC, queries=2, pieces=2).registers == 32 + 32
     assert (TENSOR.registers, replace(TENSOR, heads=16, queries=8).registers) == (128 + 64, 128 + 32)

@@ -95,7 +95,7 @@ def test_one_spec_is_for_every_architecture(rows: list[dict[str, Any]]) -> None:
 
 
 def test_names_tell_all_fields() -> None:
-    """Of every field that a kernel may differ in."""
+    """A change of any field changes the name."""
     changes = [
         {"arch": "sm_100f"}, {"format": "mxfp4"}, {"x": "f16"}, {"direction": "dequantize"}, {"stages": 3},
         {"variant": "tma"}, {"arithmetic": "fast"}, {"fusion": "rmsnorm"}, {"threads": 512}, {"pdl": False},

@@ -258,7 +258,7 @@ def variables(family: Family, kernel: Kernel) -> dict[str, str]:
 
 @pytest.mark.parametrize("template", OURS)
 def test_every_variable_of_a_family_reaches_the_source(template: str) -> None:
-    """So that no template says by itself what the family is there to say."""
+    """A template then says nothing by itself that the family has to say."""
     renderer = Renderer(Project.find(ROOT))
     given = [variables(family, kernel) for family, kernel in OURS[template]]
     for name in {name for each in given for name in each}:

@@ -72,7 +72,7 @@ def estimate(
 
 
 def sample() -> Iterator[tuple[KernelRecord, Estimate]]:
-    """Of each sort of kernel that is committed, and of some that might be, on GPUs that run it."""
+    """Problems for each sort of kernel that is committed, and for some that might be, on GPUs that run it."""
     chance, registry = random.Random(5), Registry()
     for name in FAMILIES:
         family = family_of(name)
@@ -138,7 +138,7 @@ def read() -> tuple[dict[str, KernelRecord], list[Estimate]]:
 
 
 def gone() -> Iterator[tuple[KernelRecord, Estimate]]:
-    """Of the kernels in the file those that no table lists any more, with what the models say now."""
+    """The kernels in the file that no table lists any more, with what the models say now."""
     listed = {
         one.name
         for name in FAMILIES

@@ -31,7 +31,7 @@ def fp4(*shape: int, seed: int) -> torch.Tensor:
 
 
 def words(*shape: int, seed: int) -> torch.Tensor:
-    """Of exponents; beyond those of 64 elements stands what nobody may read."""
+    """Words of exponents; beyond those of 64 elements stands what nobody may read."""
     generator = torch.Generator().manual_seed(seed)
     exponents = torch.randint(120, 134, (*shape, 4), generator=generator, dtype=torch.uint8)
     exponents[..., 2:] = 255

@@ -84,7 +84,7 @@ def test_folders_of_libraries(installed: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_packages_are_found_on_the_search_path(tmp_path: Path) -> None:
-    """Of two of one name, that of the earlier place."""
+    """The earlier place on the path wins if two have one name."""
     for site, name in (("one", "acme"), ("two", "acme"), ("two", "zinc"), ("two", "zinc-1.0.dist-info")):
         (tmp_path / site / "tilewright_kernels" / name / "generated").mkdir(parents=True)
     code = "from tilewright.base import sets; print(*(each.generated for each in sets.in_force()[:2]))"

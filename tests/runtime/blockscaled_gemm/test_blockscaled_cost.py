@@ -43,7 +43,7 @@ FUTURE = RTX_PRO_6000._replace(name="a 12.2", capability=(12, 2))
 
 
 def test_few_rows_on_an_rtx_pro_6000_meet_few_columns(committed: Registry) -> None:
-    """Of all kernels, one of ours whose operands are swapped."""
+    """The first of all kernels is one of ours with swapped operands."""
     for m, columns in ((8, 16), (16, 16), (32, 32)):
         first = ranked(committed, RTX_PRO_6000, Problem(m, 5120, 25600))[0]
         assert by_mma(first.record)

@@ -69,7 +69,7 @@ def test_calls_find_their_problems(quantised: bool, tmp_path: Path, monkeypatch:
 
 
 def test_a_call_beside_the_list_is_refused(tmp_path: Path) -> None:
-    """So that the test above cannot pass by a bundle that takes everything."""
+    """The test above cannot pass by a bundle that takes everything."""
     registry = Registry(libraries=lambda module: [])
     setting = Setting(registry.folders, H200, batch_invariant=False)
     (tmp_path / "config.json").write_text(json.dumps(MODEL))

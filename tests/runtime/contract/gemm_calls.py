@@ -33,7 +33,7 @@ def integers() -> dict[str, Any]:
 
 
 def padded() -> dict[str, Any]:
-    """Of extents that TMA does not take."""
+    """Operands whose extents TMA does not take."""
     return {"a": matrix(5, 12), "b": matrix(12, 7, seed=1), "out": matrix(5, 7, seed=2)}
 
 

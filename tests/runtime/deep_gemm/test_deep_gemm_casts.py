@@ -127,7 +127,7 @@ def test_casts_of_nothing(shape: tuple[int, int]) -> None:
 
 
 def test_an_odd_number_of_rows_is_not_transposed() -> None:
-    """Of one row nothing would be left."""
+    """Nothing would be left of one row."""
     with pytest.raises(ArgumentError, match="a: it has 1 rows"):
         deep_gemm.transpose_packed_fp4(torch.zeros(1, 8, dtype=torch.int8))
 

@@ -20,7 +20,7 @@ class TestWarmCalls:
 
     @pytest.fixture
     def warm_ones(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-        """Of each call, whether it went round the op."""
+        """For each call, whether it went round the op."""
         actual: list[bool] = []
         launch = fast_path.launch
 

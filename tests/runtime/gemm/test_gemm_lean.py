@@ -119,7 +119,7 @@ def test_every_option_set_of_16_bits_has_a_lean_kernel_in_every_layout(dtype: st
 
 @pytest.mark.parametrize(("a", "b"), [pair for pair in OUTPUTS if pair not in LEAN_PAIRS])
 def test_every_option_set_of_other_types_has_a_kernel(a: str, b: str) -> None:
-    """Of CUTLASS's, for operands that are padded where they have to be."""
+    """The kernels are CUTLASS's; operands are padded where they have to be."""
     kernels = list(Registry().kernels("gemm"))
     expected = (problem for problem in options(a, b) if problem.alignment == 16)
     lacking = [str(problem) for problem in expected if not FAMILY.fitting(kernels, problem)]

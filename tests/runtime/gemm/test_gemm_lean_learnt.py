@@ -57,7 +57,7 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trees_ask_for_features_that_there_are() -> None:
-    """Of all kernels and tactics alike; and for nearly every one."""
+    """Features have the same names for all kernels and tactics, and trees ask for nearly every one."""
     kernel = cost_lean.Kernel(BY_NAME[WIDE], Problem(800, 8192, 640), H200)
     features = learnt.features(kernel, kernel.terms(Tactic(WIDE)))
     nodes = learnt.CORRECTIONS.weights.read_text(encoding="utf-8").split()

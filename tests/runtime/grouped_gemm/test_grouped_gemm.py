@@ -262,7 +262,7 @@ class TestModel:
 
 @pytest.mark.parametrize("number", [2**30 + 4, 2**31, 2**32, 2**32 + 128, 10**30])
 def test_numbers_that_no_int_of_32_bits_holds_are_refused(grouped: Context, number: int) -> None:
-    """Of 2**32 + 128 a kernel would get 128, of 2**32 a 0 to divide by."""
+    """A kernel would get 128 for 2**32 + 128, and for 2**32 a 0 to divide by."""
     fp8, scale = torch.float8_e4m3fn, torch.ones(1, 1)
     a, b = torch.ones(8, 128).to(fp8), torch.ones(16, 128).to(fp8).mT
     rows, ends = scale.expand(8, 1).mT.contiguous().mT, torch.tensor([8], dtype=torch.int32)

@@ -31,7 +31,7 @@ def launcher(
     problem: Problem = PROBLEM,
     **alignments: int,
 ) -> Launcher:
-    """Of operands that lie as these, in the interface's order, and then alpha, beta and a workspace."""
+    """A launcher for operands that lie as these. It takes them, and then alpha, beta and a workspace."""
     lie = [tensors.get(name) for name in INTERFACE.names]
     made = launchable(
         INTERFACE, problem, packed(INTERFACE, problem, tactic, 132), tensors=lie, alignments=alignments

@@ -13,7 +13,7 @@ BLOCK = torch.tensor([[6.0, 4.5] + [0.0] * 14])
 
 
 def errors(x: torch.Tensor, choice: str, scale: torch.Tensor) -> torch.Tensor:
-    """Of each block, in float64: the sum of squares, or with mae of magnitudes."""
+    """The error of each block in float64: the sum of squares, or of magnitudes with mae."""
     data, scales = reference.quantize(x, "nvfp4", scale, four_over_six=choice)
     off = reference.dequantize(data, scales, "nvfp4", global_scale=scale) - x.double()
     return off.reshape(*x.shape[:-1], -1, 16)

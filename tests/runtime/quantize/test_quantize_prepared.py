@@ -131,7 +131,7 @@ def test_rows_that_count(hopper: Context) -> None:
     "x", [matrix(K, M).t(), matrix(0, K), matrix(M, 2 * K)[:, ::2]], ids=["columns", "no rows", "strided"]
 )
 def test_other_plans(hopper: Context, x: Any) -> None:
-    """Of what is copied, and of nothing."""
+    """Plans for operands that are copied, and for tensors without elements."""
     plan = tilewright.plan(tilewright.quantize_nvfp4, x, GS)
     expected = tilewright.quantize_nvfp4(x, GS)
     assert same(plan(x), expected)

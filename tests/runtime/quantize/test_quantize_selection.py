@@ -50,7 +50,7 @@ def test_what_is_fastest_on_an_h200() -> None:
     ],
 )  # fmt: skip
 def test_the_model_against_what_was_measured(format: str, x: str, most: float) -> None:
-    """Of the variant that it puts first, the time beside the better one's, over the whole grid."""
+    """The time of the variant that the model puts first, beside the better one's, over the whole grid."""
     text = (RESULTS / f"quantize_{format}_{x}.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (\d+) \|(?: [^|]+\|){4} ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
     assert len(rows) == 99

@@ -44,7 +44,7 @@ def holder_of(name: str) -> Any:
 
 
 def constants() -> Iterator[Any]:
-    """Of each model its numbers, and those of its tables: where it is, name, and key of a table."""
+    """The numbers of each model and of its tables: the module, the name, and the key in a table."""
     for where in MODELS:
         family = where.partition(".")[0]
         # Of types, which a model imports.

@@ -74,7 +74,7 @@ def test_fp8(m: int, n: int, k: int, measured: float, fast: bool) -> None:
     ],
 )
 def test_fp8_with_scales_and_groups(words: str, measured: float) -> None:
-    """Of the kernel that is chosen. 324's scales are powers of two, which the instruction multiplies by."""
+    """The chosen kernel's estimate. 324's scales are powers of two, which the instruction multiplies by."""
     reached = reached_by(f"grouped_gemm fp8 {words}")
     assert abs(reached / measured - 1) < TOLERANCE, reached
 

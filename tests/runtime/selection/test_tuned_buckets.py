@@ -27,7 +27,7 @@ from tilewright.tools.tuning.near import near
 
 
 def test_what_won_for_problems_like_one(place, row, table) -> None:
-    """Of half to twice the m, the nearest first, and of another type by the kernel that is the same."""
+    """An entry counts from half to twice its m, the nearest first; in another type, as its kernel there."""
     here = place(*EVERY)
     folder = here.context.registry.folders[0]
     others = [row("half", tile=[128, 128, 64], schedule="pingpong", a="f16", b="f16", d="f16")]

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("driver")
 def test_entries_stand_as_long_as_their_own_kernels_do(
     path: Path, header: Header, registry: Registry, later: Registry
 ) -> None:
-    """Of `later` a kernel is gone and one is new: neither touches what is tuned with the others."""
+    """In `later` one kernel is gone and one is new: neither touches what is tuned with the others."""
     before = [entry(32), entry(64, "big"), entry(128, "big")]
     seen = frozenset({"big", "small", "split"})
     tuned_writing.update(path, header, FAMILY, [one._replace(seen=seen) for one in before])

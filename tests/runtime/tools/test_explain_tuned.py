@@ -29,7 +29,7 @@ def tune(folder: Path, context: Context, entries: list[Entry]) -> None:
 
 @pytest.fixture
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """Of the committed kernels, none of them built, and no tuned defaults."""
+    """A context of the committed kernels, none of them built, without tuned defaults."""
     monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_JIT", "1")
     generated = tmp_path / "project" / "generated"  # with no tuned/ beside it

@@ -29,7 +29,7 @@ from tilewright.tools.tuning.trials import Timing, Trials
 
 @pytest.fixture(autouse=True)
 def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that no load takes rounds away."""
+    """A loaded machine then takes no rounds away."""
     monkeypatch.setattr(stages, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 

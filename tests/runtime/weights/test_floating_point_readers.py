@@ -104,7 +104,7 @@ def test_floating_point_readers_refuse(read: Any, message: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e8m0fnu])
 def test_fp8_in_blocks(dtype: torch.dtype) -> None:
-    """Of which the last ones along n and k are partial."""
+    """The last blocks along n and k are partial."""
     weight = torch.randn((2, 136, 160), generator=torch.Generator().manual_seed(0)).to(torch.float8_e4m3fn)
     scale = torch.tensor([[[1.0, 2.0], [4.0, 8.0]], [[0.5, 0.25], [16.0, 2.0**-127]]]).to(dtype)
     decoded = weights.from_fp8(weight, scale)
