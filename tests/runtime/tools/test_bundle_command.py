@@ -108,7 +108,7 @@ def test_what_no_kernel_computes_is_left_to_the_caller(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "Give --model config.json, or a list of --problems"),
+        ((), "no problems: expected --model config.json, or a list of --problems"),
         (("--model", str(EXAMPLES / "qwen3-8b.json")), "-o: not given"),
         (("--model", str(EXAMPLES / "qwen3-8b.json"), "--dry-run", "--tp", "3"), "--tp heads of 32"),
         (("--model", "nothing.json", "--dry-run"), "nothing.json: no such file"),
