@@ -15,6 +15,7 @@ from tilewright.architectures import device
 from tilewright.architectures.device import DeviceProperties
 from tilewright.base import paths
 from tilewright.base.forking import fork_safe_lock
+from tilewright.base.variables import value_of
 from tilewright.errors import UncompilableError
 from tilewright.libraries.builds import built_preferred, jit_allowed
 from tilewright.libraries.launcher_cache import CachedLaunchers
@@ -221,18 +222,24 @@ def current() -> Context:
     context = _state.current
     if context is None:
         with _lock:
-            context = _state.current = _state.current or _of_environment()
+            context = _state.current = _state.current or of_environment()
     return context
 
 
-def _of_environment() -> Context:
-    """The context that TILEWRIGHT_BUNDLE and TILEWRIGHT_BATCH_INVARIANT ask for."""
-    invariant = os.environ.get("TILEWRIGHT_BATCH_INVARIANT", "0") not in ("", "0")
+def invariant_by_default() -> bool:
+    """Whether TILEWRIGHT_BATCH_INVARIANT asks for batch-invariant mode."""
+    return value_of("TILEWRIGHT_BATCH_INVARIANT", ("0", "1")) == "1"
+
+
+def of_environment(registry: Registry | None = None) -> Context:
+    """The context that TILEWRIGHT_BUNDLE and TILEWRIGHT_BATCH_INVARIANT ask for. Without a bundle it has
+    `registry`."""
+    invariant = invariant_by_default()
     if folder := os.environ.get("TILEWRIGHT_BUNDLE"):
         from tilewright import bundle  # noqa: PLC0415 (most processes have none)
 
         return Context(bundle=bundle.load(folder), batch_invariant=invariant or None)
-    return Context(batch_invariant=invariant)
+    return Context(registry, batch_invariant=invariant)
 
 
 @contextmanager

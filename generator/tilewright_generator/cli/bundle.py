@@ -84,6 +84,7 @@ def command(**options: Any) -> None:
     problem.
     """
     from tilewright.architectures import device  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.context import invariant_by_default  # noqa: PLC0415
     from tilewright.tools.bundling import making  # noqa: PLC0415
     from tilewright.tools.bundling.closure import Setting  # noqa: PLC0415
 
@@ -100,7 +101,7 @@ def command(**options: Any) -> None:
     listing = _listing(options)
     gpu = device.DESCRIBED[options["gpu"]] if options["gpu"] else device.present() or device.H200
     context = running.context_of(None if root is None else str(root))
-    setting = Setting(context.registry.folders, gpu, options["batch_invariant"])
+    setting = Setting(context.registry.folders, gpu, options["batch_invariant"] or invariant_by_default())
     if options["dry_run"]:
         _show_listing(listing, setting, options["as_json"])
         return

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.models.product import Product
 
 _RANGE = re.compile(r"(\w+)=(\d+):(\d+)")
+_INVARIANT = "--batch-invariant"
 _MARK = re.compile(rb"\A// Written by `tilewright choices ")
 
 
@@ -34,7 +35,7 @@ _MARK = re.compile(rb"\A// Written by `tilewright choices ")
 )
 @click.option("--device", type=common.DEVICE, help="The GPU. Default: this machine's, else h200.")
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write a C++ header.")
-@click.option("--batch-invariant", is_flag=True, help="Choose the tactics of batch-invariant mode.")
+@click.option(_INVARIANT, is_flag=True, help="Choose the tactics of batch-invariant mode.")
 @click.option("--names", is_flag=True, help="Print only the kernels' names, for `tilewright build --filter`.")
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), default=1, help="Processes that choose. Default: 1."
@@ -63,6 +64,7 @@ def command(
     tilewright choices FAMILY bf16 m=1:256 n=6144 k=4096 --device h200 -o qkv_proj.hpp
     """
     from tilewright.architectures import device as devices  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.context import invariant_by_default  # noqa: PLC0415
     from tilewright.tools import choices  # noqa: PLC0415
     from tilewright.tools.bundling.closure import Setting, close  # noqa: PLC0415
 
@@ -72,7 +74,8 @@ def command(
     product = _product(words, "choices" if output is None else output.stem)
     gpu = devices.DESCRIBED[device] if device else devices.present() or devices.H200
     context = running.context_of(None if root is None else str(root))
-    (closure,) = close([product], Setting(context.registry.folders, gpu, batch_invariant), jobs=jobs)
+    setting = Setting(context.registry.folders, gpu, batch_invariant or invariant_by_default())
+    (closure,) = close([product], setting, jobs=jobs)
     if closure.refusal:
         raise UsageError(f"{product.example}: {closure.refusal}")
     chosen = choices.ranges(closure, context.registry)
@@ -118,6 +121,11 @@ def _product(words: tuple[str, ...], name: str) -> Product:
 
 
 def _command_line() -> str:
-    """The command as it was given, with the output's name alone: a header must not hold a folder's name."""
+    """The command as it was given, with the output's name alone: a header must not hold a folder's name. A
+    mode that a variable asks for becomes its option."""
+    from tilewright.context import invariant_by_default  # noqa: PLC0415
+
     words = [Path(word).name if word.endswith(".hpp") else word for word in sys.argv[1:]]
+    if invariant_by_default() and _INVARIANT not in words:
+        words.append(_INVARIANT)
     return shlex.join(["tilewright", *words])

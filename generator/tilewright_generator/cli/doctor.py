@@ -38,13 +38,18 @@ def command(*, root: Path | None, device: str | None, self_test: bool, as_json: 
     if self_test and device:
         raise UsageError("--device-self-test runs on this machine's GPU; leave out --device")
     from tilewright.architectures.device import DESCRIBED  # noqa: PLC0415
+    from tilewright.errors import ArgumentError, BundleError  # noqa: PLC0415
     from tilewright.tools import doctor  # noqa: PLC0415 (`--help` needs no runtime)
-    from tilewright_generator.cli.running import context_of  # noqa: PLC0415
+    from tilewright_generator.cli.running import context_in_force, context_of  # noqa: PLC0415
 
     if self_test:
         findings = doctor.device_self_test()
     else:
-        context = context_of(None if root is None else str(root))
+        folder = None if root is None else str(root)
+        try:
+            context = context_in_force(folder)
+        except (ArgumentError, BundleError):  # a variable is wrong, which is a finding of `environment`
+            context = context_of(folder)
         findings = doctor.diagnose(context, DESCRIBED[device] if device else None)
     counts = {level: sum(finding.level == level for finding in findings) for level in doctor.LEVELS}
     if as_json:

@@ -21,7 +21,7 @@ def explain_problem(words: Sequence[str], device: str | None, root: Path | None,
     with running.usage_errors():
         family, problem = problems.of_words(words)
     gpu = devices.DESCRIBED[device] if device else devices.present() or devices.H200
-    context = running.context_of(None if root is None else str(root))
+    context = running.context_in_force(None if root is None else str(root))
     explanation = explain(context, family_of(family), problem, gpu)
     for line in [json.dumps(explanation.as_json(), indent=1)] if as_json else explanation.lines():
         click.echo(line)

@@ -17,6 +17,7 @@ from tilewright_generator.project import Project
 if TYPE_CHECKING:
     from tilewright.context import Context
     from tilewright.declarations.tactics import Tactic
+    from tilewright.libraries.registry import Registry
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def run(
 
     tactic = Tactic.parse(kernel) if kernel else None
     lacking = missing()
-    with context.use(context_of(root)) as current:
+    with context.use(context_in_force(root)) as current:
         if lacking:
             explanation = explain(current, family_of(family), problem, H200, tactic)
             if as_json:
@@ -77,9 +78,22 @@ def missing() -> str | None:
 
 def context_of(root: str | None) -> Context:
     """A context with the project's kernels and the sets in force. Outside a project: only the sets in
-    force."""
-    from tilewright.base import sets  # noqa: PLC0415
+    force. No variable changes what it chooses."""
     from tilewright.context import Context  # noqa: PLC0415
+
+    return Context(_registry_of(root))
+
+
+def context_in_force(root: str | None) -> Context:
+    """The context of `context_of` in the mode that a program would have, or the bundle that it would run
+    from: TILEWRIGHT_BATCH_INVARIANT and TILEWRIGHT_BUNDLE count."""
+    from tilewright import context  # noqa: PLC0415
+
+    return context.of_environment(_registry_of(root))
+
+
+def _registry_of(root: str | None) -> Registry:
+    from tilewright.base import sets  # noqa: PLC0415
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     try:
@@ -87,8 +101,8 @@ def context_of(root: str | None) -> Context:
     except UsageError:
         if root is not None:
             raise
-        return Context()
-    return Context(Registry([kernel_set.generated for kernel_set in sets.beside(folder)]))
+        return Registry()
+    return Registry([kernel_set.generated for kernel_set in sets.beside(folder)])
 
 
 def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, iters: int) -> dict[str, Any]:

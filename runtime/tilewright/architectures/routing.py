@@ -89,7 +89,7 @@ def advice(
         alternatives = f" There are kernels of {', '.join(others)} for this GPU." if others else ""
         return (
             f"The rules of {family} know no target of this GPU (they know {', '.join(targets)}); "
-            f"a family learns one in its rules and templates (docs/design.md, Adding).{alternatives}"
+            f"a family learns one in its rules and templates (docs/changing.md).{alternatives}"
         )
     best = wanted_target(capability)
     target = best if best in matching else matching[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,15 @@ class Bundle:
         self.registry = registry
         self._tactics: dict[int, tuple[Tactic, KernelRecord]] = {}
 
+    def __repr__(self) -> str:
+        return f"<bundle {self.folder}: problems: {self.summary}; for {self.manifest.device.name}>"
+
+    @property
+    def summary(self) -> str:
+        """The numbers of its problems, by family, in words."""
+        counts = Counter(entry.family for entry in self.manifest.entries)
+        return ", ".join(f"{count} of {family}" for family, count in sorted(counts.items()))
+
     @property
     def batch_invariant(self) -> bool:
         """Whether its tactics are those of batch-invariant mode."""
@@ -55,7 +65,7 @@ class Bundle:
 
         Raises BundleError for a problem, a GPU, a mode or a kernel that is not the bundle's.
         """
-        self._check_device(device)
+        self.check_device(device)
         if batch_invariant != self.batch_invariant:
             how, mode = ("with", "not in") if self.batch_invariant else ("without", "in")
             raise BundleError(
@@ -74,7 +84,8 @@ class Bundle:
         why = f"{self.folder} has it for {entry.extent} of {value} ({', '.join(entry.layers)})"
         return Choice(chosen, record, "bundle", why)
 
-    def _check_device(self, device: DeviceProperties) -> None:
+    def check_device(self, device: DeviceProperties) -> None:
+        """Raises BundleError for another GPU than the bundle's."""
         own = self.manifest.device
         if (device.name, device.capability, device.sm_count) != (own.name, own.capability, own.sm_count):
             raise BundleError(

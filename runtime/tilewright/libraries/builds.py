@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base import paths, sets
 from tilewright.base.forking import fork_safe_lock
+from tilewright.base.variables import value_of
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.errors import NotBuiltError, TilewrightError, UncompilableError
 
@@ -21,17 +22,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tilewright")
 
+_JIT = ("1", "0", "lazy")  # the values of TILEWRIGHT_JIT; the first by default
+
 
 def jit_allowed() -> bool:
     """Whether a kernel may be compiled when a call needs it: TILEWRIGHT_JIT is not 0."""
-    return os.environ.get("TILEWRIGHT_JIT", "1") != "0"
+    return value_of("TILEWRIGHT_JIT", _JIT) != "0"
 
 
 def built_preferred() -> bool:
     """Whether a built kernel may replace a slightly better one that would have to be compiled:
     TILEWRIGHT_JIT is `lazy`. By default a call waits for the compiler, so that its kernel, and with it the
     bits of its result, do not depend on what happens to be built."""
-    return os.environ.get("TILEWRIGHT_JIT") == "lazy"
+    return value_of("TILEWRIGHT_JIT", _JIT) == "lazy"
 
 
 def build_kernel(table: Table, kernel: str) -> None:

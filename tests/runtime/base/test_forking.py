@@ -147,9 +147,9 @@ def test_a_fork_while_a_context_is_made(monkeypatch: pytest.MonkeyPatch) -> None
     real = Context.__init__
 
     def busy(linger: Callable[[], None]) -> None:
-        def slowly(self: Context, **settings: Any) -> None:
+        def slowly(self: Context, *arguments: Any, **settings: Any) -> None:
             linger()
-            real(self, **settings)
+            real(self, *arguments, **settings)
 
         monkeypatch.setattr(Context, "__init__", slowly)
         contexts.current()

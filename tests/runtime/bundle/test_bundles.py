@@ -25,6 +25,7 @@ from tilewright.models.product import Listing, Product
 from tilewright.selection.families import family_of
 from tilewright.tools.bundling import making, planning, proof
 from tilewright.tools.bundling.closure import Setting
+from tilewright_generator import cli
 
 GEMM = family_of("gemm")
 N, K, MOST = 32, 64, 300
@@ -130,6 +131,7 @@ def test_the_variable_names_the_bundle(
     own = context.current().bundle
     assert own is not None
     assert own.folder == made
+    assert repr(own) == f"<bundle {made}: problems: 2 of gemm; for NVIDIA H200>"
 
 
 def test_choices_are_the_librarys(small: Bundle, generated: Path) -> None:
@@ -341,3 +343,18 @@ def test_a_bundle_is_made_anew_in_its_folder_and_in_no_other(made: Path, tmp_pat
         making.check_folder(tmp_path)
     with pytest.raises(BundleError, match="is no folder"):
         making.check_folder(tmp_path / "notes.txt")
+
+
+def test_commands_follow_the_variable(
+    made: Path, without_compiler: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_BUNDLE", str(made))
+    words = ["explain", "--problem", "gemm", "bf16", f"n={N}", f"k={K}"]
+    assert cli.invoke([*words, "m=8"]) == 0
+    assert f"Why (bundle): {made} has it for m of 8" in capsys.readouterr().out
+    assert cli.invoke([*words, "m=9999"]) == 2
+    assert "m is 9999, and the bundle was made for" in capsys.readouterr().err
+    cli.invoke(["doctor"])
+    assert f"problems of {made}: 2 of gemm; a call of any other raises BundleError" in capsys.readouterr().out
+    cli.invoke(["doctor", "--device", "b200"])
+    assert "this GPU is NVIDIA B200" in capsys.readouterr().out

@@ -191,6 +191,13 @@ def test_the_variable(value: str, expected: bool, monkeypatch: pytest.MonkeyPatc
     assert result.stdout.strip() == str(expected)
 
 
+@pytest.mark.parametrize("value", ["true", "off", "2"])
+def test_another_value_of_the_variable_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_BATCH_INVARIANT", value)
+    with pytest.raises(ArgumentError, match=f"TILEWRIGHT_BATCH_INVARIANT: expected 0 or 1, got '{value}'"):
+        contexts.of_environment()
+
+
 def test_explain_says_what_the_mode_costs(registry: Registry) -> None:
     free = free_of(registry)
     explanation = explain(free.sibling(), GEMM, LONG, H200)

@@ -125,6 +125,13 @@ def test_lazily_a_built_kernel_is_taken_if_it_is_about_as_good(
     assert choose(FAMILY, Shelf("small"), records, problem, H200)[:2] == best[:2]  # several times as slow
 
 
+@pytest.mark.parametrize("value", ["false", "no", "00", "LAZY"])
+def test_a_value_that_does_not_say_whether_to_compile_is_refused(records, value: str, monkeypatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_JIT", value)
+    with pytest.raises(ArgumentError, match=f"TILEWRIGHT_JIT: expected 1, 0 or lazy, got '{value}'"):
+        choose(FAMILY, Shelf("small"), records, Problem(8192, 8192, 8192), H200)
+
+
 def test_only_built_kernels_count_where_none_may_be_compiled(records, monkeypatch) -> None:
     problem = Problem(8192, 8192, 8192)
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")

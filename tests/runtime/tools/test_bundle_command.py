@@ -91,6 +91,16 @@ def test_the_list_and_the_report_are_written_without_a_build(
         bundle.load(folder)
 
 
+def test_the_mode_that_a_variable_asks_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = tmp_path / "problems.yaml", tmp_path / "bundle"
+    path.write_text(yaml.safe_dump({"problems": PROBLEMS[:1]}))
+    monkeypatch.setenv("TILEWRIGHT_BATCH_INVARIANT", "1")
+    assert bundled(capsys, "--problems", path, "--no-build", "-o", folder)[0] == 0
+    assert manifest.read(folder).batch_invariant
+
+
 def test_what_no_kernel_computes_is_left_to_the_caller(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

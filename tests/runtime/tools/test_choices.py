@@ -49,6 +49,17 @@ def test_batch_invariant_choices_split_k_alike(k: int, splits: list[str]) -> Non
     assert sorted({*re.findall(r"splits=(\d+)", run(*small, "--batch-invariant").stdout)}) == splits
 
 
+def test_the_variable_stands_for_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = ["gemm", "bf16", "m=64:65", "n=256", "k=22400", "--device", "h200"]
+    path = tmp_path / "small.hpp"
+    expected = run(*small, "--batch-invariant").stdout
+    monkeypatch.setenv("TILEWRIGHT_BATCH_INVARIANT", "1")
+    monkeypatch.setattr(choices.sys, "argv", ["/usr/bin/tilewright", "choices", *small])
+    assert run(*small, "-o", path, "--names").stdout
+    assert run(*small).stdout == expected
+    assert f"`tilewright choices {shlex.join(small)} --batch-invariant`" in path.read_text()
+
+
 def test_the_header_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "qkv.hpp"
     monkeypatch.setattr(choices.sys, "argv", ["/usr/bin/tilewright", "choices", *WORDS, "-o", str(path)])

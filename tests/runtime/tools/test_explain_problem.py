@@ -58,6 +58,18 @@ def test_what_bounds_a_small_and_a_large_product(
     assert {line[1].split()[0] for line in lines if len(line) == 2} == {bound}
 
 
+def test_the_mode_that_a_variable_asks_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["gemm", "bf16", "m=64", "n=256", "k=22400", "--device", "h200"]
+    free = asked(capsys, *words)
+    assert (free["order"], free["free"]) == ("", None)
+    monkeypatch.setenv("TILEWRIGHT_BATCH_INVARIANT", "1")
+    invariant = asked(capsys, *words)
+    assert invariant["order"].startswith("every m has 4 ranges of k")
+    assert invariant["free"]["tactic"] == free["tactic"]
+
+
 def test_json_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, *ODD, "--device", "h200")
     ranked = FAMILY.rank(Registry().route("gemm", H200), Problem(32, 5112, 25592), H200)

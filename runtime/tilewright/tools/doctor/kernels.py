@@ -20,6 +20,7 @@ from tilewright.compile.source_keys import SourceKeys
 from tilewright.compile.store import Store
 from tilewright.declarations import catalog
 from tilewright.errors import (
+    BundleError,
     CacheRefusedError,
     NoKernelError,
     UnreadableFileError,
@@ -30,6 +31,8 @@ from tilewright.selection.families import family_of
 from tilewright.tools.doctor.findings import OK, PROBLEM, WARNING, Findings
 
 if TYPE_CHECKING:
+    from tilewright.architectures.device import DeviceProperties
+    from tilewright.bundle.closed import Bundle
     from tilewright.libraries.registry import Registry
     from tilewright.selection.family import Family
     from tilewright.tools.doctor.machine import Machine
@@ -191,6 +194,9 @@ def tuned(machine: Machine) -> Findings:
 def would_run(machine: Machine) -> Findings:
     """Finds the kernel of a call for one problem of each family."""
     context, device = machine.context, machine.device or H200
+    if context.bundle is not None:
+        yield from _bundled(context.bundle, device)
+        return
     on = "" if machine.device else f" (if an {device.name} were here)"
     for _, family in _families(machine):
         problem = family.words.make(family.words.example, {})
@@ -208,6 +214,16 @@ def would_run(machine: Machine) -> Findings:
             yield PROBLEM, f"{text}, and TILEWRIGHT_JIT=0 forbids to", mend
         else:
             yield WARNING, f"{text}: the first call compiles it", mend
+
+
+def _bundled(bundle: Bundle, device: DeviceProperties) -> Findings:
+    """The calls that a bundle answers."""
+    try:
+        bundle.check_device(device)
+    except BundleError as error:
+        yield PROBLEM, error.message, error.hint or ""
+        return
+    yield OK, f"problems of {bundle.folder}: {bundle.summary}; a call of any other raises BundleError", ""
 
 
 def _families(machine: Machine) -> Iterator[tuple[str, Family[Any]]]:

@@ -75,7 +75,7 @@ def _wrong_value(name: str, value: str) -> str:
     if name == "TILEWRIGHT_JIT" and value not in ("0", "1", "lazy", ""):
         return "expected 0 (never compile), 1 (compile the best kernel), or lazy (prefer a built kernel)"
     if name == "TILEWRIGHT_BATCH_INVARIANT" and value not in ("0", "1", ""):
-        return "expected 0 or 1; any other value counts as 1"
+        return "expected 0 or 1"
     if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
         return "only 1 turns the check off"
     if name == sets.VARIABLE:
