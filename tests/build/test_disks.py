@@ -49,7 +49,7 @@ def on_small_disk(scenario: str, mini: Mini, folder: Path) -> Any:
 def check_full(said: dict[str, Any], folder: Path) -> None:
     assert not said["ok"]
     assert f"no space left for the build cache in {folder}/cache: " in said["said"]
-    assert "MiB are free, and to compile and link a kernel takes about 64 MiB" in said["said"]
+    assert "MiB are free, and to compile and link a kernel takes about 64 MiB for a while\n" in said["said"]
     assert "TILEWRIGHT_CACHE" in said["said"]
     assert said["broken"] == []
     assert said["libraries"] == 0
@@ -96,6 +96,7 @@ def test_a_limit_on_the_size_of_files(mini: Mini, toolchain: NvccToolchain, tmp_
         done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode != 0
         assert f"no space left for the build cache in {cache}" in done.stdout + done.stderr
+        assert "a limit on the size of files ended the build\nRaise the limit" in done.stdout + done.stderr
         assert not list((cache / "libraries").glob("*/*"))
     line, environment = python(code, table.path, cache, str(1 << 30))
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)

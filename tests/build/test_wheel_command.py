@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import io
 import json
 import os
 import re
@@ -26,7 +27,9 @@ from tilewright.declarations.table import Table
 from tilewright.errors import BuildError
 from tilewright_generator import cli
 from tilewright_generator.cli.wheel import command
+from tilewright_generator.errors import UsageError
 from tilewright_generator.packaging import elf
+from tilewright_generator.packaging.wheel_file import Wheel
 
 HOST = (HEAD + TAIL).replace("#include <cuda_runtime.h>\n", "").replace("cudaSuccess", "0")
 MACHINE = os.uname().machine
@@ -124,6 +127,20 @@ def test_the_same_bytes_from_another_folder(
     assert run(project, "alpha", "-o", tmp_path / "out0").exit_code == 0
     with zipfile.ZipFile(next((tmp_path / "out0").iterdir())) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+
+
+@pytest.mark.parametrize(("given", "year"), [("", 1980), ("99999999999", 2107)])
+def test_a_time_that_no_entry_can_have(given: str, year: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", given)
+    with zipfile.ZipFile(io.BytesIO(Wheel("one", "1", "any", "", (), {}).content())) as archive:
+        assert {entry.date_time[0] for entry in archive.infolist()} == {year}
+
+
+@pytest.mark.parametrize("given", ["abc", "-1", "1e9", "1" * 5000])
+def test_a_time_that_is_none(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", given)
+    with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH: expected seconds since 1970"):
+        Wheel("one", "1", "any", "", (), {}).content()
 
 
 def test_the_folder_is_created(project: Path, tmp_path: Path) -> None:

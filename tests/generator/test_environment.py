@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from command_line import ROOT, run_in_a_process
+
+from tilewright_generator.cli import failures
 
 COMMANDS = [
     "--help", "list", "list --json", "check", "generate --dry-run", "status", "schema --print", "cache",
@@ -89,3 +92,38 @@ def test_a_log_that_cannot_be_written() -> None:
     assert (actual.code, actual.out != "") == (0, True)
     lines = [line for line in actual.err.splitlines() if not line.startswith("kernels of ")]
     assert lines == ["/dev/full: No space left on device; no log is kept any more"]
+
+
+@pytest.mark.parametrize("words", ["init mine_rows", "new-family mine_rows", "schema --root ."])
+def test_a_limit_on_the_size_of_files(words: str, tmp_path: Path) -> None:
+    """As on a full disk, writing fails: the message names the file."""
+    (tmp_path / "specs").mkdir()
+    program = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); {_PROGRAM}"
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program, *words.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/generator:{ROOT}/runtime"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "File too large" in done.stderr
+    assert str(tmp_path) in done.stderr or "mine_rows/" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (
+            BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+            "Resource temporarily unavailable",
+        ),
+        (MemoryError(), "there is not enough memory"),
+    ],
+)
+def test_a_limit_of_the_machine_is_no_fault_of_ours(error: Exception, said: str) -> None:
+    failure = failures.of_system(error) if isinstance(error, OSError) else failures.of_any(error)
+    assert failure == (2, said)
+    assert failures.of_system(OSError(errno.EINVAL, "Invalid argument")).code == 3

@@ -19,6 +19,11 @@ from tilewright.base import plugins
 
 PIPE_CLOSED = 141  # as of a program that SIGPIPE ends
 COMPLETE = "_TILEWRIGHT_COMPLETE"  # click's variable, which a shell sets that asks for completions
+# A full disk or a limit: of files, of their size, of processes, of memory.
+_OF_THE_MACHINE = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN,
+    errno.ENOMEM,
+)  # fmt: skip
 _SHOW = "TILEWRIGHT_DEBUG=1 shows the traceback"
 
 
@@ -43,12 +48,16 @@ def of_system(error: OSError) -> Failure:
         return Failure(2, f"cannot write to {stream}: {reason}")
     if error.errno == errno.ENOENT and not _has_working_directory():
         return Failure(2, "the working directory has been removed; change to another")
+    if error.errno in _OF_THE_MACHINE:
+        return Failure(2, reason)
     return internal(error)
 
 
 def of_any(error: Exception) -> Failure:
     """Names any other error. If a family from outside raised it, the message has the place in that family's
     code."""
+    if isinstance(error, MemoryError):
+        return Failure(2, "there is not enough memory")
     code = getattr(error, "exit_code", 3)  # the runtime's errors carry one too
     if code != 3:
         return Failure(int(code), str(error))

@@ -13,7 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_EARLIEST = 315532800  # 1980: no entry of a zip file is older
+from tilewright_generator.errors import UsageError
+
+# No entry of a zip file is older than 1980, or later than 2107.
+_EARLIEST = 315532800
+_LATEST = 4354819198
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,11 @@ class Wheel:
         ).encode()
         record = "".join(f"{path},{_digest(data)},{len(data)}\n" for path, data in entries.items())
         entries[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-        seconds = max(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), _EARLIEST)
+        moment = _moment()
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
             for path, data in entries.items():
-                entry = zipfile.ZipInfo(path, time.gmtime(seconds)[:6])
+                entry = zipfile.ZipInfo(path, moment)
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = (0o100755 if path.endswith(".so") else 0o100644) << 16
                 archive.writestr(entry, data)
@@ -60,6 +64,14 @@ class Wheel:
         lines = ["Metadata-Version: 2.1", f"Name: {self.name}", f"Version: {self.version}"]
         lines += [f"Summary: {self.summary}", "Requires-Python: >=3.10"]
         return "\n".join([*lines, *(f"Requires-Dist: {name}" for name in self.requires), ""])
+
+
+def _moment() -> tuple[int, int, int, int, int, int]:
+    """The time of a wheel's entries: SOURCE_DATE_EPOCH, within what a zip file can say."""
+    text = os.environ.get("SOURCE_DATE_EPOCH") or "0"
+    if not re.fullmatch(r"[0-9]{1,11}", text):
+        raise UsageError(f"SOURCE_DATE_EPOCH: expected seconds since 1970, got {text!r}")
+    return time.gmtime(min(max(int(text), _EARLIEST), _LATEST))[:6]
 
 
 def _digest(data: bytes) -> str:

@@ -45,7 +45,7 @@ def write(path: Path, data: str | bytes, root: Path | None = None, *, sync: bool
         if stat.S_ISDIR(mode):
             raise UnwritableFileError(path, "a folder, where a file is to be written")
         if not stat.S_ISREG(mode):
-            _fill(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC), data)
+            _fill(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC), str(path), data)
             return
     replace(f"{path.parent}/.{path.name}.{os.getpid()}", str(path), data, mode=mode, sync=sync)
 
@@ -59,7 +59,7 @@ def replace(draft: str, path: str, data: bytes, *, mode: int | None = None, sync
         descriptor = _new(draft)
         if mode is not None:
             os.fchmod(descriptor, mode & 0o777)
-        _fill(descriptor, data, sync=sync)
+        _fill(descriptor, path, data, sync=sync)
         os.replace(draft, path)  # noqa: PTH105 (pathlib doubles its cost, and it is done for every kernel)
     except BaseException:
         with suppress(OSError):
@@ -77,12 +77,17 @@ def _new(path: str) -> int:
         return os.open(path, flags, 0o666)
 
 
-def _fill(descriptor: int, data: bytes, *, sync: bool = False) -> None:
+def _fill(descriptor: int, path: str, data: bytes, *, sync: bool = False) -> None:
+    """Writes and closes. An OSError, such as that of a full disk, names the file."""
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        if sync:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        error.filename = path
+        raise

@@ -13,7 +13,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit 
 # What compilers and linkers say then; after "when writing output to", gcc often names another reason.
 _SAID_FULL = (
     r"No space left on device|Disk quota exceeded|File too large|File size limit exceeded"
-    r"|fatal error: when writing output to"
+    r"|fatal error: when writing output to|fatal error: could not close (temporary )?response file"
 )
 
 # nvcc keeps some five forms of a unit's text while it compiles; with CUTLASS 4.2 or 4.5, that has 12 MiB.
@@ -27,23 +27,26 @@ def says_full(text: str) -> bool:
 
 def failure(root: Path, error: OSError) -> StoreError:
     """The error for a build cache in `root` that cannot be written."""
-    if error.errno in _FULL:
+    if error.errno not in _FULL:
         return StoreError(
-            f"no space left for the build cache in {root}: {_room(root)}, and to compile and link "
-            f"a kernel takes about {UNIT_DISK_BYTES >> 20} MiB for a while",
-            hint="Free some, and the build goes on; or set TILEWRIGHT_CACHE to a folder on another disk.",
+            f"the build cache in {root}: {error}",
+            hint="Set TILEWRIGHT_CACHE to a folder that can be written.",
         )
-    return StoreError(
-        f"the build cache in {root}: {error}",
-        hint="Set TILEWRIGHT_CACHE to a folder that can be written.",
-    )
+    free = _free_bytes(root)
+    room = "it is not known how much is free" if free is None else f"{free / (1 << 20):.1f} MiB are free"
+    needed = f"to compile and link a kernel takes about {UNIT_DISK_BYTES >> 20} MiB for a while"
+    hint = "Free some, and the build goes on; or set TILEWRIGHT_CACHE to a folder on another disk."
+    if free is not None and free >= UNIT_DISK_BYTES:
+        needed += ". So a quota or a limit on the size of files ended the build"
+        hint = "Raise the limit (`ulimit -f`) or the quota; or set TILEWRIGHT_CACHE to a folder elsewhere."
+    return StoreError(f"no space left for the build cache in {root}: {room}, and {needed}", hint=hint)
 
 
-def _room(root: Path) -> str:
-    """The free space, in words; a limit on the size of files, or a quota, may allow less."""
+def _free_bytes(root: Path) -> int | None:
+    """The free space of the disk; a limit on the size of files, or a quota, may allow less."""
     present = next(folder for folder in (root, *root.parents) if folder.is_dir())
     try:
         left = os.statvfs(present)
-        return f"{left.f_bavail * left.f_frsize / (1 << 20):.1f} MiB are free"
     except OSError:
-        return "it is not known how much is free"
+        return None
+    return left.f_bavail * left.f_frsize
