@@ -79,7 +79,10 @@ class Registry:
             if self._tables is None:
                 tables: dict[str, Table] = {}
                 for kernel_set in self.sets:
-                    for table in read_tables(kernel_set.generated):
+                    listed = read_tables(kernel_set.generated)
+                    if not listed and len(self.sets) > 1 and kernel_set.name == str(kernel_set.generated):
+                        log.warning("passing over a kernel set: %s", lookup_errors.no_module([kernel_set]))
+                    for table in listed:
                         repeated = table.module in tables
                         tables[f"{kernel_set.name}:{table.module}" if repeated else table.module] = table
                     for module in modules_without_table(kernel_set.generated):

@@ -11,6 +11,7 @@ import pytest
 
 from tilewright.base import paths, plugins, sets
 from tilewright.base.sets import KernelSet
+from tilewright.libraries.registry import Registry
 
 
 @pytest.fixture
@@ -96,3 +97,23 @@ def test_packages_are_found_on_the_search_path(tmp_path: Path) -> None:
     ).stdout
     places = ("one/tilewright_kernels/acme/generated", "two/tilewright_kernels/zinc/generated")
     assert out.split() == [str(tmp_path / place) for place in places]
+
+
+def test_a_folder_of_the_variable_that_holds_no_module_is_named(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An installed set that holds none yet is not: nobody named it."""
+    clone = paths.shipped_generated_dir().parent
+    monkeypatch.setenv("TILEWRIGHT_GENERATED", f"{tmp_path / 'nothing'}:{clone}")
+    registry = Registry()
+    with caplog.at_level("WARNING", logger="tilewright"):
+        assert registry.tables
+        assert registry.tables
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith(f"passing over a kernel set: {tmp_path / 'nothing'} is no folder")
+    assert second.endswith(f"Did you mean {clone / 'generated'}?")
+    caplog.clear()
+    monkeypatch.setenv("TILEWRIGHT_GENERATED", str(paths.shipped_generated_dir()))
+    with caplog.at_level("WARNING", logger="tilewright"):
+        assert Registry().tables
+    assert not caplog.records
