@@ -99,10 +99,14 @@ def _family(document: nodes.Mapping, faults: Faults) -> Family | None:
 
 
 def _string(node: nodes.Node, what: str, faults: Faults) -> str | None:
-    """The text of `node`, or None with the fault reported."""
+    """The text of `node`, or None with the fault reported. Commands print it, so it must not hold signs that
+    a terminal obeys."""
     if isinstance(node, nodes.Scalar) and isinstance(node.value, str) and node.value.strip():
-        return node.value
-    if not isinstance(node, nodes.Unreadable):
+        obeyed = next((sign for sign in node.value if sign != "\n" and not sign.isprintable()), None)
+        if obeyed is None:
+            return node.value
+        faults.add(node.position, f"{what}: write plain text, without {obeyed!a}")
+    elif not isinstance(node, nodes.Unreadable):
         faults.add(node.position, f"{what}: write text, not {described(node)}")
     return None
 

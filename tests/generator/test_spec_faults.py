@@ -124,6 +124,14 @@ def test_a_shape_written_as_a_list_is_one_fault(tile: str, meant: str) -> None:
         (HEAD + "defaults: {a: {b: 1}}\nconfigs: []\n", "4:16: tiny has no field 'b'"),
         (HEAD + "description: 3\nconfigs: []\n", "4:14: description: write text, not 3"),
         (
+            HEAD + 'description: "a\\nb\\e]0;c\\a"\nconfigs: []\n',
+            "4:14: description: write plain text, without '\\x1b'",
+        ),
+        (
+            HEAD + "description: 'a\u202eb'\nconfigs: []\n",
+            "4:14: description: write plain text, without '\\u202e'",
+        ),
+        (
             HEAD + "lanes: 4\nconfigs: []\n",
             "4:1: tiny has no field 'lanes'; there are: arch, dtype, tile, cluster, fast, stages, note, fam",
         ),
