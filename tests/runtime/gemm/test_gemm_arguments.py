@@ -47,7 +47,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     (
         "a",
         ArgumentError,
-        r"\[1, 1073741825\]; at most 1073741824",
+        r"\[1, 1073741825\]; expected at most 1073741824",
         {"a": A[:1, :1].expand(1, 2**30 + 1), "b": B[:1, :1].expand(2**30 + 1, 1)},
     ),
     (
