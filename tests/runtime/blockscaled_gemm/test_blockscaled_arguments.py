@@ -30,7 +30,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("b", ArgumentError, r"\[30, 32\], k of 60, and a's \[16, 32\], k of 64", {"b": B[:30]}),
     ("a", ArgumentError, r"strides are \(1, 16\); expected contiguous rows", {"a": A.mT.contiguous().mT}),
     ("b", ArgumentError, "the transpose of a row-major", {"b": B.contiguous()}),
-    ("a", ArgumentError, r"its k is 2147483648; at most 1073741824",
+    ("a", ArgumentError, r"its k is 2147483648; expected at most 1073741824",
      {"a": A[:1, :1].expand(1, 2**30), "b": B[:1, :1].expand(2**30, 1)}),
     ("b", ArgumentError, "batch of 2, and a's .* batch of 3",
      {"a": A.expand(3, 16, 32), "b": B.expand(2, 32, 32), "a_descale": scales(3, 128, 4)}),
