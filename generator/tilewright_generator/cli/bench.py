@@ -144,7 +144,7 @@ def _compare(settings: _Settings, outputs: _Outputs) -> int:
     from tilewright.selection.families import family_of  # noqa: PLC0415
     from tilewright.tools.benchmarking import dry_run, problems, sizes  # noqa: PLC0415
     from tilewright.tools.benchmarking.errors import CannotCompareError  # noqa: PLC0415
-    from tilewright.tools.benchmarking.groups import stand  # noqa: PLC0415
+    from tilewright.tools.benchmarking.groups import stand, with_named  # noqa: PLC0415
 
     registry = Registry(tables_folder(settings.root))
     name, pair = groups.read(registry, catalog.names(), settings.family, settings.first, settings.second)
@@ -157,7 +157,7 @@ def _compare(settings: _Settings, outputs: _Outputs) -> int:
         )
     with context.use(Context(registry)) as current:
         device = _device(current, settings, lacking)
-        family = family_of(name).with_named()
+        family = with_named(family_of(name))
         a, b = (stand(group, family, compared[0], device, registry) for group in pair)
         if settings.dry_run:
             _show_plan(list(dry_run.text(family, compared, (a, b), device)), compared, (a, b), outputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -138,13 +137,6 @@ class Family(Kernels[P]):
             fitting = [record for record in of_kind if self.misfit_extents(record, problem) is None]
             last = answers[self.name] = (records, problem, fitting)
         return last[2]
-
-    def with_named(self) -> Family[P]:
-        """The family without `only_if_named`: for comparisons, whose caller chooses the kernels. Its answers
-        are not cached (`of_kind`)."""
-        every = copy.copy(self)
-        every.only_if_named = ()
-        return every
 
     def left_out(self, records: Iterable[KernelRecord], problem: P) -> Counter[str]:
         """The reasons why kernels do not compute the problem, with the number of kernels that each

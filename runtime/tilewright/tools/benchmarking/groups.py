@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -51,6 +52,14 @@ class Standing:
         """The kernels that would be measured if they were built."""
         names = {record.name for record in self.built}
         return [record for record in self.of_kind if record.name not in names]
+
+
+def with_named(family: Family[Any]) -> Family[Any]:
+    """The family, with kernels that otherwise run only if a call names them: the caller of a comparison names
+    all kernels. Its answers are not cached (`of_kind`)."""
+    every = copy.copy(family)
+    every.only_if_named = ()
+    return every
 
 
 def stand(
