@@ -11,7 +11,7 @@ from tilewright.formats.types import bits
 
 
 # PTX ISA: "wgmma.mma_async requires sm_90a". stream_kernel.hpp would run on sm_12x, untimed.
-@rule(HARDWARE, "mainloop arch")
+@rule(HARDWARE, "mainloop arch", compiles="a stream kernel would run untimed; ptxas alone refuses wgmma")
 def mainloop_arch(config: GemmConfig) -> str | None:
     """The mainloops cutlass, lean, stream and cute_dsl are for sm_90a; tcgen05 is for sm_100, sm_103 and
     sm_110; mma is for sm_12x, and for tests on sm_90a."""
@@ -31,7 +31,7 @@ def mainloop_arch(config: GemmConfig) -> str | None:
 
 # sm120/warpgroups.hpp: an odd number of 64-row slices is not halved, so the columns are. sm120/fragments.hpp:
 # the columns of a warpgroup begin at a box of 64, or at its half. sm90/subtile.hpp: rows of FP8 are swizzled.
-@rule(OURS, "tile schedule d layout", of=MMA)
+@rule(OURS, "tile schedule d layout", compiles="one warpgroup would have all rows", of=MMA)
 def mma_columns(config: GemmConfig) -> str | None:
     """The columns of an mma kernel's tile divide among its warpgroups: of M 192 into halves; of FP8 stored
     with n along them into multiples of 32; of an operand without k contiguous into 32 or multiples of 64."""

@@ -184,7 +184,10 @@ def integer_epilogue(config: GemmConfig) -> str | None:
 
 # sm90_mma_*.hpp: "Specialization requires Stages set to value 2 or more", as sm90/pipeline.hpp has it of lean
 # ones; and the hardware's limit.
-@rule(HARDWARE, "stages tile d c a", of=TILED, unless=(tile_depth, instruction_shape))
+@rule(
+    HARDWARE, "stages tile d c a", of=TILED, unless=(tile_depth, instruction_shape),
+    compiles="with given stages kernels of CUTLASS's compile, and no GPU can launch them",
+)  # fmt: skip
 def shared_memory(config: GemmConfig) -> str | None:
     """At least two stages, and the epilogue's buffers, fit into shared memory."""
     (stages, total), most = memory(config), block_bytes(config)
@@ -273,7 +276,7 @@ def lean_epilogue(config: GemmConfig) -> str | None:
 
 
 # gemm/stream_kernel.hpp: mma.sync.m16n8, of which B is the operand of 16 rows; a lane loads 16 bytes of two.
-@rule(OURS, "tile", of=STREAM)
+@rule(OURS, "tile", compiles="it would be the same kernel under another name", of=STREAM)
 def stream_tile(config: GemmConfig) -> str | None:
     """A stream kernel's tile is 16x8."""
     if config.tile[:2] != (STREAM_COLUMNS, STREAM_ROWS):
