@@ -9,6 +9,7 @@
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_dyn_2sm_c_bias_act) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x192x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_1sm_streamk_swap) \
@@ -26,6 +27,7 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x128x128_dyn_2sm_c_bias_act) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x192x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x256x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x256x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm) \
