@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-from tilewright.architectures.device import DeviceProperties
-from tilewright.declarations.products import hopper_rate
-from tilewright.declarations.tactics import Tactic
+from tilewright.declarations.products import hopper_peak
+from tilewright.families.mixed_gemm.clustered import wider
 from tilewright.families.mixed_grouped_gemm.mainloops import kernels_of
 from tilewright.families.mixed_grouped_gemm.problem import Problem
 from tilewright.selection.composite_family import CompositeFamily
@@ -18,13 +14,8 @@ class _MixedGrouped(CompositeFamily[Problem]):
     problem = Problem
     decisive = ("a", "weight_format")
     kernels = staticmethod(kernels_of)
-
-    def peak(self, kind: Any, device: DeviceProperties) -> float | None:
-        return hopper_rate(16, device)
-
-    def wider(self, tactic: Tactic) -> tuple[Tactic, ...]:
-        """The tactic in clusters of eight."""
-        return (replace(tactic, cluster="8x1"),)
+    peak = staticmethod(hopper_peak)
+    wider = staticmethod(wider)
 
 
 FAMILY = _MixedGrouped()
