@@ -13,9 +13,31 @@ from tilewright.formats.types import bytes_of
 
 BOX_BYTES = 128  # of k: a row of a box of TMA, under the 128-byte swizzle
 BOX_ROWS = 64  # of an operand that does not have k contiguous, in a box of TMA
-SHARED_MEMORY = shared.HOPPER_SHARED_MEMORY
 MOST_STAGES = 16  # more in flight than any load takes
-BARRIER_BYTES = shared.BARRIER  # of a stage
+
+
+def fitted(
+    stages: shared.Stages,
+    stage: int,
+    beside: int,
+    *,
+    unit: int = 1,
+    most: int = MOST_STAGES,
+    room: int = shared.HOPPER_SHARED_MEMORY,
+) -> shared.Memory:
+    """How many stages of `stage` bytes a kernel has, and its shared memory, of which `beside` bytes hold no
+    stages. "auto" takes the stages that fit into `room` bytes: a multiple of `unit`, and at most `most`. The
+    memory is that of two stages where fewer fit."""
+    fitting = min(most, (room - beside) // stage)
+    count = fitting - fitting % unit if stages == "auto" else stages
+    return shared.Memory(count, max(count, 2) * stage + beside)
+
+
+def misfit_stages(tile: object, memory: shared.Memory) -> str | None:
+    """None if a thread block of Hopper holds two stages or more of a tile, else the reason."""
+    if memory.total <= shared.HOPPER_SHARED_MEMORY and memory.stages >= 2:
+        return None
+    return f"two stages or more of {tile} do not fit into {shared.HOPPER_SHARED_MEMORY:,} bytes"
 
 
 class Config(Protocol):

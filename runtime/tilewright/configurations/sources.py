@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from tilewright.configurations.shapes import Tile
 from tilewright.configurations.shared import MatrixAlignment
 from tilewright.formats.types import bits
 
@@ -64,6 +65,14 @@ def swizzle(contiguous_bytes: int) -> int:
 def camel(name: str) -> str:
     """InTurn of in_turn."""
     return "".join(map(str.capitalize, name.split("_")))
+
+
+def memory_variables(tile: Tile, memory: tuple[int, int], where: str = "") -> dict[str, Any]:
+    """A kernel's stages and shared memory as variables of its template, and in words; `where` follows the
+    tile."""
+    stages, total = memory
+    text = f"{tile}{where}, {stages} stages, {total:,} bytes of shared memory"
+    return {"memory": text, "stages": stages, "shared_memory": total}
 
 
 def with_launch(words: str, config: Any) -> str:

@@ -6,7 +6,14 @@ from typing import Any
 
 from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import camel, kernel_operands, named, spelt, with_launch
+from tilewright.configurations.sources import (
+    camel,
+    kernel_operands,
+    memory_variables,
+    named,
+    spelt,
+    with_launch,
+)
 from tilewright.families.blockscaled_gemm import compilation, cutlass_kernel, rules, tcgen05_kernel
 from tilewright.families.blockscaled_gemm.alignment import alignment
 from tilewright.families.blockscaled_gemm.config import (
@@ -128,16 +135,12 @@ def host(config: BlockscaledGemmConfig) -> str:
 
 def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory(config)
     if config.architecture is HOPPER:
-        own, where = _hopper(config) | {"stages": stages}, " (M along the caller's n)"
+        own, where = _hopper(config), " (M along the caller's n)"
     elif by_mma(config):
-        own, where = _mma(config) | {"stages": stages}, ""
+        own, where = _mma(config), ""
     elif by_tcgen05(config):
-        own, where = (
-            tcgen05_kernel.variables(config) | {"stages": stages},
-            f" in clusters of {config.cluster}",
-        )
+        own, where = tcgen05_kernel.variables(config), f" in clusters of {config.cluster}"
     else:
         own = cutlass_kernel.variables(config)
         dynamic = config.cluster == "dynamic"
@@ -147,9 +150,8 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, str]:
         "formula": formula(config),
         "operands": f"A {config.a} row-major, B {config.b} column-major, {c_and_d} {config.d} row-major, "
         "summed in f32",
-        "memory": f"{config.tile}{where}, {stages} stages, {total:,} bytes of shared memory",
+        **memory_variables(config.tile, memory(config), where),
         "schedule": with_launch(schedule_text(config), config),
-        "shared_memory": total,
         "swap_ab": config.swap_ab,
         "pdl": config.pdl,
     }

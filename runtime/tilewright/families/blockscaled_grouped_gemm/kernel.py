@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import named, spelt
+from tilewright.configurations.sources import memory_variables, named, spelt
 from tilewright.families.blockscaled_gemm import compilation, cutlass_kernel
 from tilewright.families.blockscaled_gemm.alignment import alignment
 from tilewright.families.blockscaled_gemm.memory import memory_of_groups
@@ -68,16 +68,14 @@ def build(config: BlockscaledGroupedGemmConfig) -> dict[str, Any]:
 
 def variables(config: BlockscaledGroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory_of_groups(product(config))
     return spelt(
         cutlass_kernel.variables_of_groups(product(config))
         | {
             "formula": formula(config),
             "operands": f"A {config.a} row-major, B {config.b} column-major, D {config.d} row-major, summed "
             "in f32",
-            "memory": f"{config.tile}, run-time clusters, {stages} stages, {total:,} bytes of shared memory",
+            **memory_variables(config.tile, memory_of_groups(product(config)), ", run-time clusters"),
             "schedule": schedule_text(config),
             "scale_block": BLOCK[config.a],
-            "shared_memory": total,
         }
     )

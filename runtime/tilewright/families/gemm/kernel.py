@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import alignment, named, spelt, with_launch
+from tilewright.configurations.sources import alignment, memory_variables, named, spelt, with_launch
 from tilewright.families.gemm import kernel_mainloops as mainloops
 from tilewright.families.gemm import rules
 from tilewright.families.gemm.config import GemmConfig, GemmFacts
@@ -108,14 +108,12 @@ def build(config: GemmConfig) -> dict[str, Any]:
 
 def variables(config: GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory(config)
     in_clusters = flag(f" in clusters of {config.cluster}", mainloops.of(config).fixed_cluster)
     common: dict[str, Any] = {
         "formula": formula(config),
         "operands": _operands_text(config),
-        "memory": f"{config.tile}{in_clusters}, {stages} stages, {total:,} bytes of shared memory",
+        **memory_variables(config.tile, memory(config), in_clusters),
         "schedule": with_launch(schedule_text(config), config),
-        "shared_memory": total,
         "pdl": config.pdl,
     }
     return spelt(common | mainloops.of(config).variables(config))

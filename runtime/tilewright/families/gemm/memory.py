@@ -103,18 +103,14 @@ def _boxed(config: GemmConfig) -> Memory:
         barriers = 8 * divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
     stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
     stage = lean_tiles.operand_bytes(config) + BARRIER
-    fitting = min(lean_tiles.MOST_STAGES, (block_bytes(config) - stores) // stage)
-    stages = fitting if config.stages == "auto" else config.stages
-    return Memory(stages, max(stages, 2) * stage + stores)
+    return lean_tiles.fitted(config.stages, stage, stores, room=block_bytes(config))
 
 
 def _cute_dsl(config: GemmConfig) -> Memory:
     """Barriers, buffers of D, then stages, at multiples of 1024 bytes (templates/gemm/cute_dsl.py.j2)."""
     stage = stage_bytes(config)
     stores = CUTE_DSL_ALIGNMENT + config.tile.m * SUBTILE_COLUMNS * bits(config.d) // 8 * SUBTILE_BUFFERS
-    fitting = (HOPPER_SHARED_MEMORY - stores) // stage
-    stages = fitting if config.stages == "auto" else config.stages
-    return Memory(stages, max(stages, 2) * stage + stores)
+    return lean_tiles.fitted(config.stages, stage, stores)
 
 
 def _tcgen05(config: GemmConfig) -> Memory:
@@ -124,9 +120,8 @@ def _tcgen05(config: GemmConfig) -> Memory:
     stage = (m + n // sms(config)) * k * bits(config.a) // 8
     buffers = 0 if config.swap_ab else m * TCGEN05_COLUMNS * bits(config.d) // 8 * SUBTILE_BUFFERS
     stores = CUTE_DSL_ALIGNMENT + max(CUTE_DSL_ALIGNMENT, buffers)
-    fitting = min(MOST_TCGEN05_STAGES, (DATA_CENTER_SHARED_MEMORY - stores) // stage)
-    stages = fitting if config.stages == "auto" else config.stages
-    return Memory(stages, max(stages, 2) * stage + stores)
+    room = DATA_CENTER_SHARED_MEMORY
+    return lean_tiles.fitted(config.stages, stage, stores, most=MOST_TCGEN05_STAGES, room=room)
 
 
 def sms(config: GemmConfig) -> int:

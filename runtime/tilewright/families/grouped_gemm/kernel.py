@@ -8,7 +8,15 @@ from tilewright.architectures.table import MMA_SYNC, WGMMA, has_tensor_core
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.family import Settling
 from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import alignment, camel, kernel_operands, named, spelt, with_launch
+from tilewright.configurations.sources import (
+    alignment,
+    camel,
+    kernel_operands,
+    memory_variables,
+    named,
+    spelt,
+    with_launch,
+)
 from tilewright.families.grouped_gemm import rules, tcgen05, tcgen05_plain
 from tilewright.families.grouped_gemm.config import (
     GroupedGemmConfig,
@@ -169,7 +177,6 @@ def scale_variables(config: GroupedGemmConfig) -> dict[str, Any]:
 
 def variables(config: GroupedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory(config)
     if by_tcgen05(config):
         own = tcgen05.variables(config) if packed(config) else tcgen05_plain.variables(config)
     else:
@@ -180,9 +187,8 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
             "formula": formula(config),
             "operands": f"A {config.a} {major(config, 0)}, B {config.b} {major(config, 1)}, "
             f"{'D' if by_tcgen05(config) else 'C and D'} {config.d} row-major",
-            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            **memory_variables(config.tile, memory(config)),
             "schedule": schedule_text(config),
-            "shared_memory": total,
         }
     )
 
@@ -191,5 +197,5 @@ def _own_variables(config: GroupedGemmConfig) -> dict[str, Any]:
     """The template variables of our own kernels."""
     tile = fp4_variables(config) if fp4(config) else lean_tiles.variables(config)
     promotion = {} if by_mma(config) else {"promotion": camel(config.promotion)}
-    common = {"stages": memory(config)[0], "pdl": config.pdl, "store_buffers": buffers(config)}
+    common = {"pdl": config.pdl, "store_buffers": buffers(config)}
     return tile | scale_variables(config) | promotion | common

@@ -9,14 +9,13 @@ from math import gcd
 from tilewright.architectures.table import of_target
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.lean_tiles import (
-    BARRIER_BYTES,
     MOST_STAGES,
     Warpgroups,
     cooperative,
     store_bytes,
 )
 from tilewright.configurations.shapes import round_up
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY
+from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, SM120_SHARED_MEMORY
 from tilewright.configurations.sources import k_contiguous, kernel_operands
 from tilewright.families.grouped_gemm import tcgen05, tcgen05_plain
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_mma, by_tcgen05, own_scales, packed
@@ -92,7 +91,7 @@ def _stored(config: GroupedGemmConfig, buffers: int) -> int:
 
 def stage_bytes(config: GroupedGemmConfig) -> int:
     """Bytes that a stage takes, with its barriers."""
-    return sum(side_bytes(config)) + scale_bytes(config) + block_bytes(config) + BARRIER_BYTES
+    return sum(side_bytes(config)) + scale_bytes(config) + block_bytes(config) + BARRIER
 
 
 def _stages(config: GroupedGemmConfig, buffers: int) -> int:

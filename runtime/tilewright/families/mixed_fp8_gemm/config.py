@@ -7,20 +7,12 @@ of a launch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
 from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shapes import Tile
-from tilewright.configurations.shared import (
-    MatrixAlignment,
-    OwnPdl,
-    SharedBytes,
-    StageCount,
-    Stages,
-    Threads,
-    WgmmaTarget,
-)
-from tilewright.families.mixed_gemm.config import Format
+from tilewright.configurations.shared import OwnPdl, Stages, WgmmaTarget
+from tilewright.families.mixed_gemm.config import MixedGemmFacts, WeightFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +21,7 @@ class MixedFp8GemmConfig:
 
     arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
     d: Annotated[Literal["bf16", "f16"], "type of D and of the scales of integers"]
-    weight_format: Annotated[
-        Format, "format of the packed weight; g128: 128 of k share a scale; zp: with zero points"
-    ]
+    weight_format: WeightFormat
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 128"]
     a: Annotated[Literal["e4m3"], "type of A"] = "e4m3"
     schedule: Annotated[
@@ -53,14 +43,4 @@ class MixedFp8GemmConfig:
     pdl: OwnPdl = True
 
 
-class MixedFp8GemmFacts(TypedDict):
-    """Derived numbers of a kernel."""
-
-    stages: StageCount
-    smem_bytes: SharedBytes
-    threads: Threads
-    splits: bool
-    alignment: MatrixAlignment
-
-
-CONFIG, FACTS = MixedFp8GemmConfig, MixedFp8GemmFacts
+CONFIG, FACTS = MixedFp8GemmConfig, MixedGemmFacts

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import WGMMA
-from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import named, spelt, with_launch
+from tilewright.configurations.shared import Memory, flag
+from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_fp8_gemm import rules
-from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig, MixedFp8GemmFacts
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.memory import memory, width
+from tilewright.families.mixed_gemm.config import MixedGemmFacts
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
@@ -54,17 +55,22 @@ def schedule_text(config: MixedFp8GemmConfig) -> str:
 
 def summary(config: MixedFp8GemmConfig) -> str:
     """One line for lists."""
+    return summary_of(config, memory(config), schedule_text(config))
+
+
+def summary_of(config: MixedFp8GemmConfig, memory: Memory, schedule: str) -> str:
+    """One line about a kernel with this shared memory and schedule."""
     types = f"{config.a} x {config.weight_format} -> {config.d}"
-    return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
+    return f"{types}, tile {config.tile}, {memory.stages} stages, {schedule}"
 
 
-def facts(config: MixedFp8GemmConfig) -> MixedFp8GemmFacts:
+def facts(config: MixedFp8GemmConfig) -> MixedGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
     return {
         "stages": stages,
         "smem_bytes": total,
-        "threads": 128 * (config.tile.m // 64 + 1 + (config.schedule == "ahead")),
+        "threads": 128 * (config.tile.m // 64 * config.k_groups + 1 + (config.schedule == "ahead")),
         "splits": True,
         "alignment": {"a": 16, "b": 1, "c": 1, "d": 1},
     }
@@ -77,11 +83,10 @@ def build(config: MixedFp8GemmConfig) -> dict[str, Any]:
 
 def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory(config)
     return spelt(
         {
             "operands": f"A {config.a}, W packed {config.weight_format}, D {config.d}",
-            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            **memory_variables(config.tile, memory(config)),
             "schedule": schedule_text(config),
             "element_d": config.d.capitalize(),
             "format": format_type(config),
@@ -89,8 +94,6 @@ def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
             "tile_n": config.tile.n,
             "policy": policy(config)[0],
             "policy_type": policy(config)[1],
-            "stages": stages,
             "pdl": config.pdl,
-            "shared_memory": total,
         }
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tilewright import weight_layout
 from tilewright.configurations import lean_tiles
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
+from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_gemm.problem import FORMATS
 
@@ -52,6 +52,4 @@ def memory(config: MixedFp8GemmConfig) -> Memory:
     if config.schedule == "ahead":  # buffers of decoded weights
         stores += BUFFERS * (config.tile.m * config.tile.k + config.tile.m // 64 * BARRIER)
     stage = stage_bytes(config) + BARRIER
-    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
-    stages = fitting if config.stages == "auto" else int(config.stages)
-    return Memory(stages, max(stages, 2) * stage + stores)
+    return lean_tiles.fitted(config.stages, stage, stores)

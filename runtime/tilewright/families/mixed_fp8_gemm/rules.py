@@ -5,8 +5,8 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
+from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.memory import MOST_SUMS, memory, width
 from tilewright.families.mixed_fp8_gemm.problem import FORMATS
@@ -89,10 +89,7 @@ def part_width(config: MixedFp8GemmConfig) -> str | None:
 @rule(HARDWARE, "stages tile weight_format", unless=(formats, tile_sides))
 def shared_memory(config: MixedFp8GemmConfig) -> str | None:
     """Two stages or more fit into 227 KB."""
-    stages, total = memory(config)
-    if total > HOPPER_SHARED_MEMORY or stages < 2:
-        return f"two stages or more of {config.tile} do not fit into {HOPPER_SHARED_MEMORY:,} bytes"
-    return None
+    return misfit_stages(config.tile, memory(config))
 
 
 # kernel.hpp: sums of a split k, and those that are activated, go through the activations' stages.

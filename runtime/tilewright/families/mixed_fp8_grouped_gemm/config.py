@@ -5,6 +5,7 @@ How rows are grouped and clusters are arguments of a launch. k is not split.
 
 from __future__ import annotations
 
-from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig, MixedFp8GemmFacts
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
+from tilewright.families.mixed_gemm.config import MixedGemmFacts
 
-CONFIG, FACTS = MixedFp8GemmConfig, MixedFp8GemmFacts
+CONFIG, FACTS = MixedFp8GemmConfig, MixedGemmFacts

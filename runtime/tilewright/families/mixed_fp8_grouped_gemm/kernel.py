@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import named, spelt, with_launch
+from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_fp8_gemm import kernel as dense
-from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig, MixedFp8GemmFacts
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_grouped_gemm import rules
 from tilewright.families.mixed_fp8_grouped_gemm.memory import memory
+from tilewright.families.mixed_gemm.config import MixedGemmFacts
 
 RULES = rules.RULES
 build = dense.build
@@ -35,17 +36,16 @@ def schedule_text(config: MixedFp8GemmConfig) -> str:
 
 def summary(config: MixedFp8GemmConfig) -> str:
     """One line for lists."""
-    types = f"{config.a} x {config.weight_format} -> {config.d}"
-    return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
+    return dense.summary_of(config, memory(config), schedule_text(config))
 
 
-def facts(config: MixedFp8GemmConfig) -> MixedFp8GemmFacts:
+def facts(config: MixedFp8GemmConfig) -> MixedGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
     return {
+        **dense.facts(config),
         "stages": stages,
         "smem_bytes": total,
-        "threads": 128 * (config.tile.m // 64 * config.k_groups + 1),
         "splits": False,
         "alignment": {"a": 16, "b": 1, "c": 1, "d": 8},
     }
@@ -53,12 +53,5 @@ def facts(config: MixedFp8GemmConfig) -> MixedFp8GemmFacts:
 
 def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory(config)
-    return dense.variables(config) | spelt(
-        {
-            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
-            "schedule": schedule_text(config),
-            "stages": stages,
-            "shared_memory": total,
-        }
-    )
+    own = memory_variables(config.tile, memory(config)) | {"schedule": schedule_text(config)}
+    return dense.variables(config) | spelt(own)

@@ -5,8 +5,8 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
+from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.rules import (
     fast_formats,
@@ -30,10 +30,7 @@ def decodes_at_will(config: MixedFp8GemmConfig) -> str | None:
 @rule(HARDWARE, "stages tile weight_format", unless=(formats, tile_sides))
 def shared_memory(config: MixedFp8GemmConfig) -> str | None:
     """Two stages or more fit into 227 KB, beside the queue of tiles."""
-    stages, total = memory(config)
-    if total > HOPPER_SHARED_MEMORY or stages < 2:
-        return f"two stages or more of {config.tile} do not fit into {HOPPER_SHARED_MEMORY:,} bytes"
-    return None
+    return misfit_stages(config.tile, memory(config))
 
 
 RULES = (formats, tile_sides, decodes_at_will, fast_formats, fast_schedule, part_width, shared_memory)

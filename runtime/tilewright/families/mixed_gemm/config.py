@@ -26,6 +26,9 @@ Format = Literal[
     "int4_g32", "int4_g64", "int4_g128", "int4_zp_g32", "int4_zp_g64", "int4_zp_g128", "mxfp4", "nvfp4",
     "int8_g128", "e4m3_g128",
 ]  # fmt: skip
+WeightFormat = Annotated[
+    Format, "format of the packed weight; g128: 128 of k share a scale; zp: with zero points"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,7 @@ class MixedGemmConfig:
 
     arch: Annotated[WgmmaTarget, "architecture the kernel is compiled for"]
     a: Annotated[Literal["bf16", "f16"], "type of A"]
-    weight_format: Annotated[
-        Format, "format of the packed weight; g128: 128 of k share a scale; zp: with zero points"
-    ]
+    weight_format: WeightFormat
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 64 or 128"]
     mainloop: Annotated[
         Literal["wgmma", "stream"],

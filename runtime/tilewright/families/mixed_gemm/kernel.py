@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.architectures.table import MMA_SYNC, WGMMA
-from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import named, spelt, with_launch
+from tilewright.configurations.shared import Memory, flag
+from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_gemm import rules
 from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts, type_of_d
 from tilewright.families.mixed_gemm.memory import PIECE, blocks_of_sm, consumers, memory
@@ -54,8 +54,13 @@ def schedule_text(config: MixedGemmConfig) -> str:
 
 def summary(config: MixedGemmConfig) -> str:
     """One line for lists."""
+    return summary_of(config, memory(config), schedule_text(config))
+
+
+def summary_of(config: MixedGemmConfig, memory: Memory, schedule: str) -> str:
+    """One line about a kernel with this shared memory and schedule."""
     types = f"{config.a} x {config.weight_format} -> {type_of_d(config)}"
-    return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
+    return f"{types}, tile {config.tile}, {memory.stages} stages, {schedule}"
 
 
 def facts(config: MixedGemmConfig) -> MixedGemmFacts:
@@ -79,19 +84,16 @@ def build(config: MixedGemmConfig) -> dict[str, Any]:
 
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory(config)
     of_mainloop = _stream_variables if config.mainloop == "stream" else _wgmma_variables
     return spelt(
         {
             "operands": _operands(config),
-            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
+            **memory_variables(config.tile, memory(config)),
             "schedule": schedule_text(config),
             "element": config.a.capitalize(),
             "element_d": "Element" if config.d == "same" else "sm90::F32",
             "format": format_type(config),
-            "stages": stages,
             "pdl": config.pdl,
-            "shared_memory": total,
             **of_mainloop(config),
         }
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tilewright import weight_layout
 from tilewright.configurations import lean_tiles
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
+from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.families.mixed_gemm.config import MixedGemmConfig, type_of_d
 from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.formats.types import bits
@@ -78,18 +78,13 @@ def _stream(config: MixedGemmConfig) -> Memory:
     """A ring of stages for each warp, and the sums of the thread block."""
     sums = stream_sums(config)
     stage = (stream_weights(config) + activation_bytes(config) + STREAM_BARRIER) * config.warps
-    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - sums) // stage)
-    stages = fitting if config.stages == "auto" else int(config.stages)
-    return Memory(stages, max(stages, 2) * stage + sums)
+    return lean_tiles.fitted(config.stages, stage, sums)
 
 
 def _wgmma(config: MixedGemmConfig) -> Memory:
     stores = lean_tiles.store_bytes(warpgroups(config), bits(type_of_d(config)), swapped=True)
     stage = stage_bytes(config) + BARRIER
-    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - stores) // stage)
-    fitting -= fitting % config.k_groups
-    stages = fitting if config.stages == "auto" else int(config.stages)
-    return Memory(stages, max(stages, 2) * stage + stores)
+    return lean_tiles.fitted(config.stages, stage, stores, unit=config.k_groups)
 
 
 def blocks_of_sm(config: MixedGemmConfig) -> int:

@@ -5,8 +5,8 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
+from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig
 from tilewright.families.mixed_gemm.memory import (
     activation_bytes,
@@ -86,10 +86,7 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
     """Two stages or more fit into 227 KB."""
     if tile_sides(config) or tile_depth(config) or warpgroups_of_block(config):
         return None
-    stages, total = memory(config)
-    if total > HOPPER_SHARED_MEMORY or stages < 2:
-        return f"two stages or more of {config.tile} do not fit into {HOPPER_SHARED_MEMORY:,} bytes"
-    return None
+    return misfit_stages(config.tile, memory(config))
 
 
 # kernel.hpp: sums of a split k, and those that are activated, go through the activations' stages.
@@ -125,13 +122,7 @@ def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
 @rule(HARDWARE, "stages warps tile weight_format", of=STREAM, unless=(stream_tile,))
 def stream_memory(config: MixedGemmConfig) -> str | None:
     """Two stages or more of each warp of a stream kernel fit into 227 KB."""
-    stages, total = memory(config)
-    if total > HOPPER_SHARED_MEMORY or stages < 2:
-        return (
-            f"two stages or more of {config.tile} for each of {config.warps} warps do not fit into "
-            f"{HOPPER_SHARED_MEMORY:,} bytes"
-        )
-    return None
+    return misfit_stages(f"{config.tile} for each of {config.warps} warps", memory(config))
 
 
 # stream_kernel.hpp: a warp's sums lie where its stages of weights were.

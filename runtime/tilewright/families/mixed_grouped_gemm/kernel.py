@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tilewright.configurations.shared import flag
-from tilewright.configurations.sources import named, spelt, with_launch
+from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_gemm import kernel as dense
 from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts
-from tilewright.families.mixed_gemm.memory import consumers
 from tilewright.families.mixed_grouped_gemm import rules
 from tilewright.families.mixed_grouped_gemm.memory import memory
 
@@ -39,17 +38,16 @@ def schedule_text(config: MixedGemmConfig) -> str:
 
 def summary(config: MixedGemmConfig) -> str:
     """One line for lists."""
-    types = f"{config.a} x {config.weight_format} -> {config.a}"
-    return f"{types}, tile {config.tile}, {memory(config).stages} stages, {schedule_text(config)}"
+    return dense.summary_of(config, memory(config), schedule_text(config))
 
 
 def facts(config: MixedGemmConfig) -> MixedGemmFacts:
     """Derived numbers that the runtime needs; alignments are in elements."""
     stages, total = memory(config)
     return {
+        **dense.facts(config),
         "stages": stages,
         "smem_bytes": total,
-        "threads": 32 * config.warps if config.mainloop == "stream" else 128 * (consumers(config) + 1),
         "splits": False,
         "alignment": {"a": 8, "b": 1, "c": 1, "d": 8},
     }
@@ -57,12 +55,5 @@ def facts(config: MixedGemmConfig) -> MixedGemmFacts:
 
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    stages, total = memory(config)
-    return dense.variables(config) | spelt(
-        {
-            "memory": f"{config.tile}, {stages} stages, {total:,} bytes of shared memory",
-            "schedule": schedule_text(config),
-            "stages": stages,
-            "shared_memory": total,
-        }
-    )
+    own = memory_variables(config.tile, memory(config)) | {"schedule": schedule_text(config)}
+    return dense.variables(config) | spelt(own)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from tilewright.configurations import lean_tiles
-from tilewright.configurations.shared import BARRIER, HOPPER_SHARED_MEMORY, Memory
+from tilewright.configurations.shared import BARRIER, Memory
+from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_gemm import memory as dense
 from tilewright.families.mixed_gemm.config import MixedGemmConfig
 from tilewright.families.mixed_gemm.memory import stage_bytes, warpgroups
@@ -12,18 +13,21 @@ from tilewright.families.mixed_gemm.memory import stage_bytes, warpgroups
 QUEUE = 8 * (32 + 16)  # eight tiles of 32 bytes, each with two barriers
 
 
-def sum_bytes(config: MixedGemmConfig) -> int:
-    """Bytes of the sums of all groups of warpgroups but the first."""
-    return (config.k_groups - 1) * config.tile.m * config.tile.n * 4
-
-
 def memory(config: MixedGemmConfig) -> Memory:
     """The stages that fit, and the bytes of shared memory. A stream kernel has those of a dense one."""
     if config.mainloop == "stream":
         return dense.memory(config)
-    beside = lean_tiles.store_bytes(warpgroups(config), 16, swapped=True) + QUEUE + sum_bytes(config)
-    stage = stage_bytes(config) + BARRIER
-    fitting = min(lean_tiles.MOST_STAGES, (HOPPER_SHARED_MEMORY - beside) // stage)
-    fitting -= fitting % config.k_groups
-    stages = fitting if config.stages == "auto" else int(config.stages)
-    return Memory(stages, max(stages, 2) * stage + beside)
+    return by_wgmma(config, warpgroups(config), stage_bytes(config))
+
+
+def by_wgmma(
+    config: MixedGemmConfig | MixedFp8GemmConfig, warpgroups: lean_tiles.Warpgroups, stage_bytes: int
+) -> Memory:
+    """The same for kernels of wgmma, whatever the type of activations; a stage is without its barriers."""
+    beside = lean_tiles.store_bytes(warpgroups, 16, swapped=True) + QUEUE + _sum_bytes(config)
+    return lean_tiles.fitted(config.stages, stage_bytes + BARRIER, beside, unit=config.k_groups)
+
+
+def _sum_bytes(config: MixedGemmConfig | MixedFp8GemmConfig) -> int:
+    """Bytes of the sums of all groups of warpgroups but the first."""
+    return (config.k_groups - 1) * config.tile.m * config.tile.n * 4

@@ -5,8 +5,8 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
+from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.mixed_gemm.config import WGMMA, MixedGemmConfig
 from tilewright.families.mixed_gemm.rules import (
     registers,
@@ -35,10 +35,7 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
     """Two stages or more fit into 227 KB, beside the queue of tiles and the sums of groups of warpgroups."""
     if tile_sides(config) or tile_depth(config) or warpgroups_of_block(config):
         return None
-    stages, total = memory(config)
-    if total > HOPPER_SHARED_MEMORY or stages < 2:
-        return f"two stages or more of {config.tile} do not fit into {HOPPER_SHARED_MEMORY:,} bytes"
-    return None
+    return misfit_stages(config.tile, memory(config))
 
 
 RULES = (
