@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.declarations.codes import Codes
-from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Number, Packed
-from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
+from tilewright.declarations.declaration import Code, Combinations, Number, Packed
 from tilewright.families.mixed_fp8_gemm.problem import OUTPUTS
 from tilewright.families.mixed_fp8_gemm.vocabulary import WORDS
+from tilewright.families.mixed_gemm.interface import INTERFACE as DENSE
 from tilewright.families.mixed_gemm.problem import ACTIVATIONS
 
 ACTIVATION = Codes("tilewright_mixed_fp8_activation", ACTIVATIONS, text="What is applied last.")
@@ -17,7 +19,10 @@ LARGEST_SCALE = Number(
     default=1.0,
 )
 
-INTERFACE = Interface(
+A, WEIGHT, SCALE, OUT, BIAS = DENSE.operands
+
+INTERFACE = replace(
+    DENSE,
     words=WORDS,
     text="""
 Arguments of a `mixed_fp8_gemm` kernel, in the caller's terms:
@@ -28,26 +33,13 @@ W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 
 """,
     types=Combinations(("a",), OUTPUTS),
     operands=(
-        Matrix("a", "[m, k], k contiguous", rows="m", columns="k", type="a"),
-        Packed(
-            "weight", "packed elements: [n / 64, k / 128 * 4096] bytes, n and k rounded up",
-            extents=("slices", "weight_bytes"), type="u8", alignment=16,
-        ),
-        Packed(
-            "scale", "packed scales, and zero points",
-            extents=("slices", "scale_bytes"), type="u8", alignment=16,
-        ),
-        Matrix(
-            "out", "[m, n], n contiguous", field="d",
-            rows="m", columns="n", type="d", alignment=1, written=True,
-        ),
+        A,
+        replace(WEIGHT, what="packed elements: [n / 64, k / 128 * 4096] bytes, n and k rounded up"),
+        SCALE,
+        OUT,
         Packed("a_scale", "[m], F: factors of A's rows; or null", extents=("m",), type="f32", alignment=4),
-        Packed("bias", "[n] of D's type, or null", extents=("n",), type="d"),
+        BIAS,
     ),
-    numbers=(
-        Number("alpha", "of the product", of_product=True),
-        LARGEST_SCALE,
-    ),
+    numbers=(*DENSE.numbers, LARGEST_SCALE),
     codes=(Code("activation", ACTIVATION),),
-    tactic=MATRIX_TACTIC,
 )  # fmt: skip

@@ -9,33 +9,20 @@ from tilewright.families.mixed_fp8_gemm.op import packed_fp8_gemm
 from tilewright.families.mixed_fp8_gemm.problem import Problem
 from tilewright.families.mixed_fp8_gemm.reference import weight_of
 from tilewright.families.mixed_gemm import measuring as dense
-from tilewright.families.mixed_gemm.op import ACTIVATED
 from tilewright.formats.dtypes import dtype_of
-from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
-
-_TOLERANCES = {"bf16": 4e-3, "f16": 1e-3}
-
 
 LARGEST_SCALE = 1.0  # of random weights of MXFP4 at most
 
 
-class Operands(measuring.Operands):
+class Operands(dense.Operands):
     """A call of `mixed_fp8_gemm`."""
 
-    def check(self) -> float:
-        """The error norm over rows spread evenly."""
-        rows = measuring.spread(self.problem.m)
-        weight = weight_of(weight_layout.Packed(self.weight, self.scale), self.problem)
-        expected = self.alpha * (self.a[rows].double() @ weight.T)
-        if self.a_scale is not None:
-            expected *= self.a_scale[rows, None].double()
-        if self.bias is not None:
-            expected += self.bias.double()
-        expected = ACTIVATED[self.activation](expected)
-        tolerance = _TOLERANCES[self.problem.d]
-        actual = self.out[rows].double()
-        return measuring.check_norms(self.problem, actual, expected, tolerance, tolerance)
+    def weight_as_multiplied(self) -> torch.Tensor:
+        return weight_of(weight_layout.Packed(self.weight, self.scale), self.problem)
+
+    def row_factors(self, rows: torch.Tensor) -> torch.Tensor | None:
+        return None if self.a_scale is None else self.a_scale[rows, None].double()
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:
@@ -63,7 +50,7 @@ def peer(problem: Problem) -> Peer | None:
         if not hasattr(x, "wide"):
             dtype = dtype_of(x.problem.d)
             x.wide_a = x.a.to(dtype)
-            x.wide = weight_of(weight_layout.Packed(x.weight, x.scale), x.problem).to(dtype)
+            x.wide = x.weight_as_multiplied().to(dtype)
         torch.mm(x.wide_a, x.wide.T, out=x.out)
 
     return "torch.mm", call

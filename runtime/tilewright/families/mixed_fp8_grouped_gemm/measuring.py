@@ -11,7 +11,6 @@ from tilewright.families.mixed_fp8_gemm.measuring import LARGEST_SCALE
 from tilewright.families.mixed_fp8_gemm.reference import weight_of
 from tilewright.families.mixed_fp8_grouped_gemm.op import packed_fp8_grouped_gemm
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
-from tilewright.families.mixed_gemm import measuring as dense
 from tilewright.families.mixed_grouped_gemm import measuring as grouped
 from tilewright.formats.dtypes import dtype_of
 from tilewright.tools.measuring import Peer
@@ -34,10 +33,7 @@ class Operands(grouped.Operands):
 
 def random_weights(problem: Problem, generator: torch.Generator) -> weight_layout.Packed:
     """A stack of packed weights of random codes."""
-    stack = [dense.random_weight(problem.of_group.dense, generator) for _ in range(problem.groups)]
-    return weight_layout.Packed(
-        torch.stack([packed.weight for packed in stack]), torch.stack([packed.scale for packed in stack])
-    )
+    return grouped.stack_of_random(problem.groups, problem.of_group.dense, generator)
 
 
 def make(problem: Problem, generator: torch.Generator) -> Operands:

@@ -18,11 +18,20 @@ _TOLERANCES = {"bf16": 4e-3, "f16": 1e-3, "f32": 4e-3}  # stream kernels do not 
 class Operands(measuring.Operands):
     """A call of `mixed_gemm`."""
 
+    def weight_as_multiplied(self) -> torch.Tensor:
+        """W [n, k] as kernels multiply it."""
+        return decoded(weight_layout.Packed(self.weight, self.scale), self.problem)
+
+    def row_factors(self, rows: torch.Tensor) -> torch.Tensor | None:
+        """The factors of some rows of A, [rows, 1]; None for 1."""
+        return None
+
     def check(self) -> float:
         """The error norm over rows spread evenly."""
         rows = measuring.spread(self.problem.m)
-        weight = decoded(weight_layout.Packed(self.weight, self.scale), self.problem)
-        expected = self.alpha * (self.a[rows].double() @ weight.double().T)
+        expected = self.alpha * (self.a[rows].double() @ self.weight_as_multiplied().double().T)
+        if (factors := self.row_factors(rows)) is not None:
+            expected *= factors
         if self.bias is not None:
             expected += self.bias.double()
         expected = ACTIVATED[self.activation](expected)
@@ -74,7 +83,7 @@ def peer(problem: Problem) -> Peer | None:
 
     def call(x: Operands) -> None:
         if not hasattr(x, "wide"):
-            x.wide = decoded(weight_layout.Packed(x.weight, x.scale), x.problem)
+            x.wide = x.weight_as_multiplied()
         torch.mm(x.a, x.wide.T, out=x.out)
 
     return "torch.mm", call

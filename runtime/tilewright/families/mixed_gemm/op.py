@@ -28,6 +28,13 @@ ACTIVATED = {
 }
 
 
+def check_activations(a: str, weight_format: str) -> None:
+    """Raises ArgumentError unless activations of 16 bits are multiplied by weights of the format."""
+    legal = TYPES_OF_A[weight_format]
+    if a not in legal:
+        raise ArgumentError("a", f"expected {' or '.join(legal)} for {weight_format}, got {a}")
+
+
 class PackedProduct(Op):
     """What ops of products by one packed weight have in common."""
 
@@ -57,11 +64,7 @@ class _Mixed(PackedProduct):
     family = FAMILY
 
     def rules(self, values: Values, problem: Problem) -> None:
-        legal = TYPES_OF_A[problem.weight_format]
-        if problem.a not in legal:
-            raise ArgumentError(
-                "a", f"expected {' or '.join(legal)} for {problem.weight_format}, got {problem.a}"
-            )
+        check_activations(problem.a, problem.weight_format)
 
 
 @public(_Mixed())

@@ -11,20 +11,24 @@ def _outputs(fields: Fields) -> tuple[str, ...]:
     return OUTPUTS[(fields["a"],)]
 
 
+N = Extent(
+    "n", "Rows of W, columns of D.", usual=8192, multiple=lambda _: 8,
+    because="packed weights have rows in units of 8",
+)  # fmt: skip
+K = Extent(
+    "k", "Columns of A and W.", usual=8192, multiple=lambda _: 32,
+    because="packed weights have columns in units of 32",
+)  # fmt: skip
+FORMAT = Choice("weight_format", f"Format of W: {', '.join(FORMATS)}.", tuple(FORMATS))
+
 WORDS = Words(
     family="mixed_gemm",
     summary="D[m,n] = A[m,k] W[n,k] of packed weights.",
     problem=Problem,
     extents=(
         Extent("m", "Rows of A and D.", usual=64),
-        Extent(
-            "n", "Rows of W, columns of D.", usual=8192, multiple=lambda _: 8,
-            because="packed weights have rows in units of 8",
-        ),
-        Extent(
-            "k", "Columns of A and W.", usual=8192, multiple=lambda _: 32,
-            because="packed weights have columns in units of 32",
-        ),
+        N,
+        K,
     ),
     types=Types(
         option="--dtype",
@@ -34,7 +38,7 @@ WORDS = Words(
     ),
     others=(
         Choice("out_dtype", "Type of D: that of A (the default) or f32.", _outputs, field="d"),
-        Choice("weight_format", f"Format of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
+        FORMAT,
         Flag("bias", "Add a bias."),
         Choice("activation", f"{', '.join(ACTIVATIONS)}.", ACTIVATIONS),
     ),

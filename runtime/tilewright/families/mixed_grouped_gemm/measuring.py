@@ -71,7 +71,12 @@ class Operands(measuring.Operands):
 
 def random_weights(problem: Problem, generator: torch.Generator) -> weight_layout.Packed:
     """A stack of packed weights of random codes."""
-    stack = [dense.random_weight(dense_problem(problem), generator) for _ in range(problem.groups)]
+    return stack_of_random(problem.groups, dense_problem(problem), generator)
+
+
+def stack_of_random(groups: int, problem: DenseProblem, generator: torch.Generator) -> weight_layout.Packed:
+    """A packed weight of random codes for each group's product."""
+    stack = [dense.random_weight(problem, generator) for _ in range(groups)]
     return weight_layout.Packed(
         torch.stack([packed.weight for packed in stack]), torch.stack([packed.scale for packed in stack])
     )

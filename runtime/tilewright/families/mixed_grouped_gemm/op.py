@@ -12,7 +12,7 @@ from tilewright.calls.op import Op, Values
 from tilewright.calls.publish import public
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
-from tilewright.families.mixed_gemm.problem import TYPES_OF_A
+from tilewright.families.mixed_gemm.op import check_activations
 from tilewright.families.mixed_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_grouped_gemm.interface import INTERFACE
 from tilewright.families.mixed_grouped_gemm.problem import Problem
@@ -76,11 +76,7 @@ class _Mixed(MixedGrouped):
     family = FAMILY
 
     def rules(self, values: Values, problem: Problem) -> None:
-        legal = TYPES_OF_A[problem.weight_format]
-        if problem.a not in legal:
-            raise ArgumentError(
-                "a", f"expected {' or '.join(legal)} for {problem.weight_format}, got {problem.a}"
-            )
+        check_activations(problem.a, problem.weight_format)
 
 
 @public(_Mixed())

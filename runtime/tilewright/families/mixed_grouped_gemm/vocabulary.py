@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
-from tilewright.families.mixed_gemm.problem import FORMATS
+from tilewright.families.mixed_gemm.vocabulary import FORMAT, K, N
 from tilewright.families.mixed_grouped_gemm.problem import GROUPINGS, OUTPUTS, Problem
 
 WORDS = Words(
@@ -12,14 +14,8 @@ WORDS = Words(
     problem=Problem,
     extents=(
         Extent("m", "Rows of A and D: of all groups, or of each where each has its own.", usual=256),
-        Extent(
-            "n", "Rows of W, columns of D.", usual=4096, multiple=lambda _: 8,
-            because="packed weights have rows in units of 8",
-        ),
-        Extent(
-            "k", "Columns of A and W.", usual=2048, multiple=lambda _: 32,
-            because="packed weights have columns in units of 32",
-        ),
+        replace(N, usual=4096),
+        replace(K, usual=2048),
         Extent("groups", "Number of weights.", usual=8, default=1),
         Extent(
             "expected_m", "Rows of a group that are expected to count. Default: all.",
@@ -34,7 +30,7 @@ WORDS = Words(
         help="Type of A and D: bf16 or f16.",
     ),
     others=(
-        Choice("weight_format", f"Format of W: {', '.join(FORMATS)}.", tuple(FORMATS)),
+        FORMAT,
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.",
                ("ends", "row_index", "rows_valid")),
         Flag("bias", "Add a bias."),
