@@ -21,11 +21,8 @@ from tilewright.families.blockscaled_gemm.problem import BLOCK, Problem
 from tilewright.selection import cluster_splits, fitting, memory_splits
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels
+from tilewright.selection.tcgen05_clusters import CLUSTERS, MOST_SIDE, NOT_TESTED
 
-# Clusters that selection considers, by the number that divides a kernel's cluster M (2: two SMs share an
-# instruction). No side exceeds 4, because scale factors are multicast to 4 thread blocks at most.
-CLUSTERS = {1: ("1x1", "1x2", "1x4"), 2: ("2x1", "2x2", "2x4", "4x1", "4x2", "4x4")}
-MOST_CLUSTER_SIDE = 4
 _MODELS: dict[str, type[HopperModel | Tcgen05 | Sm120]] = {
     table.WGMMA.instruction: HopperModel,
     table.TCGEN05.instruction: Tcgen05,
@@ -60,8 +57,8 @@ class Mainloop(Kernels[Problem]):
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record) or fitting.misfit_cluster(tactic, record)
         for shape in (tactic.cluster, tactic.fallback):
-            if reason is None and any(int(side) > MOST_CLUSTER_SIDE for side in shape.split("x") if side):
-                reason = f"cluster {shape} has a side of more than {MOST_CLUSTER_SIDE}"
+            if reason is None and any(int(side) > MOST_SIDE for side in shape.split("x") if side):
+                reason = f"cluster {shape} has a side of more than {MOST_SIDE}"
         return reason
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
@@ -136,7 +133,7 @@ class Blackwell(Mainloop):
         return fitting.misfit_splits(tactic, record) or super().misfit_arguments(tactic, record)
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        return "its architecture was not tested: which of its kernels give equal bits is not known"
+        return NOT_TESTED
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
@@ -169,7 +166,7 @@ class Mma(Mainloop):
         return fitting.misfit_tiles_of_k(tactic, record, problem.k)
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        return "its architecture was not tested: which of its kernels give equal bits is not known"
+        return NOT_TESTED
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties

@@ -9,18 +9,12 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic, extents
-from tilewright.families.blockscaled_gemm.mainloops import CLUSTERS, MOST_CLUSTER_SIDE
+from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic
 from tilewright.families.blockscaled_grouped_gemm import cost
 from tilewright.families.blockscaled_grouped_gemm.problem import SCALE_ROWS, Problem
+from tilewright.selection import tcgen05_clusters
 from tilewright.selection.family import Family
-from tilewright.selection.fitting import (
-    blocks_of,
-    cluster_unit,
-    misfit_contiguous,
-    misfit_powers,
-    misfit_room,
-)
+from tilewright.selection.fitting import blocks_of, misfit_contiguous, misfit_powers, misfit_room
 from tilewright.selection.tcgen05_model import Tcgen05Model
 
 
@@ -49,25 +43,18 @@ class _BlockscaledGrouped(Family[Problem]):
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record) or misfit_powers(tactic)
-        if reason is None and tactic.cluster:
-            m, n = extents(tactic.cluster)
-            if max(m, n) > MOST_CLUSTER_SIDE:
-                return f"cluster {tactic.cluster} has a side of more than {MOST_CLUSTER_SIDE}"
-            if m % cluster_unit(record)[0]:
-                return f"two SMs share an MMA, so M of the cluster is even, not {m}"
-        return reason
+        return reason or tcgen05_clusters.misfit(tactic, record)
 
     def misfit_device(self, tactic: Tactic, record: KernelRecord, device: DeviceProperties) -> str | None:
         return misfit_room(blocks_of(tactic), device)
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        return "its architecture was not tested: which of its kernels give equal bits is not known"
+        return tcgen05_clusters.NOT_TESTED
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        clusters = CLUSTERS[cluster_unit(record)[0]]
-        return tuple(Tactic(record.name, cluster="" if cluster == "1x1" else cluster) for cluster in clusters)
+        return tcgen05_clusters.candidates(record)
 
 
 FAMILY = _BlockscaledGrouped()

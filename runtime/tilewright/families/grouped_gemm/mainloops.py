@@ -7,14 +7,13 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import Tactic, extents, plain
-from tilewright.families.blockscaled_gemm.mainloops import CLUSTERS, MOST_CLUSTER_SIDE
+from tilewright.declarations.tactics import Tactic, plain
 from tilewright.families.grouped_gemm import cost, cost_mma, cost_tcgen05, learnt
 from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
 from tilewright.formats.types import bits
+from tilewright.selection import tcgen05_clusters
 from tilewright.selection.fitting import (
     blocks_of,
-    cluster_unit,
     in_clusters,
     misfit_blocks,
     misfit_contiguous,
@@ -122,23 +121,15 @@ class Tcgen05(Lean):
         return super().misfit_extents(record, problem)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        reason = super().misfit_arguments(tactic, record)
-        if reason is None and tactic.cluster:
-            m, n = extents(tactic.cluster)
-            if max(m, n) > MOST_CLUSTER_SIDE:
-                return f"cluster {tactic.cluster} has a side of more than {MOST_CLUSTER_SIDE}"
-            if m % cluster_unit(record)[0]:
-                return f"two SMs share an MMA, so M of the cluster is even, not {m}"
-        return reason
+        return super().misfit_arguments(tactic, record) or tcgen05_clusters.misfit(tactic, record)
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        return "its architecture was not tested: which of its kernels give equal bits is not known"
+        return tcgen05_clusters.NOT_TESTED
 
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:
-        clusters = CLUSTERS[cluster_unit(record)[0]]
-        return tuple(Tactic(record.name, cluster="" if cluster == "1x1" else cluster) for cluster in clusters)
+        return tcgen05_clusters.candidates(record)
 
 
 MAINLOOPS = {"lean": Lean(), "mma": Mma(), "tcgen05": Tcgen05()}
