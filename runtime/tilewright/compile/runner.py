@@ -19,7 +19,7 @@ from tilewright.compile import names, schemas
 from tilewright.compile.disk import says_full
 from tilewright.compile.progress import Progress
 from tilewright.compile.store import Store
-from tilewright.compile.system import shortened
+from tilewright.compile.system import shortened, start
 from tilewright.compile.unit import Job, Outcome
 from tilewright.errors import ToolchainError, UnreadableFileError
 
@@ -148,14 +148,7 @@ def _execute(folder: Path, parallel: int, progress: Progress, names: Mapping[Pat
 
 @contextmanager
 def _process(command: list[str], cwd: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as process:
+    with start(command, cwd, environment) as process:
         try:
             yield process
         finally:

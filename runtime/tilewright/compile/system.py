@@ -54,14 +54,7 @@ def run_bounded(
     At most 2 * KEPT_BYTES of the output are kept, the first and the last. A line between them says how much
     is left out. Raises OSError if the command cannot be started, TimeoutExpired after `timeout` seconds.
     """
-    with subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as process:
+    with start(command, cwd, environment) as process:
         assert process.stdout is not None
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
@@ -73,6 +66,20 @@ def run_bounded(
         except BaseException:
             process.kill()
             raise
+
+
+def start(
+    command: Sequence[str], cwd: Path | None, environment: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
+    """Starts a command that reads nothing, and whose stdout and stderr are one pipe."""
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def _remaining(deadline: float | None) -> float | None:

@@ -14,10 +14,9 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_gemm import terms
-from tilewright.families.mixed_gemm.memory import BLOCK_RESERVED, SM_SHARED_MEMORY
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
 from tilewright.families.mixed_gemm.terms import UNIT_K, Terms
-from tilewright.selection.estimates import Estimate
+from tilewright.selection.estimates import Estimate, held_by_memory
 
 # Fitted to 1,314 times on an H200 (L2 cold, launches back to back; nine shapes, 1 to 8 rows, three formats;
 # int4_zp's is a guess): the model's first tactic is 0.5 % behind the fastest in geomean of 81 problems, 6.6 %
@@ -43,7 +42,7 @@ OVERLAP = 2.66  # p of the p-norm that combines HBM and an SM's work
 
 def blocks_at_once(record: KernelRecord, device: DeviceProperties, splits: int) -> int:
     """Thread blocks that the GPU holds."""
-    of_sm = max(1, SM_SHARED_MEMORY // (int(record.facts["smem_bytes"]) + BLOCK_RESERVED))
+    of_sm = max(1, held_by_memory(int(record.facts["smem_bytes"])))
     return max(1, device.clusters_at_once(splits)) * splits * of_sm
 
 

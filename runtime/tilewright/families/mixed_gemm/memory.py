@@ -10,13 +10,12 @@ from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.families.mixed_gemm.config import MixedGemmConfig, type_of_d
 from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.formats.types import bits
+from tilewright.selection.estimates import held_by_memory
 
 FEW_COLUMNS = 32  # more sums would spill with four warpgroups
 PIECE = 64  # elements of k in a box of activations, and in a piece of the weight
 STREAM_PADDING = 16  # bytes after a row of sums of a stream kernel
 STREAM_BARRIER = 8  # bytes of a stage's mbarrier of a stream kernel, which has one
-SM_SHARED_MEMORY, BLOCK_RESERVED = 228 * 1024, 1024
-"""Shared memory of an SM of sm_90, and what a thread block takes of it beside its own."""
 
 
 def warpgroups(config: MixedGemmConfig) -> lean_tiles.Warpgroups:
@@ -89,4 +88,4 @@ def _wgmma(config: MixedGemmConfig) -> Memory:
 
 def blocks_of_sm(config: MixedGemmConfig) -> int:
     """Thread blocks of a stream kernel that an SM's shared memory holds."""
-    return max(1, SM_SHARED_MEMORY // (memory(config).total + BLOCK_RESERVED))
+    return max(1, held_by_memory(memory(config).total))
