@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import argparse
 import functools
-import time
+import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.compare.packed_weights import humming_layer, humming_tuning
-from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib import beside_peers, in_turn, machine, ratios
+from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.in_turn import replayed
 
 from tilewright import context
@@ -196,23 +195,14 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=600.0, help="begin no problem later than this")
-    parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
-    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
+    beside_peers.add_options(parser, seconds=600.0)
     options = parser.parse_args()
-    head = machine.gpu_run("benchmarks.compare.packed_experts")
-    begin, (part, parts) = time.monotonic(), options.part
-    rows: list[dict[str, Any]] = []
-    for layer, tokens in [(layer, tokens) for layer in LAYERS for tokens in TOKENS][part - 1 :: parts]:
-        if time.monotonic() - begin > options.seconds:
-            return
-        if options.compile:
-            sides_of(layer).compile_humming(tokens)
-            continue
-        rows.append(sides_of(layer).measure(tokens))
-        print(list(markdown(head, rows))[-1], flush=True)
-        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+    beside_peers.run(
+        "benchmarks.compare.packed_experts", options, list(itertools.product(LAYERS, TOKENS)),
+        compile_peer=lambda case: sides_of(case[0]).compile_humming(case[1]),
+        measure=lambda case: sides_of(case[0]).measure(case[1]),
+        markdown=markdown,
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1)

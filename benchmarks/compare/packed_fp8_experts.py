@@ -28,8 +28,8 @@ from typing import Any
 
 import torch
 from benchmarks.compare.packed_experts import ROUNDS, ROUTINGS, SETS, Layer, routed
-from benchmarks.compare.packed_weights import humming_layer, humming_tuning
 from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.in_turn import replayed
 
 from tilewright import context

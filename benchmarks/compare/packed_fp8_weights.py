@@ -22,16 +22,15 @@ from __future__ import annotations
 
 import argparse
 import functools
-import math
 import random
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from benchmarks.compare import packed_weights
-from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib import beside_peers, in_turn, machine, ratios
+from benchmarks.lib.gemm_problems import log_uniform
+from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.in_turn import replayed
 
 from tilewright import context
@@ -67,8 +66,8 @@ def drawn(formats: list[str], count: int, seed: int, fast_accum: bool) -> Iterat
     """Problems drawn at random: the same ones for a seed."""
     draw = random.Random(seed)
     for index in range(count):
-        n, k = (packed_weights.extent(draw, packed_weights.LEAST, packed_weights.MOST, 128) for _ in range(2))
-        m = packed_weights.extent(draw, LEAST_ROWS, MOST_ROWS, 1)
+        n, k = (log_uniform(draw, packed_weights.LEAST, packed_weights.MOST, 128) for _ in range(2))
+        m = log_uniform(draw, LEAST_ROWS, MOST_ROWS)
         yield Problem(m, n, k, **kind_of(formats[index % len(formats)], fast_accum))
 
 
@@ -78,10 +77,10 @@ def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], An
     for operand in operands:
         wide = torch.randn(problem.n, problem.k, device="cuda").bfloat16() / 64
         options = {"input_config": {"dtype": "float8e4m3"}}
-        layer = packed_weights.humming_layer(problem.n, problem.k, problem.weight_format, wide, **options)
+        layer = humming_layer(problem.n, problem.k, problem.weight_format, wide, **options)
         if layer is None:
             return []
-        tuning = packed_weights.humming_tuning(layer, problem.m)
+        tuning = humming_tuning(layer, problem.m)
         out, scale = torch.empty_like(operand.out), operand.a_scale[:, None].contiguous()
         calls.append(
             functools.partial(layer, operand.a, outputs=out, input_scale=scale, tuning_config=tuning)
@@ -147,30 +146,20 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4"])
     parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of activations")
     parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fast-accum", action="store_true", help="sums of MXFP4 stay in the tensor core")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after this time")
-    parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
-    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
+    beside_peers.add_options(parser)
     options = parser.parse_args()
-    begun, (part, parts) = time.monotonic(), options.part
     problems = listed(options.formats, options.m, options.fast_accum)
     if options.random:
         problems = drawn(options.formats, options.random, options.seed, options.fast_accum)
-    head, rows = machine.gpu_run("benchmarks.compare.packed_fp8_weights"), []
-    for problem in list(problems)[part - 1 :: parts]:
-        if time.monotonic() - begun > options.seconds:
-            break
-        if options.compile:
-            compile_humming(problem)
-            continue
-        rows.append(measure(problem))
-        print(list(markdown(head, rows))[-1], flush=True)
-        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+    beside_peers.run(
+        "benchmarks.compare.packed_fp8_weights", options, list(problems),
+        compile_peer=compile_humming, measure=measure, markdown=markdown,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.compare.packed_weights import humming_layer, humming_tuning
 from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.stack_layers import Layer, models
 from benchmarks.lib.stacks import Stack, Weights, random_weights
 

@@ -20,44 +20,29 @@ from __future__ import annotations
 
 import argparse
 import functools
-import math
 import random
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib import beside_peers, in_turn, machine, ratios
+from benchmarks.lib.gemm_problems import log_uniform
+from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.in_turn import replayed
 
 from tilewright import context
 from tilewright.families.mixed_gemm import measuring
 from tilewright.families.mixed_gemm.family import FAMILY
-from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.formats.dtypes import dtype_of
 from tilewright.tools.measuring import checked, make_operands
 from tilewright.tools.timing import Replays, rotations
-
-try:
-    from humming.layer import HummingLayer
-    from humming.tune import get_heuristics_class, get_heuristics_config
-except ImportError:
-    HummingLayer = None
 
 SHAPES = ((8192, 8192), (4096, 14336), (6144, 4096), (28672, 4096))
 ROWS = (1, 16, 32, 64, 128, 512, 4096)
 LEAST, MOST = 1024, 28672  # n and k of random problems
 FEW, MANY = 128, 4096  # rows of random problems, at most
 CLASSES = (16, 32, 64, 128, 512, MANY)  # rows of a line of the summary, at most
-# Humming's words for a format.
-HUMMING: dict[str, dict[str, Any]] = {
-    "int4": {"b_dtype": "uint4"},
-    "mxfp4": {"b_dtype": "float4e2m1", "bs_dtype": "float8e8m0"},
-    "nvfp4": {"b_dtype": "float4e2m1", "bs_dtype": "float8e4m3"},
-    "int8": {"b_dtype": "uint8"},
-    "e4m3": {"b_dtype": "float8e4m3"},
-}
 ROUNDS = 7
 MOST_SETS = 8  # of operands: each has its own weights of 16 bits, and Humming's
 # Launches of a graph, at least, of products that take up to 0.1 ms: starting a graph takes some 10 us.
@@ -72,40 +57,15 @@ def listed(formats: list[str]) -> Iterator[Problem]:
                 yield Problem(m, n, k, weight_format=weight_format)
 
 
-def extent(draw: random.Random, least: int, most: int, step: int) -> int:
-    """A log-uniform number from least to most, in multiples of step."""
-    return round(math.exp(draw.uniform(math.log(least), math.log(most))) / step) * step
-
-
 def drawn(formats: list[str], count: int, seed: int) -> Iterator[Problem]:
     """Problems drawn at random: the same ones for a seed."""
     draw = random.Random(seed)
     for index in range(count):
-        n, k = extent(draw, LEAST, MOST, 128), extent(draw, LEAST, MOST, 128)
-        m = extent(draw, 1, FEW, 1) if draw.random() < 0.75 else extent(draw, FEW + 1, MANY, 1)
+        n, k = (log_uniform(draw, LEAST, MOST, 128) for _ in range(2))
+        least, most = (1, FEW) if draw.random() < 0.75 else (FEW + 1, MANY)
+        m = log_uniform(draw, least, most)
         m += m > 1 and m & (m - 1) == 0
         yield Problem(m, n, k, weight_format=formats[index % len(formats)])
-
-
-def humming_layer(n: int, k: int, weight_format: str, wide: torch.Tensor, **more: Any) -> Any:
-    """Humming's layer with a quantised form of `wide`; None if it has no such format."""
-    format, group = FORMATS[weight_format]
-    if HummingLayer is None or format not in HUMMING:
-        return None
-    config = HUMMING[format] | {"weight_scale_group_size": group}
-    layer = HummingLayer(n, k, config, torch_dtype=wide.dtype, **more).cuda()
-    layer.load_from_unquantized(wide)
-    layer.transform()
-    return layer
-
-
-def humming_tuning(layer: Any, m: int, **compute: Any) -> dict[str, Any]:
-    """The configuration of Humming's default kernel for m rows.
-
-    A call without a configuration compiles the kernels of all m, about 90 for a layer.
-    """
-    sample = get_heuristics_class().get_shape_m_sample(layer.humming_config, m)
-    return get_heuristics_config(layer.humming_config, shape_m=sample, **compute)
 
 
 def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
@@ -243,32 +203,23 @@ def times(row: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"])
     parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--rows", type=int, nargs=2, default=(1, MANY), metavar=("LEAST", "MOST"), help="keep these m alone"
     )
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after this time")
-    parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
-    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth problem")
+    beside_peers.add_options(parser)
     options = parser.parse_args()
-    begun, (part, parts), (least, most) = time.monotonic(), options.part, options.rows
+    least, most = options.rows
     problems = listed(options.formats)
     if options.random:
         problems = drawn(options.formats, options.random, options.seed)
-    head, rows = machine.gpu_run("benchmarks.compare.packed_weights"), []
     kept = [problem for problem in problems if least <= problem.m <= most]
-    for problem in kept[part - 1 :: parts]:
-        if time.monotonic() - begun > options.seconds:
-            break
-        if options.compile:
-            compile_humming(problem)
-            continue
-        rows.append(measure(problem))
-        print(list(markdown(head, rows))[-1], flush=True)
-        machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+    beside_peers.run(
+        "benchmarks.compare.packed_weights", options, kept,
+        compile_peer=compile_humming, measure=measure, markdown=markdown,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

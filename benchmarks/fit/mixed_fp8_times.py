@@ -25,8 +25,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.compare.packed_weights import extent
 from benchmarks.fit.mixed_times import Timer, worth_timing
+from benchmarks.lib.gemm_problems import log_uniform
 
 from tilewright import context as contexts
 from tilewright.declarations.table import KernelRecord
@@ -71,14 +71,14 @@ def dense(draw: random.Random, kind: dict[str, Any]) -> Dense:
     """A product."""
     share = draw.randrange(4)
     least, most = next((least, most) for least, most, through in ROWS if share < through)
-    n, k = extent(draw, 1024, 28672, 128), extent(draw, 1024, 28672, 128)
-    return Dense(extent(draw, least, most, 1), n, k, a_scale=True, **kind)
+    n, k = log_uniform(draw, 1024, 28672, 128), log_uniform(draw, 1024, 28672, 128)
+    return Dense(log_uniform(draw, least, most), n, k, a_scale=True, **kind)
 
 
 def experts(draw: random.Random, kind: dict[str, Any]) -> Experts:
     """A layer's product for a random number of tokens."""
     n, k, count, chosen = draw.choice(LAYERS)
-    tokens = extent(draw, 4, 16384, 1)
+    tokens = log_uniform(draw, 4, 16384)
     return Experts(tokens * chosen, n, k, count, a_scale=True, **kind)
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.compare.packed_weights import extent
 from benchmarks.lib import in_turn
+from benchmarks.lib.gemm_problems import log_uniform
 
 from tilewright import context as contexts
 from tilewright.declarations.table import KernelRecord
@@ -54,12 +54,12 @@ def drawn(seed: int) -> Iterator[Problem]:
     """Random problems without end."""
     draw, number = random.Random(seed), 0
     while True:
-        n, k = extent(draw, 1024, 28672, 128), extent(draw, 1024, 28672, 128)
+        n, k = log_uniform(draw, 1024, 28672, 128), log_uniform(draw, 1024, 28672, 128)
         if draw.random() < 0.3:
             n, k = draw.choice(LAYERS)
         share = draw.random()
         least, most = next((least, most) for least, most, through in ROWS if share <= through)
-        m = extent(draw, least, most, 1)
+        m = log_uniform(draw, least, most)
         if n * k <= MOST_ELEMENTS and m * n * k <= MOST_PRODUCTS:
             yield Problem(m, n, k, weight_format=FORMATS[number % len(FORMATS)])
             number += 1

@@ -64,9 +64,9 @@ def wide(dtype: str, seed: int) -> Iterator[Problem]:
             yield described(dtype, m, n, k, layout=layout)
 
 
-def log_uniform(draw: random.Random, low: int, high: int) -> int:
-    """An integer from `low` to `high`, of which each power of two is as likely as the next."""
-    return round(math.exp(draw.uniform(math.log(low), math.log(high))))
+def log_uniform(draw: random.Random, low: int, high: int, step: int = 1) -> int:
+    """A multiple of `step` from `low` to `high`, of which each power of two is as likely as the next."""
+    return round(math.exp(draw.uniform(math.log(low), math.log(high))) / step) * step
 
 
 def drawn(
