@@ -32,7 +32,7 @@ def compiled(op: Op, lines: Iterable[str], scope: Mapping[str, Any]) -> Callable
     return function
 
 
-def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one piece)
+def eager(op: Op) -> Iterator[str]:
     """The lines of a public function."""
     names = {name: name for name in op.names}
     tensors = [parameter for parameter in op.parameters if parameter.is_tensor]
@@ -48,29 +48,10 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
     yield "    if _forward_ad._current_level >= 0:"
     yield f"        _refuse_tangents({_by_name(op.tensors)})"
     yield "    _context = _current()"
-    for name in op.numbers:
-        condition = "if"
-        if name in op.addends:
-            yield f"    if {name} is None:"
-            yield f"        {name} = 0.0 if {op.addends[name]} is None else 1.0"
-            condition = "elif"
-        yield f"    {condition} type({name}) is not float:"
-        yield f"        {name} = _factor({name!r}, {name})"
+    yield from _read_numbers(op)
     if keys.caches_launchers(op):
         yield from _cached_launch(op, operands, numbers, unusual)
-    yield "    try:"
-    yield f"        _key = ({', '.join(keys.key(op))},)"
-    yield "        _plan = _context.plans.get(_key)"
-    yield "    except (AttributeError, TypeError, RuntimeError):"
-    yield "        _key = _plan = None"
-    yield "    if _plan is None:"
-    yield f"        _plan = _first(_context, _key, {values})"
-    yield "        if _plan is None:"
-    yield f"            return _traced({values})"
-    yield "    else:"
-    yield "        _plan.used = True"
-    yield f"        if {unusual}:"
-    yield f"            _refuse({_by_name(op.tensors)})"
+    yield from _find_plan(op, values, unusual)
     for name, number in keys.unread(op).items():
         yield f"    if not {number}:"
         yield f"        {name} = None"
@@ -85,6 +66,42 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
         yield f"    _operands = ({', '.join(operands)})"
         yield "    if _plan.fills:"
         yield "        _operands = _fill(_plan.arguments, _operands)"
+    yield from _run_plan(op, values, call)
+    # An op of torch with one variant always writes all results.
+    yield f"    return {_answer(op, '_operands', all_written=len(op.variants()) == 1)}"
+
+
+def _read_numbers(op: Op) -> Iterator[str]:
+    """The lines that make floats of a call's numbers."""
+    for name in op.numbers:
+        condition = "if"
+        if name in op.addends:
+            yield f"    if {name} is None:"
+            yield f"        {name} = 0.0 if {op.addends[name]} is None else 1.0"
+            condition = "elif"
+        yield f"    {condition} type({name}) is not float:"
+        yield f"        {name} = _factor({name!r}, {name})"
+
+
+def _find_plan(op: Op, values: str, unusual: str) -> Iterator[str]:
+    """The lines that look a call's plan up, or make one."""
+    yield "    try:"
+    yield f"        _key = ({', '.join(keys.key(op))},)"
+    yield "        _plan = _context.plans.get(_key)"
+    yield "    except (AttributeError, TypeError, RuntimeError):"
+    yield "        _key = _plan = None"
+    yield "    if _plan is None:"
+    yield f"        _plan = _first(_context, _key, {values})"
+    yield "        if _plan is None:"
+    yield f"            return _traced({values})"
+    yield "    else:"
+    yield "        _plan.used = True"
+    yield f"        if {unusual}:"
+    yield f"            _refuse({_by_name(op.tensors)})"
+
+
+def _run_plan(op: Op, values: str, call: str) -> Iterator[str]:
+    """The lines that launch a plan's kernel. `call`: the arguments."""
     yield "    try:"
     yield "        if (_launch := _plan.quick) is not None:"
     yield f"            if _status := _launch({call}, None):"
@@ -103,8 +120,6 @@ def eager(op: Op) -> Iterator[str]:  # noqa: PLR0915 (a text reads best in one p
     yield "        raise"
     yield "    except (RuntimeError, TypeError, ValueError):"
     yield f"        return _recover(_context, {values}, _passed)"
-    # An op of torch with one variant always writes all results.
-    yield f"    return {_answer(op, '_operands', all_written=len(op.variants()) == 1)}"
 
 
 def prepared(op: Op) -> Iterator[str]:
