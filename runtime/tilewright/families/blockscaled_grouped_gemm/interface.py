@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.declarations import groups
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
 from tilewright.declarations.scaled import ScaleFactors, scale_shape
 from tilewright.families.blockscaled_gemm.problem import SCALE_LAYOUT
-from tilewright.families.blockscaled_grouped_gemm.problem import GROUPINGS, OUTPUTS
+from tilewright.families.blockscaled_grouped_gemm.problem import OUTPUTS
 from tilewright.families.blockscaled_grouped_gemm.vocabulary import WORDS
-
-
-def _batch(problem: Any) -> str:
-    """The batch of A and D: each group has rows of its own, or they share what there is."""
-    return "groups" if problem.grouping == "rows_valid" else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,20 +26,13 @@ class RowFactors(ScaleFactors):
 _A = Matrix(
     "a", "[m, k], k contiguous; a batch of such where each group has its own. FP4 lies two to a byte, the "
     "even index in the low nibble",
-    rows="m", columns="k", batch=_batch, type="a", raw=True,
+    rows="m", columns="k", batch=groups.batch, type="a", raw=True,
 )  # fmt: skip
 _B = Matrix(
     "b", "[groups, n, k], likewise",
     rows="k", columns="n", batch="groups", type="b", contiguous="rows", raw=True,
 )  # fmt: skip
-GROUPING = Codes(
-    "tilewright_blockscaled_grouping", GROUPINGS,
-    notes={
-        "row_index": "group_of_row",
-        "ends": "group_ends",
-        "rows_valid": "rows_valid of the m rows that each group has in A and in D",
-    },
-)  # fmt: skip
+GROUPING = Codes("tilewright_blockscaled_grouping", groups.GROUPINGS, notes=groups.NOTES)
 INTERFACE = Interface(
     words=WORDS,
     text="""
@@ -66,21 +55,13 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
         ScaleFactors("b_descale", "of B", field="scale_b", matrix=_B, layout=SCALE_LAYOUT),
         Matrix(
             "out", "[m, n], n contiguous; a batch as A's", field="d",
-            rows="m", columns="n", batch=_batch, type="d", written=True,
+            rows="m", columns="n", batch=groups.batch, type="d", written=True,
         ),
         Packed(
             "alpha", "[groups]: a factor of each group's product; or null for 1",
             extents=("groups",), type="f32", alignment=4,
         ),
-        Packed("group_of_row", "[m]: -1 is padding; or null", extents=("m",), type="s32", alignment=4),
-        Packed(
-            "group_ends", "[groups]: the row behind each group's last; or null",
-            extents=("groups",), type="s32", alignment=4,
-        ),
-        Packed(
-            "rows_valid", "[groups]: rows of each that count; or null",
-            extents=("groups",), type="s32", alignment=4,
-        ),
+        *groups.OPERANDS,
         Packed(
             "scale_begins", "[groups]: the row of scale_a with which each group's begin, a multiple of 128; "
             "or null: the group's first row",
@@ -89,8 +70,8 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
     ),
     codes=(
         Code("grouping", GROUPING),
-        Code("row_alignment", "of group_ends: groups begin at multiples of it"),
-        Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are"),
+        groups.ROW_ALIGNMENT,
+        groups.ZERO_PADDING,
     ),
     tactic=MATRIX_TACTIC,
     strides_text="Elements (not bytes, for FP4 too) between rows, and between matrices of a batch.",

@@ -18,6 +18,7 @@ from tilewright.calls.placement import Arguments, Placement, place_without_copie
 from tilewright.calls.publish import public
 from tilewright.context import Context
 from tilewright.declarations.declaration import Combinations
+from tilewright.declarations.groups import LAYOUTS, grouping_of
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import AlignmentError, ArgumentError
 from tilewright.families.blockscaled_grouped_gemm.family import FAMILY
@@ -25,8 +26,6 @@ from tilewright.families.blockscaled_grouped_gemm.interface import INTERFACE
 from tilewright.families.blockscaled_grouped_gemm.problem import OUTPUTS, SCALE_ROWS, Problem
 from tilewright.formats.types import bits
 
-# The groupings by the argument that says which rows belong to which group.
-LAYOUTS = {"group_of_row": "row_index", "group_ends": "ends", "rows_valid": "rows_valid"}
 UNPACKED_BYTES = 64  # of FP4 beside FP8, which TMA unpacks to bytes, 128 elements at a time
 
 
@@ -43,13 +42,7 @@ class _MultiplyGroups(Op):
         return self._combinations
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        present = [name for name in LAYOUTS if values[name] is not None]
-        if len(present) != 1:
-            shown = " and ".join(present) or "none of them"
-            raise ArgumentError(
-                "group_of_row", f"expected one of group_of_row, group_ends and rows_valid, got {shown}"
-            )
-        return {"grouping": LAYOUTS[present[0]]}
+        return {"grouping": grouping_of(values)}
 
     def rules(self, values: Values, problem: Problem) -> None:
         if problem.scale_begins and problem.grouping != "ends":

@@ -8,7 +8,6 @@ from tilewright.declarations.problem import ProblemBase
 from tilewright.declarations.scaled import matrix_bytes
 from tilewright.formats.types import bits
 
-GROUPINGS = ("row_index", "ends", "rows_valid")  # their order is C's
 SCALE_ROWS = 128  # rows of an atom of the 128x4 layout: a group's scale factors begin with an atom
 # D's types by the formats of A and B.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.declarations.groups import GROUPINGS
 from tilewright.declarations.vocabulary import Choice, Extent, Fields, Flag, Types, Words
-from tilewright.families.blockscaled_grouped_gemm.problem import GROUPINGS, OUTPUTS, SCALE_ROWS, Problem
+from tilewright.families.blockscaled_grouped_gemm.problem import OUTPUTS, SCALE_ROWS, Problem
 from tilewright.formats.types import bits
 
 _PAIRS = {a if a == b else f"{a}x{b}": {"a": a, "b": b} for a, b in OUTPUTS}

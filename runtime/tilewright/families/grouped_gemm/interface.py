@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.declarations import groups
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
@@ -32,9 +33,7 @@ GROUPING = Codes(
     "tilewright_grouping", GROUPINGS,
     notes={
         "none": "a batch: matrices of m rows each, `groups` of them",
-        "row_index": "group_of_row",
-        "ends": "group_ends",
-        "rows_valid": "rows_valid of the m rows that each group has in A and in D",
+        **groups.NOTES,
         "k_sizes": "group_k: each group has a part of k, and a D",
     },
 )  # fmt: skip
@@ -86,15 +85,7 @@ kernel compiled with swapped operands swaps them itself; nothing here changes fo
             "out", "[m, n], n contiguous; columns of n and those that are skipped", field="d",
             rows="m", columns="d_columns", batch=_of_d, single=_one_d, type="d", written=True,
         ),
-        Packed("group_of_row", "[m]: -1 is padding; or null", extents=("m",), type="s32", alignment=4),
-        Packed(
-            "group_ends", "[groups]: the row behind each group's last; or null",
-            extents=("groups",), type="s32", alignment=4,
-        ),
-        Packed(
-            "rows_valid", "[groups]: rows of each that count; or null",
-            extents=("groups",), type="s32", alignment=4,
-        ),
+        *groups.OPERANDS,
         Packed(
             "group_k", "[groups]: k of each, multiples of a stage's (64 of 16 bits, 128 of 8); or null",
             extents=("groups",), type="s32", alignment=4, measured=True,
@@ -102,8 +93,8 @@ kernel compiled with swapped operands swaps them itself; nothing here changes fo
     ),
     codes=(
         Code("grouping", GROUPING),
-        Code("row_alignment", "of group_ends: groups begin at multiples of it"),
-        Code("zero_padding", "tiles that hold padding alone are zeroed, too, else they stay as they are"),
+        groups.ROW_ALIGNMENT,
+        groups.ZERO_PADDING,
         Code("scales_k_major", "k is the contiguous dimension of 128x128 scales of B"),
         Code("head_left", "columns of a head of D, before those that are skipped; 0: none are"),
         Code("head_gap", "columns of D that are skipped in each head"),

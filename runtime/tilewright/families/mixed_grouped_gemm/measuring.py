@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from tilewright import weight_layout
+from tilewright.declarations.groups import LAYOUTS
 from tilewright.families.mixed_gemm import measuring as dense
 from tilewright.families.mixed_gemm.problem import Problem as DenseProblem
 from tilewright.families.mixed_gemm.reference import decoded
-from tilewright.families.mixed_grouped_gemm.op import LAYOUTS, groups_of_rows, packed_grouped_gemm
+from tilewright.families.mixed_grouped_gemm.op import groups_of_rows, packed_grouped_gemm
 from tilewright.families.mixed_grouped_gemm.problem import Problem
 from tilewright.formats.dtypes import dtype_of
 from tilewright.tools import measuring

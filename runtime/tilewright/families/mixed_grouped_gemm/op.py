@@ -10,15 +10,12 @@ import torch
 from tilewright import weight_layout
 from tilewright.calls.op import Op, Values
 from tilewright.calls.publish import public
+from tilewright.declarations.groups import LAYOUTS, grouping_of
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import ArgumentError
 from tilewright.families.mixed_gemm.op import check_activations
 from tilewright.families.mixed_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_grouped_gemm.interface import INTERFACE
 from tilewright.families.mixed_grouped_gemm.problem import Problem
-
-# The groupings by the argument that says which rows belong to which group.
-LAYOUTS = {"group_of_row": "row_index", "group_ends": "ends", "rows_valid": "rows_valid"}
 
 
 def groups_of_rows(values: Values, problem: Problem) -> torch.Tensor:
@@ -52,15 +49,9 @@ class MixedGrouped(Op):
         return int(2 * rows * a[-1] * weight[-2] * weight_layout.UNIT_N)
 
     def fields(self, values: Values) -> Mapping[str, Any]:
-        present = [name for name in LAYOUTS if values[name] is not None]
-        if len(present) != 1:
-            shown = " and ".join(present) or "none of them"
-            raise ArgumentError(
-                "group_of_row", f"expected one of group_of_row, group_ends and rows_valid, got {shown}"
-            )
         weight = values["weight"]
         groups = weight.shape[0] if isinstance(weight, torch.Tensor) and weight.dim() == 3 else 1
-        return {"grouping": LAYOUTS[present[0]], "groups": groups}
+        return {"grouping": grouping_of(values), "groups": groups}
 
     def without_kernel(self, problem: Problem, given: Values) -> None:
         """The bias of each row's group: k or alpha is 0."""

@@ -10,7 +10,6 @@ from tilewright.formats.types import TYPES
 
 # A, and the type that D has.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16",), ("f16",): ("f16",)}
-GROUPINGS = ("row_index", "ends", "rows_valid")  # their order is C's
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.declarations.groups import GROUPINGS
 from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
 from tilewright.families.mixed_gemm.vocabulary import FORMAT, K, N
-from tilewright.families.mixed_grouped_gemm.problem import GROUPINGS, OUTPUTS, Problem
+from tilewright.families.mixed_grouped_gemm.problem import OUTPUTS, Problem
 
 WORDS = Words(
     family="mixed_grouped_gemm",
