@@ -150,6 +150,8 @@ def parse_terms(family: Family, terms: Iterable[str]) -> dict[str, Any]:
             raise UsageError(f"{term}: {family.name} has no field {name!r}{hint}")
         if name in conditions:
             raise UsageError(f"{term}: {name} is given twice")
+        if not value:
+            raise UsageError(f"{term}: expected FIELD=VALUE")
         try:
             conditions[name] = fields[name].parse_text(value)
         except InvalidValueError as error:

@@ -17,6 +17,13 @@ from tilewright_generator import cli
 from tilewright_generator.cli import verbosity
 
 
+@pytest.mark.parametrize("words", [["cache", "--older-than", "nan"], ["tune", "--seconds", "nan"]])
+def test_no_number_is_refused(words: list[str], tilewright: Command) -> None:
+    actual = tilewright(*words)
+    assert actual.code == 2
+    assert f"Invalid value for '{words[1]}': nan is no number" in actual.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

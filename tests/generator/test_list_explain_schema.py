@@ -286,6 +286,11 @@ def test_a_field_given_twice_is_an_error(spec: Path, tilewright: Command) -> Non
     assert (found.code, found.err) == (2, "Error: fast=false: fast is given twice\n")
 
 
+def test_a_field_without_a_value_is_an_error(spec: Path, tilewright: Command) -> None:
+    found = tilewright("explain", "fast=true", "tile=")
+    assert (found.code, found.err) == (2, "Error: tile=: expected FIELD=VALUE\n")
+
+
 def test_schema_writes_checks_and_prints(project: Path, tilewright: Command) -> None:
     assert tilewright("schema", "tiny", "--check").code == 1
     path = project / "specs/schema/tiny.schema.json"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10  # differences that are printed
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_COUNT = click.IntRange(min=1)
+_COUNT = click.IntRange(min=1, max=(1 << 24) - 1)  # as of a list of problems
 
 
 @click.command()

@@ -23,7 +23,7 @@ _MIB = 1 << 20
 @click.option("--prune", is_flag=True, help="Remove files that no current library needs.")
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0),
+    type=common.RealRange(min=0),
     default=30,
     show_default=True,
     metavar="DAYS",

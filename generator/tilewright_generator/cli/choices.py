@@ -109,9 +109,11 @@ def _product(words: tuple[str, ...], name: str) -> Product:
         raise UsageError(f"--output {name}.hpp: expected a name that is an identifier of C++")
     matches: list[tuple[str, Any]] = [(word, _RANGE.fullmatch(word)) for word in words]
     varying = [match for _, match in matches if match]
-    if len(varying) != 1 or int(varying[0][2]) > int(varying[0][3]) or varying[0][2] == "0":
+    if len(varying) != 1:
         raise UsageError("expected one extent with a range, such as m=1:256")
     extent, first, last = varying[0].groups()
+    if not 1 <= int(first) <= int(last):
+        raise UsageError(f"{extent}={first}:{last}: expected FIRST:LAST, with a FIRST from 1 up to LAST")
     of_last = [f"{extent}={last}" if match else word for word, match in matches]
     with running.usage_errors():
         family, example = problems.of_words(of_last)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,18 @@ specs_argument = click.argument(
     metavar="[SPEC | MODULE]...",
     shell_complete=completion.complete(completion.modules),
 )
+
+
+class RealRange(click.FloatRange):
+    """A FloatRange that refuses nan, which click takes for a number of every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value} is no number", param, ctx)
+        return number
+
+
 root_option = click.option(
     "--root",
     type=click.Path(path_type=Path),

@@ -46,7 +46,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=common.RealRange(min=0, min_open=True),
     help="Seconds for the first times of a problem's tactics, in the model's order. Tactics that are left "
     "after that are not timed.",
 )

@@ -57,8 +57,8 @@ def products(decoder: Decoder, serving: Serving) -> Listing:
 
 def _check(decoder: Decoder, serving: Serving) -> None:
     tp, experts = serving.tp, decoder.experts
-    shares = {"heads": decoder.heads, "the intermediate size": decoder.intermediate}
-    shares[f"the vocabulary, padded to multiples of {VOCABULARY_MULTIPLE},"] = (
+    shares = {"the heads": decoder.heads, "the intermediate size": decoder.intermediate}
+    shares[f"the vocabulary, padded to multiples of {VOCABULARY_MULTIPLE}"] = (
         -(-decoder.vocabulary // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
     )
     if experts is not None:
@@ -70,7 +70,7 @@ def _check(decoder: Decoder, serving: Serving) -> None:
         raise ArgumentError("ep", f"a model of type {decoder.model_type} has no experts")
     for what, total in shares.items():
         if total % tp:
-            raise ArgumentError("tp", f"{what} of {total} is not divisible by {tp}")
+            raise ArgumentError("tp", f"{tp}: expected a divisor of {what} ({total})")
     if decoder.kv_heads % tp and tp % decoder.kv_heads:
         raise ArgumentError(
             "tp", f"{decoder.kv_heads} heads of keys are not divisible by {tp}, nor {tp} by them"

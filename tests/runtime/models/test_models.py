@@ -277,8 +277,8 @@ def test_a_wrong_field_is_named(fields: dict[str, Any], message: str, write: Wri
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tp": 3}, "tp: heads of 16 is not divisible by 3"),
-        ({"tp": 32}, "tp: heads of 16 is not divisible by 32"),
+        ({"tp": 3}, "tp: 3: expected a divisor of the heads (16)"),
+        ({"tp": 32}, "tp: 32: expected a divisor of the heads (16)"),
         ({"ep": 5}, "ep: 32 experts are not divisible by 5"),
     ],
 )

@@ -120,7 +120,11 @@ def test_what_no_kernel_computes_is_left_to_the_caller(
     [
         ((), "no problems: expected --model config.json, or a list of --problems"),
         (("--model", str(EXAMPLES / "qwen3-8b.json")), "-o: not given"),
-        (("--model", str(EXAMPLES / "qwen3-8b.json"), "--dry-run", "--tp", "3"), "--tp heads of 32"),
+        (
+            ("--model", str(EXAMPLES / "qwen3-8b.json"), "--dry-run", "--tp", "3"),
+            "--tp 3: expected a divisor of the heads (32)",
+        ),
+        (("--max-tokens", "99999999999"), "'--max-tokens': 99999999999 is not in the range 1<=x<=16777215"),
         (("--model", "nothing.json", "--dry-run"), "nothing.json: no such file"),
         (("--measure", "--dry-run"), "--measure runs the kernels of a bundle, and --dry-run builds none"),
         (("--measure", "--no-build", "-o", "x"), "--measure runs the kernels of a bundle, and --no-build"),

@@ -99,8 +99,8 @@ def test_names_for_a_build() -> None:
     [
         (["gemm", "bf16", "m=5", "n=64", "k=64"], "expected one extent with a range, such as m=1:256"),
         (["gemm", "bf16", "m=1:5", "n=1:64", "k=64"], "expected one extent with a range"),
-        (["gemm", "bf16", "m=9:5", "n=64", "k=64"], "expected one extent with a range"),
-        (["gemm", "bf16", "m=0:5", "n=64", "k=64"], "expected one extent with a range"),
+        (["gemm", "bf16", "m=9:5", "n=64", "k=64"], "m=9:5: expected FIRST:LAST, with a FIRST from 1"),
+        (["gemm", "bf16", "m=0:5", "n=64", "k=64"], "m=0:5: expected FIRST:LAST, with a FIRST from 1"),
         (["gemm", "bf16", "m=1:5", "n=64"], "k not given"),
         (["gmm", "bf16", "m=1:5"], "gmm"),
         (["gemm", "bf16", "m=1:5", "n=64", "k=64", "-o", "not-a-name.hpp"], "expected a name that is an"),

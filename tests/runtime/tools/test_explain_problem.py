@@ -163,6 +163,8 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["quantize", "m=1", "k=64", "fast=true"], "fast is no part of a problem; there are m, k, groups"),
         (["quantize", *SHAPE], "n is no part of a problem"),
+        (["gemm", "m="], "problem has m=; expected NAME=VALUE, as in: m=64 n=4096 k=4096"),
+        (["gemm", "=3"], "problem has =3; expected NAME=VALUE"),
         (
             ["quantize", "m=1", "k=64", "format=mxfp4"],
             "format is no part of a problem; there are m, k, groups",

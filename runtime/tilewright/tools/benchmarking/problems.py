@@ -55,6 +55,8 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
         word.name: word.parse for word in words.others
     }
     for name, _, value in (word.partition("=") for word in terms if "=" in word):
+        if not name or not value:
+            raise ArgumentError("problem", f"has {name}={value}; expected NAME=VALUE, as in: {example}")
         if name not in named:
             there_are = f"there are {', '.join(named)}{did_you_mean(name, named)}"
             raise ArgumentError(name, f"is no part of a problem; {there_are}")
