@@ -18,6 +18,8 @@ BLOCKS = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTIL
 # Appends the page's made-up 10.9 to the table before anything reads it, then runs in the project's folder.
 SCRIPT = """\
 import json, sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from tilewright.architectures import table
 from tilewright.architectures.table import TCGEN05_ULTRA, Architecture, Cutlass, Gpu, SharedMemory
@@ -35,12 +37,16 @@ from tilewright.libraries.registry import Registry
 from tilewright_generator.cli import invoke
 
 assert invoke(["generate", "--root", ".", "--quiet"]) == 0
+words = ["quantize", "nvfp4", "m=64", "k=4096", "--device", "r109", "--json"]
+with redirect_stdout(StringIO()) as explained:
+    assert invoke(["explain", "--problem", *words]) == 0
 registry = Registry(Path("generated"))
 device = DESCRIBED["r109"]
 rows = registry.runnable("blockscaled_gemm", device.capability)
 ranked = FAMILY.rank(rows, Problem(512, 4096, 4096, a="nvfp4", b="nvfp4", d="bf16"), device)
 older = registry.runnable("blockscaled_gemm", DESCRIBED["b300"].capability)
 print(json.dumps({
+    "explained": json.loads(explained.getvalue())["device"],
     "rows": [[row.name, row.arch, row.instructions, row.defines, row.facts["stages"]] for row in rows],
     "quantize": [row.name for row in registry.runnable("quantize", device.capability)],
     "older": len(older),
@@ -79,6 +85,7 @@ def test_an_entry_and_a_spec_are_all_that_a_new_architecture_takes(tmp_path: Pat
         [f"{first}256_dyn_2sm", "sm_109a", [r"UTCOMMA\.2CTA\.BLOCK16"], ["CUTLASS_GDC_ENABLED=1"], 6],
         [f"{first}768_dyn_1sm_direct_nopdl", "sm_109a", [r"UTCOMMA\.BLOCK16"], [], 5],
     ]
+    assert answers["explained"] == "NVIDIA R109"
     assert answers["quantize"] == ["quantize_sm109_nvfp4_bf16_vector"]
     assert answers["older"] == 0  # an `a` target runs on no other GPU
     assert answers["estimates"] >= 3

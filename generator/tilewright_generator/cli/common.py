@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from tilewright.architectures.table import ARCHITECTURES
 from tilewright.tools.filters import Filter, why_nothing
 from tilewright_generator import generation
 from tilewright_generator.cli import completion
@@ -76,9 +77,10 @@ cache_option = click.option(
     help="The build cache. Default: $TILEWRIGHT_CACHE.",
 )
 shipped_option = click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
-# The names of tilewright.architectures.device.DESCRIBED.
-DEVICES = ("h200", "h100", "b200", "b300", "rubin", "rtx-pro-6000", "rtx-5090", "gb10", "thor")
-DEVICE = click.Choice(DEVICES, case_sensitive=False)
+# The names of `tilewright.architectures.device.DESCRIBED`, whose import takes longer.
+DEVICE = click.Choice(
+    [gpu.key for architecture in ARCHITECTURES for gpu in architecture.gpus], case_sensitive=False
+)
 
 
 @dataclass(frozen=True, slots=True)

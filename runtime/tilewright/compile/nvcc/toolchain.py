@@ -24,6 +24,7 @@ log = logging.getLogger("tilewright")
 
 MINIMUM_NVCC = (12, 8)  # the first with sm_100a and sm_120a; 13.0 is what is tested
 INSTALL_HINT = "To install nvcc, cuobjdump and CUTLASS: pip install 'tilewright[toolchain]'"
+_NEWER_HINT = "A newer nvcc may: `tilewright toolchain` lists those of this machine, and --nvcc names one."
 _OPTION_HINT = "{0} names the one place to look: give it the path of {1}, or leave it out."
 
 
@@ -107,7 +108,7 @@ class NvccToolchain(HostToolchain):
             supported = ", ".join(f"sm_{number}" for number in sorted(self.gpu_codes))
             raise ToolchainError(
                 f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}; it knows {supported}",
-                hint=INSTALL_HINT,
+                hint=_NEWER_HINT,
             )
         # The list has only numbers, of which not all have an "f": there is no sm_90f, and none before 12.9.
         gencode = f"-gencode=arch=compute_{arch.removeprefix('sm_')},code={arch}"
@@ -115,7 +116,7 @@ class NvccToolchain(HostToolchain):
         if refused := re.search(r"^nvcc fatal\s*:\s*(.*architecture.*)$", output, re.MULTILINE):
             raise ToolchainError(
                 f"nvcc {self.release} ({self.nvcc}) cannot compile for {arch}: {refused[1]}",
-                hint=INSTALL_HINT,
+                hint=_NEWER_HINT,
             )
 
 
