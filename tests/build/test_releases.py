@@ -76,6 +76,21 @@ def test_it_says_how_to_build_what_is_added(
     assert f"tilewright build sm120_nvfp4_gemm_small_n --cutlass {wheel}\n" in capsys.readouterr().out
 
 
+def test_outside_of_a_project_it_is_about_the_shipped_kernels(
+    toolchain: NvccToolchain,
+    wheel: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TILEWRIGHT_GENERATED", raising=False)
+    assert cli.invoke(["toolchain"]) == 0
+    command = f"tilewright build sm120_nvfp4_gemm_small_n --shipped --cutlass {wheel}\n"
+    assert command in capsys.readouterr().out
+    assert cli.invoke(["toolchain", "--root", str(tmp_path / "nothing")]) == 2
+
+
 def test_with_newer_headers_nothing_is_added(
     toolchain: NvccToolchain, wheel: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

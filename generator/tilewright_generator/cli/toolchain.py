@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 
 from tilewright_generator.cli import answers
 from tilewright_generator.cli.verbosity import comment
+from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 
 if TYPE_CHECKING:
@@ -44,7 +46,11 @@ class Release(NamedTuple):
     metavar="DIRECTORY",
     help="The project's folder. Default: the nearest folder with specs/.",
 )
-@click.option("--shipped", is_flag=True, help="The kernels that come with tilewright.")
+@click.option(
+    "--shipped",
+    is_flag=True,
+    help="The kernels that come with tilewright. Outside of a project: the default.",
+)
 @answers.json_option
 def command(
     *, nvcc: Path | None, cutlass: Path | None, root: Path | None, shipped: bool, as_json: bool
@@ -60,7 +66,13 @@ def command(
     from tilewright.errors import ToolchainError  # noqa: PLC0415
     from tilewright_generator.cli.build import folder_of, tables_of  # noqa: PLC0415
 
-    tables = tables_of(folder_of(root, shipped), ())
+    try:
+        folder = folder_of(root, shipped)
+    except UsageError:
+        if root is not None:
+            raise
+        shipped, folder = True, folder_of(None, True)  # outside of a project; nothing is compiled here
+    tables = tables_of(folder, ())
     kernels = [(table.module, record) for table in tables for record in table.values()]
     used: NvccToolchain | None = None
     failure: ToolchainError | None = None
@@ -75,7 +87,7 @@ def command(
     if as_json:
         answers.print_json({tool: [row._asdict() for row in rows] for tool, rows in answer.items()})
     else:
-        _show(answer)
+        _show(answer, shipped)
     if failure is not None:
         raise failure
 
@@ -119,14 +131,14 @@ def _code(record: KernelRecord) -> int:
     return int(record.arch.removeprefix("sm_").rstrip("af"))
 
 
-def _show(answer: Mapping[str, Sequence[Release]]) -> None:
+def _show(answer: Mapping[str, Sequence[Release]], shipped: bool) -> None:
     for tool, rows in answer.items():
         click.echo(_TITLES[tool])
         if not rows:
             click.echo("    none")
         for row in rows:
             click.echo(f"  {'*' if row.used else ' '} {row.release or '?':10} {row.origin}: {row.path}")
-            for line in _remarks(row, f"--{tool}"):
+            for line in _remarks(row, f"{'--shipped ' * shipped}--{tool}"):
                 click.echo(f"               {line}")
     comment("* what a build would use")
 
@@ -140,4 +152,4 @@ def _remarks(row: Release, option: str) -> Iterator[str]:
     if count := sum(row.adds.values()):
         modules = ", ".join(f"{module} {kernels}" for module, kernels in sorted(row.adds.items()))
         yield f"adds {counted(count, 'kernel')}: {modules}"
-        yield f"tilewright build {' '.join(sorted(row.adds))} {option} {row.path}"
+        yield f"tilewright build {' '.join(sorted(row.adds))} {option} {shlex.quote(str(row.path))}"
