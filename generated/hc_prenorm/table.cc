@@ -12,6 +12,12 @@
   X(hc_prenorm_sm100f_64x128x64_sync_16rows_4stages) \
   X(hc_prenorm_sm100f_64x24x64_sync_16rows_8stages) \
   X(hc_prenorm_sm100f_64x32x64_sync_16rows_8stages) \
+  X(hc_prenorm_sm110f_128x24x64_sync_32rows_5stages) \
+  X(hc_prenorm_sm110f_128x32x64_sync_32rows_5stages) \
+  X(hc_prenorm_sm110f_128x64x64_sync_32rows_5stages) \
+  X(hc_prenorm_sm110f_64x128x64_sync_16rows_4stages) \
+  X(hc_prenorm_sm110f_64x24x64_sync_16rows_8stages) \
+  X(hc_prenorm_sm110f_64x32x64_sync_16rows_8stages) \
   X(hc_prenorm_sm120f_128x24x64_sync_32rows_4stages) \
   X(hc_prenorm_sm120f_32x128x64_sync_16rows_2stages) \
   X(hc_prenorm_sm120f_64x24x64_sync_16rows_5stages) \

@@ -67,6 +67,67 @@
   X(mqa_logits_sm100f_ragged_fp4_64x64_bf16_2q_2wg_16stages) \
   X(mqa_logits_sm100f_ragged_fp4_64x64_f32_2q_2wg_16stages) \
   X(mqa_logits_sm100f_schedule) \
+  X(mqa_logits_sm110f_paged_16x128_bf16_8q_2wg_8stages) \
+  X(mqa_logits_sm110f_paged_16x128_f32_8q_2wg_8stages) \
+  X(mqa_logits_sm110f_paged_16x32_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_16x32_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_32x128_bf16_4q_2wg_8stages) \
+  X(mqa_logits_sm110f_paged_32x128_f32_4q_2wg_8stages) \
+  X(mqa_logits_sm110f_paged_32x32_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_32x32_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_64x128_bf16_2q_2wg_8stages) \
+  X(mqa_logits_sm110f_paged_64x128_f32_2q_2wg_8stages) \
+  X(mqa_logits_sm110f_paged_64x32_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_64x32_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_64x64_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_16x128_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_16x128_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_32x128_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_32x128_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_64x128_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_64x128_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_paged_fp4_64x64_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_16x128_bf16_8q_2wg_8stages) \
+  X(mqa_logits_sm110f_ragged_16x128_f32_8q_2wg_8stages) \
+  X(mqa_logits_sm110f_ragged_16x32_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_16x32_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_32x128_bf16_4q_2wg_8stages) \
+  X(mqa_logits_sm110f_ragged_32x128_f32_4q_2wg_8stages) \
+  X(mqa_logits_sm110f_ragged_32x32_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_32x32_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_64x128_bf16_2q_2wg_8stages) \
+  X(mqa_logits_sm110f_ragged_64x128_f32_2q_2wg_8stages) \
+  X(mqa_logits_sm110f_ragged_64x32_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_64x32_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_64x64_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_16x128_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_16x128_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_16x64_bf16_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_16x64_f32_8q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_32x128_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_32x128_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_32x64_bf16_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_32x64_f32_4q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_64x128_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_64x128_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_64x64_bf16_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_ragged_fp4_64x64_f32_2q_2wg_16stages) \
+  X(mqa_logits_sm110f_schedule) \
   X(mqa_logits_sm120f_paged_16x128_bf16_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_16x128_f32_1q_2wg_8stages) \
   X(mqa_logits_sm120f_paged_16x32_bf16_1q_2wg_8stages) \

@@ -36,8 +36,8 @@ REJECTED: list[Rejected] = [
         TENSOR,
         {"arch": "sm_120f", "head_dim": 32},
         "instruction_arch",
-        "is for sm_100f",
-        {"arch": "sm_100f"},
+        "is for sm_100f and sm_110f, not for sm_120f",
+        {"arch": "sm_110f"},
     ),
     (TENSOR, {"warpgroups": 1}, "tensor_tiles", "warpgroups of tcgen05 is 2, not 1", {"warpgroups": 2}),
     (TENSOR, {"pieces": 2}, "tensor_tiles", "pieces of tcgen05 is 1, not 2", {"pieces": 1}),
@@ -115,10 +115,14 @@ def test_tensor_memory_has_tiles_for_both_warpgroups() -> None:
         assert (config.tensor[0] > 0) == (config.mma == "tcgen05")
 
 
-def test_what_sm_100_multiplies_by() -> None:
-    """By its own tensor core, and nothing else; what emulates that has no tensor core's instruction."""
-    actual = {(row["config"]["q"], *row["instructions"]) for row in ROWS if row["arch"] == "sm_100f"}
+@pytest.mark.parametrize("arch", ["sm_100f", "sm_110f"])
+def test_what_sm_100_and_thor_multiply_by(arch: str) -> None:
+    """By their own tensor core, and nothing else."""
+    actual = {(row["config"]["q"], *row["instructions"]) for row in ROWS if row["arch"] == arch}
     assert actual == {("e4m3", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("e4m3",)}  # a schedule has none
+
+
+def test_what_emulates_the_tensor_core_has_no_instruction_of_it() -> None:
     emulated = [row for row in ROWS if row["name"].endswith("_tcgen05")]
     assert len(emulated) == 20
     assert {(row["arch"], *row["instructions"]) for row in emulated} == {("sm_90a",)}
@@ -143,7 +147,7 @@ def test_names_say_what_differs() -> None:
 
 
 def test_every_head_count_and_dimension_has_a_kernel_of_each_form() -> None:
-    for arch in ("sm_90a", "sm_100f", "sm_120f"):
+    for arch in ("sm_90a", "sm_100f", "sm_110f", "sm_120f"):
         actual = {
             tuple(row["config"][name] for name in ("form", "q", "d", "heads", "head_dim"))
             for row in ROWS

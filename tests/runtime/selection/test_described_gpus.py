@@ -13,6 +13,8 @@ from tilewright.declarations.catalog import part
 from tilewright.families.blockscaled_gemm.problem import Problem as Blockscaled
 from tilewright.families.gemm.problem import Problem as Dense
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
+from tilewright.families.hc_prenorm.problem import Problem as Prenorm
+from tilewright.families.mqa_logits.problem import Problem as Logits
 from tilewright.families.quantize.problem import Problem as Quantize
 from tilewright.libraries.registry import Registry
 from tilewright.tools.benchmarking.sizes import LISTS
@@ -57,6 +59,21 @@ def groups() -> Iterator[tuple[str, Any]]:
                 yield "grouped_gemm", Grouped(**asked, scales=scales)
 
 
+def others_of_deep_gemm() -> Iterator[tuple[str, Any]]:
+    """Einsums, the product before a norm, and the logits of an indexer."""
+    for m in (1, 128, 4096):
+        yield "gemm", Dense(m, 512, 4096, batch=64)
+        yield "blockscaled_gemm", Blockscaled(m, 512, 4096, a="mxfp8", b="mxfp8", batch=8)
+    for m in (13, 137, 4096, 8192):
+        for k in (28672, 7680, 7168):
+            for splits in (1, 16):
+                yield "hc_prenorm", Prenorm(m, 24, k, splits=splits)
+    for q in ("e4m3", "mxfp4"):
+        for heads in (32, 64):
+            yield "mqa_logits", Logits(4096, 8192, heads=heads, q=q)
+            yield "mqa_logits", Logits(64, 8192, heads=heads, q=q, form="paged")
+
+
 def lacking(committed: Registry, device: DeviceProperties, asked: Iterator[tuple[str, Any]]) -> list[Any]:
     """Problems for which no kernel with an estimate runs there."""
     none = []
@@ -76,6 +93,14 @@ def test_the_shapes_of_the_seeds_have_a_kernel(committed: Registry, device: Devi
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
 def test_the_dense_shapes_of_deep_gemm_have_a_kernel(committed: Registry, device: DeviceProperties) -> None:
     assert lacking(committed, device, deep_gemm()) == []
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
+def test_the_other_shapes_of_deep_gemm_have_a_kernel(committed: Registry, device: DeviceProperties) -> None:
+    """Nobody has estimated logits there: selection takes the first kernel that fits."""
+    for name, problem in others_of_deep_gemm():
+        kernels = part(name, "family").FAMILY.fitting(committed.route(name, device), problem)
+        assert kernels, problem
 
 
 @pytest.mark.parametrize("device", [B200, B300, RUBIN], ids=lambda device: device.name)

@@ -12,10 +12,10 @@ import pytest
 from quantize_rows import HOST_QUANTIZE_ROWS
 
 from tilewright.architectures import device as devices
-from tilewright.architectures.device import DESCRIBED, H200
+from tilewright.architectures.device import DESCRIBED, H200, THOR
 from tilewright.context import Context
 from tilewright.declarations import catalog
-from tilewright.errors import NoKernelError
+from tilewright.errors import NoKernelError, UnsupportedDeviceError
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
@@ -272,8 +272,16 @@ def test_a_gpu_that_a_family_does_not_know(capsys: pytest.CaptureFixture[str]) -
     families = "blockscaled_gemm, blockscaled_grouped_gemm, gemm, grouped_gemm, hc_prenorm, mqa_logits"
     others = f"{families}, quantize, scale_columns, transpose_fp8"
     assert f"There are kernels of {others} for this GPU." in message
-    assert run_cli(["explain", "--problem", "hc_prenorm", "m=1", "n=24", "k=64", "--device", "thor"]) == 2
-    assert "`arch: sm_110a`" in capsys.readouterr().err
+
+
+def test_a_gpu_whose_target_a_spec_may_name(table: Any, tmp_path: Path) -> None:
+    from tilewright.families.quantize.family import FAMILY as QUANTIZE  # noqa: PLC0415
+
+    table(tmp_path, "m", HOST_QUANTIZE_ROWS, family="quantize")
+    here = Context(Registry(tmp_path, libraries=lambda module: []))
+    with pytest.raises(UnsupportedDeviceError) as caught:
+        explain(here, QUANTIZE, QUANTIZE.problem(512, 4096), THOR)
+    assert "`arch: sm_110a`" in caught.value.hint
 
 
 def test_a_kind_that_has_no_kernel(table: Any, tmp_path: Path) -> None:

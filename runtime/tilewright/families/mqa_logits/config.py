@@ -22,7 +22,7 @@ EMULATOR = "sm_90a"  # the target whose kernels may emulate the multipliers of o
 class Multiplier(NamedTuple):
     """The instruction that multiplies operands of one type."""
 
-    arch: str  # the target that has the instruction
+    targets: tuple[str, ...]  # that have the instruction
     opcode: str  # its name in machine code
     emulation: str = ""  # the opcode by which `EMULATOR` emulates it; "": not on tensor cores
 
@@ -32,16 +32,18 @@ def _name(core: TensorCore, operands: str) -> str:
 
 
 _HMMA = _name(MMA_SYNC, "half")
+_TCGEN05 = ("sm_100f", "sm_110f")
 # By the fields `mma` and `q`.
 MULTIPLIERS = {
-    ("wgmma", "e4m3"): Multiplier("sm_90a", _name(WGMMA, "fp8")),
-    ("wgmma", "mxfp4"): Multiplier("sm_90a", _name(WGMMA, "half")),
-    ("tcgen05", "e4m3"): Multiplier("sm_100f", _name(TCGEN05, "fp8")),
-    ("tcgen05", "mxfp4"): Multiplier("sm_100f", _name(TCGEN05, "mxfp4")),
-    ("mma_sync", "e4m3"): Multiplier("sm_120f", _name(MMA_SYNC, "fp8"), _HMMA),
-    ("block_scaled", "mxfp4"): Multiplier("sm_120f", _name(MMA_SYNC, "mxfp4"), _HMMA),
+    ("wgmma", "e4m3"): Multiplier(("sm_90a",), _name(WGMMA, "fp8")),
+    ("wgmma", "mxfp4"): Multiplier(("sm_90a",), _name(WGMMA, "half")),
+    ("tcgen05", "e4m3"): Multiplier(_TCGEN05, _name(TCGEN05, "fp8")),
+    ("tcgen05", "mxfp4"): Multiplier(_TCGEN05, _name(TCGEN05, "mxfp4")),
+    ("mma_sync", "e4m3"): Multiplier(("sm_120f",), _name(MMA_SYNC, "fp8"), _HMMA),
+    ("block_scaled", "mxfp4"): Multiplier(("sm_120f",), _name(MMA_SYNC, "mxfp4"), _HMMA),
 }
-_Target = Annotated[str, OneOf(tuple(dict.fromkeys(multiplier.arch for multiplier in MULTIPLIERS.values())))]
+_TARGETS = dict.fromkeys(target for multiplier in MULTIPLIERS.values() for target in multiplier.targets)
+_Target = Annotated[str, OneOf(tuple(_TARGETS))]
 _Few = Annotated[int, Bounds(1, 16)]
 
 
@@ -61,8 +63,8 @@ class MqaLogitsConfig:
     d: Annotated[Literal["f32", "bf16"], "type of the logits"] = "f32"
     mma: Annotated[
         Literal["wgmma", "tcgen05", "mma_sync", "block_scaled"],
-        "the instruction that multiplies: sm_90a has wgmma (FP4 is decoded to BF16), sm_100f tcgen05, sm_12x "
-        "mma_sync and, for FP4, block_scaled; sm_90a emulates the others, for tests",
+        "the instruction that multiplies: sm_90a has wgmma (FP4 is decoded to BF16), sm_100f and sm_110f "
+        "tcgen05, sm_12x mma_sync and, for FP4, block_scaled; sm_90a emulates the others, for tests",
     ] = "wgmma"
     queries: Annotated[_Few, "queries that share a tile of keys; their heads are its columns"] = 4
     pieces: Annotated[

@@ -23,15 +23,15 @@ def schedule_alone(config: MqaLogitsConfig) -> str | None:
     return f"a schedule has no {', '.join(extra)}" if extra else None
 
 
-# PTX ISA: sm_90a has "wgmma.mma_async", sm_100f "tcgen05.mma", sm_12x "mma.sync" with block scales. Elsewhere
-# mma.sync emulates FP8; on sm_100f it would be a second way, slower than tcgen05.
+# PTX ISA: sm_90a has "wgmma.mma_async", sm_100f and sm_110f "tcgen05.mma", sm_12x "mma.sync" with block
+# scales. Elsewhere mma.sync emulates FP8; beside tcgen05 it would be a second way, and slower.
 @rule(HARDWARE, "mma q arch", of=attrgetter("tiled"))
 def instruction_arch(config: MqaLogitsConfig) -> str | None:
     """FP8 and FP4 have one instruction each on an architecture; sm_90a emulates the others' instructions."""
     multiplier = MULTIPLIERS.get((config.mma, config.q))
-    if multiplier is not None and config.arch in (multiplier.arch, EMULATOR):
+    if multiplier is not None and config.arch in (*multiplier.targets, EMULATOR):
         return None
-    owner = "no GPU" if multiplier is None else multiplier.arch
+    owner = "no GPU" if multiplier is None else " and ".join(multiplier.targets)
     return f"{config.mma} of {config.q} is for {owner}, not for {config.arch}"
 
 
