@@ -17,6 +17,7 @@
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_f16_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp4_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_f32_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x64x128_dyn_1sm_swap) \

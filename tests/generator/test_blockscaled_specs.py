@@ -110,7 +110,6 @@ BF16_ALONE = {
     "blockscaled_gemm_sm103_nvfp4_nvfp4_D_128x256x768_dyn_2sm_nopdl",
     "blockscaled_gemm_sm110_mxfp4_mxfp4_D_128x128x256_dyn_1sm_c",
     "blockscaled_gemm_sm110_mxfp4_mxfp4_D_128x64x256_dyn_1sm_swap",
-    "blockscaled_gemm_sm110_mxfp8_mxfp4_D_128x64x128_dyn_1sm_swap_bias_act",
     "blockscaled_gemm_sm110_mxfp8_mxfp8_D_128x64x128_dyn_1sm_swap",
     "blockscaled_gemm_sm110_nvfp4_nvfp4_D_128x64x128_dyn_1sm_swap",
 }
