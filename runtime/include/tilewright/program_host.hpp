@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -147,6 +148,32 @@ inline cudaError_t enqueue(LoadedProgram const& loaded, void** parameters, Launc
                            cudaStream_t stream) {
   ProgramLaunch const launch(shape, stream);
   return static_cast<cudaError_t>(ProgramFunctions::get().launch(&launch.config, loaded.function, parameters, nullptr));
+}
+
+// Enqueues a program of a matrix product, whose clusters compute tiles one after another. `facts`: of the kernel;
+// `make_params(at_once, params)`: makes the parameters for this number of clusters that run at once.
+template <class Params, class Facts, class Args, class MakeParams>
+cudaError_t enqueue_tiles(Facts const& facts, Context const& context, Args const& args, cudaStream_t stream,
+                          MakeParams const& make_params) {
+  LaunchShape shape{};
+  int const size = facts.cluster_m * facts.cluster_n * args.tactic.splits;
+  shape.grid = shape.cluster = shape.preferred = dim3(size);
+  shape.block = dim3(facts.threads);
+  shape.smem_bytes = facts.shared_bytes;
+  shape.pdl = facts.pdl;
+  LoadedProgram const* loaded = nullptr;
+  if (cudaError_t const error = load(facts.program(), context, shape, loaded); error != cudaSuccess) {
+    return error;
+  }
+  int const at_once = std::max(1, std::min(loaded->clusters_at_once, args.tactic.sm_count / size));
+  Params params{};
+  if (cudaError_t const error = make_params(at_once, params); error != cudaSuccess) {
+    return error;
+  }
+  shape.grid = dim3(std::min(params.blocks, at_once) * size);
+  void* list[Params::kCount];
+  params.addresses(list);
+  return enqueue(*loaded, list, shape, stream);
 }
 
 }  // namespace tilewright

@@ -1,7 +1,6 @@
 // The host code of `gemm` kernels that are written in CuTe-DSL (cute_dsl.hpp), compiled once, in a module's table.
 #pragma once
 
-#include <algorithm>
 #include <climits>
 #include <cstdint>
 
@@ -76,25 +75,8 @@ struct Host {
   int64_t workspace_bytes(Args const&) const { return 0; }
 
   cudaError_t enqueue(Context const& context, Args const& args, void*, cudaStream_t stream) const {
-    LaunchShape shape{};
-    int const size = facts.cluster_m * facts.cluster_n * args.tactic.splits;
-    shape.grid = shape.cluster = shape.preferred = dim3(size);
-    shape.block = dim3(facts.threads);
-    shape.smem_bytes = facts.shared_bytes;
-    shape.pdl = facts.pdl;
-    LoadedProgram const* loaded = nullptr;
-    if (cudaError_t const error = load(facts.program(), context, shape, loaded); error != cudaSuccess) {
-      return error;
-    }
-    int const at_once = std::max(1, std::min(loaded->clusters_at_once, args.tactic.sm_count / size));
-    Params params{};
-    if (cudaError_t const error = make_params(args, at_once, params); error != cudaSuccess) {
-      return error;
-    }
-    shape.grid = dim3(std::min(params.blocks, at_once) * size);
-    void* list[Params::kCount];
-    params.addresses(list);
-    return tilewright::enqueue(*loaded, list, shape, stream);
+    return enqueue_tiles<Params>(facts, context, args, stream,
+                                 [&](int at_once, Params& params) { return make_params(args, at_once, params); });
   }
 
  private:
