@@ -2,11 +2,11 @@
 //
 // blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x16x256_mma_coop_swap
 //
-//   D[m,n] = alpha * (A[m,k] SFA[m,k/32]) (B[n,k] SFB[n,k/32]) + beta * C[m,n]
+//   D[m,n] = alpha * (A[m,k] SFA[m,k/32]) (B[n,k] SFB[n,k/32]) + beta * C[m,n] + bias[n]
 //
 //   operands   A mxfp4 row-major, B mxfp4 column-major, C bf16 and D bf16 row-major, summed in f32
 //   tile       128x16x256, 4 stages, 84,048 bytes of shared memory
-//   schedule   mma.sync, a launch chooses the split of k, operands swapped, programmatic dependent launch
+//   schedule   mma.sync, a launch chooses the split of k, operands swapped, a bias, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/mma.hpp"
 
@@ -21,11 +21,12 @@ struct Gemm {
   static constexpr int kTileM = 128, kTileN = 16, kTileK = 256;
   static constexpr int kStages = 4;
   static constexpr bool kSwapAB = true;
+  static constexpr auto kActivation = sm90::Activation::kNone;
   static constexpr int kStoreBuffers = 2;
   static constexpr bool kPdl = true;
 
   using Kernel = blockscaled_gemm::mma::Kernel<
-      FormatA, FormatB, ElementD, kTileM, kTileN, kTileK, kStages, kSwapAB, kStoreBuffers, kPdl>;
+      FormatA, FormatB, ElementD, kTileM, kTileN, kTileK, kStages, kSwapAB, kActivation, kStoreBuffers, kPdl>;
   static void const* entry();
   static void const* combining_entry();
 };

@@ -2,11 +2,11 @@
 //
 // blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_mma_coop
 //
-//   D[m,n] = alpha * (A[m,k] SFA[m,k/16]) (B[n,k] SFB[n,k/16]) + beta * C[m,n]
+//   D[m,n] = alpha * (A[m,k] SFA[m,k/16]) (B[n,k] SFB[n,k/16]) + beta * C[m,n] + bias[n]
 //
 //   operands   A nvfp4 row-major, B nvfp4 column-major, C f16 and D f16 row-major, summed in f32
 //   tile       128x32x256, 3 stages, 82,032 bytes of shared memory
-//   schedule   mma.sync, a launch chooses the split of k, programmatic dependent launch
+//   schedule   mma.sync, a launch chooses the split of k, a bias, programmatic dependent launch
 
 #include "tilewright/blockscaled_gemm/mma.hpp"
 
@@ -20,11 +20,12 @@ struct Gemm {
   static constexpr int kTileM = 128, kTileN = 32, kTileK = 256;
   static constexpr int kStages = 3;
   static constexpr bool kSwapAB = false;
+  static constexpr auto kActivation = sm90::Activation::kNone;
   static constexpr int kStoreBuffers = 2;
   static constexpr bool kPdl = true;
 
   using Kernel = blockscaled_gemm::mma::Kernel<
-      FormatA, FormatB, ElementD, kTileM, kTileN, kTileK, kStages, kSwapAB, kStoreBuffers, kPdl>;
+      FormatA, FormatB, ElementD, kTileM, kTileN, kTileK, kStages, kSwapAB, kActivation, kStoreBuffers, kPdl>;
   static void const* entry();
   static void const* combining_entry();
 };

@@ -8,40 +8,54 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x128x256_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x16x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x32x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x32x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_128x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_256x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_64x64x256_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_64x8x512_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_64x8x512_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x256_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x16x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x32x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x32x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_256x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_64x64x256_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_64x8x512_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_64x8x512_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f32_128x128x256_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp8_bf16_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp8_f16_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x16x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x32x128_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x32x128_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x64x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x64x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_64x8x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_64x8x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x16x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x32x128_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x32x128_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x64x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x64x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_64x8x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_64x8x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f32_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x16x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x32x128_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x32x128_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x64x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x64x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_128x8x128_mma_coop_swap) \
@@ -49,9 +63,12 @@
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_64x32x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_64x64x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_64x8x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_64x8x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x16x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x32x128_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x32x128_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x64x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x64x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x8x128_mma_coop_swap) \
@@ -59,8 +76,10 @@
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_64x32x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_64x64x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_64x8x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_64x8x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f32_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x256_mma_coop_swap) \
@@ -68,6 +87,7 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x256x128_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x32x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x32x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x32x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x64x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x8x256_mma_coop_swap) \
@@ -80,7 +100,9 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_64x64x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_64x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_64x8x512_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_64x8x512_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x256_mma_coop_swap) \
@@ -88,6 +110,7 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x256x128_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x32x256_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x8x256_mma_coop_swap) \
@@ -100,6 +123,7 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_64x64x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_64x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_64x8x512_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_64x8x512_mma_coop_swap_act) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f32_128x128x256_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f32_128x16x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f32_128x64x256_mma_coop_swap) \

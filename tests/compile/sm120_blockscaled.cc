@@ -13,6 +13,7 @@ using mma::Mxfp4;
 using mma::Mxfp8;
 using mma::Mxfp8E5m2;
 using mma::Nvfp4;
+using tilewright::sm90::Activation;
 using tilewright::sm90::Bf16;
 using tilewright::sm90::F16;
 using tilewright::sm90::F32;
@@ -33,7 +34,8 @@ struct Shape {
 
 struct Options {
   int splits = 1;
-  bool c = false, odd = false, broadcast_b = false;
+  bool c = false, bias = false, odd = false, broadcast_b = false;
+  int activation = TILEWRIGHT_ACTIVATION_NONE;
 };
 
 // Bytes at a multiple of 16.
@@ -117,13 +119,47 @@ struct Operand {
   }
 };
 
-// Computes a product by the kernel, and compares every element, and what lies around D, to the bit.
+tilewright_tactic tactic_of(int splits) {
+  int const decomposition = splits > 1 ? TILEWRIGHT_DECOMPOSE_SPLIT_K : TILEWRIGHT_DECOMPOSE_HEURISTIC;
+  return {TILEWRIGHT_RASTER_HEURISTIC, 2, decomposition, splits, 0, 1, 1, 0, 0, host::at_once};
+}
+
+double activated(double x, int activation) {
+  switch (activation) {
+    case TILEWRIGHT_ACTIVATION_RELU:
+      return std::max(x, 0.0);
+    case TILEWRIGHT_ACTIVATION_GELU:
+      return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
+    case TILEWRIGHT_ACTIVATION_SILU:
+      return x / (1.0 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+// Whether an element of D is `exact`, rounded. Floats compute GELU and SiLU: `error` is how far they may be off.
+template <class D>
+bool is_rounded(typename D::Stored const& stored, double exact, double error) {
+  if (error == 0) {
+    typename D::Stored expected{};
+    D::store(&expected, 0, float(exact));
+    return std::memcmp(&expected, &stored, sizeof expected) == 0;
+  }
+  typename D::Stored bounds[2]{};
+  D::store(bounds, 0, float(exact - error));
+  D::store(bounds, 1, float(exact + error));
+  auto const value = [](typename D::Stored const& element) { return tilewright::sm90::load(D::kAddend, &element, 0); };
+  return value(bounds[0]) <= value(stored) && value(stored) <= value(bounds[1]);
+}
+
+// Computes a product by the kernel, and compares every element, and what lies around D, to the bit; with GELU or SiLU,
+// to what floats leave of the definition.
 template <class A, class B, class D, int TileM, int TileN, int TileK, int Stages, bool kSwapped = false,
-          int kStoreBuffers = 2>
+          int kStoreBuffers = 2, Activation kActivation = Activation::kNone>
 void product(Shape const& shape, Options const& options = {}) {
   using OwnA = std::conditional_t<kSwapped, B, A>;
   using OwnB = std::conditional_t<kSwapped, A, B>;
-  using Kernel = mma::Kernel<OwnA, OwnB, D, TileM, TileN, TileK, Stages, kSwapped, kStoreBuffers, true>;
+  using Kernel = mma::Kernel<OwnA, OwnB, D, TileM, TileN, TileK, Stages, kSwapped, kActivation, kStoreBuffers, true>;
   using Calls = mma::Calls<Traits<Kernel>>;
   auto const [m, n, k, batch] = shape;
   Operand<A> a(m, k, batch);
@@ -131,9 +167,13 @@ void product(Shape const& shape, Options const& options = {}) {
   constexpr int kVector = 16 / D::kBytes;
   Matrix<D> d(batch, m, n, options.odd ? 5 : (kVector - n % kVector) % kVector + kVector, 9);
   Matrix<D> c(batch, m, n, kVector + (kVector - n % kVector) % kVector, 5);
+  Matrix<D> bias(1, 1, n, 0, 9);
   float const alpha = 0.5f;
 
-  tilewright_blockscaled_gemm_args args{};
+  tilewright_blockscaled_gemm_appended_args given{};
+  given.bias = options.bias ? bias.data(1) : nullptr;  // it may begin at any element
+  given.activation = options.activation;
+  tilewright_blockscaled_gemm_args& args = given.base;
   args.m = m, args.n = n, args.k = k, args.batch = batch;
   args.a = a.data.data(), args.b = b.data.data(), args.d = d.data(options.odd ? 1 : 0);
   // The scale factors of a matrix that serves every batch are repeated.
@@ -144,45 +184,61 @@ void product(Shape const& shape, Options const& options = {}) {
   args.ld_a = a.stride, args.ld_b = b.stride, args.ld_c = c.stride, args.ld_d = d.stride;
   args.batch_stride_a = a.stride * m, args.batch_stride_b = options.broadcast_b ? 0 : b.stride * n;
   args.batch_stride_c = c.batch_stride, args.batch_stride_d = d.batch_stride;
-  args.tactic = {TILEWRIGHT_RASTER_HEURISTIC,
-                 2,
-                 options.splits > 1 ? TILEWRIGHT_DECOMPOSE_SPLIT_K : TILEWRIGHT_DECOMPOSE_HEURISTIC,
-                 options.splits,
-                 0,
-                 1,
-                 1,
-                 0,
-                 0,
-                 host::at_once};
-  if (Calls::can_implement(&args) != TILEWRIGHT_OK) {
+  args.tactic = tactic_of(options.splits);
+  if (Calls::can_implement(&given) != TILEWRIGHT_OK) {
     fault("refused", m, n);
     return;
   }
-  std::vector<float4> workspace(Calls::workspace_bytes(&args) / 16 + 1);
+  std::vector<float4> workspace(Calls::workspace_bytes(&given) / 16 + 1);
   for (float4& sums : workspace) {
     sums = {NAN, NAN, NAN, NAN};
   }
-  if (Calls::launch(&args, workspace.data(), nullptr) != TILEWRIGHT_OK) {
+  if (Calls::launch(&given, workspace.data(), nullptr) != TILEWRIGHT_OK) {
     fault("not launched", m, n);
     return;
   }
   auto const* const stored = static_cast<typename D::Stored const*>(args.d);
   for (int64_t i = 0; i < int64_t(d.stored.size()); ++i) {
     int const matrix = int(i / d.batch_stride), row = int(i % d.batch_stride / d.stride), column = int(i % d.stride);
-    typename D::Stored expected = d.stored[i];  // around D
-    if (matrix < batch && column < n) {
-      double sum = 0;
-      for (int x = 0; x < k; ++x) {
-        sum += a.at(matrix, row, x) * b.at(options.broadcast_b ? 0 : matrix, column, x);
+    if (matrix == batch || column >= n) {
+      if (std::memcmp(&d.stored[i], stored + i, sizeof stored[i]) != 0) {
+        fault("what is not D's", row, column);
       }
-      sum = sum * alpha + (options.c ? -3.0 * c.at(matrix, row, column) : 0.0);
-      D::store(&expected, 0, float(sum));
+      continue;
     }
-    if (std::memcmp(&expected, stored + i, sizeof expected) != 0) {
-      fault(matrix < batch && column < n ? "an element" : "what is not D's", row, column);
+    double sum = 0;
+    for (int x = 0; x < k; ++x) {
+      sum += a.at(matrix, row, x) * b.at(options.broadcast_b ? 0 : matrix, column, x);
+    }
+    sum = sum * alpha + (options.c ? -3.0 * c.at(matrix, row, column) : 0.0);
+    sum = activated(sum + (options.bias ? bias.at(0, 0, column) : 0.0), options.activation);
+    bool const curved = options.activation > TILEWRIGHT_ACTIVATION_RELU;
+    if (!is_rounded<D>(stored[i], sum, curved ? 1e-6 * (1.0 + std::fabs(sum)) : 0.0)) {
+      fault("an element", row, column);
     }
   }
 }
+
+// A kernel without an activation refuses a call with one.
+void refused() {
+  using Kernel = mma::Kernel<Nvfp4, Nvfp4, Bf16, 64, 8, 512, 3, false, Activation::kNone, 2, true>;
+  alignas(16) static uint8_t bytes[512];
+  tilewright_blockscaled_gemm_appended_args given{};
+  tilewright_blockscaled_gemm_args& args = given.base;
+  args.m = args.n = 8, args.k = 32, args.batch = 1;
+  args.a = args.b = args.scale_a = args.scale_b = bytes, args.d = bytes;
+  args.ld_a = args.ld_b = 32, args.ld_d = 8;
+  args.tactic = tactic_of(1);
+  for (int activation : {TILEWRIGHT_ACTIVATION_NONE, TILEWRIGHT_ACTIVATION_RELU, TILEWRIGHT_ACTIVATION_SILU}) {
+    given.activation = activation;
+    bool const taken = mma::Calls<Traits<Kernel>>::can_implement(&given) == TILEWRIGHT_OK;
+    if (taken != (activation == TILEWRIGHT_ACTIVATION_NONE)) {
+      fault("an activation", activation);
+    }
+  }
+}
+
+constexpr auto kGiven = Activation::kGiven;
 
 // Extents are odd where they may be. In tiles of 128x128 and 256x128 the warpgroups halve the columns, in those of
 // 128x32 the rows.
@@ -222,6 +278,30 @@ host::Case const kCases[] = {
     {"mixed_a", [] { product<Mxfp4, Mxfp8, Bf16, 128, 64, 128, 2>({131, 136, 352}); }},
     {"mixed_a_swapped", [] { product<Mxfp4, Mxfp8E5m2, Bf16, 128, 64, 128, 2, true>({131, 136, 352}); }},
     {"mixed_b_swapped_16", [] { product<Mxfp8, Mxfp4, Bf16, 128, 16, 128, 4, true>({45, 200, 608}, {.splits = 2}); }},
+    {"bias", [] { product<Nvfp4, Nvfp4, Bf16, 128, 128, 128, 3>({131, 264, 416, 2}, {.bias = true}); }},
+    {"bias_odd_columns",
+     [] { product<Mxfp8, Mxfp8, Bf16, 64, 64, 128, 3>({70, 133, 272}, {.c = true, .bias = true, .odd = true}); }},
+    {"bias_f32", [] { product<Nvfp4, Nvfp4, F32, 64, 64, 256, 3>({70, 131, 272}, {.c = true, .bias = true}); }},
+    {"bias_swapped_8", [] { product<Mxfp4, Mxfp4, F16, 64, 8, 512, 3, true>({21, 200, 1184}, {.bias = true}); }},
+    {"bias_splits",
+     [] { product<Nvfp4, Nvfp4, Bf16, 128, 128, 128, 3>({131, 133, 976}, {.splits = 3, .bias = true}); }},
+    {"relu",
+     [] {
+       product<Mxfp8, Mxfp4, Bf16, 128, 128, 128, 2, false, 1, kGiven>(
+           {200, 264, 352, 2}, {.c = true, .bias = true, .activation = TILEWRIGHT_ACTIVATION_RELU});
+     }},
+    {"gelu_swapped",
+     [] {
+       product<Nvfp4, Nvfp4, Bf16, 128, 32, 256, 3, true, 2, kGiven>(
+           {41, 264, 528}, {.bias = true, .activation = TILEWRIGHT_ACTIVATION_GELU});
+     }},
+    {"silu_splits",
+     [] {
+       product<Mxfp8, Mxfp8, F16, 64, 8, 256, 3, true, 2, kGiven>(
+           {13, 200, 592}, {.splits = 2, .c = true, .bias = true, .activation = TILEWRIGHT_ACTIVATION_SILU});
+     }},
+    {"no_activation", [] { product<Mxfp4, Mxfp4, Bf16, 128, 128, 128, 3, false, 1, kGiven>({131, 264, 352}); }},
+    {"refused", refused},
     {"mixed_two_boxes", [] { product<Mxfp8, Mxfp4, Bf16, 64, 8, 256, 3, true>({13, 200, 608}); }},
 };
 

@@ -41,8 +41,16 @@ ULTRA = config("sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "2sm", store="direc
 SM120 = config("sm_120f", "nvfp4 nvfp4 bf16", "128x128x128", "cooperative")
 MX120 = config("sm_120f", "mxfp8 mxfp8 bf16", "128x128x128", "cooperative")
 MMA = config(
-    "sm_120f", "nvfp4 nvfp4 bf16", "128x16x256", "cooperative", mainloop="mma", c="same", swap_ab=True
+    "sm_120f",
+    "nvfp4 nvfp4 bf16",
+    "128x16x256",
+    "cooperative",
+    mainloop="mma",
+    c="same",
+    swap_ab=True,
+    bias=True,
 )
+MMA_ACT = replace(MMA, activation="given")
 CUTE = config(
     "sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
 )
@@ -53,7 +61,7 @@ HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_a
 
 
 @pytest.mark.parametrize(
-    "one", [SM100, MX100, ULTRA, SM120, MX120, MMA, CUTE, ULTRA_CUTE, HOPPER], ids=FAMILY.kernel_name
+    "one", [SM100, MX100, ULTRA, SM120, MX120, MMA, MMA_ACT, CUTE, ULTRA_CUTE, HOPPER], ids=FAMILY.kernel_name
 )
 def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
@@ -208,6 +216,7 @@ REJECTED: list[Rejected] = [
     ),
     (MMA, {"scheduler": "stream_k"}, "settled_fields", ("mma", "stream_k"), {"scheduler": "data_parallel"}),
     (MMA, {"c": "none"}, "settled_fields", ("mma", "none"), {"c": "same"}),
+    (MMA, {"bias": False}, "settled_fields", ("bias", "mma is true"), {"bias": True}),
     (
         CUTE,
         {"arch": "sm_120f", "schedule": "cooperative"},

@@ -18,6 +18,7 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm import measuring
 from tilewright.families.blockscaled_gemm.family import FAMILY
 from tilewright.families.blockscaled_gemm.problem import Problem
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.formats.types import bits
 
 MODULE = "sm120_blockscaled_gemm_lean"
@@ -32,6 +33,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # a problem, and a 
     "batch": ({"m": 200, "n": 264, "k": 1152, "batch": 2}, {}),
     "c": ({"m": 301, "n": 136, "k": 640, "c": True}, {"raster": "along_n", "swizzle": 4}),
     "split": ({"m": 45, "n": 264, "k": 2176}, SPLIT),
+    "bias": ({"m": 131, "n": 267, "k": 1152, "c": True, "bias": True}, {}),
+    "bias_split": ({"m": 45, "n": 264, "k": 2176, "bias": True}, SPLIT),
+    "relu": ({"m": 45, "n": 264, "k": 1152, "bias": True, "activation": "relu"}, {}),
 }
 
 
@@ -55,6 +59,8 @@ def operands_of(problem: Problem) -> measuring.Operands:
         scales.view(torch.uint8).copy_(codes[random(scales, 0, 3)])
     if problem.c:
         operands.c.copy_(random(operands.c, -3, 4))
+    if problem.bias:
+        operands.bias.copy_(random(operands.bias, -9, 10))
     operands.alpha.fill_(ALPHA)
     operands.out.fill_(MARK)
     return operands
@@ -75,6 +81,8 @@ def test_every_bit_of_d(software: Context, kernel: str, case: str) -> None:
         operands.call(tactic)
     call = (operands.a, operands.b, operands.a_descale, operands.b_descale, problem.a)
     exact = reference.product(*call, format_b=problem.b, alpha=ALPHA, c=operands.c)
-    expected = exact.to(operands.out.dtype)
+    if problem.bias:
+        exact = exact + operands.bias.double()
+    expected = ACTIVATED[problem.activation](exact).to(operands.out.dtype)
     wrong = int((operands.out != expected).sum())
     assert wrong == 0, f"{wrong} of {expected.numel()} elements are wrong"

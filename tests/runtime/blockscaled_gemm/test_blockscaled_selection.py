@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,29 @@ def test_a_kernel_that_adds_c_comes_after_one_that_does_not(blockscaled_record: 
     records = [blockscaled_record("a", c="same"), blockscaled_record("b")]
     ranked = FAMILY.rank(records, Problem(512, 512, 512), B200)
     assert ranked[0].record.name == "b"
+
+
+def test_a_bias_and_an_activation_on_sm_12x(committed: Registry) -> None:
+    """Every lean kernel has a bias; those that activate serve no call without an activation."""
+    records = committed.route("blockscaled_gemm", RTX_PRO_6000)
+    for fields in ({}, {"d": "f16"}, {"a": "mxfp4", "b": "mxfp4"}, {"a": "mxfp8", "b": "mxfp4"}):
+        for m in (4, 2048):
+            problem = Problem(m, 4096, 4096, **fields)
+            plain, biased, activated = (
+                choose(FAMILY, committed, records, one, RTX_PRO_6000)[0].kernel
+                for one in (
+                    replace(problem, c=True),
+                    replace(problem, c=True, bias=True),
+                    replace(problem, bias=True, activation="gelu"),
+                )
+            )
+            assert "_mma_" in biased
+            assert not biased.endswith("_act")
+            assert activated.endswith("_act")
+            assert not plain.endswith("_act")
+            record = committed.record(activated)
+            assert FAMILY.does_extra_work(record, replace(problem, bias=True))
+            assert not FAMILY.does_extra_work(record, replace(problem, activation="relu"))
 
 
 def test_ultra_kernels_give_way_where_d_is_not_aligned(committed: Registry) -> None:

@@ -2,6 +2,7 @@
 // host.
 #pragma once
 
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/blockscaled_gemm/mma_kernel.hpp"
 #include "tilewright/blockscaled_gemm/mma_params.hpp"
 #include "tilewright/descriptor.hpp"
@@ -13,7 +14,7 @@ namespace tilewright::blockscaled_gemm::mma {
 template <class Traits>
 struct Calls {
   using Kernel = typename Traits::Kernel;
-  using Args = tilewright_blockscaled_gemm_args;
+  using Args = tilewright_blockscaled_gemm_appended_args;
 
   static int32_t can_implement(void const* args) { return mma::can_implement(facts(), args); }
 

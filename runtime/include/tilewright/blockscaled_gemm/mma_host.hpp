@@ -4,12 +4,13 @@
 
 #include <cstdint>
 
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/blockscaled_gemm/mma_params.hpp"
 #include "tilewright/gemm/lean_host.hpp"
 
 namespace tilewright::blockscaled_gemm::mma {
 
-using Args = tilewright_blockscaled_gemm_args;
+using Args = tilewright_blockscaled_gemm_appended_args;
 
 namespace {
 
@@ -18,7 +19,7 @@ constexpr int kScaleRows = 128, kScaleColumns = 4, kAtomBytes = kScaleRows * kSc
 class Maker {
  public:
   Maker(Facts const& facts, Args const& args)
-      : facts_(facts), args_(args), as_bytes_(bytes_of(facts, args)), plain_(facts.bytes, as_bytes_) {}
+      : facts_(facts), args_(args.base), as_bytes_(bytes_of(facts, args)), plain_(facts.bytes, as_bytes_) {}
 
   bool can_implement() const {
     tilewright_tactic const& tactic = args_.tactic;
@@ -66,7 +67,7 @@ class Maker {
   static constexpr int kWideRow = 128;  // bytes of a box's row that the product of bytes has
 
   Facts const& facts_;
-  Args const& args_;
+  tilewright_blockscaled_gemm_args const& args_;
   tilewright_gemm_args const as_bytes_;
   gemm::lean::Maker const plain_;
 
@@ -74,7 +75,8 @@ class Maker {
   OperandFacts const& own_b() const { return facts_.bytes.swapped ? facts_.a : facts_.b; }
 
   // The product of bytes. Extents and strides of elements of 8 bits are those of bytes; FP4 beside FP8 is encoded anew.
-  static tilewright_gemm_args bytes_of(Facts const& facts, Args const& args) {
+  static tilewright_gemm_args bytes_of(Facts const& facts, Args const& given) {
+    tilewright_blockscaled_gemm_args const& args = given.base;
     int const per_byte = facts.a.bits == 4 && facts.b.bits == 4 ? 2 : 1;
     tilewright_gemm_args out{};
     out.m = args.m, out.n = args.n, out.batch = args.batch;
@@ -86,6 +88,7 @@ class Maker {
     out.scale_a = args.alpha;
     out.alpha = 1.0f, out.beta = args.beta;
     out.type_c = out.type_bias = static_cast<int32_t>(facts.bytes.addend_d);
+    out.bias = given.bias, out.activation = given.activation;
     out.tactic = args.tactic;
     return out;
   }
@@ -143,7 +146,8 @@ struct Host {
     shape.pdl = facts.bytes.pdl;
     void const* const entry = facts.bytes.entry();
     int at_once = 0;
-    cudaError_t error = sm90::prepare<AnyKernel>(context, entry, args.tactic, maker.plain().cluster(), shape, at_once);
+    cudaError_t error =
+        sm90::prepare<AnyKernel>(context, entry, args.base.tactic, maker.plain().cluster(), shape, at_once);
     if (error != cudaSuccess) {
       return error;
     }

@@ -105,14 +105,14 @@ struct Layout {
 
 // `FormatA` and `FormatB` are those of the kernel's own operands: the caller's B and A where they are swapped.
 template <class FormatA_, class FormatB_, class ElementD_, int TileM_, int TileN_, int TileK_, int Stages,
-          bool kSwapped_, int kStoreBuffers, bool kPdl_>
+          bool kSwapped_, sm90::Activation kActivation_, int kStoreBuffers, bool kPdl_>
 struct Kernel {
   using FormatA = FormatA_;
   using FormatB = FormatB_;
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_, TileK = TileK_;
   static constexpr bool kSwapped = kSwapped_;
-  static constexpr auto kActivation = sm90::Activation::kNone;
+  static constexpr auto kActivation = kActivation_;
   static constexpr int kBlock = FormatA::kBlock;
   static_assert(FormatA::kBlock == FormatB::kBlock, "both operands must have scale blocks of the same size");
   using InStage = OperandsOf<FormatA, FormatB, TileK>;

@@ -27,8 +27,8 @@ struct OperandFacts {
 
 // What the host knows of a kernel. The kernel's A and B are the caller's B and A where operands are swapped.
 struct Facts {
-  // As a product of bytes: of elements of 8 bits, or of pairs of FP4 if both operands have it. The activation is none,
-  // and C has D's type.
+  // As a product of bytes: of elements of 8 bits, or of pairs of FP4 if both operands have it. C and the bias have D's
+  // type.
   gemm::lean::Facts bytes;
   OperandFacts a, b;
   int boxes;  // of a stage

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilewright.configurations.rule import OURS, among, of_module, rule
-from tilewright.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig
+from tilewright.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig, by_mma
+
+# All kernels of mma.sync have a bias (`SETTLED_MMA`).
+bias_rule = partial(rule, of=lambda config: not by_mma(config))
 
 
 # blockscaled_gemm/blackwell_bias.hpp, sm90/epilogue.hpp: a call may leave out either.
-@rule(OURS, "bias activation", compiles="three kernels would do what one does")
+@bias_rule(OURS, "bias activation", compiles="three kernels would do what one does")
 def bias_and_activation(config: BlockscaledGemmConfig) -> str | None:
-    """A kernel has both a bias and the activation that a call names, or neither."""
+    """A kernel has both a bias and the activation that a call names, or neither; those of mma.sync always
+    have a bias."""
     if config.bias != (config.activation == "given"):
         both = "a bias goes with activation: given"
         return f"bias is {str(config.bias).lower()} beside activation {config.activation}; {both}"
@@ -17,14 +23,14 @@ def bias_and_activation(config: BlockscaledGemmConfig) -> str | None:
 
 
 # CUTLASS's epilogues that quantise D have fusions of their own (LinCombPerColBiasEltActBlockScaleFactor).
-@rule(OURS, "bias d")
+@bias_rule(OURS, "bias d")
 def quantized_bias(config: BlockscaledGemmConfig) -> str | None:
     """A kernel that quantises D has no bias."""
     return f"D of {config.d} has no bias" if config.bias and config.quantizes else None
 
 
 # Other stores and tiles of K 768 are not compiled with a bias.
-@rule(OURS, "bias store tile", compiles="it would be one that nobody compiled")
+@bias_rule(OURS, "bias store tile", compiles="it would be one that nobody compiled")
 def biased_store(config: BlockscaledGemmConfig) -> str | None:
     """D of a kernel with a bias is stored by TMA, and its tile is not one of K 768."""
     if config.bias and config.ultra:

@@ -33,8 +33,12 @@ from tilewright.families.blockscaled_gemm.tcgen05_memory import shares_k
 RULES = rules.RULES
 build = compilation.build
 table_template = "blockscaled_gemm/table.cc.j2"  # which binds the struct with the appended members
-# The only C of a kernel of our mainloops for Blackwell, which a call may leave out.
-settling = Settling("mainloop", "default", {"default": {}, "mma": {"c": "same"}, "tcgen05": {"c": "same"}})
+# The only C (and bias) of a kernel of our mainloops for Blackwell, which a call may leave out.
+settling = Settling(
+    "mainloop",
+    "default",
+    {"default": {}, "mma": {"c": "same", "bias": True}, "tcgen05": {"c": "same"}},
+)
 
 _CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
 
@@ -47,7 +51,7 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
         flag("tcgen05", by_tcgen05(config)),
         config.schedule.replace("cooperative", "coop"), flag("streamk", config.scheduler == "stream_k"),
         flag("swap", config.swap_ab), flag("c", config.c == "same" and config.mainloop == "default"),
-        flag("bias", config.bias), flag("act", config.activation == "given"),
+        flag("bias", config.bias and not by_mma(config)), flag("act", config.activation == "given"),
         {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
         flag("noprefetch", config.prefetch == "none"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
@@ -60,7 +64,9 @@ def formula(config: BlockscaledGemmConfig) -> str:
     if config.c == "same":
         terms += " + beta * C[m,n]"
     if config.bias:
-        terms = f"activation({terms} + bias[n])"
+        terms += " + bias[n]"
+    if config.activation == "given":
+        terms = f"activation({terms})"
     if config.quantizes:
         return f"D[m,n], SFD[m,n/{BLOCK[config.d]}] = quantise({terms})"
     return f"D[m,n] = {terms}"
@@ -77,7 +83,7 @@ def schedule_text(config: BlockscaledGemmConfig) -> str:
     if config.swap_ab:
         words.append("operands swapped")
     if config.bias:
-        words.append("a bias and an activation")
+        words.append("a bias" + flag(" and an activation", config.activation == "given"))
     if config.ultra or by_tcgen05(config):
         words.append("loads announced to L2" if config.prefetch == "tma" else "no prefetch")
     if config.store != "tma":
@@ -181,5 +187,6 @@ def _mma(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "tile_m": config.tile.m,
         "tile_n": config.tile.n,
         "tile_k": config.tile.k,
+        "activation": config.activation.capitalize(),
         "store_buffers": mma_memory(config).store_buffers,
     }

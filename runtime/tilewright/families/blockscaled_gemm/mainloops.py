@@ -156,8 +156,9 @@ class Mma(Mainloop):
         return MmaModel(record, problem, device).weigh
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Never: a launch tells the kernel whether there is a C."""
-        return False
+        """Whether the kernel can apply an activation although the problem has none. A launch tells the
+        kernel whether there are a C and a bias."""
+        return record.config.get("activation", "none") != "none" and problem.activation == "none"
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return memory_splits.misfit_decomposition(tactic) or super().misfit_arguments(tactic, record)
