@@ -200,7 +200,7 @@ def test_a_device_without_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--device says for which GPU a --problem is" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", sorted({*common.DEVICES, *DESCRIBED}))
+@pytest.mark.parametrize("name", sorted({*common.DEVICE.choices, *DESCRIBED}))
 def test_every_described_device_may_be_asked_about(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With a tactic, or that no kernel of the family runs there."""
     run_cli(["explain", "--problem", "gemm", "bf16", *SHAPE, "--device", name])
