@@ -1,43 +1,23 @@
-// The `mixed_grouped_gemm` kernel for sm_90a: activations of 16 bits by packed weights, where each row of
-// activations has the weight of its group (an expert of a mixture).
-//
-// As in mixed_gemm/phases.hpp, operands are swapped: the kernel's rows are D's columns (n), its columns D's rows. As in
-// grouped_gemm/kernel.hpp, the device reads which rows belong to which group, and a warp schedules tiles. The CTAs of a
-// cluster share the activations of the same rows by multicast.
+// The `mixed_grouped_gemm` kernel for sm_90a: activations of 16 bits by packed weights of groups. phases.hpp says how a
+// CTA works, mixed_gemm/mainloop.hpp how it multiplies.
 #pragma once
 
-#include <cstdint>
-
-#include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/mixed_gemm/decode.hpp"
 #include "tilewright/mixed_gemm/decode8.hpp"
 #include "tilewright/mixed_gemm/layout.hpp"
 #include "tilewright/mixed_gemm/mainloop.hpp"
-#include "tilewright/mixed_grouped_gemm/producers.hpp"
-#include "tilewright/mixed_grouped_gemm/scheduler.hpp"
-#include "tilewright/sm90/cluster.hpp"
-#include "tilewright/sm90/cluster_reduction.hpp"
+#include "tilewright/mixed_grouped_gemm/phases.hpp"
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/product.hpp"
 
 namespace tilewright::mixed_grouped_gemm {
-
-struct OwnParams {
-  int activation_bytes;        // that arrive in a stage
-  float alpha;                 // with the format's factor
-  float const* group_factors;  // of each group, or null
-  mixed_gemm::PackedWeight weight;
-  mixed_grouped_gemm::Groups groups;
-  grouped_gemm::Heads heads;  // none are skipped
-  int clusters;
-};
 
 struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {};
 
 // Template arguments are those of mixed_gemm::Kernel.
 template <class Type_, class Format_, class ElementD_, int TileM_, int TileN_, int Pieces, int Stages_, int Consumers,
           int Groups, bool kPdl_>
-struct Kernel {
+struct Types {
   using Type = Type_;
   using Format = Format_;
   using ElementD = ElementD_;
@@ -47,138 +27,26 @@ struct Kernel {
   using Warpgroups = sm90::Cooperative<TileM, TileN, kOfGroup>;
   static_assert(Warpgroups::kAcross == 1, "warpgroups divide the rows of a tile");
   static constexpr int kConsumers = Consumers, kRows = Warpgroups::kRows, kColumns = TileN;
-  static constexpr int kThreads = (Consumers + 1) * 128;
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, true, sm90::Activation::kNone>;
   using Layout = mixed_gemm::Layout<Format, TileM / 64, TileN, Pieces, Stages, kOfGroup * Store::kBytes>;
   using Mainloop = mixed_gemm::Mainloop<Type, Format, Layout, kRows, kColumns, Stages, Groups>;
   using Params = mixed_grouped_gemm::Params;
-  // Sums of all groups of warpgroups but the first, on their way to it.
-  using Sums = sm90::ClusterReduction<kRows, kColumns, (Consumers - kOfGroup) * 128>;
-  static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSumsAt = kQueueAt + TileQueue::kBytes;
-  static constexpr int kSharedBytes = kSumsAt + (Groups > 1 ? Sums::kBytes : 0);
-  static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
-                "the stages exceed the shared memory of sm_90");
   // Registers of a thread, of the 65536: three warpgroups start with 168 each, four with 128, five with 96.
   static constexpr int kProducerRegisters = kConsumers <= 2 ? 56 : kConsumers == 3 ? 32 : 56;
   static constexpr int kConsumerRegisters = kConsumers <= 2 ? 224 : kConsumers == 3 ? 160 : 104;
 
-  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    sm90::run_product<Kernel>(params, memory);
-  }
-
-  static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
-    sm90::start_stages<Layout, Stages>(params.cluster, shared, Producers<Kernel>::kLoaders, kOfGroup);
-#pragma unroll
-    for (int slot = 0; slot < TileQueue::kSlots; ++slot) {
-      TileQueue::start(shared + kQueueAt, slot, kConsumers * 4 + Producers<Kernel>::kLoaders);
-    }
-  }
-
-  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
-    sm90::prefetch_map(&params.b);
-    sm90::prefetch_map(&params.d);
-  }
-
-  // Load: the producer's warps.
-  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                              bool) {
-    sm90::enter<kPdl>(params.cluster);
-    Producers<Kernel>::run(params, shared, place);
-  }
-
-  // Multiply: a consumer warpgroup.
-  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
-                                                  sm90::ClusterPlace const& place, int warpgroup) {
-    int const first_slice = warpgroup % kOfGroup * kRows, group = warpgroup / kOfGroup;
-    sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(), place.sharers(params.cluster),
-                                threadIdx.x % 128);
-    Mainloop mainloop(shared, first_slice, group, release);
-    sm90::enter<kPdl>(params.cluster);
-    Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup % kOfGroup);
-    TileQueue queue(shared + kQueueAt);
-    int const stages = params.k_tiles_per_split;
-    int before = 0;  // stages of the tiles before, modulo Groups
-    Tile tile, next;
-    for (bool more = queue.wait(tile); more; tile = next) {
-      float sums[kRows][kColumns / 2];
-      if constexpr (Groups == 1) {
-        mainloop.run(stages, sums);
-      } else {
-        int const skipped = (group - before) & (Groups - 1);  // stages of the tile before the group's first one
-        mainloop.run(stages > skipped ? (stages - skipped - 1) / Groups + 1 : 0, sums);
-        before = (before + stages) & (Groups - 1);
-      }
-      queue.read(tile);
-      more = queue.pop_and_wait(tile, next);
-      if constexpr (Groups > 1) {
-        add_groups(shared, group, sums);
-      }
-      if (group == 0) {
-        CtaTile const cta_tile(params, place, tile, Layout::Slices);
-        int const row = (cta_tile.slice + first_slice) * 64;  // of W
-        finish(params, cta_tile.group, row, sums);
-        store.store_rows(sums, row, cta_tile.row, cta_tile.matrix,
-                         grouped_gemm::TileRowFates{tile, params.groups.layout, params.groups.groups, params.heads});
-      }
-    }
-    store.drain();
-  }
-
- private:
-  static constexpr int kAllConsumers = 5;  // named barrier; 1 to 4 are the epilogues'
-
-  // Adds the sums of the other groups of warpgroups to those of the first, in the order of the groups.
-  static __device__ __forceinline__ void add_groups(uint32_t shared, int group, float (&sums)[kRows][kColumns / 2]) {
-    uint32_t const thread = threadIdx.x % (kOfGroup * 128);
-    sm90::named_barrier_sync(kAllConsumers, kConsumers * 128);  // the sums of the tile before have been read
-    if (group > 0) {
-      Sums::store_sums(shared + kSumsAt - kOfGroup * 128 * 16, sums);  // threads count from the first group's
-    }
-    sm90::named_barrier_sync(kAllConsumers, kConsumers * 128);
-    if (group > 0) {
-      return;
-    }
-#pragma unroll
-    for (int other = 0; other < Groups - 1; ++other) {
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-        for (int i = 0; i < kColumns / 8; ++i) {
-          uint32_t const place = (r * (kColumns / 8) + i) * (Consumers - kOfGroup) * 128 + other * kOfGroup * 128;
-          uint32_t words[4];
-          sm90::load_words(shared + kSumsAt + (place + thread) * 16, words);
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            sums[r][i * 4 + j] += __uint_as_float(words[j]);
-          }
-        }
-      }
-    }
-  }
-
-  // Multiplies the sums by alpha and by the group's factor, and adds the group's bias. `row`: the first, of W.
-  static __device__ __forceinline__ void finish(Params const& params, int group, int row,
-                                                float (&sums)[kRows][kColumns / 2]) {
-    float const factor =
-        params.group_factors != nullptr ? params.alpha * __ldg(params.group_factors + group) : params.alpha;
-    int const n = params.epilogue.n, thread = threadIdx.x % 128;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      float bias[2] = {};
-      if (params.epilogue.bias != nullptr) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          int const own = row + r * 64 + thread / 32 * 16 + thread % 32 / 4 + 8 * h;
-          bias[h] = own < n ? sm90::load(ElementD::kAddend, params.epilogue.bias, int64_t(group) * n + own) : 0.0f;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) {
-        sums[r][i] = sums[r][i] * factor + bias[i / 2 % 2];
-      }
-    }
-  }
+  // Rows of activations have no factors.
+  static constexpr bool kApart = false;
+  struct NoFactors {};
+  static __device__ __forceinline__ void prepare(Params const&, Mainloop&) {}
+  static __device__ __forceinline__ NoFactors load_factors(Params const&, Tile const&) { return {}; }
+  static __device__ __forceinline__ void scale_rows(Params const&, CtaTile const&, NoFactors,
+                                                    float (&)[kRows][kColumns / 2]) {}
 };
+
+template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
+          int Groups, bool kPdl>
+using Kernel = Phases<Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, Groups, kPdl>>;
 
 }  // namespace tilewright::mixed_grouped_gemm

@@ -63,7 +63,7 @@ struct Maker {
     return error != cudaSuccess ? error : set_epilogue(args, params);
   }
 
- private:
+ protected:
   static Grouping grouping(Args const& args) { return static_cast<Grouping>(args.grouping); }
   // Whether each group has a matrix of activations of its own.
   static bool own_rows(Args const& args) { return grouping(args) == Grouping::kRowsValid; }

@@ -1,14 +1,10 @@
 // The header of generated `mixed_grouped_gemm` kernels: the kernel, and its adapter to `tilewright_kernel`.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-
-#include "tilewright/alignment.hpp"
 #include "tilewright/mixed_grouped_gemm/args.h"
 #include "tilewright/mixed_grouped_gemm/kernel.hpp"
+#include "tilewright/mixed_grouped_gemm/maker.hpp"
 #include "tilewright/sm90/clustered.hpp"
-#include "tilewright/sm90/operands.hpp"
 
 namespace tilewright::mixed_grouped_gemm {
 
@@ -16,115 +12,11 @@ static_assert(int(TILEWRIGHT_MIXED_GROUPING_ROW_INDEX) == int(Grouping::kRowInde
               int(TILEWRIGHT_MIXED_GROUPING_ENDS) == int(Grouping::kEnds) &&
               int(TILEWRIGHT_MIXED_GROUPING_ROWS_VALID) == int(Grouping::kRowsValid));
 
-// Checks problems and makes the parameters of a launch.
 template <class Traits>
-struct Maker {
-  using Args = tilewright_mixed_grouped_gemm_args;
-  using Kernel = typename Traits::Kernel;
-  using Layout = typename Kernel::Layout;
-  using ElementD = typename Kernel::ElementD;
-  static constexpr int kVector = 8;  // elements of A and D in 16 bytes, TMA's alignment
-
-  static bool can_implement(Args const& args) {
-    sm90::ClusterShape const cluster = sm90::cluster_of(args.tactic);
-    bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.groups > 0 && args.n % 8 == 0 &&
-                       args.k % 32 == 0 && args.row_alignment > 0;
-    bool const grouping =
-        args.grouping >= TILEWRIGHT_MIXED_GROUPING_ROW_INDEX && args.grouping <= TILEWRIGHT_MIXED_GROUPING_ROWS_VALID;
-    bool const batches = !own_rows(args) || (args.batch_stride_a % kVector == 0 && args.batch_stride_d % kVector == 0);
-    bool const aligned = args.ld_a % kVector == 0 && args.ld_d % kVector == 0 && batches &&
-                         is_aligned(args.weight, 16) && is_aligned(args.scale, 16);
-    bool const shape =
-        sm90::legal(args.tactic, cluster) && cluster.n == 1 && cluster.splits == 1 && sm90::parts_of(args.tactic) == 1;
-    return sizes && grouping && aligned && shape && most_blocks(args) * cluster.size() < INT32_MAX;
-  }
-
-  static int64_t workspace_bytes(Args const&) { return 0; }
-
-  static int clusters(Params const& params) { return params.clusters; }
-
-  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, Params& params) {
-    params = {};
-    params.divide(launching.cluster, Kernel::TileM, Kernel::TileN, k_tiles(args));
-    params.slices_b = sm90::Slices::of(Kernel::TileN, launching.cluster.m, args.m);
-    params.activation_bytes = Layout::Pieces * 128 * params.slices_b.loaded();
-    params.alpha = args.alpha * Kernel::Format::kFactor;
-    params.group_factors = args.group_factors;
-    params.weight = packed(args);
-    params.groups = groups_of(args, launching);
-    params.clusters = static_cast<int>(std::min<int64_t>(most_blocks(args), launching.at_once));
-    params.heads = {sm90::Divisor(1), 0, 0, false};
-    // A weight whose group has one tile of rows is read only once: it leaves L2 first.
-    bool const weight_again = args.m > int64_t(Kernel::TileN) * (own_rows(args) ? 1 : args.groups);
-    params.policy_a = weight_again ? sm90::kPolicyNormal : sm90::kPolicyEvictFirst;
-    int const batch = own_rows(args) ? args.groups : 1;
-    sm90::Matrices const activations{args.a, int64_t(args.k) * 2, args.m,
-                                     batch,  args.ld_a * 2,       args.batch_stride_a * 2};
-    cudaError_t const error = sm90::encode_operand(params.b, params.policy_b, activations, params.slices_b,
-                                                   params.groups.columns > 1, weight_again, false);
-    return error != cudaSuccess ? error : set_epilogue(args, params);
-  }
-
- protected:
-  // Whether each group has a matrix of activations of its own.
-  static bool own_rows(Args const& args) { return args.grouping == TILEWRIGHT_MIXED_GROUPING_ROWS_VALID; }
-  static int k_tiles(Args const& args) {
-    return sm90::ceil_div(args.k, mixed_gemm::kUnitK) * (mixed_gemm::kUnitK / Kernel::kTileK);
-  }
-  static int columns(Args const& args) {
-    return sm90::ceil_div(args.n, Kernel::TileM * sm90::cluster_of(args.tactic).m);
-  }
-
-  // An upper bound of the blocks of tiles, whatever the groups are.
-  static int64_t most_blocks(Args const& args) {
-    int64_t const rows = sm90::ceil_div(args.m, Kernel::TileN);
-    return (own_rows(args) ? args.groups * rows : args.groups + rows) * columns(args);
-  }
-
-  static mixed_gemm::PackedWeight packed(Args const& args) {
-    int const units = sm90::ceil_div(args.k, mixed_gemm::kUnitK);
-    return {static_cast<char const*>(args.weight), static_cast<char const*>(args.scale),
-            int64_t(units) * Layout::kUnitBytes, int64_t(units) * Layout::kUnitScales, sm90::ceil_div(args.n, 64)};
-  }
-
-  // With the heuristic raster, the order of blocks that reads the least. 64 rows of the weight count as a quarter of
-  // their bytes in 16 bits.
-  static Groups groups_of(Args const& args, sm90::Launching const& launching) {
-    Groups groups{};
-    groups.grouping = static_cast<Grouping>(args.grouping);
-    groups.layout = args.grouping == TILEWRIGHT_MIXED_GROUPING_ROW_INDEX ? args.group_of_row
-                    : args.grouping == TILEWRIGHT_MIXED_GROUPING_ENDS    ? args.group_ends
-                                                                         : args.rows_valid;
-    groups.groups = args.groups;
-    groups.rows = args.m;
-    groups.alignment = args.row_alignment;
-    groups.columns = columns(args);
-    int const rows = sm90::ceil_div(args.m, Kernel::TileN);
-    bool const raster_given = args.tactic.raster != TILEWRIGHT_RASTER_HEURISTIC;
-    groups.swizzle = raster_given ? args.tactic.swizzle
-                                  : sm90::Raster::best_swizzle(rows, launching.at_once, Kernel::TileN,
-                                                               int64_t(Kernel::TileM) * launching.cluster.m / 4);
-    groups.raster = sm90::Raster(rows, groups.columns, 1, groups.swizzle,
-                                 !raster_given || args.tactic.raster == TILEWRIGHT_RASTER_ALONG_M);
-    return groups;
-  }
-
-  static cudaError_t set_epilogue(Args const& args, Params& params) {
-    using Store = typename Kernel::Store;
-    sm90::EpilogueParams& epilogue = params.epilogue;
-    epilogue.n_boxes = args.n;
-    epilogue.bias = args.bias;
-    epilogue.d = args.d, epilogue.ld_d = args.ld_d, epilogue.batch_stride_d = args.batch_stride_d;
-    epilogue.m = args.m, epilogue.n = args.n;
-    int const batch = own_rows(args) ? args.groups : 1;
-    sm90::Matrices const d{args.d, int64_t(args.n) * ElementD::kBytes, args.m,
-                           batch,  args.ld_d * ElementD::kBytes,       args.batch_stride_d * ElementD::kBytes};
-    return sm90::encode_matrices(params.d, d, Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle);
-  }
-};
+using OwnMaker = Maker<Traits, tilewright_mixed_grouped_gemm_args, 2>;
 
 template <class Traits>
-using Host = sm90::ClusteredHost<Traits, Maker<Traits>>;
+using Host = sm90::ClusteredHost<Traits, OwnMaker<Traits>>;
 
 }  // namespace tilewright::mixed_grouped_gemm
 

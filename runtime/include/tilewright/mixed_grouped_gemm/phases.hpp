@@ -89,10 +89,10 @@ struct Phases : Types {
     Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup % kOfGroup);
     TileQueue queue(shared + kQueueAt);
     int const stages = params.k_tiles_per_split;
-    // Of two warpgroups the second one stores a tile after the first one has, unless it is the last tile: the tensor
-    // core has the products of one while the other stores. With more stages than the ring has, the first one cannot
-    // arrive for the next tile before the second one has waited for this one: its last stage needs a place in the ring
-    // that the second one gives back in its next tile.
+    // With two warpgroups, the second stores a tile after the first has stored it, except the last tile. So the tensor
+    // core multiplies for one while the other stores. The first cannot arrive for the next tile before the second has
+    // waited for this one if a tile has more stages than the ring: the first's last stage needs a place in the ring
+    // that the second gives back in its next tile.
     bool const staggered = Types::kApart && kOfGroup == 2 && Groups == 1 && stages > Stages;
     int before = 0;  // stages of the tiles before, modulo Groups
     Tile tile, next;

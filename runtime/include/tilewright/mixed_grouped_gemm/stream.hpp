@@ -11,16 +11,14 @@ namespace tilewright::mixed_grouped_gemm::stream {
 
 // Checks problems and makes the parameters of a launch.
 template <class Traits>
-struct Maker : mixed_grouped_gemm::Maker<Traits> {
-  using Base = mixed_grouped_gemm::Maker<Traits>;
+struct Maker : OwnMaker<Traits> {
+  using Base = OwnMaker<Traits>;
   using typename Base::Args;
   using typename Base::Kernel;
 
   static bool can_implement(Args const& args) {
     return Base::can_implement(args) && sm90::cluster_of(args.tactic).size() == 1;
   }
-
-  static int clusters(Params const& params) { return params.clusters; }
 
   static cudaError_t make_params(Args const& args, sm90::Launching const& launching, Params& params) {
     params = {};
