@@ -9,7 +9,7 @@ import pytest
 from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
-from tilewright.architectures.device import B200, B300
+from tilewright.architectures.device import B200, B300, THOR, DeviceProperties
 from tilewright.configurations.shapes import Tile
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
@@ -69,16 +69,25 @@ def test_every_pair_of_formats_has_a_tile_for_few_and_for_many_rows() -> None:
         assert {config["swap_ab"] for config in rows} == {False, True}, pair
 
 
-def records() -> list[KernelRecord]:
-    return Registry().kernels("blockscaled_grouped_gemm")
+def records(device: DeviceProperties) -> list[KernelRecord]:
+    return Registry().route("blockscaled_grouped_gemm", device)
 
 
 @pytest.mark.parametrize("device", [B200, B300], ids=["b200", "b300"])
 @pytest.mark.parametrize(("rows", "swapped"), [(4, True), (2048, False)])
-def test_few_rows_of_a_group_exchange_the_operands(device: object, rows: int, swapped: bool) -> None:
+def test_few_rows_of_a_group_exchange_the_operands(
+    device: DeviceProperties, rows: int, swapped: bool
+) -> None:
     problem = Problem(8 * rows, 4096, 7168, 8, row_alignment=128, expected_m=rows)
-    first = SELECTION.rank(records(), problem, device)[0]
+    first = SELECTION.rank(records(device), problem, device)[0]
     assert first.record.config["swap_ab"] == swapped
+
+
+@pytest.mark.parametrize("pair", [pair for pair in OUTPUTS if "mxfp8_e5m2" not in pair], ids="x".join)
+def test_thor_multiplies_every_pair(pair: tuple[str, str]) -> None:
+    """E5M2 apart, which activations seldom have."""
+    problem = Problem(64, 4096, 7168, 8, a=pair[0], b=pair[1], row_alignment=128, expected_m=8)
+    assert SELECTION.rank(records(THOR), problem, THOR)[0].record.arch == "sm_110a"
 
 
 def test_the_model_counts_lists_and_changes_of_group() -> None:
@@ -86,7 +95,7 @@ def test_the_model_counts_lists_and_changes_of_group() -> None:
     problem = Problem(1024, 4096, 7168, 8, grouping="rows_valid", expected_m=100)
     assert batch_of(problem).m == 100
     assert batch_of(Problem(1000, 64, 64, 8)).m == 125
-    record = next(record for record in records() if record.config["d"] == "bf16")
+    record = next(record for record in records(B200) if record.config["d"] == "bf16")
     tactic = Tactic(record.name, cluster="2x1")
     with_lists = Groups(record, problem, B200)
     assert with_lists.seconds >= 2 * Groups.LAUNCH_SECONDS
@@ -103,7 +112,7 @@ def test_the_model_counts_lists_and_changes_of_group() -> None:
     ],
 )
 def test_what_no_kernel_takes(problem: Problem, reason: str) -> None:
-    record = next(r for r in records() if (r.config["a"], r.config["d"]) == ("nvfp4", "bf16"))
+    record = next(r for r in records(B200) if (r.config["a"], r.config["d"]) == ("nvfp4", "bf16"))
     assert reason in str(SELECTION.misfit_extents(record, problem))
     own = replace(problem, row_alignment=64, scale_begins=True, n=64, k=256)
     assert SELECTION.misfit_extents(record, own) is None
@@ -113,5 +122,5 @@ def test_what_no_kernel_takes(problem: Problem, reason: str) -> None:
     ("cluster", "reason"), [("8x1", "more than 4"), ("1x2", "even"), ("3x1", "power of two"), ("4x2", "None")]
 )
 def test_clusters_of_pairs(cluster: str, reason: str) -> None:
-    record = next(record for record in records() if record.config["schedule"] == "2sm")
+    record = next(record for record in records(B200) if record.config["schedule"] == "2sm")
     assert reason in str(SELECTION.misfit_arguments(Tactic(record.name, cluster=cluster), record))

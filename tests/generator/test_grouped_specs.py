@@ -70,7 +70,7 @@ def test_legal(config: GroupedGemmConfig) -> None:
         (
             replace(TCGEN05, arch="sm_120f"),
             "mainloop_arch",
-            "tcgen05 is for sm_100a and sm_100f, not sm_120f",
+            "tcgen05 is for sm_100 and sm_110, not sm_120f",
         ),
         (
             replace(TCGEN05, scales="128x128", tile=Tile(128, 64, 128)),

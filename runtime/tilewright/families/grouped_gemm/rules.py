@@ -31,12 +31,13 @@ _MMA_REGISTERS = 112  # of mma.sync, whose operands take registers, too; 128x128
 # PTX ISA: "wgmma.mma_async requires sm_90a".
 @rule(HARDWARE, "mainloop arch")
 def mainloop_arch(config: GroupedGemmConfig) -> str | None:
-    """The mainloop lean is for sm_90a; mma is for sm_12x, and is tried on sm_90a; tcgen05 is for sm_100."""
+    """The mainloop lean is for sm_90a; mma is for sm_12x, and is tried on sm_90a; tcgen05 is for sm_100 and
+    sm_110."""
     fitting = {"lean": (WGMMA,), "mma": (WGMMA, MMA_SYNC), "tcgen05": (TCGEN05,)}
     if any(has_tensor_core(config.arch, core) for core in fitting[config.mainloop]):
         return None
     if by_tcgen05(config):
-        return f"the mainloop tcgen05 is for sm_100a and sm_100f, not {config.arch}"
+        return f"the mainloop tcgen05 is for sm_100 and sm_110, not {config.arch}"
     mainloop = "mma" if has_tensor_core(config.arch, MMA_SYNC) else "tcgen05"
     own = "sm_90a" if config.mainloop == "lean" else "sm_12x"
     return f"the mainloop {config.mainloop} is for {own}, not {config.arch}; {mainloop} is for {config.arch}"
