@@ -16,17 +16,23 @@ from tilewright_generator.render import Renderer
 
 FLAGS = ("true", "false")
 # What a template is given and does not write: the first chooses a text; all kernels of sm_90 swap; k is
-# contiguous in both operands of kernels with packed scales; a stage of 64 bytes is one box.
+# contiguous in both operands of kernels with packed scales; a stage of 64 bytes is one box; CUTLASS and the
+# stream mainloop find out for themselves how many stages fit.
 UNWRITTEN = {
+    ("blockscaled_gemm/blackwell.cu.j2", "stages"),
     ("blockscaled_gemm/blackwell.cu.j2", "two_sm"),
     ("blockscaled_gemm/hopper.cu.j2", "swap_ab"),
+    ("blockscaled_grouped_gemm/kernel.cu.j2", "stages"),
     ("blockscaled_grouped_gemm/kernel.cu.j2", "two_sm"),
+    ("gemm/stream.cu.j2", "stages"),
     ("grouped_gemm/narrow.cu.j2", "boxes"),
     ("grouped_gemm/narrow.cu.j2", "mn_major_a"),
     ("grouped_gemm/narrow.cu.j2", "mn_major_b"),
     ("grouped_gemm/packed.cu.j2", "mn_major_a"),
     ("grouped_gemm/packed.cu.j2", "mn_major_b"),
+    ("grouped_gemm/tcgen05.cu.j2", "stages"),
     ("grouped_gemm/tcgen05.cu.j2", "two_sm"),
+    ("grouped_gemm/tcgen05_plain.cu.j2", "stages"),
     ("grouped_gemm/tcgen05_plain.cu.j2", "two_sm"),
     ("grouped_gemm/tcgen05_plain.cu.j2", "scaled"),
 }

@@ -22,7 +22,6 @@ from tilewright.errors import (
     NoKernelError,
     NotBuiltError,
     TilewrightError,
-    UnsupportedDeviceError,
 )
 
 Call = Callable[[], object]
