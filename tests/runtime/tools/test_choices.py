@@ -106,7 +106,7 @@ def test_names_for_a_build() -> None:
         (["gemm", "bf16", "m=1:5", "n=64", "k=64", "-o", "not-a-name.hpp"], "expected a name that is an"),
         (["gemm", "bf16", "m=1:5", "n=64", "k=64", "-o", "class.hpp"], "expected a name that is an"),
         (["gemm", "bf16", "m=1:5", "n=64", "k=64", "-o", "größe.hpp"], "expected a name that is an"),
-        (["grouped_gemm", "bf16", "m=1:5", "n=64", "k=64", "--device", "thor"], "no grouped_gemm kernel"),
+        (["reduced_gemm", "bf16", "m=1:5", "n=64", "k=64", "--device", "thor"], "no reduced_gemm kernel"),
     ],
 )
 def test_usage(
