@@ -228,7 +228,7 @@ def current() -> Context:
 
 def invariant_by_default() -> bool:
     """Whether TILEWRIGHT_BATCH_INVARIANT asks for batch-invariant mode."""
-    return value_of("TILEWRIGHT_BATCH_INVARIANT", ("0", "1")) == "1"
+    return value_of("TILEWRIGHT_BATCH_INVARIANT") == "1"
 
 
 def of_environment(registry: Registry | None = None) -> Context:

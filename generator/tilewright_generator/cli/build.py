@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.base.spelling import did_you_mean
-from tilewright.tools.filters import Filter, fields_of, why_nothing
+from tilewright.tools.filters import taken, why_none
 from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.output_files import OutputFile, force_option
 from tilewright_generator.cli.ray_options import ray_options
@@ -197,16 +197,9 @@ def select_by(tables: Sequence[Table], terms: Sequence[str]) -> frozenset[str] |
     if not terms:
         return None
     records = [record for table in tables for record in table.values()]
-    only = Filter.parse(terms, {name for record in records for name in fields_of(record)})
-    names = frozenset(
-        record.name for record in records if only.matches(record.name, fields_of(record).__getitem__)
-    )
+    names = frozenset(record.name for record in taken(terms, records))
     if not names:
-        why = why_nothing(
-            terms,
-            [record.name for record in records],
-            lambda field: (fields_of(record)[field] for record in records if field in fields_of(record)),
-        )
+        why = why_none(terms, records)
         raise UsageError(f"no kernel meets --filter {' --filter '.join(terms)}{why}")
     return names
 

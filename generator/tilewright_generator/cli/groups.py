@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.tools.filters import Filter, fields_of, why_nothing
+from tilewright.tools.filters import taken, why_none
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 
@@ -111,8 +111,8 @@ def as_json(standing: Standing) -> dict[str, Any]:
 def _only_family(found: dict[str, list[KernelRecord]], terms: Sequence[str]) -> str:
     """The family whose kernels the terms take."""
     everything = [record for records in found.values() for record in records]
-    only = _filter(terms, everything)
-    met = [name for name, records in found.items() if any(map(_meets(only), records))]
+    names = {record.name for record in taken(terms, everything)}
+    met = [name for name, records in found.items() if any(record.name in names for record in records)]
     if len(met) > 1:
         raise UsageError(f"{' '.join(terms)} takes kernels of {', '.join(met)}: --family says which")
     if not met:
@@ -121,24 +121,11 @@ def _only_family(found: dict[str, list[KernelRecord]], terms: Sequence[str]) -> 
 
 
 def _taken(terms: Sequence[str], records: Sequence[KernelRecord]) -> list[KernelRecord]:
-    taken = list(filter(_meets(_filter(terms, records)), records))
-    if not taken:
+    kernels = taken(terms, records)
+    if not kernels:
         raise UsageError(_nothing(terms, records))
-    return taken
-
-
-def _filter(terms: Iterable[str], records: Iterable[KernelRecord]) -> Filter:
-    return Filter.parse(terms, {field for record in records for field in fields_of(record)})
-
-
-def _meets(only: Filter) -> Any:
-    return lambda record: only.matches(record.name, fields_of(record).__getitem__)
+    return kernels
 
 
 def _nothing(terms: Sequence[str], records: Sequence[KernelRecord]) -> str:
-    why = why_nothing(
-        terms,
-        [record.name for record in records],
-        lambda field: (fields_of(record)[field] for record in records if field in fields_of(record)),
-    )
-    return f"no kernel meets {' '.join(terms)}{why}"
+    return f"no kernel meets {' '.join(terms)}{why_none(terms, records)}"

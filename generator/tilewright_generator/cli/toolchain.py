@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tilewright_generator.cli import answers
+from tilewright_generator.cli import answers, common
 from tilewright_generator.cli.verbosity import comment
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
@@ -40,12 +40,7 @@ class Release(NamedTuple):
 @click.command("toolchain")
 @click.option("--nvcc", type=click.Path(path_type=Path), help="What a build with this nvcc would use.")
 @click.option("--cutlass", type=click.Path(path_type=Path), help="The same with these CUTLASS headers.")
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    metavar="DIRECTORY",
-    help="The project's folder. Default: the nearest folder with specs/.",
-)
+@common.root_option
 @click.option(
     "--shipped",
     is_flag=True,

@@ -22,19 +22,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tilewright")
 
-_JIT = ("1", "0", "lazy")  # the values of TILEWRIGHT_JIT; the first by default
-
 
 def jit_allowed() -> bool:
     """Whether a kernel may be compiled when a call needs it: TILEWRIGHT_JIT is not 0."""
-    return value_of("TILEWRIGHT_JIT", _JIT) != "0"
+    return value_of("TILEWRIGHT_JIT") != "0"
 
 
 def built_preferred() -> bool:
     """Whether a built kernel may replace a slightly better one that would have to be compiled:
     TILEWRIGHT_JIT is `lazy`. By default a call waits for the compiler, so that its kernel, and with it the
     bits of its result, do not depend on what happens to be built."""
-    return value_of("TILEWRIGHT_JIT", _JIT) == "lazy"
+    return value_of("TILEWRIGHT_JIT") == "lazy"
 
 
 def build_kernel(table: Table, kernel: str) -> None:

@@ -14,16 +14,22 @@ NOT_TESTED = "its architecture was not tested: which of its kernels give equal b
 """Why batch-invariant mode uses none of these kernels."""
 
 
+def misfit_sides(cluster: str) -> str | None:
+    """Why no kernel runs in clusters of this shape; None if some may."""
+    if max(extents(cluster)) > MOST_SIDE:
+        return f"cluster {cluster} has a side of more than {MOST_SIDE}"
+    return None
+
+
 def misfit(tactic: Tactic, record: KernelRecord) -> str | None:
     """Why a kernel of groups does not run in the tactic's clusters; None if it does."""
     if not tactic.cluster:
         return None
-    m, n = extents(tactic.cluster)
-    if max(m, n) > MOST_SIDE:
-        return f"cluster {tactic.cluster} has a side of more than {MOST_SIDE}"
-    if m % cluster_unit(record)[0]:
+    m = extents(tactic.cluster)[0]
+    reason = misfit_sides(tactic.cluster)
+    if reason is None and m % cluster_unit(record)[0]:
         return f"two SMs share an MMA, so M of the cluster is even, not {m}"
-    return None
+    return reason
 
 
 def candidates(record: KernelRecord) -> tuple[Tactic, ...]:

@@ -77,6 +77,23 @@ def fields_of(record: KernelRecord) -> dict[str, object]:
     return {"arch": record.arch, "compiler": record.compiler, **record.config}
 
 
+def taken(terms: Iterable[str], records: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """The kernels that meet all terms."""
+    kernels = [(record, fields_of(record)) for record in records]
+    only = Filter.parse(terms, {name for _, fields in kernels for name in fields})
+    return [record for record, fields in kernels if only.matches(record.name, fields.__getitem__)]
+
+
+def why_none(terms: Iterable[str], records: Sequence[KernelRecord]) -> str:
+    """Hints for the terms that none of the kernels meets."""
+    kernels = [fields_of(record) for record in records]
+    return why_nothing(
+        terms,
+        [record.name for record in records],
+        lambda name: (fields[name] for fields in kernels if name in fields),
+    )
+
+
 def why_nothing(terms: Iterable[str], names: Sequence[str], values: Callable[[str], Iterable[object]]) -> str:
     """Hints for the terms that no kernel meets. `values` returns the values of a field of all kernels."""
     hints = []

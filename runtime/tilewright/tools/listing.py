@@ -10,7 +10,7 @@ from tilewright import context as contexts
 from tilewright.base.spelling import did_you_mean, listed, text
 from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError
-from tilewright.tools.filters import SIDES, Filter, fields_of, why_nothing
+from tilewright.tools.filters import SIDES, Filter, fields_of, why_none
 
 if TYPE_CHECKING:
     from tilewright.declarations.table import KernelRecord
@@ -95,12 +95,4 @@ def kernels(family: str, **filters: object) -> Kernels:
     terms = [str(value) if name == "name" else f"{name}={text(value)}" for name, value in filters.items()]
     only = Filter.parse(terms, legal)
     chosen = [record for record in records if only.matches(record.name, fields_of(record).__getitem__)]
-    if chosen:
-        return Kernels(family, chosen)
-    fields = [fields_of(record) for record in records]
-    why = why_nothing(
-        terms,
-        [record.name for record in records],
-        lambda name: [values[name] for values in fields if name in values],
-    )
-    return Kernels(family, chosen, why)
+    return Kernels(family, chosen, "" if chosen else why_none(terms, records))

@@ -21,7 +21,7 @@ from tilewright.families.blockscaled_gemm.problem import BLOCK, Problem
 from tilewright.selection import cluster_splits, fitting, memory_splits
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels
-from tilewright.selection.tcgen05_clusters import CLUSTERS, MOST_SIDE, NOT_TESTED
+from tilewright.selection.tcgen05_clusters import CLUSTERS, NOT_TESTED, misfit_sides
 
 _MODELS: dict[str, type[HopperModel | Tcgen05 | Sm120]] = {
     table.WGMMA.instruction: HopperModel,
@@ -56,9 +56,8 @@ class Mainloop(Kernels[Problem]):
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record) or fitting.misfit_cluster(tactic, record)
-        for shape in (tactic.cluster, tactic.fallback):
-            if reason is None and any(int(side) > MOST_SIDE for side in shape.split("x") if side):
-                reason = f"cluster {shape} has a side of more than {MOST_SIDE}"
+        for shape in filter(None, (tactic.cluster, tactic.fallback)):
+            reason = reason or misfit_sides(shape)
         return reason
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:

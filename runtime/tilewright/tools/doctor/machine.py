@@ -17,6 +17,7 @@ from tilewright.architectures import device as devices
 from tilewright.architectures import routing
 from tilewright.base import paths, reading, sets
 from tilewright.base.logs import LEVELS as LOG_LEVELS
+from tilewright.base.variables import VALUES
 from tilewright.compile.compiler_cache import words_of
 from tilewright.errors import TilewrightError, ToolchainError
 from tilewright.libraries.builds import jit_allowed
@@ -35,6 +36,13 @@ VARIABLES = (
     "TILEWRIGHT_VLLM",
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUTLASS_PATH", "CXX",
 )  # fmt: skip
+
+# What is said of other values than those in `VALUES`.
+_EXPECTED = {
+    "TILEWRIGHT_BATCH_INVARIANT": "expected 0 or 1",
+    "TILEWRIGHT_JIT": "expected 0 (never compile), 1 (compile the best kernel), "
+    "or lazy (prefer a built kernel)",
+}
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,8 @@ def environment(machine: Machine) -> Findings:
 def _wrong_value(name: str, value: str) -> str:
     if name not in VARIABLES:
         return "Tilewright reads no such variable"
-    if name == "TILEWRIGHT_JIT" and value not in ("0", "1", "lazy", ""):
-        return "expected 0 (never compile), 1 (compile the best kernel), or lazy (prefer a built kernel)"
-    if name == "TILEWRIGHT_BATCH_INVARIANT" and value not in ("0", "1", ""):
-        return "expected 0 or 1"
+    if value and name in VALUES and value not in VALUES[name]:
+        return _EXPECTED[name]
     if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
         return "only 1 turns the check off"
     if name == sets.VARIABLE:
