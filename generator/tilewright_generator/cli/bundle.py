@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright.tools.bundling import MOST
 from tilewright_generator.cli import answers, common, running
 from tilewright_generator.cli.verbosity import note, quiet
 from tilewright_generator.errors import DriftError, UsageError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10  # differences that are printed
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_COUNT = click.IntRange(min=1, max=(1 << 24) - 1)  # as of a list of problems
+_COUNT = click.IntRange(min=1, max=MOST)
 
 
 @click.command()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilewright_generator.cli.tuning_settings import gpu_indices
 from tilewright_generator.cli.verbosity import note
 from tilewright_generator.errors import UsageError
 
@@ -73,16 +74,9 @@ def _gpus(named: str | None, current: Context) -> tuple[list[int], DevicePropert
     import torch  # noqa: PLC0415
 
     count = torch.cuda.device_count()
-    try:
-        chosen = list(range(count)) if named is None else [int(index) for index in named.split(",")]
-    except ValueError:
-        raise UsageError(
-            f"--gpus: expected numbers with commas between them, such as 0,1, got {named!r}"
-        ) from None
-    if not chosen or not set(chosen) <= set(range(count)) or len(set(chosen)) < len(chosen):
-        raise UsageError(
-            f"--gpus {named}: expected different numbers from 0 to {count - 1}, the GPUs of this machine"
-        )
+    chosen = list(range(count)) if named is None else gpu_indices(named)
+    if not chosen or not set(chosen) <= set(range(count)):
+        raise UsageError(f"--gpus {named}: expected numbers from 0 to {count - 1}, the GPUs of this machine")
     first = current.device(chosen[0])
     different = [index for index in chosen if current.device(index) != first]
     if different and named is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +13,16 @@ from tilewright_generator.errors import UsageError
 
 if TYPE_CHECKING:
     from tilewright.tools.tuning.stages import Options
+
+
+def gpu_indices(text: str) -> list[int]:
+    """The indices of GPUs in `--gpus 0,1`. Raises UsageError."""
+    if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text):
+        raise UsageError(f"--gpus: expected numbers with commas between them, such as 0,1, got {text!r}")
+    indices = [int(index) for index in text.split(",")]
+    if len(set(indices)) < len(indices):
+        raise UsageError(f"--gpus {text}: expected different numbers")
+    return indices
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,8 @@ class Settings:
                 raise UsageError(f"there is no file {path}")
         if self.device is not None and self.tunes and not self.dry_run:
             raise UsageError("--device describes a GPU for --dry-run and --report; tuning is on this one")
+        if self.gpus is not None:
+            gpu_indices(self.gpus)
         for file in self.outputs():
             if self.dry_run:
                 raise UsageError(f"{file.path}: a dry run has nothing to write")

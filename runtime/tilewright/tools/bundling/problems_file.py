@@ -16,6 +16,7 @@ from tilewright.declarations import catalog
 from tilewright.errors import ArgumentError, UnreadableFileError
 from tilewright.models.product import Listing, Product
 from tilewright.tools.benchmarking.problems import of_words
+from tilewright.tools.bundling import MOST
 
 _VALUES = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?(?:/(\d{1,9}))?")
 _KEYS = ("layer", "problem", "count")
@@ -66,6 +67,6 @@ def _values(family: str, item: Mapping[str, Any]) -> tuple[str, range]:
     if match is None:
         raise ArgumentError(keys[0], f"expected FIRST..LAST or FIRST..LAST/STEP, got {item[keys[0]]!r}")
     first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-    if not first <= last < 1 << 24 or not step:
-        raise ArgumentError(keys[0], f"expected FIRST up to LAST, below {1 << 24}, got {item[keys[0]]!r}")
+    if not first <= last <= MOST or not step:
+        raise ArgumentError(keys[0], f"expected FIRST up to LAST, at most {MOST}, got {item[keys[0]]!r}")
     return keys[0], range(first, last + 1, step)
