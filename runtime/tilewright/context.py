@@ -159,6 +159,8 @@ class Context:
         cache, key, changes = self._tuned, (family.name, device), self.registry.changes
         cached = cache.get(key)
         if cached is None or cached[0] != changes:
+            if paths.TUNED in os.environ:
+                paths.warn_of_missing(tuple(paths.tuned_dirs()))
             tuned, own = None, self._own.get(key, [])
             if own or paths.tuned_files(self.registry.folders, device.name, family.name):
                 from tilewright.selection.tuned import Tuned  # noqa: PLC0415 (most processes have no such file)
@@ -238,7 +240,7 @@ def of_environment(registry: Registry | None = None) -> Context:
     if folder := os.environ.get("TILEWRIGHT_BUNDLE"):
         from tilewright import bundle  # noqa: PLC0415 (most processes have none)
 
-        return Context(bundle=bundle.load(folder), batch_invariant=invariant or None)
+        return Context(bundle=bundle.load(paths.expanded(folder)), batch_invariant=invariant or None)
     return Context(registry, batch_invariant=invariant)
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from pathlib import Path
+
+from tilewright.base import paths
 
 VARIABLE = "TILEWRIGHT_LOG"
 LEVELS = ("debug", "info", "warning", "error")
@@ -47,7 +48,7 @@ def set_up(value: str) -> logging.Handler | None:
     handler: logging.Handler = logging.StreamHandler()
     if path:
         try:
-            handler = _File(Path(path).expanduser(), encoding="utf-8")
+            handler = _File(paths.expanded(path), encoding="utf-8")
         except OSError as error:
             log.warning("%s=%s: %s; the log goes to stderr", VARIABLE, value, error)
     handler.setFormatter(logging.Formatter(_FORMAT))

@@ -1,18 +1,25 @@
 """The folders of tilewright's own generated sources and headers, of the build cache and of tuned files.
 
 In a checkout they are the repository's folders; in an installed wheel they are below
-`tilewright/_data`. `TILEWRIGHT_CACHE` and `TILEWRIGHT_TUNED` override.
+`tilewright/_data`. `TILEWRIGHT_CACHE` and `TILEWRIGHT_TUNED` override. A `~` at the start of a path
+in a variable is a user's home: shells leave it in `TILEWRIGHT_CACHE='~/x'` and in files of settings.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
+
+TUNED = "TILEWRIGHT_TUNED"
+
+log = logging.getLogger("tilewright")
 
 
 def shipped_generated_dir() -> Path:
@@ -28,10 +35,20 @@ def include_dir() -> Path:
 def cache_dir() -> Path:
     """The folder of built kernels and libraries. It may not exist: whatever writes to it creates it."""
     if override := os.environ.get("TILEWRIGHT_CACHE"):
-        return Path(override)
+        return Path(expanded(override))
     import platformdirs  # noqa: PLC0415 (only a build or a load needs it)
 
     return Path(platformdirs.user_cache_dir("tilewright", appauthor=False))
+
+
+def expanded(path: str) -> str:
+    """The path with a user's home in the place of `~` or `~USER`; unchanged if there is no such user."""
+    return os.path.expanduser(path)  # noqa: PTH111 (pathlib's raises RuntimeError for an unknown user)
+
+
+def listed(variable: str) -> list[str]:
+    """The words of a variable that lists paths as PATH does, each expanded; none if it is not set."""
+    return [expanded(word) for word in os.environ.get(variable, "").split(os.pathsep) if word]
 
 
 def tuned_dirs() -> list[Path]:
@@ -40,10 +57,16 @@ def tuned_dirs() -> list[Path]:
     TILEWRIGHT_TUNED lists them (empty: none). By default there is one folder, in the cache. A project ships
     its tuned files beside `generated/`, and these count least.
     """
-    named = os.environ.get("TILEWRIGHT_TUNED")
-    if named is None:
-        return [cache_dir() / "tuned"]
-    return [Path(folder) for folder in named.split(os.pathsep) if folder]
+    return [Path(path) for path in listed(TUNED)] if TUNED in os.environ else [cache_dir() / "tuned"]
+
+
+@cache
+def warn_of_missing(folders: tuple[Path, ...]) -> None:
+    """Logs which of the folders that TILEWRIGHT_TUNED names are none, once in a process."""
+    for folder in folders:
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            log.warning("%s: %s %s; passed over", TUNED, folder, what)
 
 
 def tuned_file(folder: Path, gpu: str, family: str) -> Path:

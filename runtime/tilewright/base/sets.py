@@ -6,7 +6,6 @@ folder. If two sets have a kernel of one name, the first set's counts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +27,7 @@ class KernelSet(NamedTuple):
 def in_force() -> tuple[KernelSet, ...]:
     """The sets of a process: those that TILEWRIGHT_GENERATED names, then those of installed packages and of
     plugin families, and tilewright's own last. The word `only` leaves out what the variable does not name."""
-    words = _words()
+    words = paths.listed(VARIABLE)
     named = [named_set(word) for word in words if word != ONLY]
     return _unique(named if ONLY in words else [*named, *_installed(), shipped()])
 
@@ -64,21 +63,16 @@ def shipped() -> KernelSet:
 def first_folder() -> Path:
     """The folder of modules that a command without a project is about: the first that TILEWRIGHT_GENERATED
     names, else tilewright's own."""
-    named = [named_set(word) for word in _words() if word != ONLY]
+    named = [named_set(word) for word in paths.listed(VARIABLE) if word != ONLY]
     return (named[0] if named else shipped()).generated
 
 
 def library_folders() -> tuple[Path, ...]:
     """The folders of built libraries besides the cache: those that TILEWRIGHT_LIBRARIES names, then those of
     installed packages. Each holds `libraries/<module>/<key>/`."""
-    named = os.environ.get("TILEWRIGHT_LIBRARIES", "")
-    folders = [Path(word).absolute() for word in named.split(os.pathsep) if word]
+    folders = [Path(word).absolute() for word in paths.listed("TILEWRIGHT_LIBRARIES")]
     folders += [home for home in plugins.kernel_packages().values() if (home / "libraries").is_dir()]
     return tuple(dict.fromkeys(folders))
-
-
-def _words() -> list[str]:
-    return [word for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
 
 
 def _installed() -> Iterator[KernelSet]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.architectures import routing
-from tilewright.base import sets
+from tilewright.base import paths, sets
 from tilewright.base.sets import KernelSet
 from tilewright.declarations import catalog
 from tilewright.declarations.table import find_tables
@@ -26,7 +26,10 @@ def no_module(kernel_sets: Sequence[KernelSet]) -> TableError:
         return TableError(f"{sets.VARIABLE}={sets.ONLY} names no kernels", hint=hint)
     folder = kernel_sets[0].generated
     inner = folder / "generated"
-    meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
+    if kernel_sets[0] == sets.shipped() and not paths.in_checkout():
+        meant = "tilewright was imported without its kernels, as from a zip file. Install its wheel."
+    else:
+        meant = f"Did you mean {inner}?" if find_tables(inner) else "`tilewright generate` writes them."
     what = "holds no module" if folder.is_dir() else "is no folder"
     return TableError(f"{folder} {what}: there is no <module>/table.json in it", hint=meant)
 

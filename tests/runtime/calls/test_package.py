@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -138,6 +140,28 @@ def test_kernels_of_a_folder_without_them(tmp_path: Path) -> None:
     empty = contexts.Context(tilewright.Registry(tmp_path / "none"))
     with contexts.use(empty), pytest.raises(tilewright.errors.TableError, match="none is no folder"):
         tilewright.kernels("gemm")
+
+
+def test_the_package_of_a_zip_file_says_that_it_has_no_kernels(tmp_path: Path) -> None:
+    """zipimport finds the modules, and nothing else of the package can be read as files."""
+    package = Path(tilewright.__file__).parent
+    with zipfile.ZipFile(tmp_path / "tilewright.zip", "w") as archive:
+        for path in package.rglob("*.py"):
+            archive.write(path, path.relative_to(package.parent))
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path / "tilewright.zip")!r})
+import tilewright
+try:
+    tilewright.kernels("gemm")
+except tilewright.errors.TableError as error:
+    print(error)
+"""
+    settings = {name: value for name, value in os.environ.items() if name != "TILEWRIGHT_GENERATED"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=settings, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("imported without its kernels, as from a zip file. Install its wheel.\n")
 
 
 def test_a_project_may_lack_a_family_whose_op_has_its_name(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
 from tilewright.tools.tuning import tuned_writing
 from tilewright.tools.tuning.review import review
+from tilewright.tools.tuning.tuning import default_folder
 
 pytestmark = pytest.mark.usefixtures("driver")
 
@@ -104,6 +105,25 @@ def test_the_first_of_several_folders_counts_most(
     actual = tuned(registry)
     assert actual.exact(Problem(32, 4096, 4096)) == Tactic("small")
     assert actual.exact(Problem(6, 4096, 4096)) == Tactic("big")
+
+
+def test_a_named_folder_that_is_missing_is_logged(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "typo"))
+    for _ in range(2):
+        assert Context(registry).tuned(FAMILY, H200) is None
+    assert caplog.messages == [f"TILEWRIGHT_TUNED: {tmp_path / 'typo'} does not exist; passed over"]
+
+
+def test_results_do_not_go_to_a_file_that_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(tmp_path / "h200.json"))
+    assert default_folder() == tmp_path / "h200.json"
+    (tmp_path / "h200.json").write_text("{}")
+    with pytest.raises(StoreError, match=r"expected a folder of tuned files, got the file .*h200\.json"):
+        default_folder()
 
 
 def test_without_the_variable_they_are_in_the_cache(

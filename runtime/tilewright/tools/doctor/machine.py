@@ -85,14 +85,14 @@ def _wrong_value(name: str, value: str) -> str:
     if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
         return "only 1 turns the check off"
     if name == sets.VARIABLE:
-        return _without_folder(path for path in value.split(os.pathsep) if path and not sets.is_name(path))
+        return _without_folder(path for path in paths.listed(name) if not sets.is_name(path))
     if name == "TILEWRIGHT_BUNDLE" and value:
         try:
-            bundle.load(value)
+            bundle.load(paths.expanded(value))
         except TilewrightError as error:
             return error.message
-    if name == "TILEWRIGHT_LIBRARIES":
-        return _without_folder(path for path in value.split(os.pathsep) if path)
+    if name in ("TILEWRIGHT_LIBRARIES", paths.TUNED):
+        return _without_folder(paths.listed(name))
     if name == "TILEWRIGHT_LOG" and value and value.partition(":")[0].lower() not in LOG_LEVELS:
         return f"the level must be one of {', '.join(LOG_LEVELS)}"
     if name == "TILEWRIGHT_LAUNCHER":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base import paths
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import ForeignTunedFileError, TunedFileError
+from tilewright.errors import ForeignTunedFileError, StoreError, TunedFileError
 from tilewright.selection import tuned_files
 from tilewright.selection.tuned_files import Entry
 from tilewright.selection.tuned_header import Header
@@ -174,5 +174,14 @@ def _shards(problems: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
 
 
 def default_folder() -> Path:
-    """The default folder of results: the first of the user's folders that count."""
-    return next(iter(paths.tuned_dirs()), paths.cache_dir() / "tuned")
+    """The default folder of results: the first of the user's folders that count. It may not exist.
+
+    Raises StoreError if it is a file.
+    """
+    folder = next(iter(paths.tuned_dirs()), paths.cache_dir() / "tuned")
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(
+            f"expected a folder of tuned files, got the file {folder}",
+            hint=f"Name a folder in {paths.TUNED}, or with --out.",
+        )
+    return folder
