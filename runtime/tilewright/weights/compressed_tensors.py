@@ -14,8 +14,10 @@ from tilewright.weights.fp4 import nvfp4
 from tilewright.weights.gptq import check_in_order
 from tilewright.weights.quantized import QuantizedWeight
 from tilewright.weights.tensors import (
+    check_bits,
     check_dtype,
     check_matrix,
+    check_readable,
     check_shape,
     fields,
     fields_of_columns,
@@ -57,17 +59,21 @@ def from_pack_quantized(
     check_dtype("weight_scale", weight_scale, _SCALES)
     check_matrix("weight_packed", weight_packed, "[n, words]")
     check_matrix("weight_scale", weight_scale, "[n, groups]")
-    if bits not in {4, 8}:
-        raise ArgumentError("bits", f"{bits}, expected 4 or 8")
+    check_bits(bits)
     per_word = 32 // bits
+    check_dtype("weight_shape", weight_shape, (torch.int32, torch.int64))
+    check_readable("weight_shape", weight_shape, weight_shape.dtype)
     check_shape("weight_shape", weight_shape, (2,), "n and k")
     n, k = map(int, weight_shape.tolist())
     groups = int(weight_scale.shape[1])
     check_shape("weight_packed", weight_packed, (n, -(-k // per_word)), f"weight_shape is {n} x {k}")
     check_shape("weight_scale", weight_scale, (n, groups), f"weight_shape has {n} rows")
     size = group_size("weight_scale", k, groups, group)
-    if weight_g_idx is not None and not bool((weight_g_idx == -1).any()):
-        check_in_order("weight_g_idx", weight_g_idx, k, size)
+    if weight_g_idx is not None:
+        check_dtype("weight_g_idx", weight_g_idx, (torch.int32, torch.int64))
+        check_readable("weight_g_idx", weight_g_idx, weight_g_idx.dtype)
+        if not bool((weight_g_idx == -1).any()):
+            check_in_order("weight_g_idx", weight_g_idx, k, size)
     zeros = None
     if weight_zero_point is not None:
         check_dtype("weight_zero_point", weight_zero_point, (torch.int32,))
@@ -142,7 +148,7 @@ def from_nvfp4_pack_quantized(
     Raises:
         ArgumentError: shapes that do not go together.
     """
-    check_dtype("weight_global_scale", weight_global_scale, (torch.float32,))
+    check_readable("weight_global_scale", weight_global_scale, torch.float32)
     if weight_global_scale.numel() != 1:
         shape = tuple(weight_global_scale.shape)
         raise ArgumentError("weight_global_scale", f"expected one element, got shape {shape}")

@@ -6,7 +6,7 @@ import torch
 
 from tilewright.errors import ArgumentError
 from tilewright.weights.quantized import QuantizedWeight
-from tilewright.weights.tensors import check_dtype, check_shape, fields
+from tilewright.weights.tensors import check_dtype, check_readable, check_shape, fields
 
 _PAIRS = (torch.uint8, torch.int8, torch.float4_e2m1fn_x2)
 _MX_BLOCK, _NV_BLOCK = 32, 16
@@ -60,7 +60,8 @@ def from_modelopt_nvfp4(
     Raises:
         ArgumentError: shapes that do not go together.
     """
-    check_dtype("weight_scale_2", weight_scale_2, (torch.float32,))
+    check_dtype("weight", weight, _PAIRS)
+    check_readable("weight_scale_2", weight_scale_2, torch.float32)
     factors = weight_scale_2.flatten().tolist()
     if len(factors) == 1:
         return nvfp4(("weight", weight), ("weight_scale", weight_scale), factors[0])

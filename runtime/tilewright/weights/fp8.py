@@ -7,7 +7,7 @@ import torch
 from tilewright.errors import ArgumentError
 from tilewright.weight_layout import WHOLE_ROW
 from tilewright.weights.quantized import QuantizedWeight
-from tilewright.weights.tensors import check_dtype
+from tilewright.weights.tensors import check_block, check_dtype
 
 
 def from_fp8(
@@ -39,8 +39,7 @@ def from_fp8(
     if weight.ndim not in {2, 3} or 0 in weight.shape:
         shape = tuple(weight.shape)
         raise ArgumentError("weight", f"expected [n, k] or [experts, n, k], none of them 0, got {shape}")
-    if min(block) < 1:
-        raise ArgumentError("block", f"expected positive rows and columns, got {tuple(block)}")
+    check_block(block)
     if scale.dtype == torch.float8_e8m0fnu:
         scale = scale.float()
     scales, group = _of_rows(scale, tuple(weight.shape), block)

@@ -10,8 +10,10 @@ from tilewright.errors import ArgumentError
 from tilewright.weight_layout import WHOLE_ROW
 from tilewright.weights.quantized import QuantizedWeight
 from tilewright.weights.tensors import (
+    check_bits,
     check_dtype,
     check_matrix,
+    check_name,
     check_shape,
     fields,
     fields_of_columns,
@@ -47,13 +49,12 @@ def from_gptq(
         ArgumentError: shapes that do not go together; act-order (`desc_act`), where columns of a group are
             not neighbours; a zero point of 16 (256), which `gptq` cannot store.
     """
+    check_bits(bits)
     check_dtype("qweight", qweight, (torch.int32,))
     check_dtype("qzeros", qzeros, (torch.int32,))
     check_matrix("qweight", qweight, f"[k * {bits} / 32, n]")
     check_matrix("qzeros", qzeros, f"[groups, n * {bits} / 32]")
     check_dtype("scales", scales, (torch.float16, torch.bfloat16, torch.float32))
-    if bits not in {4, 8}:
-        raise ArgumentError("bits", f"{bits}, expected 4 or 8")
     per_word = 32 // bits
     k, n = qweight.shape[0] * per_word, int(qweight.shape[1])
     groups = int(qzeros.shape[0])
@@ -88,8 +89,7 @@ def check_in_order(argument: str, g_idx: torch.Tensor, k: int, group: int) -> No
 
 def _zero_points(stored: torch.Tensor, bits: int, checkpoint_format: str) -> torch.Tensor | None:
     """Zero points from the fields of qzeros; None where all are the middle."""
-    if checkpoint_format not in {"gptq", "gptq_v2"}:
-        raise ArgumentError("checkpoint_format", f"{checkpoint_format!r}, expected 'gptq' or 'gptq_v2'")
+    check_name("checkpoint_format", checkpoint_format, ("gptq", "gptq_v2"))
     largest = 2**bits - 1
     if checkpoint_format == "gptq":
         if bool((stored == largest).any()):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.weights.code_formats import CODE_FORMATS
 from tilewright.weights.quantized import QuantizedWeight
 from tilewright.weights.tensors import check_kind
@@ -67,6 +67,8 @@ def concatenate(projections: Sequence[QuantizedWeight]) -> QuantizedWeight:
 
 
 def _check_alike(weights: Sequence[QuantizedWeight]) -> None:
+    if not isinstance(weights, (list, tuple)):
+        raise ArgumentTypeError("weights", f"expected a list of weights, got {type(weights).__name__}")
     if not weights:
         raise ArgumentError("weights", "none, expected one or more")
     for weight in weights:

@@ -87,6 +87,7 @@ def _unpacked(packed: PackedWeight) -> QuantizedWeight:
 def _typed(weight: QuantizedWeight, dtype: torch.dtype | None) -> QuantizedWeight:
     """The weight with scales in the type of the activations."""
     scales, target = weight.scales, weight.scales.dtype if dtype is None else dtype
+    check_kind("dtype", target, torch.dtype)
     if target not in {torch.bfloat16, torch.float16}:
         raise ArgumentError(
             "dtype",

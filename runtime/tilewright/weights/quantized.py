@@ -132,8 +132,7 @@ class QuantizedWeight:
         Raises:
             ArgumentError: a bound is not legal; the message names the nearest ones.
         """
-        if axis not in {"n", "k"}:
-            raise ArgumentError("axis", f"{axis!r}, expected 'n' or 'k'")
+        check_name("axis", axis, ("n", "k"))
         extent = self.n if axis == "n" else self.k
         step = N_MULTIPLE if axis == "n" else lcm(K_MULTIPLE, max(self.group, 1))
         for argument, bound in (("start", start), ("stop", stop)):
@@ -185,6 +184,7 @@ class QuantizedWeight:
 
 
 def _check_bound(argument: str, bound: int, axis: str, extent: int, step: int) -> None:
+    check_integer(argument, bound)
     if not 0 <= bound <= extent:
         raise ArgumentError(argument, f"{bound}, expected 0 to {extent}, the extent of {axis}")
     if bound % step and bound != extent:

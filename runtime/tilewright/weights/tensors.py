@@ -47,6 +47,13 @@ def check_integer(argument: str, value: object) -> None:
         raise ArgumentError(argument, f"an integer of {value.bit_length()} bits, expected fewer than 64")
 
 
+def check_bits(bits: object) -> None:
+    """Raises an error unless codes of so many bits can be read: 4 or 8."""
+    check_integer("bits", bits)
+    if bits not in {4, 8}:
+        raise ArgumentError("bits", f"{bits}, expected 4 or 8")
+
+
 def check_name(argument: str, value: object, names: Iterable[str]) -> None:
     """Raises ArgumentError unless the value is one of the names."""
     if not isinstance(value, str):
@@ -100,6 +107,18 @@ def check_factors(global_scale: object, experts: int | None) -> None:
         raise ArgumentError("global_scale", f"{len(factors)} factors, expected {experts}: one an expert")
 
 
+def check_block(block: object) -> None:
+    """Raises an error unless it is the rows and columns of a block: two positive integers."""
+    if not isinstance(block, (tuple, list)):
+        raise ArgumentTypeError("block", f"expected (rows, columns), got {type(block).__name__}")
+    if len(block) != 2:
+        raise ArgumentError("block", f"expected (rows, columns), got {len(block)} elements")
+    for extent in block:
+        check_integer("block", extent)
+    if min(block) < 1:
+        raise ArgumentError("block", f"expected positive rows and columns, got {tuple(block)}")
+
+
 def octets_of(words: torch.Tensor) -> torch.Tensor:
     """The bytes of each word: uint8 [..., bytes of a word]."""
     # A copy: one dimension of any stride, or of a single word, has no view as bytes.
@@ -133,6 +152,7 @@ def group_size(argument: str, k: int, columns: int, group: int | None) -> int:
                 "group", f"not given, expected the checkpoint's group size: {k} of k have {columns} scales"
             )
         group = k // columns
+    check_integer("group", group)
     if columns == 1 and (group == -1 or group >= k):
         return -1
     if group <= 0 or -(-k // group) != columns:

@@ -189,7 +189,7 @@ def test_a_shard_is_that_part_of_the_weight(format: str, group: int) -> None:
         ),
         ("k", 64, 64, "stop: 64, expected more than the start, 64"),
         ("k", 0, 161, "stop: 161, expected 0 to 160, the extent of k"),
-        ("m", 0, 8, "axis: 'm', expected 'n' or 'k'"),
+        ("m", 0, 8, "axis: 'm', expected one of n, k"),
     ],
 )
 def test_a_shard_elsewhere_is_refused(axis: Any, start: int, stop: int, message: str) -> None:

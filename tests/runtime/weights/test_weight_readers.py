@@ -77,7 +77,7 @@ def test_one_group_is_a_whole_row() -> None:
         ({"scales": torch.ones((16, 2), dtype=torch.float16)}, r"scales: expected shape \(2, 16\)"),
         ({"group": 64}, "scales: 2 scales for 64 of k in groups of 64, expected 1"),
         ({"bits": 3}, "bits: 3, expected 4 or 8"),
-        ({"checkpoint_format": "marlin"}, "checkpoint_format: 'marlin', expected 'gptq' or 'gptq_v2'"),
+        ({"checkpoint_format": "marlin"}, "checkpoint_format: 'marlin', expected one of gptq, gptq_v2"),
         (
             {"qweight": torch.zeros((8,), dtype=torch.int32)},
             "qweight: expected .k . 4 / 32, n., none of them 0",
