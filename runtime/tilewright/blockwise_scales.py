@@ -51,6 +51,7 @@ def allocate(shape: Sequence[int], *, dtype: torch.dtype, device: torch.device) 
 
 def lies_m_major(scales: torch.Tensor) -> bool:
     """Whether a tensor [..., m, columns] has the strides of an m_major one."""
+    _check("scales", scales)
     *batch, rows, columns = scales.shape
     strides = _strides(batch, columns, leading(rows))
     pairs = zip(scales.shape, scales.stride(), strides, strict=True)
@@ -63,6 +64,7 @@ def with_padding(scales: torch.Tensor, argument: str = "scales") -> torch.Tensor
     Raises:
         ArgumentError: names `argument`; the strides are others, or the storage ends before the padding does.
     """
+    _check(argument, scales)
     *batch, rows, columns = scales.shape
     ld = leading(rows)
     held = scales.untyped_storage().nbytes() // scales.element_size() - scales.storage_offset()
@@ -80,6 +82,7 @@ def with_padding(scales: torch.Tensor, argument: str = "scales") -> torch.Tensor
 
 def m_major(scales: torch.Tensor) -> torch.Tensor:
     """A copy of scales [..., m, columns] that lies m_major, its padding 0."""
+    _check("scales", scales)
     allocated = allocate(scales.shape, dtype=scales.dtype, device=scales.device)
     with_padding(allocated).zero_()
     return allocated.copy_(scales)
@@ -89,6 +92,7 @@ def pack(codes: torch.Tensor) -> torch.Tensor:
     """UE8M0 scales [..., m, columns] of any 1-byte dtype as packed ones: int32 [..., m, words], m_major."""
     import torch  # noqa: PLC0415
 
+    _check("codes", codes)
     if codes.element_size() != 1:
         raise ArgumentTypeError("codes", f"{codes.dtype}, expected a dtype of one byte")
     *batch, rows, columns = codes.shape
@@ -96,13 +100,14 @@ def pack(codes: torch.Tensor) -> torch.Tensor:
         (*batch, rows, words(columns) * SCALES_PER_WORD), dtype=torch.uint8, device=codes.device
     )
     wide[..., :columns] = codes.view(torch.uint8)
-    return m_major(wide.view(torch.int32))
+    return m_major(wide.view(torch.int32) if columns else wide.int())  # torch views no rows of 0 bytes
 
 
 def unpack(packed: torch.Tensor, columns: int) -> torch.Tensor:
     """Undoes `pack`: float8_e8m0fnu [..., m, columns]."""
     import torch  # noqa: PLC0415
 
+    _check("packed", packed, "words")
     if packed.dtype != torch.int32 or packed.shape[-1] != words(columns):
         raise ArgumentError(
             "packed",
@@ -112,6 +117,17 @@ def unpack(packed: torch.Tensor, columns: int) -> torch.Tensor:
     # A contiguous tensor keeps odd strides of extents of 1, with which torch makes no view of another type.
     row_major = packed.clone(memory_format=torch.contiguous_format)
     return row_major.view(torch.uint8)[..., :columns].contiguous().view(torch.float8_e8m0fnu)
+
+
+def _check(argument: str, tensor: torch.Tensor, columns: str = "columns") -> None:
+    """Raises an error unless it is a tensor of two or more dimensions, the last of `columns`."""
+    import torch  # noqa: PLC0415
+
+    if not isinstance(tensor, torch.Tensor):
+        kind = type(tensor).__name__
+        raise ArgumentTypeError(argument, f"expected a tensor [..., m, {columns}], got {kind}")
+    if tensor.ndim < 2:
+        raise ArgumentError(argument, f"expected [..., m, {columns}], got shape {tuple(tensor.shape)}")
 
 
 def _strides(batch: Sequence[int], columns: int, ld: int) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright import blockwise_scales, reference, row_shuffle, scale_factors
-from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright import blockwise_scales, reference, scale_factors
+from tilewright.errors import ArgumentError
 
 BLOCKS = [(1, 128), (128, 128)]
 SHAPES = [(1, 16), (120, 64), (129, 80), (3, 300), (130, 257), (5, 640)]
@@ -157,60 +157,6 @@ def test_an_infinity_and_a_nan() -> None:
     assert data.view(torch.uint8).tolist() == [[0x7E, 0, 0x80], [0x7F] * 3]
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (4, 3), (5, 7), (3, 6, 2), (2, 3, 9, 5)])
-def test_m_major_scales_lie_as_deepgemm_reads_them(shape: tuple[int, ...]) -> None:
-    *batch, m, columns = shape
-    scales = torch.randn(shape)
-    made = blockwise_scales.m_major(scales)
-    assert torch.equal(made, scales)
-    ld = -(-m // 4) * 4
-    memory = blockwise_scales.with_padding(made)
-    assert memory.shape == (*batch, columns, ld)
-    assert memory.is_contiguous()
-    assert memory.data_ptr() == made.data_ptr()
-    flat = torch.as_strided(made, (math.prod(batch) * columns * ld,), (1,)).tolist()
-    of_matrix = scales.reshape(-1, m, columns)
-    for b, matrix in enumerate(of_matrix):
-        for r in range(ld):
-            for c in range(columns):
-                expected = float(matrix[r, c]) if r < m else 0.0
-                assert flat[b * columns * ld + c * ld + r] == expected
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (5, 4), (6, 5), (2, 7, 9)])
-def test_packed_scales_hold_four_bytes_the_first_lowest(shape: tuple[int, ...]) -> None:
-    *batch, m, columns = shape
-    codes = torch.randint(0, 256, shape, dtype=torch.uint8)
-    packed = blockwise_scales.pack(codes)
-    assert packed.shape == (*batch, m, -(-columns // 4))
-    assert packed.stride()[-2:] == (1, -(-m // 4) * 4)
-    assert torch.equal(blockwise_scales.unpack(packed, columns).view(torch.uint8), codes)
-    for row, words in zip(
-        codes.reshape(-1, columns).tolist(), packed.reshape(-1, packed.shape[-1]).tolist(), strict=True
-    ):
-        padded = [*row, 0, 0, 0][: 4 * len(words)]
-        assert words == [struct.unpack("<i", bytes(padded[4 * w : 4 * w + 4]))[0] for w in range(len(words))]
-
-
-def test_the_stride_of_one_row_of_scales_means_nothing() -> None:
-    scales = torch.zeros(12).as_strided((1, 3), (7, 4))
-    assert blockwise_scales.lies_m_major(scales)
-    assert blockwise_scales.with_padding(scales).shape == (3, 4)
-
-
-def test_scales_without_their_padding_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="memory for"):
-        blockwise_scales.with_padding(torch.empty_strided((5, 3), (1, 8)))
-    with pytest.raises(ArgumentError, match=r"memory for 22 scales, expected strides .* and 24"):
-        blockwise_scales.with_padding(torch.empty(24).as_strided((5, 3), (1, 8), storage_offset=2))
-    with pytest.raises(ArgumentError, match="expected strides"):
-        blockwise_scales.with_padding(torch.empty(5, 3))
-    with pytest.raises(ArgumentTypeError, match="one byte"):
-        blockwise_scales.pack(torch.zeros(2, 2))
-    with pytest.raises(ArgumentError, match="expected int32"):
-        blockwise_scales.unpack(torch.zeros(2, 2, dtype=torch.int32), 9)
-
-
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("scale_type", ["float32", "ue8m0"])
 def test_fp8_blockwise_is_read_back(block: tuple[int, int], scale_type: str) -> None:
@@ -304,20 +250,3 @@ def test_silu_mul_and_rms_norm_against_python() -> None:
         reference.silu_mul(x[:, :33])
     with pytest.raises(ArgumentError, match="weight"):
         reference.rms_norm(x, weight[:5])
-
-
-def test_the_row_shuffle() -> None:
-    """The first 32 rows go to these places: the formula of the head, written out."""
-    places = [
-        0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27,
-        4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23, 31,
-    ]  # fmt: skip
-    assert [row_shuffle.shuffled_row(row) for row in range(32)] == places
-    matrix = torch.arange(2 * 96 * 3).reshape(2, 96, 3)
-    shuffled = row_shuffle.shuffle_rows(matrix)
-    for row in range(96):
-        assert row_shuffle.shuffled_row(row) == row // 32 * 32 + places[row % 32]
-        assert torch.equal(shuffled[:, row_shuffle.shuffled_row(row)], matrix[:, row])
-    assert torch.equal(row_shuffle.unshuffle_rows(shuffled), matrix)
-    with pytest.raises(ArgumentError, match="multiple of 32"):
-        row_shuffle.shuffle_rows(matrix[:, :33])
