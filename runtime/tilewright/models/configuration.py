@@ -154,7 +154,7 @@ def _decoder(fields: _Fields) -> Decoder:
 
 def _dtype(fields: _Fields) -> str:
     name = fields.values.get("dtype") or fields.values.get("torch_dtype") or "bfloat16"
-    if name not in DTYPES:
+    if not isinstance(name, str) or name not in DTYPES:
         raise fields.fault("torch_dtype", f"expected one of {', '.join(DTYPES)}, got {_shown(name)}")
     return DTYPES[name]
 
@@ -193,14 +193,16 @@ def _experts(fields: _Fields, layers: int) -> Experts | None:
 def _of_qwen3(fields: _Fields, layers: int) -> Experts:
     """Every `decoder_sparse_step`-th layer has experts, except those in `mlp_only_layers`."""
     step, dense = fields.number("decoder_sparse_step", 1), fields.values.get("mlp_only_layers") or []
-    if not isinstance(dense, list):
+    if step == 0:
+        raise fields.fault("decoder_sparse_step", "expected a whole number from 1, got 0")
+    if not (isinstance(dense, list) and all(type(layer) is int for layer in dense)):
         raise fields.fault("mlp_only_layers", f"expected a list of numbers, got {_shown(dense)}")
-    sparse = [layer for layer in range(layers) if layer not in dense and (layer + 1) % step == 0]
+    left_out = {layer for layer in dense if 0 <= layer < layers and (layer + 1) % step == 0}
     return Experts(
         fields.number("num_experts"),
         fields.number("num_experts_per_tok"),
         fields.number("moe_intermediate_size"),
-        len(sparse),
+        layers // step - len(left_out),
     )
 
 
