@@ -129,33 +129,35 @@ def _itself(tensor: Any, *_: Any) -> Any:
     return tensor
 
 
-def traced(op: Op, values: dict[str, Any]) -> Any:
-    """A call through torch's dispatcher; torch.compile traces this.
+def _for_schema(op: Op, values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call as its op's schema takes them.
 
-    Of a sparse tensor beside one on the meta device, the dispatcher would call the op that has called it."""
-    values = op.with_factors(values)
+    Raises ArgumentError for a value that the schema does not take, with a better message than torch's.
+    """
     for parameter in op.parameters:
-        value = values[parameter.name]
-        absent = parameter.kind != "tensor" and value is None
-        if (
-            parameter.is_tensor
-            and not absent
-            and (parameter.kind != "scale" or isinstance(value, torch.Tensor))
-        ):
-            check_strided(parameter.name, value)
+        name, kind, value = parameter.name, parameter.kind, values[parameter.name]
+        if parameter.is_tensor:
+            absent = value is None and kind != "tensor"
+            # For a sparse tensor beside one on meta, the dispatcher would call the op that has called it.
+            if isinstance(value, torch.Tensor) or not (absent or kind == "scale"):
+                check_strided(name, value)
         elif parameter.is_number:
-            values[parameter.name] = number(parameter.name, values[parameter.name])
-        elif parameter.kind == "flag":
-            check_flag(parameter.name, values[parameter.name])
-            values[parameter.name] = bool(values[parameter.name])
-        elif (
-            parameter.kind in _TAKEN and value is not parameter.default and not _TAKEN[parameter.kind](value)
-        ):
-            checks.check(op, contexts.current(), values, fake=True)  # says it better than torch
-        elif parameter.kind == "tactic":
-            values[parameter.name] = name_of(value if isinstance(value, str) else parsed(value))
+            values[name] = number(name, value)
+        elif kind == "flag":
+            check_flag(name, value)
+            values[name] = bool(value)
+        elif kind == "tactic":
+            values[name] = name_of(value if isinstance(value, str) else parsed(value))
             if isinstance(value, str) and not _is_text(value):
                 op.family.demanded(contexts.current().registry, Tactic.parse(value))  # raises
+        elif kind in _TAKEN and value is not parameter.default and not _TAKEN[kind](value):
+            checks.check(op, contexts.current(), values, fake=True)  # raises
+    return values
+
+
+def traced(op: Op, values: dict[str, Any]) -> Any:
+    """A call through torch's dispatcher; torch.compile traces this."""
+    values = _for_schema(op, op.with_factors(values))
     values = op.in_graph(values)
     suffix = op.variant(values)
     written = op.variants()[suffix]

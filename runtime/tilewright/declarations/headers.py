@@ -12,7 +12,7 @@ from tilewright.base import paths, plugins, writing
 from tilewright.declarations import catalog
 from tilewright.declarations.arguments import members
 from tilewright.declarations.codes import Codes
-from tilewright.declarations.declaration import Interface, Operand
+from tilewright.declarations.declaration import Interface, Operand, TacticStruct
 
 COMMAND = "python -m tilewright.declarations.headers"
 APPENDED = "appended_args.h"  # the header of the struct with its appended members
@@ -67,10 +67,7 @@ def _lines(interface: Interface) -> Iterator[str]:
     for enum in interface.enums:
         yield from (*definition(enum), "")
     if not interface.tactic.header:
-        yield from (f"// {line}" for line in wrap(interface.tactic.text, _WIDTH - 3))
-        yield f"typedef struct {interface.tactic.name} {{"
-        yield f"  int32_t {', '.join(interface.tactic.members)};"
-        yield from (f"}} {interface.tactic.name};", "")
+        yield from (*_tactic(interface.tactic), "")
     yield f"typedef struct tilewright_{family}_args {{"
     yield f"  int32_t {', '.join(interface.extents)};"
     yield ""
@@ -79,15 +76,7 @@ def _lines(interface: Interface) -> Iterator[str]:
             yield from _commented(f"{_pointer(operand)} {operand.field};", operand.what)
     yield ""
     yield from _comment(interface.strides_text)
-    for prefix in ("ld_", "batch_stride_"):
-        names = [
-            name
-            for name, c_type in members(interface)
-            if c_type is ctypes.c_int64 and name.startswith(prefix)
-        ]
-        if names:
-            text = f"int64_t {', '.join(names)};"
-            yield from wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
+    yield from _strides(interface)
     yield ""
     for number in interface.numbers:
         yield from _commented(f"float {number.field};", number.what)
@@ -98,6 +87,23 @@ def _lines(interface: Interface) -> Iterator[str]:
     yield f"  {interface.tactic.name} tactic;"
     yield f"}} tilewright_{family}_args;"
     yield from ("", "#ifdef __cplusplus", '}  // extern "C"', "#endif", "", f"#endif  // {guard}")
+
+
+def _tactic(tactic: TacticStruct) -> Iterator[str]:
+    """The lines of a tactic's struct, for a family that does not share one."""
+    yield from (f"// {line}" for line in wrap(tactic.text, _WIDTH - 3))
+    yield f"typedef struct {tactic.name} {{"
+    yield f"  int32_t {', '.join(tactic.members)};"
+    yield f"}} {tactic.name};"
+
+
+def _strides(interface: Interface) -> Iterator[str]:
+    """The members for the strides of rows, then for those of matrices in a batch."""
+    integers = [name for name, c_type in members(interface) if c_type is ctypes.c_int64]
+    for prefix in ("ld_", "batch_stride_"):
+        if names := [name for name in integers if name.startswith(prefix)]:
+            text = f"int64_t {', '.join(names)};"
+            yield from wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
 
 
 def definition(codes: Codes) -> Iterator[str]:
