@@ -7,6 +7,10 @@ kernel, after both sides have run and their results were compared. ncu flushes t
 Of several kernels of a call the longest counts. *Misses* are those of the caches of instructions, in all SMs.
 *Stalled* is how many warps wait for an instruction, in the mean over the clocks in which one is issued.
 Writes OUTPUT.md.
+
+With --tactics FILE, products are launched by given tactics alone, to compare kernels with those of another
+revision, whose tree has this program, too. A line of the file is a kind, a shape and a tactic:
+`scaled 128x4096x4096 NAME@cluster=2x1`.
 """
 
 from __future__ import annotations
@@ -24,8 +28,10 @@ from typing import Any, NamedTuple
 
 import torch
 from benchmarks.lib import machine, ratios
-from benchmarks.lib.launch_cases import Case, case_of
-from benchmarks.lib.random_problems import listed, text_of
+from benchmarks.lib.launch_cases import Call, Case, case_of
+from benchmarks.lib.random_problems import Drawn, listed, text_of
+
+from tilewright.declarations.tactics import Tactic
 
 LISTS = {
     "scaled": (
@@ -53,24 +59,54 @@ class Launch(NamedTuple):
     numbers: dict[str, float]  # by the names of METRICS
 
 
-def cases() -> Iterator[tuple[str, str, Case]]:
+class Product(NamedTuple):
+    """A product, and the calls that compute it: ours, and the peer's if there is one."""
+
+    kind: str
+    case: Case
+    problem: str
+    tactic: str
+    calls: tuple[Call, ...]
+
+
+def products(kinds: Iterable[str]) -> Iterator[Product]:
+    """Those of LISTS, by the runtime's choice and by the peer."""
     theirs = importlib.import_module("deep_gemm")
-    for kind, shapes in LISTS.items():
-        for problem in listed(kind, shapes):
-            yield kind, text_of(problem), case_of(problem, theirs, sets=1)
+    for kind in kinds:
+        for problem in listed(kind, LISTS[kind]):
+            case = case_of(problem, theirs, sets=1)
+            calls = (case.ours, *case.peers.values())
+            yield Product(kind, case, text_of(problem), case.choice() or "", calls)
 
 
-def launch() -> None:
-    """Launches each product by each side, behind a marker, while ncu counts."""
+def products_by_tactics(lines: Iterable[str]) -> Iterator[Product]:
+    for kind, problem, tactic in map(parsed_line, lines):
+        case = case_of(problem, None, sets=1)
+        yield Product(kind, case, text_of(problem), str(tactic), (lambda x, by=tactic: x.call(by),))  # type: ignore[misc]
+
+
+def parsed_line(line: str) -> tuple[str, Drawn, Tactic]:
+    """The kind, the problem and the tactic of a line of --tactics."""
+    kind, shape, tactic = line.split()
+    (problem,) = listed(kind, [shape])
+    return kind, problem, Tactic.parse(tactic)
+
+
+def launch(asked: Iterable[Product]) -> None:
+    """Launches each product by each call, behind a marker, while ncu counts."""
     marker = torch.empty(1, device="cuda", dtype=torch.int32)
     runtime = torch.cuda.cudart()
-    for _, _, case in cases():
-        case.check()
+    for product in asked:
+        operands = product.case.sets[0]
+        if len(product.calls) > 1:
+            product.case.check()
+        else:
+            product.calls[0](operands)
         torch.cuda.synchronize()
         runtime.cudaProfilerStart()
-        for call in (case.ours, *case.peers.values()):
+        for call in product.calls:
             marker.fill_(1)
-            call(case.sets[0])
+            call(operands)
         torch.cuda.synchronize()
         runtime.cudaProfilerStop()
 
@@ -101,25 +137,32 @@ def calls(kernels: Iterable[Launch]) -> list[Launch]:
     return [kernel for kernel in longest if kernel is not None]
 
 
-def rows_of(problems: Sequence[Mapping[str, Any]], counted: Sequence[Launch]) -> list[dict[str, Any]]:
-    """A row for each problem: `counted` has ours and the peer's launch of each."""
-    if len(counted) != 2 * len(problems):
-        raise ValueError(f"ncu counted {len(counted)} launches; expected two of {len(problems)} problems")
+def rows_of(
+    problems: Sequence[Mapping[str, Any]], counted: Sequence[Launch], sides: int
+) -> list[dict[str, Any]]:
+    """A row for each problem: `counted` has the launch of each side, of which the first is ours."""
+    if len(counted) != sides * len(problems):
+        raise ValueError(
+            f"ncu counted {len(counted)} launches; expected {sides * len(problems)}: {sides} of each of "
+            f"{len(problems)} problems"
+        )
     rows = []
-    for problem, ours, peer in zip(problems, counted[::2], counted[1::2], strict=True):
+    for place, problem in enumerate(problems):
         row = dict(problem)
+        launched = counted[place * sides : (place + 1) * sides]
         for name in METRICS:
-            values = ours.numbers[name], peer.numbers[name]
-            if name == "us":
-                values = tuple(round(value * NANOSECONDS, 3) for value in values)  # type: ignore[assignment]
-            row |= {name: values[0], f"peer_{name}": values[1]}
-        rows.append(row | {"ratio": round(row["peer_misses"] / row["misses"], 4)})
+            for prefix, side in zip(("", "peer_"), launched, strict=False):
+                value = side.numbers[name]
+                row[prefix + name] = round(value * NANOSECONDS, 3) if name == "us" else value
+        if sides > 1:
+            row["ratio"] = round(row["peer_misses"] / row["misses"], 4)
+        rows.append(row)
     return rows
 
 
 def page(head: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     lines = [
-        "# Instruction-cache misses of single launches, ours and the peer's",
+        "# Instruction-cache misses of single launches",
         "",
         f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}. ncu flushes "
         "caches before each launch. *Misses* are those of the caches of "
@@ -127,37 +170,58 @@ def page(head: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> str:
         "clocks in which one is issued. A ratio is the peer's misses over ours.",
         "",
     ]
-    summaries = ratios.summaries(rows, ("kind",))
-    lines += [*ratios.table(list(summaries[0]), [[*each.values()] for each in summaries]), ""]
+    if "ratio" in rows[0]:
+        summaries = ratios.summaries(rows, ("kind",))
+        lines += [*ratios.table(list(summaries[0]), [[*each.values()] for each in summaries]), ""]
     columns = list(rows[0])
     lines += ratios.table(columns, [[row[name] for name in columns] for row in rows])
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--kind", choices=LISTS, nargs="+", default=list(LISTS), help="of LISTS")
+    parser.add_argument(
+        "--tactics", type=Path, metavar="FILE", help="products and tactics, in place of LISTS"
+    )
     parser.add_argument("--launch", action="store_true", help="only launch, for ncu")
     parser.add_argument("--output", type=Path, help="without extension")
-    options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
-    if options.launch:
-        launch()
-        return 0
+    return parser.parse_args(arguments)
+
+
+def ncu_command(options: argparse.Namespace) -> list[str]:
+    """The command that runs this program's --launch under ncu."""
     ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     command = [ncu, "--csv", "--print-units", "base", "--profile-from-start", "off"]
     command += ["--clock-control", "none"]  # a killed ncu would leave the clock at its base
     command += ["--metrics", ",".join(METRICS.values())]
     command += [sys.executable, "-m", "benchmarks.compare.instruction_misses", "--launch"]
-    answer = subprocess.run(command, check=False, capture_output=True, text=True)
+    command += ["--kind", *options.kind]
+    return command + (["--tactics", str(options.tactics)] if options.tactics else [])
+
+
+def main() -> int:
+    options = parsed()
+    if not torch.cuda.is_available():
+        print("this benchmark needs a GPU", file=sys.stderr)
+        return 1
+
+    def asked() -> Iterator[Product]:
+        if options.tactics:
+            return products_by_tactics(options.tactics.read_text(encoding="utf-8").splitlines())
+        return products(options.kind)
+
+    if options.launch:
+        launch(asked())
+        return 0
+    answer = subprocess.run(ncu_command(options), check=False, capture_output=True, text=True)
     if answer.returncode:
         print(answer.stdout[-2000:] + answer.stderr[-2000:], file=sys.stderr)
         return 1
-    problems = [{"kind": kind, "problem": name, "tactic": case.choice()} for kind, name, case in cases()]
-    rows = rows_of(problems, calls(launches(answer.stdout)))
+    problems = [{"kind": each.kind, "problem": each.problem, "tactic": each.tactic} for each in asked()]
+    rows = rows_of(problems, calls(launches(answer.stdout)), sides=1 if options.tactics else 2)
     text = page(machine.gpu_run("benchmarks.compare.instruction_misses"), rows)
     print(text)
     if options.output:
