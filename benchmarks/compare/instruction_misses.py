@@ -118,6 +118,8 @@ def launches(text: str) -> Iterator[Launch]:
     names = {metric: name for name, metric in METRICS.items()}
     kernels: dict[str, Launch] = {}
     for line in csv.DictReader(io.StringIO("\n".join(lines[head:]))):
+        if not line.get("Metric Value"):
+            continue  # a message of ncu's
         kernel = kernels.setdefault(line["ID"], Launch(line["Kernel Name"], {}))
         if line["Metric Name"] in names:
             kernel.numbers[names[line["Metric Name"]]] = float(line["Metric Value"].replace(",", ""))

@@ -18,6 +18,7 @@ OUTPUT = "\n".join(
         f'"0","1","gemm_sm90, 1","{METRICS["us"]}","nsecond","17,504"',
         '"0","1","gemm_sm90, 1","other","","1"',
         f'"1","1","other","{METRICS["misses"]}","","5"',
+        "==WARNING== this is not a kernel",
     ]
 )
 
