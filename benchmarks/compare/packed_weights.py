@@ -2,6 +2,7 @@
 
     python -m benchmarks.compare.packed_weights --output results/packed_weights
     python -m benchmarks.compare.packed_weights --random 100 --seconds 60 --output results/packed_random
+    python -m benchmarks.compare.packed_weights --models --formats int4_g128 --without-humming --output FILE
 
 For layers' shapes, or shapes drawn at random, in the same run: the tactic that is selected; `torch.mm` on
 weights of 16 bits; Humming's layer with its defaults, where it can be imported. All are CUDA graphs of
@@ -21,7 +22,7 @@ from __future__ import annotations
 import argparse
 import functools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -40,6 +41,12 @@ from tilewright.tools.timing import Replays, rotations
 
 SHAPES = ((8192, 8192), (4096, 14336), (6144, 4096), (28672, 4096))
 ROWS = (1, 16, 32, 64, 128, 512, 4096)
+# The layers of Llama 3 8B, Qwen2.5 32B and Llama 3 70B: query, key and value; out; gate and up; down.
+MODELS = (
+    (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336),
+    (7168, 5120), (5120, 5120), (55296, 5120), (5120, 27648),
+    (10240, 8192), (8192, 8192), (57344, 8192), (8192, 28672),
+)  # fmt: skip
 LEAST, MOST = 1024, 28672  # n and k of random problems
 FEW, MANY = 128, 4096  # rows of random problems, at most
 CLASSES = (16, 32, 64, 128, 512, MANY)  # rows of a line of the summary, at most
@@ -49,11 +56,11 @@ MOST_SETS = 8  # of operands: each has its own weights of 16 bits, and Humming's
 LAUNCHES, SHORT_FLOPS = 24, 5e10
 
 
-def listed(formats: list[str]) -> Iterator[Problem]:
+def listed(formats: list[str], shapes: Sequence[tuple[int, int]], rows: Sequence[int]) -> Iterator[Problem]:
     """The problems of layers."""
     for weight_format in formats:
-        for n, k in SHAPES:
-            for m in ROWS:
+        for n, k in shapes:
+            for m in rows:
                 yield Problem(m, n, k, weight_format=weight_format)
 
 
@@ -72,7 +79,7 @@ def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], An
     """Calls of Humming's layers with random weights; none if it has no such format."""
     calls = []
     for operand in operands:
-        wide = torch.randn(problem.n, problem.k, device="cuda").to(dtype_of(problem.a)) / 64
+        wide = torch.randn(problem.n, problem.k, device="cuda", dtype=dtype_of(problem.a)) / 64
         layer = humming_layer(problem.n, problem.k, problem.weight_format, wide)
         if layer is None:
             return []
@@ -98,7 +105,7 @@ def launched(problem: Problem, calls: list[Callable[[], Any]]) -> Replays:
     return Replays(calls * repeats)
 
 
-def measure(problem: Problem) -> dict[str, Any]:
+def measure(problem: Problem, with_humming: bool = True) -> dict[str, Any]:
     here = context.current()
     device = here.device(torch.cuda.current_device())
     operands = make_operands(measuring, problem, device)[:MOST_SETS]
@@ -116,7 +123,7 @@ def measure(problem: Problem) -> dict[str, Any]:
         "torch.mm": launched(problem, multiplied),
     }
     try:
-        if calls := humming_calls(problem, operands):
+        if with_humming and (calls := humming_calls(problem, operands)):
             sides["humming"] = launched(problem, calls)
     except AssertionError:
         print(f"Humming refuses {problem}")
@@ -204,6 +211,9 @@ def times(row: dict[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"])
+    parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of layers' problems")
+    parser.add_argument("--models", action="store_true", help="all layers of an 8B, a 32B and a 70B model")
+    parser.add_argument("--without-humming", action="store_true")
     parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -212,13 +222,14 @@ def main() -> None:
     beside_peers.add_options(parser)
     options = parser.parse_args()
     least, most = options.rows
-    problems = listed(options.formats)
+    problems = listed(options.formats, MODELS if options.models else SHAPES, options.m)
     if options.random:
         problems = drawn(options.formats, options.random, options.seed)
     kept = [problem for problem in problems if least <= problem.m <= most]
     beside_peers.run(
         "benchmarks.compare.packed_weights", options, kept,
-        compile_peer=compile_humming, measure=measure, markdown=markdown,
+        compile_peer=compile_humming, markdown=markdown,
+        measure=functools.partial(measure, with_humming=not options.without_humming),
     )  # fmt: skip
 
 

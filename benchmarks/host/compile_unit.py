@@ -2,11 +2,15 @@
 
     python -m benchmarks.host.compile_unit [--runs N] [--write]
     python -m benchmarks.host.compile_unit --trace       # where the device compiler's time goes
+    python -m benchmarks.host.compile_unit --largest MODULE... --output FILE
 
 A unit, two with mainloops of ours and one with CUTLASS's, is compiled as `tilewright build` compiles it; its
 peer, peers/plain_cutlass_gemm.cu, with the same flags, but always as C++17, and CUTLASS's whole headers. The
 two take turns. Seconds are of processor time (the phases': of the clock), medians of the runs; memory is that
 of the largest process.
+
+`--largest` compiles, without a peer, the units of modules with the most machine code by their records, and
+writes a table of them.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.host.compile_trace import summarize
-from benchmarks.lib.machine import Run, describe, record, run
+from benchmarks.lib import ratios
+from benchmarks.lib.machine import RESULTS, Run, describe, record, run, write_page
 
 from tilewright.base import paths, sets
 from tilewright.compile.nvcc.compiler import Nvcc
@@ -35,6 +40,7 @@ TRACED = "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_bias_gelu"
 FP8 = {"OPERAND": "cutlass::float_e4m3_t"}
 SHOWN = ("cicc", "cudafe++", "host compiler", "ptxas")  # phases of ours, in seconds of the clock
 PINGPONG = {"MAINLOOP": "KernelTmaWarpSpecializedPingpong", "EPILOGUE": "TmaWarpSpecialized"}
+LARGEST = 3  # units of a module
 UNITS: dict[str, dict[str, str]] = {
     "gemm_sm90_bf16_bf16_f32_bf16_tn_128x256x64_lean_coop": {},
     "gemm_sm90_tf32_tf32_f32_f32_tn_128x128x32_1x1_coop_streamk": {
@@ -125,6 +131,42 @@ def trace(toolchain: NvccToolchain) -> dict[str, Any]:
         return summarize(file)
 
 
+def measure_largest(toolchain: NvccToolchain, modules: list[str], runs: int) -> list[dict[str, Any]]:
+    """Compiles the `LARGEST` units of each module with the most bytes of machine code."""
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        for module in modules:
+            recorded = json.loads((RESULTS / "compile" / f"{module}.json").read_text(encoding="utf-8"))[
+                "kernels"
+            ]
+            for row in sorted(recorded, key=lambda row: -row["code_bytes"])[:LARGEST]:
+                source, kernel = find(row["name"])
+                flags = list(Nvcc().flags(kernel))
+                compiled = [compile_once(toolchain, source, flags, Path(temporary)) for _ in range(runs)]
+                rows.append(
+                    {"module": module, "kernel": row["name"], "code": row["code_bytes"], **_median(compiled)}
+                )
+                print(json.dumps(rows[-1]), file=sys.stderr)
+    return rows
+
+
+def markdown_of_largest(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "# Compiling the largest units of modules",
+        "",
+        f"`{head['command']}`; {head['date']}, {head['processor']}, {head['cores']} cores, "
+        f"nvcc {head['nvcc']}. Seconds of processor time, medians of {head['runs']} runs. The machine was "
+        "busy with other work.",
+        "",
+    ]
+    columns = ("module", "kernel", "machine code, bytes", "seconds", "GB")
+    cells = [
+        [row["module"], row["kernel"], row["code"], f"{row['seconds']:.1f}", f"{row['peak_gb']:.2f}"]
+        for row in rows
+    ]
+    return "\n".join([*lines, *ratios.table(columns, cells)]) + "\n"
+
+
 def _median(compiled: list[Compiled]) -> dict[str, Any]:
     phases = compiled[0].phases
     return {
@@ -163,8 +205,18 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="record in benchmarks/results/")
     parser.add_argument("--trace", action="store_true", help="takes 3 minutes, 10 GB, and 2 GB of disk")
+    parser.add_argument("--largest", nargs="+", default=[], metavar="MODULE")
+    parser.add_argument("--output", type=Path, help="the page of --largest")
     arguments = parser.parse_args()
     toolchain = find_toolchain()
+    if arguments.largest:
+        command = f"python -m benchmarks.host.compile_unit --largest {' '.join(arguments.largest)}"
+        head = {"command": command, "runs": arguments.runs, **describe(), **toolchain.describe()}
+        page = markdown_of_largest(head, measure_largest(toolchain, arguments.largest, arguments.runs))
+        print(page)
+        if arguments.output:
+            write_page(arguments.output, page)
+        return 0
     if arguments.trace:
         result = {"kernel": TRACED, **describe(), **toolchain.describe(), **trace(toolchain)}
         print(json.dumps(result, indent=1))
