@@ -4,60 +4,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from blockscaled_configurations import (
+    CUTE,
+    DYNAMIC,
+    FAMILY,
+    HOPPER,
+    MMA,
+    MMA_ACT,
+    MX100,
+    MX120,
+    ONE,
+    SM100,
+    SM120,
+    ULTRA,
+    ULTRA_CUTE,
+    shape,
+)
 from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
-from tilewright.configurations.shapes import Cluster, Tile
+from tilewright.configurations.shapes import Cluster
 from tilewright.families.blockscaled_gemm import bias_rules, mma_rules, tcgen05_rules
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
-from tilewright.families.blockscaled_gemm.memory import memory
 from tilewright.families.blockscaled_gemm.rules import RULES
-from tilewright_generator import families
 from tilewright_generator.rules import verdicts
 
-FAMILY = families.get("blockscaled_gemm")
 RECORD = ROOT / "benchmarks" / "results" / "rules_against_compiler.json"
-ONE, DYNAMIC = Cluster(1, 1), "dynamic"
-
-
-def shape(text: str) -> Tile:
-    return Tile(*map(int, text.split("x")))
-
-
-def config(arch: str, formats: str, tile: str, schedule: str, **fields: Any) -> BlockscaledGemmConfig:
-    a, b, d = formats.split()
-    if arch in ("sm_100f", "sm_103a", "sm_110a"):
-        fields.setdefault("cluster", DYNAMIC)
-    return BlockscaledGemmConfig(arch, a, b, d, shape(tile), schedule, **fields)  # type: ignore[arg-type]
-
-
-SM100 = config("sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "2sm")
-MX100 = config("sm_100f", "mxfp8 mxfp8 bf16", "128x128x128", "1sm")
-ULTRA = config("sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "2sm", store="direct_256", pdl=False)
-SM120 = config("sm_120f", "nvfp4 nvfp4 bf16", "128x128x128", "cooperative")
-MX120 = config("sm_120f", "mxfp8 mxfp8 bf16", "128x128x128", "cooperative")
-MMA = config(
-    "sm_120f",
-    "nvfp4 nvfp4 bf16",
-    "128x16x256",
-    "cooperative",
-    mainloop="mma",
-    c="same",
-    swap_ab=True,
-    bias=True,
-)
-MMA_ACT = replace(MMA, activation="given")
-CUTE = config(
-    "sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
-)
-ULTRA_CUTE = config(
-    "sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
-)
-HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_ab=True)
 
 
 @pytest.mark.parametrize(
@@ -287,49 +262,6 @@ def test_a_rule_rejects_with_its_numbers_and_accepts_the_neighbour(one: Rejected
 
 def test_every_rule_is_shown() -> None:
     check_every_rule_is_shown(REJECTED, RULES)
-
-
-# Stages and bytes as CUTLASS has them: SharedStorageSize of the instantiated kernel.
-MEMORY: dict[str, tuple[BlockscaledGemmConfig, tuple[int, int]]] = {
-    "tcgen05": (SM100, (7, 218_112)),
-    "N 64": (replace(SM100, tile=shape("128x64x256"), swap_ab=True, schedule="1sm"), (7, 219_136)),
-    "N 64 with C": (replace(SM100, tile=shape("128x64x256"), schedule="1sm", c="same"), (7, 226_304)),
-    "f32 columns": (replace(SM100, tile=shape("128x64x256"), d="f32", swap_ab=True), (8, 230_400)),
-    "direct": (replace(SM100, store="direct"), (7, 209_408)),
-    "quantised with C": (
-        replace(SM100, tile=shape("128x192x256"), schedule="1sm", d="nvfp4", c="same"),
-        (3, 192_512),
-    ),
-    "f32, direct, swapped": (
-        replace(MX100, tile=shape("128x256x128"), schedule="2sm", d="f32", store="direct_256", swap_ab=True),
-        (6, 214_528),
-    ),
-    "quantised": (replace(MX100, d="mxfp8", schedule="2sm"), (8, 213_760)),
-    "mixed": (replace(MX100, b="mxfp4", schedule="2sm"), (8, 222_208)),
-    "ultra": (ULTRA, (8, 230_016)),
-    "ultra, N 256": (replace(ULTRA, tile=shape("128x256x768"), schedule="1sm"), (4, 228_352)),
-    "sm_120": (SM120, (4, 83_968)),
-    "sm_120 with C": (replace(SM120, c="same", swap_ab=True, scheduler="stream_k"), (4, 88_064)),
-    "sm_120 f32 with C": (replace(SM120, c="same", d="f32"), (4, 100_352)),
-    "sm_120 ping-pong": (replace(SM120, schedule="pingpong", d="mxfp8", c="same"), (4, 88_064)),
-    "sm_120 quantised": (replace(SM120, d="nvfp4"), (5, 96_256)),
-    "sm_120, CUTLASS 4.5": (replace(SM120, tile=shape("128x32x128"), d="nvfp4", cutlass="4.5"), (7, 90_112)),
-}
-
-
-@pytest.mark.parametrize("name", MEMORY)
-def test_shared_memory_is_the_compilers(name: str) -> None:
-    one, expected = MEMORY[name]
-    assert verdicts(FAMILY, one) == []
-    assert memory(one) == expected
-    assert expected[1] <= one.hardware.shared_memory.block
-
-
-def test_given_stages_are_taken() -> None:
-    for stages in range(2, 8):
-        actual = memory(replace(SM100, stages=stages))
-        assert actual.stages == stages
-        assert memory(SM100).total - actual.total == (7 - stages) * 28_672
 
 
 @pytest.fixture(scope="module")

@@ -6,41 +6,33 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gemm_configurations import (
+    BF16,
+    CUTE_DSL,
+    E5M2,
+    FAMILY,
+    FEW_ROWS,
+    FP8,
+    LEAN,
+    LEAN_FP8,
+    LEAN_FP8_OUT,
+    LEAN_TURNS,
+    MMA,
+    MMA_FP8_OUT,
+    PINGPONG,
+    S8,
+    STREAM,
+    TCGEN05,
+    TCGEN05_2SM,
+    TF32,
+    shape,
+)
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
-from tilewright.configurations import lean_tiles
 from tilewright.configurations.shapes import Cluster, Tile
-from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.gemm.config import GemmConfig
-from tilewright.families.gemm.memory import memory
 from tilewright.families.gemm.rules import RULES
-from tilewright_generator import families
 from tilewright_generator.rules import verdicts
-
-FAMILY = families.get("gemm")
-
-
-def shape(text: str) -> Tile:
-    return Tile(*map(int, text.split("x")))
-
-
-BF16 = GemmConfig("sm_90a", "bf16", "bf16", "bf16", shape("128x128x64"))
-PINGPONG = replace(BF16, tile=shape("64x128x64"), schedule="pingpong")
-FP8 = replace(BF16, a="e4m3", b="e4m3", tile=shape("128x128x128"))
-TF32 = replace(BF16, a="tf32", b="tf32", d="f32", tile=shape("128x128x32"))
-E5M2 = replace(FP8, a="e5m2")
-LEAN = replace(BF16, mainloop="lean", cluster="dynamic", bias=True)
-LEAN_TURNS = replace(LEAN, schedule="pingpong")
-LEAN_FP8 = replace(LEAN, a="e4m3", b="e4m3", tile=shape("128x128x128"))
-LEAN_FP8_OUT = replace(LEAN_FP8, d="e4m3", fast_accum=True)
-STREAM = replace(BF16, mainloop="stream", tile=shape("16x8x128"), swap_ab=True, bias=True)
-MMA = replace(BF16, arch="sm_120f", mainloop="mma", bias=True)
-MMA_FP8_OUT = replace(MMA, a="e4m3", b="e4m3", d="e4m3", tile=shape("128x64x128"))
-CUTE_DSL = replace(BF16, mainloop="cute_dsl")
-TCGEN05 = replace(BF16, arch="sm_100f", mainloop="tcgen05", schedule="1sm", bias=True, activation="given")
-TCGEN05_2SM = replace(TCGEN05, schedule="2sm", cluster=Cluster(2, 1), tile=shape("128x256x64"))
-FEW_ROWS = replace(PINGPONG, tile=shape("64x8x64"), swap_ab=True)
-S8 = replace(BF16, a="s8", b="s8", d="s32", acc="s32", tile=shape("128x128x128"))
 
 
 @pytest.mark.parametrize(
@@ -282,47 +274,6 @@ def test_s8_instructions_lack_the_odd_multiples_of_8_above_24() -> None:
     for n, lacking in ((8, False), (16, False), (24, False), (32, False), (40, True), (48, False)):
         actual = {verdict.rule for verdict in verdicts(FAMILY, replace(S8, tile=Tile(128, n, 128)))}
         assert ("instruction_shape" in actual) == lacking, n
-
-
-@pytest.mark.parametrize("base", [BF16, PINGPONG, FP8, TF32], ids=FAMILY.kernel_name)
-def test_as_many_stages_are_legal_as_fit(base: GemmConfig) -> None:
-    """From two up to as many as `auto` takes, and not one more."""
-    auto = memory(base).stages
-    legal = [stages for stages in range(2, 33) if not verdicts(FAMILY, replace(base, stages=stages))]
-    assert legal == list(range(2, auto + 1))
-    for stages in legal:
-        assert memory(replace(base, stages=stages)).stages == stages
-    assert memory(base).total <= HOPPER_SHARED_MEMORY < memory(replace(base, stages=auto + 1)).total
-
-
-def test_the_barriers_that_order_ping_pong_warpgroups_take_memory() -> None:
-    """Their 32 bytes decide this total, with which a unit of CUTLASS 4.2 compiled. They are lost in the
-    alignment of every kernel that a spec lists."""
-    config = replace(PINGPONG, tile=shape("128x8x64"), stages=2)
-    assert memory(config).total == 38_272
-
-
-@pytest.mark.parametrize("base", [BF16, LEAN, LEAN_FP8, LEAN_TURNS], ids=FAMILY.kernel_name)
-def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told(base: GemmConfig) -> None:
-    """A message that compares two numbers is true."""
-    for side in (256, 512, 1024):
-        actual = memory(large := replace(base, tile=Tile(side, side, 2 * base.tile.k)))
-        assert (actual.total > HOPPER_SHARED_MEMORY) == (actual.stages < 2), large
-
-
-def test_a_stage_holds_whole_boxes_of_an_operand_without_k_contiguous() -> None:
-    bytes_of_layout = {
-        layout: lean_tiles.operand_bytes(replace(LEAN, tile=shape("128x144x64"), layout=layout))
-        for layout in ("tn", "nn", "tt", "nt")
-    }
-    fine, boxed = (128 + 144) * 128, (128 + 192) * 128
-    assert bytes_of_layout == {"tn": fine, "nn": fine, "tt": boxed, "nt": boxed}
-
-
-def test_tiles_of_eight_columns_have_an_even_number_of_stages() -> None:
-    """24, 48 and 98 stages; without the rule 24, 49 and 98 would fit."""
-    for k, stages in ((64, 24), (32, 48), (16, 98)):
-        assert memory(replace(FEW_ROWS, tile=Tile(64, 8, k))).stages == stages
 
 
 def test_cutes_further_shapes_are_included_where_a_tile_wants_them_alone() -> None:

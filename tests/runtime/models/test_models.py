@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
+from model_files import EXAMPLES, LLAMA, MIXTURE, Write, listed
 
-from tilewright.errors import ArgumentError, UnreadableFileError
-from tilewright.models import configuration, forward
-from tilewright.models.forward import Serving
 from tilewright.models.product import Listing, Product
 
-EXAMPLES = Path(__file__).parents[3] / "examples/models"
-Write = Callable[..., Path]
-
-LLAMA = {
-    "model_type": "llama", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 4,
-    "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 1000, "torch_dtype": "float16",
-}  # fmt: skip
-MIXTURE = {
-    "model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 6, "num_attention_heads": 16,
-    "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 64, "num_experts": 32,
-    "num_experts_per_tok": 4, "moe_intermediate_size": 768,
-}  # fmt: skip
 GPT_OSS = {
     "model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": 24,
     "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 201088,
@@ -36,20 +17,6 @@ GPT_OSS = {
     },
 }  # fmt: skip
 BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128]}
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write(model: dict[str, Any], **fields: Any) -> Path:
-        path = tmp_path / "config.json"
-        path.write_text(json.dumps({**model, **fields}))
-        return path
-
-    return write
-
-
-def listed(path: Path, **options: Any) -> Listing:
-    return forward.products(configuration.read(path), Serving(**options))
 
 
 def dense(listing: Listing) -> dict[str, tuple[int, int, int]]:
@@ -254,62 +221,3 @@ def test_the_option_overrules_the_checkpoint(dtype: str, op: str, a: str, write:
 def test_experts_of_other_types_are_left_out(write: Write) -> None:
     (left, _) = listed(write(MIXTURE), dtype="fp8").left_out
     assert left.reason == "there are grouped kernels of bf16 and fp8_block, and none of fp8"
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"hidden_size": None}, "hidden_size: expected a whole number from 1, got None"),
-        ({"num_hidden_layers": "4"}, "num_hidden_layers: expected a whole number from 1, got '4'"),
-        ({"attention_bias": 1}, "attention_bias: expected true or false, got 1"),
-        ({"torch_dtype": "int8"}, "torch_dtype: expected one of bfloat16, float16, float32, got 'int8'"),
-        ({"torch_dtype": ["bfloat16"]}, "torch_dtype: expected one of bfloat16, float16, float32, got ['bf"),
-        ({"model_type": "lama"}, "model_type: 'lama' is not known; did you mean 'llama'?"),
-        ({"quantization_config": []}, "quantization_config: expected an object with a quant_method"),
-    ],
-)
-def test_a_wrong_field_is_named(fields: dict[str, Any], message: str, write: Write) -> None:
-    path = write(LLAMA, **fields)
-    with pytest.raises(UnreadableFileError) as wrong:
-        listed(path)
-    assert f"{path}: {message}" in wrong.value.message
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"decoder_sparse_step": 0}, "decoder_sparse_step: expected a whole number from 1, got 0"),
-        ({"mlp_only_layers": ["0"]}, "mlp_only_layers: expected a list of numbers, got ['0']"),
-        ({"mlp_only_layers": 3}, "mlp_only_layers: expected a list of numbers, got 3"),
-    ],
-)
-def test_a_wrong_field_of_experts_is_named(fields: dict[str, Any], message: str, write: Write) -> None:
-    path = write(MIXTURE, **fields)
-    with pytest.raises(UnreadableFileError) as wrong:
-        listed(path)
-    assert f"{path}: {message}" in wrong.value.message
-
-
-def test_layers_are_counted_not_listed(write: Write) -> None:
-    """A file may say 2^29 layers: their numbers would take gigabytes."""
-    fields = {"num_hidden_layers": 1 << 29, "decoder_sparse_step": 4, "mlp_only_layers": [3, 4, 3, 1 << 29]}
-    path = write(MIXTURE, **fields, intermediate_size=8)
-    experts = configuration.read(path).experts
-    assert experts is not None
-    assert experts.layers == (1 << 27) - 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"tp": 3}, "tp: 3: expected a divisor of the heads (16)"),
-        ({"tp": 32}, "tp: 32: expected a divisor of the heads (16)"),
-        ({"ep": 5}, "ep: 32 experts are not divisible by 5"),
-    ],
-)
-def test_a_model_that_cannot_be_divided(options: dict[str, int], message: str, write: Write) -> None:
-    with pytest.raises(ArgumentError) as wrong:
-        listed(write(MIXTURE), **options)
-    assert message in wrong.value.message
-    with pytest.raises(ArgumentError, match="has no experts"):
-        listed(write(LLAMA), ep=2)

@@ -1,30 +1,14 @@
+"""`tilewright explain`: kernels, combinations, rules, and what is left out."""
+
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
 
-import jsonschema
 import pytest
-import tiny_family
-import yaml
 from command_line import ROOT, Command
-
-from tilewright_generator import families, schema
-
-FAST = "tiny_bf16_64x64x64_1x1_fast"
-SPEC = """\
-family: tiny
-arch: sm_90a
-defaults:
-  quick: {fast: true}
-configs:
-  - use: quick
-    dtype: [bf16, e4m3]
-    tile: [64x64x64, 256x64x64, 256x512x64]
-    exclude:
-      - {dtype: e4m3, tile: 64x64x64, reason: nobody asks for it}
-"""
+from small_spec import FAST, SPEC
 
 
 @pytest.fixture
@@ -32,76 +16,6 @@ def spec(project: Path) -> Path:
     path = project / "specs" / "small.yaml"
     path.write_text(SPEC)
     return path
-
-
-def test_list(project: Path, tilewright: Command) -> None:
-    assert tilewright("list", "--device", "H200").out.splitlines() == [
-        "small: 4 kernels",
-        "  ----- tiny_bf16_128x128x64_1x1",
-        "  ----- tiny_bf16_128x128x64_1x1_fast",
-        "  ----- tiny_bf16_64x64x64_1x1",
-        "  ----- tiny_bf16_64x64x64_1x1_fast",
-        "b built here, t tuned for NVIDIA H200, c compiled, r run on a GPU, h hammered",
-        "there (~ as another source, ! failed, - no)",
-        "beside them: the set shipped (tilewright list --set shipped)",
-    ]
-    found = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
-    _, about, kernel, head, name, row, *_, legend, _ = found.out.splitlines()
-    assert about == "  Kernels for tests"
-    assert legend == "tuned for NVIDIA H200; compiled, run, hammered: by the committed records"
-    assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "hammered"]
-    assert [name, *row.split(maxsplit=5)] == [
-        f"  {FAST}",
-        "no",
-        "0",
-        "never",
-        "never",
-        "never",
-        "tiny bf16 | 64x64x64",
-    ]
-    (row,) = json.loads(tilewright("list", "--json", "--filter", "*64x64x64*fast").out)
-    assert row["name"] == FAST
-    assert row["config"]["tile"] == [64, 64, 64]
-    assert row["position"] == "specs/small.yaml:6:5"
-    none = tilewright("list", "--filter", "none", "--filter", "fast=*")
-    assert (none.code, none.err) == (2, "Error: no kernel meets --filter none --filter fast=*\n")
-
-
-def test_list_takes_modules_and_paths(project: Path, tilewright: Command) -> None:
-    text = tiny_family.SPEC.replace("bf16", "f16").replace("family: tiny", "family: tiny  # the least")
-    (project / "specs/other.yaml").write_text(text)
-    assert tilewright("list", "small", "other").out.count("4 kernels") == 2
-    assert tilewright("list", "other").out == tilewright("list", "specs/other.yaml").out
-    assert tilewright("list", "other").out.startswith("other: 4 kernels\n")
-    wrong = tilewright("list", "othre")
-    assert (wrong.code, "no spec and no module 'othre'; did you mean 'other'?" in wrong.err) == (2, True)
-    assert "the modules are: other, small" in tilewright("list", "specs/none.yaml").err
-    family = tilewright("list", "tiny")
-    assert (family.code, family.err) == (
-        2, "Error: no spec and no module 'tiny'; tiny is a family, of other, small\n"
-    )  # fmt: skip
-
-
-def test_a_filter_that_matches_nothing_says_what_there_is(project: Path, tilewright: Command) -> None:
-    assert tilewright("list", "--filter", "tile=1x*").err == (
-        "Error: no kernel meets --filter tile=1x*; tile is one of: 128x128x64, 64x64x64\n"
-    )
-    assert "did you mean '*bf16_64x64*'?" in tilewright("list", "--filter", "bf16_64x64").err
-    assert tilewright("list", "--filter", "compiler=nvc*").code == 0
-    assert "; compiler is one of: nvcc" in tilewright("list", "--filter", "compiler=cute_dsl").err
-
-
-def test_what_looks_like_a_spec_and_is_none_is_mentioned(project: Path, tilewright: Command) -> None:
-    (project / "specs/mine.yml").write_text(SPEC)
-    (project / "specs/deep").mkdir()
-    (project / "specs/deep/more.yaml").write_text(SPEC)
-    found = tilewright("list")
-    assert found.code == 0
-    assert found.err.splitlines() == [
-        "specs/deep/more.yaml is ignored: specs are specs/*.yaml",
-        "specs/mine.yml is ignored: specs are specs/*.yaml",
-    ]
-    assert tilewright("list", "small").err == ""
 
 
 def test_explain_a_kernel_says_which_line_gave_each_field_and_what_it_means(
@@ -289,39 +203,6 @@ def test_a_field_given_twice_is_an_error(spec: Path, tilewright: Command) -> Non
 def test_a_field_without_a_value_is_an_error(spec: Path, tilewright: Command) -> None:
     found = tilewright("explain", "fast=true", "tile=")
     assert (found.code, found.err) == (2, "Error: tile=: expected FIELD=VALUE\n")
-
-
-def test_schema_writes_checks_and_prints(project: Path, tilewright: Command) -> None:
-    assert tilewright("schema", "tiny", "--check").code == 1
-    path = project / "specs/schema/tiny.schema.json"
-    assert f"wrote {path}" in tilewright("schema", "tiny").out
-    assert tilewright("schema", "tiny").out == "nothing to do: 1 schema is as it should be\n"
-    assert tilewright("schema", "tiny", "--check").code == 0
-    assert tilewright("schema", "tiny", "--print").out == path.read_text()
-    path.write_text("{}")
-    assert tilewright("schema", "tiny", "--check").code == 1
-
-
-def valid(name: str, text: str) -> bool:
-    validator = jsonschema.Draft7Validator(schema.spec_schema(families.get(name)))
-    return validator.is_valid(yaml.safe_load(text))
-
-
-def test_the_schema_takes_what_the_generator_takes_and_refuses_slips() -> None:
-    for each in families.names():
-        jsonschema.Draft7Validator.check_schema(schema.spec_schema(families.get(each)))
-    assert valid("tiny", SPEC)
-    assert not valid("tiny", SPEC.replace("tile:", "tiel:"))
-    assert not valid("tiny", SPEC.replace("bf16", "bf61"))
-    assert not valid("tiny", SPEC.replace("256x64x64", "256x64"))
-    assert not valid("tiny", SPEC.replace(", reason: nobody asks for it", ""))
-    assert not valid("tiny", SPEC.replace("family: tiny", "family: other"))
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "specs").glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_committed_specs_meet_their_schema(path: Path) -> None:
-    text = path.read_text()
-    assert valid(yaml.safe_load(text)["family"], text)
 
 
 def test_explain_without_a_word_says_of_what(tilewright: Command) -> None:
