@@ -30,6 +30,13 @@
   X(gemm_sm100f_e4m3_e4m3_f32_bf16_tn_128x32x128_1x1_tcgen05_1sm_swap_act) \
   X(gemm_sm100f_e4m3_e4m3_f32_bf16_tn_128x64x128_1x1_tcgen05_1sm_act) \
   X(gemm_sm100f_e4m3_e4m3_f32_bf16_tn_128x64x128_1x1_tcgen05_1sm_swap_act) \
+  X(gemm_sm100f_e4m3_e4m3_f32_e4m3_tn_128x128x128_2x1_tcgen05_2sm_act) \
+  X(gemm_sm100f_e4m3_e4m3_f32_e4m3_tn_128x256x128_2x1_tcgen05_2sm_act) \
+  X(gemm_sm100f_e4m3_e4m3_f32_e4m3_tn_128x32x128_1x1_tcgen05_1sm_swap_act) \
+  X(gemm_sm100f_e4m3_e4m3_f32_e4m3_tn_128x64x128_1x1_tcgen05_1sm_act) \
+  X(gemm_sm100f_e4m3_e4m3_f32_e4m3_tn_128x64x128_1x1_tcgen05_1sm_swap_act) \
+  X(gemm_sm100f_e4m3_e4m3_f32_e5m2_tn_128x128x128_2x1_tcgen05_2sm_act) \
+  X(gemm_sm100f_e4m3_e4m3_f32_e5m2_tn_128x32x128_1x1_tcgen05_1sm_swap_act) \
   X(gemm_sm100f_e4m3_e4m3_f32_f16_tn_128x128x128_2x1_tcgen05_2sm_act) \
   X(gemm_sm100f_e4m3_e4m3_f32_f16_tn_128x32x128_1x1_tcgen05_1sm_swap_act) \
   X(gemm_sm100f_e4m3_e4m3_f32_f16_tn_128x64x128_1x1_tcgen05_1sm_act) \
@@ -42,6 +49,8 @@
   X(gemm_sm100f_e4m3_e5m2_f32_f32_tn_128x64x128_1x1_tcgen05_1sm_act) \
   X(gemm_sm100f_e5m2_e4m3_f32_bf16_tn_128x128x128_2x1_tcgen05_2sm_act) \
   X(gemm_sm100f_e5m2_e4m3_f32_bf16_tn_128x64x128_1x1_tcgen05_1sm_act) \
+  X(gemm_sm100f_e5m2_e4m3_f32_e4m3_tn_128x128x128_2x1_tcgen05_2sm_act) \
+  X(gemm_sm100f_e5m2_e4m3_f32_e5m2_tn_128x128x128_2x1_tcgen05_2sm_act) \
   X(gemm_sm100f_e5m2_e4m3_f32_f32_tn_128x128x128_2x1_tcgen05_2sm_act) \
   X(gemm_sm100f_e5m2_e4m3_f32_f32_tn_128x64x128_1x1_tcgen05_1sm_act) \
   X(gemm_sm100f_f16_f16_f32_f16_tn_128x128x64_1x1_tcgen05_1sm_act) \

@@ -17,6 +17,7 @@ from ptx_numbers import (
     nearest_index,
     round_to_bf16,
     round_to_e4m3,
+    round_to_e5m2,
 )
 from ptx_program import Instruction
 from ptx_tensor_core import tensor_memory
@@ -150,6 +151,9 @@ def _convert(warp: Warp, name: str, operands: list[str]) -> None:
     if name == "cvt.rn.satfinite.e4m3x2.f32":
         high, low = (round_to_e4m3(warp.value(text, "f4")) for text in operands[1:])
         return warp.write(operands[0], high << np.uint16(8) | low)
+    if name == "cvt.rn.satfinite.e5m2x2.f32":
+        high, low = (round_to_e5m2(warp.value(text, "f4")) for text in operands[1:])
+        return warp.write(operands[0], high << np.uint16(8) | low)
     if name == "cvt.rn.f16x2.e4m3x2":
         pair = warp.value(operands[1], "u2")
         halves = (half_of_e4m3(pair >> np.uint16(shift) & np.uint16(0xFF)) for shift in (0, 8))
@@ -187,7 +191,7 @@ def _convert_to_e2m1(warp: Warp, name: str, operands: list[str]) -> None:
 
 def _access(warp: Warp, name: str, operands: list[str]) -> None:
     head, space, *rest = name.replace(".volatile", "").split(".")
-    kind = {"u8": "u1", **_TYPES}[rest[-1]]
+    kind = {"u8": "u1", "b8": "u1", **_TYPES}[rest[-1]]
     size = np.dtype(kind).itemsize
     place, values = (operands[1], operands[0]) if head == "ld" else (operands[0], operands[1])
     registers = [text.strip() for text in values.strip("{}").split(",")]
@@ -235,6 +239,18 @@ def _mbarrier(warp: Warp, name: str, operands: list[str]) -> None:
             barrier.arrive(int(warp.value(operands[2], "u4")[lane]) if len(operands) > 2 else 1)
 
 
+def _reduce_max(warp: Warp, name: str, operands: list[str]) -> None:
+    assert warp.active.all(), "a reduction of some lanes alone"
+    warp.write(operands[0], np.full(LANES, warp.value(operands[1], "u4").max()))
+
+
+def _raise(warp: Warp, name: str, operands: list[str]) -> None:
+    """Raises a word of global memory, as an atomic instruction does."""
+    for lane in warp.lanes():
+        word = warp.cluster.memory.at(int(warp.addresses(operands[0])[lane]), 4).view("u4")
+        word[0] = max(word[0], warp.value(operands[1], "u4")[lane])
+
+
 def _cluster_arrive(warp: Warp, name: str, operands: list[str]) -> None:
     cluster = warp.cluster
     warp.cluster_round = cluster.rounds
@@ -260,6 +276,8 @@ _BY_PREFIX: dict[str, Callable[[Warp, str, list[str]], None]] = {
     "elect.": _elect,
     "shfl.sync.idx.": _shuffle,
     "shfl.sync.bfly.": _butterfly,
+    "redux.sync.max.u32": _reduce_max,
+    "red.global.max.u32": _raise,
     "shf.l.wrap.": _funnel,
     "prmt.": _permute,
     "e2m1x8": _convert_to_e2m1,

@@ -127,7 +127,7 @@ class Warp:
             return np.full(LANES, (self.block.rank << 24) + SHARED_AT, "u4").astype(kind)
         if "_param_" in text:
             return np.full(LANES, PARAMETER + (int(text.rsplit("_", 1)[1]) << 16), "u8")
-        number = int(text, 0)
+        number = int(text.removesuffix("U"), 0)
         return (
             np.full(LANES, number & ((1 << (8 * np.dtype(kind).itemsize)) - 1), "u8")
             .astype("u" + kind[1:])

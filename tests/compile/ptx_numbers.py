@@ -47,10 +47,19 @@ def nearest_index(size: np.ndarray, values: list[float]) -> np.ndarray:
     return reached.sum(axis=1)
 
 
-def round_to_e4m3(values: np.ndarray) -> np.ndarray:
-    grid = list(decode(np.arange(0x7F, dtype="u1"), "e4m3"))
+def _round_to_fp8(values: np.ndarray, kind: str, largest: int) -> np.ndarray:
+    """The nearest FP8, at most that of code `largest`; NaN is 0x7F."""
+    grid = list(decode(np.arange(largest + 1, dtype="u1"), kind))
     code = np.where(np.isnan(values), 0x7F, nearest_index(np.abs(values).astype("f8"), grid))
     return (code | np.where(np.signbit(values) & ~np.isnan(values), 0x80, 0)).astype("u2")
+
+
+def round_to_e4m3(values: np.ndarray) -> np.ndarray:
+    return _round_to_fp8(values, "e4m3", 0x7E)
+
+
+def round_to_e5m2(values: np.ndarray) -> np.ndarray:
+    return _round_to_fp8(values, "e5m2", 0x7B)
 
 
 def half_of_e4m3(codes: np.ndarray) -> np.ndarray:
@@ -144,7 +153,7 @@ NUMBERS: dict[str, Callable[..., np.ndarray]] = {
     **{f"or.{kind}": np.bitwise_or for kind in ("b16", "b32", "b64")},
     "xor.b32": np.bitwise_xor,
     "not.b32": np.invert,
-    "max.s32": np.maximum,
+    **{f"max.{kind}": np.maximum for kind in ("s32", "u32")},
     "min.relu.s32": lambda a, b: np.maximum(np.minimum(a, b), 0),
     "max.NaN.f32": _larger,
     "mul.rn.f32": np.multiply,

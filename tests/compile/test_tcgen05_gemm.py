@@ -63,6 +63,8 @@ class Case:
     swizzle: int = 1
     down: int = 1
     splits: int = 1
+    scale_result: float = 0.0  # of a D of FP8; 0: none
+    amax: float | None = None  # what it was before
 
 
 def kernel(name: str) -> KernelRecord:
@@ -110,6 +112,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     a = numbers(types[0], (case.batch, case.m, case.k), random)
     b = numbers(types[1], (1 if case.shared_b else case.batch, case.n, case.k), random)
     size, size_d = bytes_of(types[0]), bytes_of(types[2])
+    fp8 = size_d == 1
+    columns = 64 if fp8 else 32  # that TMA stores at a time
     pitch = case.n + (3 if swapped else 16 // size_d)
     d = np.full((case.batch, case.m, pitch * size_d), FILLED, "u1").view(f"u{size_d}")
     c, bias = (
@@ -130,14 +134,20 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     address = memory.add(d)
     row = pitch * size_d
     maps_d = TensorMap(
-        address, size_d, (case.n, case.m, case.batch), (row, row * case.m), (32, tile_m), 32 * size_d
-    )
+        address, size_d, (case.n, case.m, case.batch), (row, row * case.m), (columns, tile_m),
+        columns * size_d,
+    )  # fmt: skip
     rows, columns = (case.n, case.m) if swapped else (case.m, case.n)
     blocks_m, blocks_n = -(-rows // (tile_m * high)), -(-columns // (tile_n * wide))
     addresses = [memory.add(data) if data is not None else 0 for data in (c, bias)]
     scales = [memory.add(np.array([scale], "f4")) for scale in case.scales] + [0] * (2 - len(case.scales))
     kinds = [ADDENDS.index(kind) if kind else 0 for kind in (case.c, case.bias)]
     beta = 0.75 if case.c else 0.0
+    amax = np.array([case.amax or 0.0], "f4")
+    result = (
+        memory.add(np.array([case.scale_result], "f4")) if case.scale_result else 0,
+        0 if case.amax is None else memory.add(amax),
+    )
     parameters: list[Any] = [
         *(part for pair in (reversed(maps) if swapped else maps) for part in pair),
         maps_d, struct.pack("3i", case.m, case.n, case.batch),
@@ -153,6 +163,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
         ),
         *(struct.pack("q", value) for value in (address, pitch, pitch * case.m, addresses[1])),
         *(struct.pack("i", value) for value in (*kinds, ACTIVATIONS.index(case.activation), case.m, case.n)),
+        *(struct.pack("q", value) for value in result),
     ]  # fmt: skip
     # One cluster computes every block.
     blocks = high * wide * case.splits
@@ -166,9 +177,16 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     expected += values(bias[None], case.bias)[0] if bias is not None else 0
     expected = activated(expected, case.activation)
     actual = values(d, types[2])
+    assert (d[..., case.n :].copy().view("u1") == FILLED).all()
+    if fp8:
+        if case.amax is not None:
+            np.testing.assert_allclose(amax[0], max(case.amax, np.abs(expected).max()), rtol=1e-5)
+        largest, unit = (448, 1 / 16) if types[2] == "e4m3" else (57344, 1 / 8)
+        scaled = np.clip(expected * (case.scale_result or 1.0), -largest, largest)
+        assert (np.abs(actual[..., : case.n] - scaled) < unit * np.abs(scaled) + 2**-9).all()
+        return
     error = np.abs(actual[..., : case.n] - expected) / np.maximum(np.abs(expected), np.abs(expected).mean())
     assert error.max() < {"bf16": 6e-3, "f16": 1e-3, "f32": 1e-5, "s32": 1e-12}[types[2]]
-    assert (d[..., case.n :].copy().view("u1") == FILLED).all()
 
 
 def activated(x: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
@@ -193,6 +211,13 @@ CASES = {
     FP8: Case(280, 136, 400, bias="f16", scales=(0.5,)),
     TF32: Case(37, 131, 100),
 }
+E4M3 = "gemm_sm100f_e4m3_e4m3_f32_e4m3_tn_128x64x128_1x1_tcgen05_1sm_act"
+E5M2 = "gemm_sm100f_e4m3_e4m3_f32_e5m2_tn_128x32x128_1x1_tcgen05_1sm_swap_act"
+# Rows and columns outside of D read C and the bias at its edge, which may be larger than any element of D.
+OF_FP8 = {
+    E4M3: Case(150, 144, 264, batch=2, c="f32", bias="bf16", activation="silu", scale_result=9.0, amax=0.5),
+    E5M2: Case(21, 203, 520, c="bf16", bias="f32", alpha=0.3, scale_result=70.0, amax=0.5, splits=2),
+}
 S8 = "gemm_sm100_s8_s8_s32_s32_tn_128x32x128_1x1_tcgen05_1sm_swap_act"
 SPLIT = {
     FEW: Case(21, 203, 520, batch=2, c="f32", bias="bf16", activation="gelu", alpha=1.3, splits=8),
@@ -207,6 +232,15 @@ def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
     program = ptx(record, tmp_path)
     run(program, record, CASES[name], late=True)
     run(program, record, replace(CASES[name], c="", bias="", activation="none"), late=False)
+
+
+@pytest.mark.parametrize("name", OF_FP8)
+def test_a_result_of_fp8_is_scaled_and_raises_amax(tmp_path: Path, name: str) -> None:
+    record, case = kernel(name), OF_FP8[name]
+    program = ptx(record, tmp_path)
+    run(program, record, case, late=True)
+    run(program, record, replace(case, amax=1e6, splits=1), late=False)
+    run(program, record, replace(case, amax=None, scale_result=0.0), late=False)
 
 
 @pytest.mark.parametrize("name", SPLIT)

@@ -243,6 +243,13 @@ REJECTED: list[Rejected] = [
         {"cluster": Cluster(4, 1)},
     ),
     (TCGEN05, {"stages": 12}, "tcgen05_memory", ("with 12 stages",), {"stages": 6}),
+    (
+        replace(TCGEN05, a="e4m3", b="e4m3", d="bf16", tile=shape("128x32x128")),
+        {"d": "e4m3"},
+        "tcgen05_store",
+        ("64 columns", "32 is not"),
+        {"swap_ab": True},
+    ),
     (TCGEN05, {"schedule": "pingpong"}, "mma_schedule", ("1sm or 2sm",), {"schedule": "1sm"}),
     (LEAN, {"schedule": "2sm"}, "mma_schedule", ("cooperative or pingpong",), {"schedule": "cooperative"}),
     (TCGEN05, {"activation": "none"}, "settled_fields", ("activation of tcgen05",), {"activation": "given"}),

@@ -38,15 +38,18 @@ struct Params {
   void const* bias;
   int32_t type_c, type_bias, activation;
   int32_t m, n;
+  float const* scale_result;
+  float* amax;
 
-  static constexpr int kCount = 28;
+  static constexpr int kCount = 30;
 
   // The driver reads as many as the kernel has.
   void addresses(void* (&list)[kCount]) {
-    void* const all[] = {&a.map,          a.extents,       &b.map,  b.extents,  &d.map,      d.extents,   &c,
-                         &ld_c,           &batch_stride_c, &alpha,  &beta,      &scale_a,    &scale_b,    &k_tiles,
-                         &blocks_m,       &blocks_n,       &blocks, &swizzle,   &down,       &d_elements, &ld_d,
-                         &batch_stride_d, &bias,           &type_c, &type_bias, &activation, &m,          &n};
+    void* const all[] = {
+        &a.map, a.extents,     &b.map,   b.extents,       &d.map,   d.extents, &c,         &ld_c,       &batch_stride_c,
+        &alpha, &beta,         &scale_a, &scale_b,        &k_tiles, &blocks_m, &blocks_n,  &blocks,     &swizzle,
+        &down,  &d_elements,   &ld_d,    &batch_stride_d, &bias,    &type_c,   &type_bias, &activation, &m,
+        &n,     &scale_result, &amax};
     static_assert(sizeof all == sizeof list, "a kernel of CuTe-DSL has another number of parameters");
     std::copy(std::begin(all), std::end(all), list);
   }
@@ -121,6 +124,7 @@ struct Host {
     params.c = args.c, params.ld_c = args.ld_c, params.batch_stride_c = args.batch_stride_c;
     params.alpha = args.alpha, params.beta = args.beta;
     params.scale_a = args.scale_a, params.scale_b = args.scale_b;
+    params.scale_result = args.scale_result, params.amax = args.amax;
     params.k_tiles = ceil_div(args.k, facts.tile_k);
     params.blocks_m = blocks_m(args), params.blocks_n = blocks_n(args);
     params.blocks = static_cast<int32_t>(blocks(args));

@@ -2,15 +2,15 @@
 
 Tensor memory holds the sums of two tiles, so that the next tile is multiplied while a tile is stored.
 tcgen05_tiles.py has the tiles and the warps, tcgen05_results.py the epilogue, tcgen05_ranges.py that of a k
-which thread blocks share.
+which thread blocks share, tcgen05_fp8.py that of a D of FP8.
 """
 
 import cutlass
 from cutlass import Float32, Int32, Int64, cute, pipeline
 from cutlass.cute.nvgpu import cpasync, tcgen05
 from cutlass.cute.runtime import make_fake_stream, make_ptr
-from tilewright_programs.gemm.tcgen05_ranges import Ranges
-from tilewright_programs.gemm.tcgen05_results import Added, Target
+from tilewright_programs.gemm.tcgen05_fp8 import Scaled, ScaledResults
+from tilewright_programs.gemm.tcgen05_results import Target
 from tilewright_programs.gemm.tcgen05_tiles import (
     EPILOGUE_WARPS,
     LOAD_WARP,
@@ -23,13 +23,13 @@ from tilewright_programs.gemm.tcgen05_tiles import (
 )
 
 
-class Gemm(Ranges):
+class Gemm(ScaledResults):
     """What a kernel is compiled for."""
 
     # Parameters of the kernel's function, as PTX declares them: gemm/cute_dsl_host.hpp passes these.
     PARAMETERS = (
         *("b8[128]", "b8[12]") * 3, "u64", "u64", "u64", "f32", "f32", "u64", "u64", *("u32",) * 6,
-        "u64", "u64", "u64", "u64", *("u32",) * 5,
+        "u64", "u64", "u64", "u64", *("u32",) * 5, "u64", "u64",
     )  # fmt: skip
 
     @cute.jit
@@ -115,6 +115,8 @@ class Gemm(Ranges):
         activation: Int32,
         m: Int32,
         n: Int32,
+        scale_result: cute.Pointer,
+        amax: cute.Pointer,
     ):
         thread, _, _ = cute.arch.thread_idx()
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
@@ -156,9 +158,10 @@ class Gemm(Ranges):
 
         if warp < EPILOGUE_WARPS:
             products = self.allocated(memory, all_sums)
-            added = Added(
-                c, ld_c, batch_stride_c, alpha, beta, scale_a, scale_b, bias, type_c, type_bias, activation
-            )
+            added = Scaled(
+                c, ld_c, batch_stride_c, alpha, beta, scale_a, scale_b, bias, type_c, type_bias, activation,
+                scale_result, amax,
+            )  # fmt: skip
             target = Target(tma_d, d, d_elements, ld_d, batch_stride_d, m, n)
             self.epilogue(warp, thread, memory, products, sums_ready, work, added, target)
 
@@ -194,7 +197,7 @@ class Gemm(Ranges):
         self.kernel(
             tma_a, tensor_a, tma_b, tensor_b, tma_d, tensor_d, any_type, stride, stride, factor, factor,
             scale, scale, extent, extent, extent, extent, extent, extent, any_type, stride, stride, any_type,
-            extent, extent, extent, extent, extent,
+            extent, extent, extent, extent, extent, scale, scale,
         ).launch(
             grid=(extent, 1, 1),
             block=(THREADS, 1, 1),

@@ -13,11 +13,11 @@ from tilewright.families.gemm.memory import (
     STREAM_WARPS,
     SUBTILE_BUFFERS,
     SUBTILE_COLUMNS,
-    TCGEN05_COLUMNS,
     exchanges,
     memory,
     shares_k,
     sms,
+    tcgen05_columns,
     warpgroups,
 )
 from tilewright.formats.types import bits
@@ -180,7 +180,7 @@ class Tcgen05(InCuteDsl):
             "map_a": _MAPS[a],
             "map_d": _MAPS[config.d],
             "sms": sms(config),
-            "subtile": TCGEN05_COLUMNS if config.tile.n % TCGEN05_COLUMNS == 0 else 16,
+            "subtile": tcgen05_columns(config),
             "buffers": 0 if config.swap_ab else SUBTILE_BUFFERS,
             "swapped": config.swap_ab,
             "swapped_in_python": str(config.swap_ab),

@@ -26,7 +26,7 @@ from tilewright.formats.types import bits
 
 SUBTILE_COLUMNS, SUBTILE_BUFFERS = 64, 2  # of what a cute_dsl kernel stores at a time: lines of 128 bytes
 CUTE_DSL_ALIGNMENT = 1024  # bytes: of the buffers and stages of a cute_dsl or tcgen05 kernel
-TCGEN05_COLUMNS = 32  # of D, that a thread of a tcgen05 kernel's epilogue has at a time
+TCGEN05_COLUMNS = 32  # of D, that a thread of a tcgen05 kernel's epilogue mostly has at a time
 MOST_TCGEN05_STAGES = 12  # more do not hide more latency
 DATA_CENTER_SHARED_MEMORY = (
     HOPPER_SHARED_MEMORY  # bytes that a thread block of sm_100, 103, 110 may have: as sm_90's
@@ -118,10 +118,18 @@ def _tcgen05(config: GemmConfig) -> Memory:
     (gemm/tcgen05_program.py)."""
     m, n, k = config.tile
     stage = (m + n // sms(config)) * k * bits(config.a) // 8
-    buffers = 0 if config.swap_ab else m * TCGEN05_COLUMNS * bits(config.d) // 8 * SUBTILE_BUFFERS
+    buffers = 0 if config.swap_ab else m * tcgen05_columns(config) * bits(config.d) // 8 * SUBTILE_BUFFERS
     stores = CUTE_DSL_ALIGNMENT + max(CUTE_DSL_ALIGNMENT, buffers)
     room = DATA_CENTER_SHARED_MEMORY
     return lean_tiles.fitted(config.stages, stage, stores, most=MOST_TCGEN05_STAGES, room=room)
+
+
+def tcgen05_columns(config: GemmConfig) -> int:
+    """Columns of D that a thread of a tcgen05 kernel's epilogue has at a time. TMA stores a D of FP8 in lines
+    of 64 bytes."""
+    if bits(config.d) == 8 and not config.swap_ab:
+        return 2 * TCGEN05_COLUMNS
+    return TCGEN05_COLUMNS if config.tile.n % TCGEN05_COLUMNS == 0 else TCGEN05_COLUMNS // 2
 
 
 def sms(config: GemmConfig) -> int:

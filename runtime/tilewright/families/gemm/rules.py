@@ -84,8 +84,10 @@ def output_type(config: GemmConfig) -> str | None:
     outputs = OUTPUTS.get((config.a, config.b), ())
     if outputs and config.d not in outputs:
         return f"D of {config.a} x {config.b} is {' or '.join(outputs)}, not {config.d}"
-    if bits(config.d) == 8 and config.mainloop in ("cutlass", "tcgen05"):
-        return f"only our kernels (lean, mma) make a D of {config.d}: they scale it and find its amax"
+    if bits(config.d) == 8 and config.mainloop == "cutlass":
+        return (
+            f"only our kernels (lean, mma, tcgen05) make a D of {config.d}: they scale it and find its amax"
+        )
     return None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.configurations.rule import HARDWARE, of_module, rule
+from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.families.gemm.config import TCGEN05, GemmConfig
-from tilewright.families.gemm.memory import DATA_CENTER_SHARED_MEMORY, memory, sms
+from tilewright.families.gemm.memory import DATA_CENTER_SHARED_MEMORY, memory, sms, tcgen05_columns
 
 TILE_ROWS = 128  # lanes of tensor memory
 SWIZZLED_ROWS = 8  # rows of an operand in shared memory that TMA swizzles together
@@ -26,6 +26,16 @@ def tcgen05_tile(config: GemmConfig) -> str | None:
         return f"a tcgen05 tile has {TILE_ROWS} rows on each SM, not {m}"
     if n % step or n > 256:
         return f"N of this tcgen05 tile is a multiple of {step} up to 256, not {n}"
+    return None
+
+
+# gemm/tcgen05_results.py: TMA stores a D of FP8 in lines of 64 bytes, others in lines of 64 or 128.
+@tcgen05_rule(OURS, "tile d swap_ab", unless=(tcgen05_tile,))
+def tcgen05_store(config: GemmConfig) -> str | None:
+    """N of a tcgen05 kernel's tile is a multiple of 64 if TMA stores a D of FP8."""
+    columns, n = tcgen05_columns(config), config.tile.n
+    if not config.swap_ab and n % columns:
+        return f"TMA stores {columns} columns of D of {config.d} at a time: N is a multiple, {n} is not"
     return None
 
 
