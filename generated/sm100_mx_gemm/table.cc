@@ -55,6 +55,7 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_2sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_e4m3_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f32_128x128x128_dyn_2sm) \

@@ -28,6 +28,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x128_dyn_2sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_e4m3_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_dyn_2sm_c) \

@@ -18,6 +18,8 @@
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_64x64x256_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_64x8x512_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_bf16_64x8x512_mma_coop_swap_act) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_e4m3_128x128x256_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp4_mxfp4_e4m3_128x32x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp4_mxfp4_f16_128x128x256_mma_coop) \
@@ -41,6 +43,8 @@
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_128x64x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_64x8x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_bf16_64x8x256_mma_coop_swap_act) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_e4m3_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp4_e4m3_128x32x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp4_f16_128x16x128_mma_coop_swap) \
@@ -64,6 +68,8 @@
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_64x64x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_64x8x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_bf16_64x8x256_mma_coop_swap_act) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_e4m3_128x128x128_mma_coop) \
+  X(blockscaled_gemm_sm120f_mxfp8_mxfp8_e4m3_128x32x128_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_mxfp8_mxfp8_f16_128x16x128_mma_coop_swap) \
@@ -101,6 +107,14 @@
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_64x64x256_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_64x8x512_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_64x8x512_mma_coop_swap_act) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e4m3_128x128x256_mma_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e4m3_128x32x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e4m3_64x64x256_mma_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e4m3_64x8x512_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e5m2_128x128x256_mma_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e5m2_128x32x256_mma_coop_swap) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e5m2_64x64x256_mma_coop) \
+  X(blockscaled_gemm_sm120f_nvfp4_nvfp4_e5m2_64x8x512_mma_coop_swap) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_mma_coop) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_mma_coop_act) \
   X(blockscaled_gemm_sm120f_nvfp4_nvfp4_f16_128x128x128_mma_coop_swap) \

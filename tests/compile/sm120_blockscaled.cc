@@ -15,6 +15,8 @@ using mma::Mxfp8E5m2;
 using mma::Nvfp4;
 using tilewright::sm90::Activation;
 using tilewright::sm90::Bf16;
+using tilewright::sm90::E4m3;
+using tilewright::sm90::E5m2;
 using tilewright::sm90::F16;
 using tilewright::sm90::F32;
 
@@ -166,8 +168,9 @@ void product(Shape const& shape, Options const& options = {}) {
   Operand<B> b(n, k, options.broadcast_b ? 1 : batch);
   constexpr int kVector = 16 / D::kBytes;
   Matrix<D> d(batch, m, n, options.odd ? 5 : (kVector - n % kVector) % kVector + kVector, 9);
-  Matrix<D> c(batch, m, n, kVector + (kVector - n % kVector) % kVector, 5);
-  Matrix<D> bias(1, 1, n, 0, 9);
+  using Added = std::conditional_t<D::kBytes == 1, Bf16, D>;
+  Matrix<Added> c(batch, m, n, kVector + (kVector - n % kVector) % kVector, 5);
+  Matrix<Added> bias(1, 1, n, 0, 9);
   float const alpha = 0.5f;
 
   tilewright_blockscaled_gemm_appended_args given{};
@@ -285,6 +288,9 @@ host::Case const kCases[] = {
     {"bias_swapped_8", [] { product<Mxfp4, Mxfp4, F16, 64, 8, 512, 3, true>({21, 200, 1184}, {.bias = true}); }},
     {"bias_splits",
      [] { product<Nvfp4, Nvfp4, Bf16, 128, 128, 128, 3>({131, 133, 976}, {.splits = 3, .bias = true}); }},
+    {"e4m3_out",
+     [] { product<Nvfp4, Nvfp4, E4m3, 128, 128, 256, 2>({131, 272, 528, 2}, {.c = true, .bias = true}); }},
+    {"e5m2_out_swapped", [] { product<Nvfp4, Nvfp4, E5m2, 64, 8, 512, 3, true>({21, 208, 1296}, {.splits = 2}); }},
     {"relu",
      [] {
        product<Mxfp8, Mxfp4, Bf16, 128, 128, 128, 2, false, 1, kGiven>(

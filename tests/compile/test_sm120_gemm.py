@@ -84,8 +84,8 @@ BLOCKSCALED = (
     "nvfp4_odd_columns", "nvfp4_splits", "nvfp4_splits_swapped", "nvfp4_broadcast", "mxfp4", "mxfp4_narrow",
     "mxfp4_swapped_8", "mxfp8", "mxfp8_e5m2", "mxfp8_swapped_8", "mxfp8_two_boxes", "mxfp8_splits_of_batch",
     "mixed_b", "mixed_a", "mixed_a_swapped", "mixed_b_swapped_16", "bias", "bias_odd_columns", "bias_f32",
-    "bias_swapped_8", "bias_splits", "relu", "gelu_swapped", "silu_splits", "no_activation", "refused",
-    "mixed_two_boxes",
+    "bias_swapped_8", "bias_splits", "e4m3_out", "e5m2_out_swapped", "relu", "gelu_swapped", "silu_splits",
+    "no_activation", "refused", "mixed_two_boxes",
 )  # fmt: skip
 PROGRAMS = {
     "sm120_gemm": GEMM,

@@ -49,6 +49,7 @@ REJECTED: list[Rejected] = [
     (SM100, {"b": "mxfp4"}, "operand_formats", ("nvfp4 has blocks of 16", "mxfp4 of 32"), {"a": "mxfp4"}),
     (MX100, {"b": "nvfp4"}, "operand_formats", ("32", "16"), {"b": "mxfp8_e5m2"}),
     (HOPPER, {"d": "mxfp8"}, "quantized_output", ("sm_90", "mxfp8"), {"d": "f32"}),
+    (HOPPER, {"d": "e5m2"}, "quantized_output", ("sm_90", "e5m2"), {"d": "f16"}),
     (SM100, {"d": "nvfp4", "swap_ab": True}, "quantized_swap", ("nvfp4",), {"swap_ab": False}),
     (SM100, {"d": "mxfp8", "store": "direct"}, "quantized_store", ("mxfp8", "direct"), {"store": "tma"}),
     (
@@ -251,6 +252,7 @@ REJECTED: list[Rejected] = [
     ),
     (SM100, {"bias": True}, "bias_and_activation", ("true", "none"), {"activation": "given"}),
     (SM100, BIAS | {"d": "nvfp4"}, "quantized_bias", ("nvfp4",), {"d": "bf16"}),
+    (SM100, BIAS | {"d": "e4m3"}, "quantized_bias", ("e4m3",), {"d": "f16"}),
     (SM100, BIAS | {"store": "direct"}, "biased_store", ("direct", "tma"), {"store": "tma"}),
 ]
 

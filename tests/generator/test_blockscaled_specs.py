@@ -151,15 +151,21 @@ def test_f16_has_the_kernels_in_cute_dsl_for_few_rows_that_bf16_has() -> None:
     assert names["f16"] == names["bf16"]
 
 
+# A D of FP8 without scale factors: the kernels for sm_90a store 16 and 32 bits, and for Thor none is
+# compiled.
+PLAIN_FP8 = {
+    ("nvfp4", "nvfp4", "e4m3"), ("nvfp4", "nvfp4", "e5m2"), ("mxfp4", "mxfp4", "e4m3"),
+    ("mxfp8", "mxfp8", "e4m3"), ("mxfp8", "mxfp4", "e4m3"),
+}  # fmt: skip
 # Types (A, B and D) that kernels of another architecture compute. A B300 runs sm_100f's kernels, too.
 LACKING = {
     "sm_90a": {
-        ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"), ("mxfp8", "mxfp4", "f16"),
+        *PLAIN_FP8, ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"), ("mxfp8", "mxfp4", "f16"),
         ("mxfp8", "mxfp4", "f32"), ("mxfp4", "mxfp8", "f16"),
     },
-    "sm_100f": set(),
+    "sm_100f": {("nvfp4", "nvfp4", "e5m2"), ("mxfp4", "mxfp4", "e4m3"), ("mxfp8", "mxfp4", "e4m3")},
     "sm_110a": {
-        ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"),
+        *PLAIN_FP8, ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"),
     },
     "sm_120f": set(),
 }  # fmt: skip

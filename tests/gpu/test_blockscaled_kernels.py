@@ -19,7 +19,13 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm.family import FAMILY
 from tilewright.families.blockscaled_gemm.mainloops import HOPPER, is_hopper
-from tilewright.families.blockscaled_gemm.problem import ACTIVATIONS, BLOCK, QUANTIZED_OUTPUTS, Problem
+from tilewright.families.blockscaled_gemm.problem import (
+    ACTIVATIONS,
+    BLOCK,
+    QUANTIZED_OUTPUTS,
+    Problem,
+    c_type,
+)
 
 ODD = [
     (1, 128, 512), (31, 256, 256), (127, 129, 160), (1000, 1000, 992), (4097, 264, 96), (5, 7, 32),
@@ -97,7 +103,7 @@ def check(
             options |= {"c": reference.embed(c, reference.POISON), "beta": BETA}
             expected |= {"c": c, "beta": BETA}
         if config.get("bias"):
-            dtype = reference.BYTES_OF_DTYPE[config["d"]]
+            dtype = reference.BYTES_OF_DTYPE[c_type(config["d"])]
             given: dict[str, Any] = {"bias": torch.randn(n, device="cuda").to(dtype)}
             if config.get("activation") == "given":
                 given["activation"] = ACTIVATIONS[1 + m % 3]
@@ -191,7 +197,7 @@ def test_repeats_to_the_bit(kernel: KernelRecord) -> None:
 
 def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> None:
     config = kernel.config
-    if config["c"] != "same" or config["d"] in QUANTIZED_OUTPUTS:
+    if config["c"] != "same" or c_type(config["d"]) != config["d"]:
         pytest.skip("the kernel adds no C, or not in place")
     dtype = reference.BYTES_OF_DTYPE[config["d"]]
     m, n, k = shape = (63, 200, 1024)
@@ -213,12 +219,12 @@ def test_every_activation_with_and_without_a_bias(kernel: KernelRecord, activati
     config = kernel.config
     if not config.get("bias"):
         pytest.skip("the kernel adds no bias")
-    dtype = reference.BYTES_OF_DTYPE[config["d"]]
+    dtype, type_of_bias = (reference.BYTES_OF_DTYPE[name] for name in (config["d"], c_type(config["d"])))
     for shape in taken(kernel, [(33, 200, 1024), (7, 64, 96), (130, 136, 256)]):
         m, n, k = shape
         operands = operands_of(kernel, shape)
         spread = operands.exact.std()
-        bias = (spread * torch.randn(n + 1, device="cuda", dtype=torch.float64)).to(dtype)[1:]
+        bias = (spread * torch.randn(n + 1, device="cuda", dtype=torch.float64)).to(type_of_bias)[1:]
         for tactic in tactics_of(kernel, shape):
             for given in ({"bias": bias, "activation": activation}, {"activation": activation}):
                 exact, magnitude = operands.wanted(alpha=1.0, **given)
@@ -244,11 +250,11 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     expected: dict[str, Any] = {"alpha": ALPHA}
     beta = 0.0
     if config["c"] == "same":
-        c = torch.randn((m, n), device="cuda").to(reference.BYTES_OF_DTYPE[config["d"]])
+        c = torch.randn((m, n), device="cuda").to(reference.BYTES_OF_DTYPE[c_type(config["d"])])
         given["c"], beta = reference.embed(c, reference.POISON), BETA
         expected |= {"c": c, "beta": BETA}
     if config.get("bias"):
-        given["bias"] = torch.randn(n, device="cuda").to(reference.BYTES_OF_DTYPE[config["d"]])
+        given["bias"] = torch.randn(n, device="cuda").to(reference.BYTES_OF_DTYPE[c_type(config["d"])])
         expected["bias"] = given["bias"].clone()
     out = reference.Output((m, n), config["d"])
     exact, magnitude = operands.wanted(**expected)

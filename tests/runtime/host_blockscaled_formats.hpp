@@ -96,5 +96,15 @@ struct F32 {
   static F32 round(double value) { return {static_cast<float>(value)}; }
   double value() const { return bits; }
 };
+// FP8 without scale factors, which saturates.
+template <class Element, int kLargest>
+struct Fp8 {
+  static constexpr int kBlock = 1, kBits = 8;
+  uint8_t bits;
+  static Fp8 round(double value) { return {static_cast<uint8_t>(Element::encode(value, kLargest))}; }
+  double value() const { return Element::decode(bits); }
+};
+using Fp8E4m3 = Fp8<E4m3, 0x7E>;
+using Fp8E5m2 = Fp8<E5m2, 0x7B>;
 
 }  // namespace

@@ -62,7 +62,7 @@ struct Host {
   static constexpr int64_t kOfA = A::kBits < B::kBits ? 128 : 128 / A::kBits;
   static constexpr int64_t kOfB = B::kBits < A::kBits ? 128 : 128 / B::kBits;
   static constexpr int64_t kOfD = kStoreBytes * 8 / Output::kBits;
-  using C = std::conditional_t<Output::kBlock == 1, Output, Bf16>;
+  using C = std::conditional_t<(Output::kBits > 8), Output, Bf16>;
 
   static int32_t can_implement(void const* opaque) {
     auto const& args = *static_cast<Args const*>(opaque);
@@ -153,6 +153,8 @@ HOST_KERNEL(host_mxfp4, Mxfp4, Mxfp4, Bf16, 16, 1)
 HOST_KERNEL(host_mxfp8, Mxfp8, Mxfp8, Bf16, 16, 1)
 HOST_KERNEL(host_mxfp8_e5m2, Mxfp8E5m2, Mxfp8, Bf16, 16, 1)
 HOST_KERNEL(host_mxfp8_quantized, Mxfp8, Mxfp8, Mxfp8, 16, 1)
+HOST_KERNEL(host_mxfp8_e4m3, Mxfp8, Mxfp8, Fp8E4m3, 16, 1)
+HOST_KERNEL(host_mxfp8_e5m2_out, Mxfp8, Mxfp8, Fp8E5m2, 16, 1)
 HOST_KERNEL(host_mxfp8_mxfp4, Mxfp8, Mxfp4, Bf16, 16, 1)
 HOST_KERNEL(host_mxfp4_mxfp8, Mxfp4, Mxfp8, Bf16, 16, 1)
 HOST_KERNEL(host_mxfp8_c, Mxfp8, Mxfp8, Bf16, 16, 1)

@@ -74,7 +74,10 @@ HOST_ROWS = [
 ]
 
 
-BITS = {"nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "bf16": 16, "f16": 16, "f32": 32}
+BITS = {
+    "nvfp4": 4, "mxfp4": 4, "mxfp8": 8, "mxfp8_e5m2": 8, "e4m3": 8, "e5m2": 8, "bf16": 16, "f16": 16,
+    "f32": 32,
+}  # fmt: skip
 
 
 def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
@@ -88,7 +91,7 @@ def make_blockscaled_row(name: str, **fields: Any) -> dict[str, Any]:
     mixed = BITS[made["a"]] != BITS[made["b"]]
     alignment = {x: 128 if mixed and BITS[made[x]] == 4 else 128 // BITS[made[x]] for x in "ab"}
     store = 256 if made["store"] == "direct_256" else 128
-    alignment["c"] = store // (16 if made["d"] in ("nvfp4", "mxfp8") else BITS[made["d"]])
+    alignment["c"] = store // max(16, BITS[made["d"]])
     alignment["d"] = store // BITS[made["d"]]
     if made["arch"] == "sm_90a":
         alignment = {"a": 32, "b": 32, "c": 1, "d": 1}
@@ -118,6 +121,8 @@ HOST_BLOCKSCALED_ROWS = [
     make_blockscaled_row("host_mxfp8", a="mxfp8", b="mxfp8"),
     make_blockscaled_row("host_mxfp8_e5m2", a="mxfp8_e5m2", b="mxfp8"),
     make_blockscaled_row("host_mxfp8_quantized", a="mxfp8", b="mxfp8", d="mxfp8"),
+    make_blockscaled_row("host_mxfp8_e4m3", a="mxfp8", b="mxfp8", d="e4m3", c="same"),
+    make_blockscaled_row("host_mxfp8_e5m2_out", a="mxfp8", b="mxfp8", d="e5m2"),
     make_blockscaled_row("host_mxfp8_mxfp4", a="mxfp8", b="mxfp4"),
     make_blockscaled_row("host_mxfp4_mxfp8", a="mxfp4", b="mxfp8"),
     make_blockscaled_row("host_nvfp4_absent", d="f16"),

@@ -12,7 +12,7 @@ from blockscaled_operands import close, operand, product
 import tilewright
 from tilewright import reference, scale_factors
 from tilewright.context import Context
-from tilewright.errors import NoKernelError, NotBuiltError, WrongResultError
+from tilewright.errors import ArgumentError, ArgumentTypeError, NoKernelError, NotBuiltError, WrongResultError
 from tilewright.families.blockscaled_gemm import measuring
 from tilewright.families.blockscaled_gemm.problem import ACTIVATIONS, Problem
 from tilewright.families.gemm.op import ACTIVATED
@@ -175,6 +175,40 @@ def test_an_mxfp8_result_has_the_references_scales(blackwell: Context, shape: tu
     assert (d.dtype, scales.dtype) == (torch.float8_e4m3fn, torch.float8_e8m0fnu)
     assert torch.equal(scales.view(torch.uint8), wanted_scales.view(torch.uint8))
     torch.testing.assert_close(d.float(), expected.float(), rtol=0.13, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("shape", [(5, 32, 64), (4, 7, 64), (3, 16, 0)])
+def test_an_fp8_result_without_scales_saturates(
+    blackwell: Context, shape: tuple[int, int, int], dtype: torch.dtype
+) -> None:
+    """Also of a batch, and where D is a copy's part or nothing is multiplied."""
+    call, exact = product(*shape, "mxfp8", "mxfp8", batch=(2,))
+    alpha, most = torch.tensor([torch.finfo(dtype).max / 8]), torch.finfo(dtype).max
+    options: dict[str, Any] = {"out_dtype": dtype, "out_scaled": False}
+    wanted = (float(alpha) * exact).clamp(-most, most)
+    assert shape[2] == 0 or (wanted.abs() == most).any()
+    for _ in range(2):
+        d = tilewright.mm_mxfp8(*call, alpha, **options)
+        assert d.dtype == dtype
+        torch.testing.assert_close(d.double(), wanted, rtol=torch.finfo(dtype).eps / 2, atol=1e-2)
+    if dtype == torch.float8_e5m2:  # which never has scale factors
+        assert torch.equal(
+            d.view(torch.uint8), tilewright.mm_mxfp8(*call, alpha, out_dtype=dtype).view(torch.uint8)
+        )
+    else:
+        c = torch.full((2, *shape[:2]), 2.0 * most, dtype=torch.bfloat16)
+        assert (tilewright.mm_mxfp8(*call, c=c, beta=1.0, **options).double() == most).all()
+
+
+def test_scale_factors_of_a_result_that_has_none_are_refused(blackwell: Context) -> None:
+    call, _ = product(8, 32, 64, "mxfp8", "mxfp8")
+    with pytest.raises(ArgumentError, match=r"out_global_scale: expected an out_dtype of .* and out_scaled"):
+        tilewright.mm_mxfp8(
+            *call, out_dtype=torch.float8_e4m3fn, out_scaled=False, out_global_scale=torch.ones(1)
+        )
+    with pytest.raises(ArgumentTypeError, match=r"out_dtype: it is torch\.float4_e2m1fn_x2"):
+        tilewright.mm_mxfp8(*call, out_dtype=torch.float4_e2m1fn_x2, out_scaled=False)
 
 
 def test_a_batch_is_not_quantised(blackwell: Context) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 
 from tilewright.configurations.rule import OURS, among, of_module, rule
 from tilewright.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig, by_mma
+from tilewright.formats.types import bits
 
 # All kernels of mma.sync have a bias (`SETTLED_MMA`).
 bias_rule = partial(rule, of=lambda config: not by_mma(config))
@@ -23,10 +24,11 @@ def bias_and_activation(config: BlockscaledGemmConfig) -> str | None:
 
 
 # CUTLASS's epilogues that quantise D have fusions of their own (LinCombPerColBiasEltActBlockScaleFactor).
+# blockscaled_gemm/blackwell_bias.hpp loads a bias of D's type.
 @bias_rule(OURS, "bias d")
 def quantized_bias(config: BlockscaledGemmConfig) -> str | None:
-    """A kernel that quantises D has no bias."""
-    return f"D of {config.d} has no bias" if config.bias and config.quantizes else None
+    """A kernel whose D has 4 or 8 bits has no bias."""
+    return f"D of {config.d} has no bias" if config.bias and bits(config.d) <= 8 else None
 
 
 # Other stores and tiles of K 768 are not compiled with a bias.

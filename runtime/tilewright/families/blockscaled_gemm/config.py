@@ -62,7 +62,9 @@ class BlockscaledGemmConfig:
     ]
     b: Annotated[Format, "format of B"]
     d: Annotated[
-        Output, "type of D; nvfp4 and mxfp8 are quantised by the epilogue, which writes their scales"
+        Output,
+        "type of D; nvfp4 and mxfp8 are quantised by the epilogue, which writes their scales; e4m3 and e5m2 "
+        "have none",
     ]
     tile: Annotated[
         Tile,
@@ -76,7 +78,7 @@ class BlockscaledGemmConfig:
     ]
     c: Annotated[
         Literal["none", "same"],
-        "no C at all, or one of D's type (bf16 beside a quantised D), unread where beta = 0",
+        "no C at all, or one of D's type (bf16 beside a D of 4 or 8 bits), unread where beta = 0",
     ] = "none"
     cluster: Clusters = ONE_BLOCK
     scheduler: Annotated[
@@ -101,7 +103,7 @@ class BlockscaledGemmConfig:
         "C, and a launch chooses the split of k. tcgen05: ours in CuTe-DSL for sm_100, sm_103 and sm_110, "
         "which compiles in seconds; only a call that names such a kernel runs it",
     ] = field(default="default", metadata=LEFT_OUT)
-    bias: Annotated[bool, "add bias[n] of D's type; a call may leave it out"] = field(
+    bias: Annotated[bool, "add bias[n] of C's type; a call may leave it out"] = field(
         default=False, metadata=LEFT_OUT
     )
     activation: Annotated[

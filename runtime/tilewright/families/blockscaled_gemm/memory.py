@@ -133,13 +133,17 @@ def _group_scheduler(accumulators: int, maps: int) -> tuple[int, int]:
 def group_carveout(config: BlockscaledGemmConfig) -> int:
     """Bytes of the epilogue of a kernel of groups, with its tensor maps, as the builder counts them."""
     epilogue = _tcgen05_epilogue(config)
+    if config.store != "tma":
+        return epilogue.tensors
     return round_up(epilogue.tensors + 2 * TENSOR_MAP + epilogue.stages_c * BARRIER, epilogue.alignment)
 
 
 def _of_groups(config: BlockscaledGemmConfig, head: int, mainloop: int, maps: int) -> int:
     """All bytes of a kernel of groups: the head has no barriers of C, which are added."""
     epilogue = _tcgen05_epilogue(config)
-    head = round_up(head + epilogue.stages_c * BARRIER, TENSOR_MAP) + (maps + 2) * TENSOR_MAP
+    # Without TMA, CUTLASS keeps a second buffer in the place of the tensor maps of C and D.
+    own = 2 * TENSOR_MAP if config.store == "tma" else round_up(epilogue.tensors, TENSOR_MAP)
+    head = round_up(head + epilogue.stages_c * BARRIER, TENSOR_MAP) + maps * TENSOR_MAP + own
     return epilogue.total(head, mainloop)
 
 

@@ -30,6 +30,7 @@ from tilewright.families.blockscaled_gemm.family import FAMILY
 from tilewright.families.blockscaled_gemm.interface import INTERFACE
 from tilewright.families.blockscaled_gemm.problem import (
     BLOCK,
+    FP8_OUTPUTS,
     MOST_ALIGNED,
     OUTPUTS,
     QUANTIZED_OUTPUTS,
@@ -46,9 +47,14 @@ _MIXED = [types for fp8 in _FP8 for types in ((fp8, "mxfp4"), ("mxfp4", fp8))]
 _QUANTIZED = {dtype_of(name): name for name in QUANTIZED_OUTPUTS}
 
 
+def _quantizes(values: Values) -> bool:
+    """Whether the epilogue makes scale factors of D."""
+    return values["out_dtype"] in _QUANTIZED and values["out_scaled"]
+
+
 def _check_scales(values: Values, quantizes: bool) -> None:
     """Raises ArgumentError for scales of a D that is not quantised."""
-    message = "expected an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn beside it"
+    message = "expected an out_dtype of float4_e2m1fn_x2 (NVFP4) or float8_e4m3fn, and out_scaled, beside it"
     for name in ("out_descale", "out_global_scale"):
         refuse(values[name] is not None and not quantizes, name, message)
 
@@ -60,16 +66,21 @@ class _Multiply(Op):
     replaced = ("a_descale", "b_descale")
     may_fill = True
 
-    def __init__(self, legal: Mapping[tuple[str, ...], tuple[str, ...]]) -> None:
-        """`legal`: D's types by the formats of a and b."""
-        self._combinations = Combinations(("a", "b"), legal)
+    def __init__(self, *pairs: tuple[str, str]) -> None:
+        """`pairs`: the formats of a and b."""
+        without_scales = tuple(name for name in OUTPUTS if name not in QUANTIZED_OUTPUTS)
+        unambiguous = tuple(name for name in without_scales if dtype_of(name) not in _QUANTIZED)
+        self._combinations = {
+            out_scaled: Combinations(("a", "b"), dict.fromkeys(pairs, outputs))
+            for out_scaled, outputs in ((True, unambiguous + QUANTIZED_OUTPUTS), (False, without_scales))
+        }
 
     def combinations(self, values: Values) -> Combinations:
-        return self._combinations
+        return self._combinations[values["out_scaled"]]
 
     def rules(self, values: Values, problem: Problem) -> None:
         _check_scales(values, problem.quantizes)
-        plain = f"expected a result of bfloat16, float16 or float32 beside it, got {values['out_dtype']}"
+        plain = f"expected a result without scale factors beside it, got {values['out_dtype']}"
         refuse(problem.quantizes and problem.bias, "bias", plain)
         uneven = f"expected an even n for two elements in a byte of {values['out_dtype']}, got {problem.n}"
         refuse(problem.n % per_byte(problem.d) != 0, "out_dtype", uneven)
@@ -120,7 +131,10 @@ class _Multiply(Op):
                 value += values["c"].to(torch.float32) * beta
             if problem.bias:
                 value += values["bias"].to(torch.float32)
-            out.copy_(ACTIVATED[problem.activation](value))
+            value = ACTIVATED[problem.activation](value)
+            if problem.d in FP8_OUTPUTS:
+                value = value.clamp(-torch.finfo(out.dtype).max, torch.finfo(out.dtype).max)
+            out.copy_(value)
             return
         for name in self.written:
             as_bytes(values[name]).zero_()
@@ -163,10 +177,10 @@ class _Multiply(Op):
         return {"": ("out",), "_quantized": ("out", "out_descale")}
 
     def variant(self, values: Values) -> str:
-        return "_quantized" if values["out_dtype"] in _QUANTIZED else ""
+        return "_quantized" if _quantizes(values) else ""
 
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:
-        quantizes = values["out_dtype"] in _QUANTIZED
+        quantizes = _quantizes(values)
         _check_scales(values, quantizes)
         if quantizes and values["out_global_scale"] is None:
             # A tensor of the graph, because a graph may not keep a tensor that an op makes.
@@ -182,11 +196,11 @@ class _Multiply(Op):
         return out, torch.empty(descale, dtype=dtype_of(TYPES[d].scale), device=a.device)
 
     def flops(self, a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:
-        packed = all(bits(name) == 4 for types in self._combinations.legal for name in types)
+        packed = all(bits(name) == 4 for types in self._combinations[True].legal for name in types)
         return custom_ops.flops(a, b) * (2 if packed else 1)
 
 
-@public(_Multiply({("nvfp4", "nvfp4"): OUTPUTS}))
+@public(_Multiply(("nvfp4", "nvfp4")))
 def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     a: torch.Tensor,
     b: torch.Tensor,
@@ -200,6 +214,7 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     beta: float | None = None,
     bias: torch.Tensor | None = None,
     activation: str = "none",
+    out_scaled: bool = True,
     out_descale: torch.Tensor | None = None,
     out_global_scale: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
@@ -221,14 +236,16 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
             ([padded rows, padded blocks], or flat). float8_e4m3fn or uint8.
         alpha: one float32 on the device, read when the kernel runs; 1 if absent. a and b are read even if it
         is 0: NaN and infinities in them then make D NaN.
-        out_dtype: bfloat16, float16, float32; or D quantised by the kernel: float4_e2m1fn_x2 (NVFP4) or
-            float8_e4m3fn (MXFP8).
+        out_dtype: bfloat16, float16, float32; D quantised by the kernel: float4_e2m1fn_x2 (NVFP4) or
+            float8_e4m3fn (MXFP8); or FP8 without scale factors: float8_e5m2, and float8_e4m3fn with
+            out_scaled=False. Such a D saturates; a scale of all of it belongs in `alpha`.
         out: D's tensor, of out_dtype (or uint8 for NVFP4), [m, n] (NVFP4: [m, n/2]) or with a batch first,
             rows contiguous, in a wider tensor too; made if absent. It may be c, and overlaps nothing else.
-        c: [m, n], of D's type (bfloat16 beside a quantised D); not read if beta is 0.
+        c: [m, n], of D's type (bfloat16 beside a D of 4 or 8 bits); not read if beta is 0.
         beta: a number; by default 1 with c and 0 without.
-        bias: [n], contiguous, of D's type; not beside a quantised D.
+        bias: [n], contiguous, of c's type; not beside a quantised D.
         activation: none, relu, gelu (erf) or silu; applied last. Not beside a quantised D.
+        out_scaled: whether a D of float8_e4m3fn has scale factors. FP4 always has them, other types never.
         out_descale: the scale factors of a quantised D, to be written; made if absent.
         out_global_scale: one float32 on the device, with which a quantised D is multiplied first: NVFP4's
             global scale, 448 * 6 / amax(D). NVFP4 needs it; MXFP8 has 1 if absent.
@@ -245,19 +262,19 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     raise AssertionError("`calls.protocol` writes the body")
 
 
-@public(_Multiply({("mxfp4", "mxfp4"): OUTPUTS}), like=mm_nvfp4)
+@public(_Multiply(("mxfp4", "mxfp4")), like=mm_nvfp4)
 def mm_mxfp4(*_: Any, **__: Any) -> Any:
     """As `mm_nvfp4`, for MXFP4 matrices: blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127)
     (float8_e8m0fnu or uint8)."""
 
 
-@public(_Multiply({(a, b): OUTPUTS for a in _FP8 for b in _FP8}), like=mm_nvfp4)
+@public(_Multiply(*[(a, b) for a in _FP8 for b in _FP8]), like=mm_nvfp4)
 def mm_mxfp8(*_: Any, **__: Any) -> Any:
     """As `mm_nvfp4`, for MXFP8 matrices: a [m, k] and b [k, n] of float8_e4m3fn or float8_e5m2, blocks of 32
     along k, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
 
 
-@public(_Multiply(dict.fromkeys(_MIXED, OUTPUTS)), like=mm_nvfp4)
+@public(_Multiply(*_MIXED), like=mm_nvfp4)
 def mm_mxfp8_mxfp4(*_: Any, **__: Any) -> Any:
     """As `mm_nvfp4`, for one MXFP8 and one MXFP4 matrix, in either order. A matrix of float8_e4m3fn or
     float8_e5m2 is MXFP8; a matrix of float4_e2m1fn_x2 or uint8 is MXFP4, with k/2 bytes along k. Both have

@@ -7,14 +7,15 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from tilewright.declarations.products import Product
 from tilewright.declarations.scaled import matrix_bytes, scale_shape
-from tilewright.formats.types import TYPES
+from tilewright.formats.types import TYPES, bits
 
 Format = Literal["nvfp4", "mxfp4", "mxfp8", "mxfp8_e5m2"]
 BLOCK = {name: TYPES[name].block[1] for name in get_args(Format)}  # elements that share a scale factor
-Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8"]
+Output = Literal["bf16", "f16", "f32", "nvfp4", "mxfp8", "e4m3", "e5m2"]
 OUTPUTS = get_args(Output)
 ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
 QUANTIZED_OUTPUTS = ("nvfp4", "mxfp8")  # types of D for which the epilogue makes scale factors
+FP8_OUTPUTS = ("e4m3", "e5m2")  # types of D that have no scale factors: elements saturate
 SCALE_LAYOUT: Final = "128x4"  # of the scale factors that the kernels read
 MOST_ALIGNED = 128  # elements: the largest alignment that a kernel needs
 
@@ -35,7 +36,7 @@ class Problem(Product):
     SFB[n,k/block]).
 
     k is contiguous in A and B, n in C and D. `a` and `b` are formats (nvfp4, mxfp4, mxfp8, mxfp8_e5m2), d is
-    a type (bf16, f16, f32) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
+    a type (bf16, f16, f32, e4m3, e5m2) or a format whose scale factors the epilogue makes (nvfp4, mxfp8).
     """
 
     op_text = "blockscaled_gemm"
@@ -82,5 +83,5 @@ class Problem(Product):
 
 
 def c_type(d: str) -> str:
-    """The type of C for a type of D: the same, or bf16 for a quantised D."""
-    return "bf16" if d in QUANTIZED_OUTPUTS else d
+    """The type of C and the bias for a type of D: the same, or bf16 for a D of 4 or 8 bits."""
+    return d if bits(d) > 8 else "bf16"

@@ -67,12 +67,13 @@ def operand_formats(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# CUTLASS has epilogues that make scale factors for sm_100 and sm_120; our epilogue for Hopper makes none.
+# CUTLASS has epilogues that make scale factors for sm_100 and sm_120; our epilogue for Hopper makes none, and
+# stores elements of 16 and 32 bits.
 @hopper_rule(OURS, "d arch")
 def quantized_output(config: BlockscaledGemmConfig) -> str | None:
-    """Only Blackwell's kernels quantise D."""
-    if config.quantizes:
-        return f"the kernels of sm_90 have no epilogue that quantises D to {config.d}"
+    """Only Blackwell's kernels write a D of 4 or 8 bits."""
+    if bits(config.d) <= 8:
+        return f"the kernels of sm_90 have no epilogue that rounds D to {config.d}"
     return None
 
 
