@@ -23,6 +23,7 @@
   X(grouped_gemm_sm100f_e4m3_e4m3_bf16_1x32_ue8m0_128x64x128_1sm_swap) \
   X(grouped_gemm_sm100f_e4m3_e4m3_f32_1x128_128x128_128x128x128_2sm) \
   X(grouped_gemm_sm100f_e4m3_e4m3_f32_1x128_128x128_128x64x128_1sm_swap) \
+  X(grouped_gemm_sm100f_e4m3_e4m3_f32_1x32_ue8m0_128x128x128_2sm) \
   X(grouped_gemm_sm100f_e4m3_mxfp4_bf16_1x32_ue8m0_128x128x128_2sm) \
   X(grouped_gemm_sm100f_e4m3_mxfp4_bf16_1x32_ue8m0_128x64x128_1sm_swap) \
   X(grouped_gemm_sm100f_mxfp4_mxfp4_bf16_1x32_ue8m0_128x128x256_2sm) \

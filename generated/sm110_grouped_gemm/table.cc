@@ -12,6 +12,7 @@
   X(grouped_gemm_sm110_e4m3_e4m3_bf16_1x128_ue8m0_128x128x128_1sm) \
   X(grouped_gemm_sm110_e4m3_e4m3_bf16_1x128_ue8m0_128x64x128_1sm_swap) \
   X(grouped_gemm_sm110_e4m3_e4m3_bf16_1x32_ue8m0_128x64x128_1sm_swap) \
+  X(grouped_gemm_sm110_e4m3_e4m3_f32_1x32_ue8m0_128x128x128_1sm) \
   X(grouped_gemm_sm110_e4m3_mxfp4_bf16_1x32_ue8m0_128x64x128_1sm_swap) \
   X(grouped_gemm_sm110_mxfp4_mxfp4_bf16_1x32_ue8m0_128x64x256_1sm_swap)
 

@@ -1,8 +1,8 @@
 """The first kernel of grouped products on tcgen05, on a Hopper GPU.
 
-`grouped_lists.cu` and `blockscaled_lists.cu` compile generated units of sm_100f for sm_90a, and read what the
-first kernel wrote as CUTLASS does: extents, addresses, strides, scale factors and their layouts. The product
-is a plain one.
+`grouped_lists.cu`, `parts_lists.cu` and `blockscaled_lists.cu` compile generated units of sm_100f for sm_90a,
+and read what the first kernel wrote as CUTLASS does: extents, addresses, strides, scale factors and their
+layouts. The product is a plain one.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ BLOCKSCALED_KERNELS = (
 )
 
 
+# The same of groups along k.
+PARTS_KERNEL = "e4m3_e4m3_f32_1x32_ue8m0_128x128x128_2sm"
+
+
 def program(kernel: str) -> Path:
     """The program of a kernel of `grouped_gemm`."""
     name = f"grouped_gemm_sm100f_{kernel}"
@@ -63,6 +67,12 @@ def blockscaled_program(kernel: str) -> Path:
     """The program of a kernel of `blockscaled_grouped_gemm`."""
     name = f"blockscaled_grouped_gemm_sm100f_{kernel}"
     return compiled_for_hopper(f"lists_{kernel}", "blockscaled_lists.cu", BLOCKSCALED_MODULE, name, {})
+
+
+def parts_program() -> Path:
+    """The program of a kernel of `grouped_gemm` whose groups divide k."""
+    name = f"grouped_gemm_sm100f_{PARTS_KERNEL}"
+    return compiled_for_hopper(f"lists_{PARTS_KERNEL}", "parts_lists.cu", MODULE, name, {})
 
 
 def compiled_for_hopper(
@@ -95,3 +105,10 @@ def test_what_cutlass_is_given_of_block_scaled_groups(kernel: str) -> None:
     done = run(blockscaled_program(kernel))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(": 0 wrong") == 9
+
+
+@pytest.mark.timeout(900)  # for the compiler
+def test_what_cutlass_is_given_of_groups_along_k() -> None:
+    done = run(parts_program())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(": 0 wrong") == 6

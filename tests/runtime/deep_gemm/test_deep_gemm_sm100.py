@@ -18,7 +18,6 @@ from tilewright.compat import deep_gemm
 from tilewright.compat.deep_gemm import block_scaled
 from tilewright.context import Context
 from tilewright.errors import (
-    ArgumentError,
     NoKernelError,
     NotBuiltError,
     TilewrightError,
@@ -111,7 +110,10 @@ CALLS: dict[str, dict[str, Call]] = {
             fp8(128, 256), tuple(part.mT.contiguous() for part in squares(128, 256)), bf16(128, 128)
         ),
     },
-    "scale_columns": {
+    "scale_columns": {  # FP32 scales are packed first
+        "k_grouped_fp8_gemm_nt_contiguous, no sizes": lambda: deep_gemm.k_grouped_fp8_gemm_nt_contiguous(
+            flat(128, 128), flat(128, 128), SUMS[None], None, ONE, SUMS[None]
+        ),
         "get_mn_major_tma_aligned_packed_ue8m0_tensor": lambda: (
             deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor(torch.ones(128, 2))
         ),
@@ -191,6 +193,9 @@ GROUPS: dict[str, Call] = {
     "m_grouped_fp8_gemm_nt_masked": lambda: deep_gemm.m_grouped_fp8_gemm_nt_masked(
         words(1, 128, 256), words(1, 128, 256), bf16(1, 128, 128), ONE, 64
     ),
+    "k_grouped_fp8_gemm_nt_contiguous, packed": lambda: deep_gemm.k_grouped_fp8_gemm_nt_contiguous(
+        (flat(128, 128)[0], packed(128, 1)), (flat(128, 128)[0], packed(128, 1)), SUMS[None], None, ONE
+    ),
 }
 # Those that no kernel for tcgen05 multiplies, with what the message says.
 LACKING: dict[str, tuple[Call, str]] = {
@@ -233,11 +238,6 @@ def test_what_no_kernel_multiplies(device: DeviceProperties, name: str) -> None:
     error = caught.value
     assert isinstance(error, NoKernelError), error
     assert reason in str(error), error
-
-
-def test_groups_along_k_need_sizes_on_the_host(device: DeviceProperties) -> None:
-    with pytest.raises(ArgumentError, match="expected each group's k as integers"):
-        deep_gemm.k_grouped_fp8_gemm_nt_contiguous(flat(128, 128), flat(128, 128), SUMS[None], None, ONE)
 
 
 def columns(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,17 +13,22 @@ from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4
 from tilewright.compat.deep_gemm.gpus import has_tcgen05
 from tilewright.compat.deep_gemm.scaled import Pair
-from tilewright.compat.deep_gemm.scales import Recipe, Scales, granularities, lie_ready, of_operands, repeated
+from tilewright.compat.deep_gemm.scales import (
+    Recipe,
+    Scales,
+    granularities,
+    lie_ready,
+    of_operands,
+    repeated,
+    words,
+)
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
 
 STAGE = 64  # elements of k that a kernel of 16 bits multiplies together
 BLOCK = 128  # that share a scale
+FACTOR = 32  # that share a factor by which tcgen05 multiplies
 
-NO_SIZES = (
-    "no kernel for GPUs of 10.x and 11.x reads sizes of groups along k on the device: expected each group's "
-    "k as integers, without use_psum_layout"
-)
 _CALL = ("a", "b", "scale_a", "scale_b", "c", "out", "group_k")
 
 
@@ -42,8 +47,9 @@ def k_grouped_fp8_gemm_nt_contiguous(
 
     Args:
         a: each group's [m, k_g], one after the other in one dimension; scales float32 [m, k of all groups /
-            128]. Or, on GPUs of 12.x, scales of 32 of k, or int32 words of four scales of 32 or 128 of k, of
-            which each group begins with a new word.
+            128]. Or, on GPUs of 10.x, 11.x and 12.x, scales of 32 of k, or int32 words of four scales of 32
+            or 128 of k, of which each group begins with a new word. GPUs of 10.x and 11.x multiply by powers
+            of two alone: without `ks_cpu` float32 scales lose their mantissas there.
         b: likewise, of n.
         ks_cpu: each group's k, if the caller knows it on the host: then it is checked. Ignored with
             `use_psum_layout`.
@@ -77,9 +83,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
     if ks_cpu and not use_psum_layout and m:
         _check_sizes(ks_cpu, len(d), k)
     left, right = _matrix("a", x, m, k), _matrix("b", y, n, k)
-    if has_tcgen05(x):
-        if not ks_cpu or use_psum_layout:
-            raise ArgumentError("ks_cpu", NO_SIZES)
+    if has_tcgen05(x) and ks_cpu and not use_psum_layout:
         _one_by_one((left.flatten(), of_x), (right.flatten(), of_y), d, ks_cpu, c)
         return
     rows, columns, block = _scales((left, of_x), (right, of_y), grouped_layout, recipe)
@@ -196,7 +200,13 @@ def _scales(a: Pair, b: Pair, sizes: torch.Tensor, recipe: Recipe) -> Scales:
     of_a, of_b = granularities(recipe)
     x, of_x = _spread(a, sizes, of_a)
     y, of_y = _spread(b, sizes, of_b)
-    return of_operands(x, y, None, of_x, of_y)
+    if not has_tcgen05(x[0]):
+        return of_operands(x, y, None, of_x, of_y)
+    rows, columns = (
+        words(name, scales, granularity, FACTOR, *matrix.shape)
+        for name, (matrix, scales), granularity in (("a", x, of_x), ("b", y, of_y))
+    )
+    return Scales(rows, columns.mT, FACTOR)
 
 
 def _spread(operand: Pair, sizes: torch.Tensor, granularity: Recipe) -> tuple[Pair, Recipe]:
@@ -213,8 +223,8 @@ def _spread_words(scales: torch.Tensor, sizes: torch.Tensor, blocks: int) -> tor
     """Converts packed scales for 128 of k, [rows, words], where each group begins with a new word, to words
     for 32 of k, [rows, `blocks`], where word i belongs to block i of k."""
     of_group = sizes // BLOCK
-    words = (of_group + 3) // 4
-    ends, first_word = of_group.cumsum(0), words.cumsum(0) - words
+    own_words = (of_group + 3) // 4
+    ends, first_word = of_group.cumsum(0), own_words.cumsum(0) - own_words
     block = torch.arange(blocks, device=scales.device)
     group = torch.searchsorted(ends, block, right=True).clamp(max=len(sizes) - 1)
     in_group = block - (ends - of_group)[group]

@@ -100,6 +100,11 @@ def packed(config: GroupedGemmConfig) -> bool:
     return config.scales in PACKED_SCALES
 
 
+def by_parts(config: GroupedGemmConfig) -> bool:
+    """Whether groups of a kernel of tcgen05 may divide k, too (grouped_gemm/tcgen05_parts.hpp)."""
+    return by_tcgen05(config) and packed(config) and config.d == "f32"
+
+
 def fp4(config: GroupedGemmConfig) -> bool:
     """Whether an operand is of FP4 (grouped_gemm/fp4_kernel.hpp)."""
     return "mxfp4" in {config.a, config.b}

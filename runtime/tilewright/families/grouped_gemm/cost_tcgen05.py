@@ -7,6 +7,8 @@ Nobody has timed these kernels. The numbers of a product are those of block-scal
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import ceil
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
@@ -28,8 +30,11 @@ PROMOTION_CLOCKS = 2
 
 
 def batch_of(problem: Problem) -> BlockscaledBatch | Batch:
-    """The batch of products with the expected rows of a group."""
-    rows = max(1, group_rows(problem))
+    """The batch of products with the expected rows of a group, or with its share of k."""
+    if problem.grouping == "k_sizes":
+        problem, rows = replace(problem, k=ceil(problem.k / problem.groups)), problem.m
+    else:
+        rows = max(1, group_rows(problem))
     if problem.scales in PACKED_SCALES:
         formats = (MX_FORMATS[problem.a], MX_FORMATS[problem.b])
         return BlockscaledBatch(rows, problem.n, problem.k, problem.groups, *formats, problem.d)
@@ -57,7 +62,8 @@ class GroupsOnTcgen05(Tcgen05Model):
     @staticmethod
     def converted(problem: Problem) -> float:
         """Bytes of packed scale factors that the first kernel reads and writes."""
-        rows = problem.m * (problem.groups if problem.own_rows else 1) + problem.n * problem.groups
+        matrices_b = 1 if problem.grouping == "k_sizes" else problem.groups
+        rows = problem.m * (problem.groups if problem.own_rows else 1) + problem.n * matrices_b
         return float(rows * problem.k * (1 / problem.scale_block + 1 / MMA_BLOCK))
 
 

@@ -9,7 +9,13 @@ from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, plain
 from tilewright.families.grouped_gemm import cost, cost_mma, cost_tcgen05, learnt
-from tilewright.families.grouped_gemm.problem import GROUPED_ROWS, PARTS, Problem, part_multiple
+from tilewright.families.grouped_gemm.problem import (
+    GROUPED_ROWS,
+    PACKED_SCALES,
+    PARTS,
+    Problem,
+    part_multiple,
+)
 from tilewright.formats.types import bits
 from tilewright.selection import tcgen05_clusters
 from tilewright.selection.fitting import (
@@ -108,9 +114,12 @@ class Tcgen05(Lean):
     refine = Kernels.refine  # nothing was learnt of these
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        parts = record.config["d"] == "f32" and record.config["scales"] in PACKED_SCALES
         if kind.grouping == "k_sizes":
-            return "its groups are rows of A, not parts of k"
-        return "it adds no C" if kind.c else None
+            if not parts:
+                return "its groups are rows of A, not parts of k"
+            return super().misfit_options(record, kind._replace(c=False))
+        return "it adds no C to rows of groups" if kind.c else None
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         if problem.grouping in ("row_index", "ends") and problem.row_alignment % SCALE_ROWS:

@@ -12,6 +12,7 @@ from tilewright.configurations.sources import k_contiguous
 from tilewright.families.grouped_gemm.config import (
     GroupedGemmConfig,
     by_mma,
+    by_parts,
     by_tcgen05,
     fp4,
     narrow,
@@ -226,14 +227,17 @@ def tcgen05_tile(config: GroupedGemmConfig) -> str | None:
 # groups before griddepcontrol.wait, so the product begins when the kernel before it has ended.
 @rule(
     OURS,
-    "mainloop schedule pdl promotion store_buffers layout",
+    "mainloop schedule pdl promotion store_buffers layout swap_ab scales d",
     compiles="the kernel would be the same under another name, or would race with the kernel before it",
 )
 def settled_fields(config: GroupedGemmConfig) -> str | None:
-    """tcgen05 has no pdl, promotion or store_buffers, and layout tn; other mainloops have no schedule."""
+    """tcgen05 has no pdl, promotion or store_buffers, and layout tn, and with UE8M0 factors and D of f32 no
+    swap_ab; other mainloops have no schedule."""
     if not by_tcgen05(config):
         return unsettled(config, f"kernels with the mainloop {config.mainloop}", {"schedule": "1sm"})
     settled = {"pdl": False, "promotion": "after", "store_buffers": "auto", "layout": "tn"}
+    if by_parts(config):  # grouped_gemm/tcgen05_parts.hpp
+        settled |= {"swap_ab": False}
     return unsettled(config, "kernels with the mainloop tcgen05", settled)
 
 

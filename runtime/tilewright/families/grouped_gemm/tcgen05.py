@@ -5,19 +5,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.configurations.shared import MatrixAlignment, Memory
+from tilewright.configurations.shared import MatrixAlignment, Memory, flag
 from tilewright.families.blockscaled_gemm import compilation, cutlass_kernel
 from tilewright.families.blockscaled_gemm.alignment import alignment as alignment_of_product
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.memory import memory_of_groups
-from tilewright.families.grouped_gemm.config import GroupedGemmConfig
+from tilewright.families.grouped_gemm.config import GroupedGemmConfig, by_parts
 from tilewright.families.grouped_gemm.problem import MX_FORMATS, PACKED_SCALES
 
 
 def product(config: GroupedGemmConfig) -> BlockscaledGemmConfig:
     """The kernel that computes one group's product."""
+    parts = by_parts(config)
     return BlockscaledGemmConfig(
         config.arch, MX_FORMATS[config.a], MX_FORMATS[config.b], config.d, config.tile, config.schedule,
+        c="same" if parts else "none", store="direct" if parts else "tma",
         cluster="dynamic", swap_ab=config.swap_ab, pdl=config.pdl, stages=config.stages,
     )  # fmt: skip
 
@@ -40,4 +42,10 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
 def variables(config: GroupedGemmConfig) -> dict[str, Any]:
     """What the template names."""
     own = cutlass_kernel.variables_of_groups(product(config))
-    return own | {"scale_block": PACKED_SCALES[config.scales]}
+    parts = by_parts(config)
+    return own | {
+        "scale_block": PACKED_SCALES[config.scales],
+        "header": "tcgen05" + flag("_parts", parts),
+        "macro": f"TILEWRIGHT_GROUPED_TCGEN05_{flag('PARTS_', parts)}KERNEL",
+        "element_c": "ElementD" if parts else "void",
+    }
