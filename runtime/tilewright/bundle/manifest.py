@@ -20,6 +20,7 @@ from tilewright.selection.family import Family
 
 NAME = "bundle.json"
 FORMAT = 1
+_SHOWN = 60  # characters of a name in a message
 _ENTRY = Object(
     {
         "layers": Array(String()),
@@ -175,7 +176,16 @@ def _as_json(entry: Entry) -> dict[str, Any]:
 
 
 def _fault(entry: Mapping[str, Any], tactics: int) -> str | None:
-    """What is wrong with the values and choices of an entry of a file with so many tactics."""
+    """What is wrong with the family, extent, values or choices of an entry of a file with so many tactics."""
+    if entry["family"] not in catalog.names():
+        return f"family: there is no family named {entry['family'][:_SHOWN]!r}"
+    words = catalog.words_of(entry["family"])
+    extents = [extent.name for extent in words.extents]
+    if entry["extent"] not in extents:
+        return f"extent: expected one of {', '.join(extents)}, got {entry['extent'][:_SHOWN]!r}"
+    names = {field.name for field in fields(words.problem)}
+    if unknown := sorted(entry["fields"].keys() - names):
+        return f"fields: {unknown[0][:_SHOWN]!r} is no field of a problem of {entry['family']}"
     first, last, step = entry["values"]
     if last < first or step < 1:
         return f"values: expected the first, the last and a step of at least 1, got {entry['values']}"

@@ -293,6 +293,9 @@ def test_a_spoilt_or_foreign_bundle_is_refused(
         ("choices", [[2, 0]], "choices: expected values that begin with 1 and grow, got [2]"),
         ("choices", [[1, 0], [9, 0], [3, 0]], "choices: expected values that begin with 1 and grow, got"),
         ("choices", [[1, 99]], "choices: expected a number below"),
+        ("family", "gem", "family: there is no family named 'gem'"),
+        ("extent", "layout", "extent: expected one of m, n, k, batch, got 'layout'"),
+        ("fields", {"n": 8, "q": 1}, "fields: 'q' is no field of a problem of gemm"),
         ("fields", {"n": [1]}, "fields.n: expected text or true or false or a number"),
     ],
 )
