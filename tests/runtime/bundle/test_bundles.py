@@ -3,113 +3,27 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from host_modules import HOST_ROWS, HOST_TRANSPOSE_FP8_ROWS, write_module
-from host_programs import FOLDER, host_compiler
+from small_bundle import MOST, ROWS, K, N, operands, products
 
 import tilewright
-from tilewright import bundle, context
+from tilewright import context
 from tilewright.architectures.device import H100, H200
 from tilewright.bundle.closed import Bundle
 from tilewright.context import Context
-from tilewright.errors import BundleError, UnreadableFileError
+from tilewright.errors import BundleError
 from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
-from tilewright.models.product import Listing, Product
 from tilewright.selection.families import family_of
 from tilewright.tools.bundling import making, planning, proof
 from tilewright.tools.bundling.closure import Setting
 from tilewright_generator import cli
 
 GEMM = family_of("gemm")
-N, K, MOST = 32, 64, 300
-_WORDS = {"types": "bf16", "n": N, "k": K}
-_ROWS = [row for row in HOST_ROWS if row["name"] in ("host_bf16_tn", "host_bf16_tn_streamk")]
-
-
-def products() -> Listing:
-    """Two layers that are one problem, a problem of steps, and one that no kernel computes."""
-    of = Product.of_words
-    return Listing(
-        "a small model",
-        [
-            of("up", "tilewright.gemm", "gemm", _WORDS, range(1, MOST + 1), count=2),
-            of("gate", "tilewright.gemm", "gemm", _WORDS, range(1, MOST + 1)),
-            of("rows", "tilewright.gemm", "gemm", {**_WORDS, "n": 48}, range(8, 65, 8)),
-            of("half", "tilewright.gemm", "gemm", {**_WORDS, "types": "f16"}, range(1, 9)),
-        ],
-    )
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("kernels") / "generated"
-    write_module(folder, "host_gemm", "gemm", _ROWS, "host_kernels.cc")
-    write_module(
-        folder, "host_turn", "transpose_fp8", HOST_TRANSPOSE_FP8_ROWS, "host_transpose_fp8_kernels.cc"
-    )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def setting(generated: Path) -> Setting:
-    return Setting((generated,), H200, batch_invariant=False)
-
-
-@pytest.fixture(scope="module")
-def plan(setting: Setting) -> planning.Plan:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILEWRIGHT_TUNED", "")
-        return planning.plan(products(), setting, jobs=1)
-
-
-@pytest.fixture(scope="module")
-def made(plan: planning.Plan, generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a bundle."""
-    host_compiler()
-    folder = tmp_path_factory.mktemp("bundles") / "small"
-    registry = Registry(generated)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILEWRIGHT_TRUST_CACHE", "1")
-        patch.setenv("TILEWRIGHT_CACHE", str(FOLDER / "cache"))
-        report = making.build_kernels(plan, registry, folder)
-    report.raise_for_failures()
-    making.write(plan, registry, folder, ["# Report\n", "{}\n"])
-    return folder
-
-
-@pytest.fixture
-def without_compiler(generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels' tables, an empty cache, and no program to compile with."""
-    monkeypatch.setenv("TILEWRIGHT_TRUST_CACHE", "1")
-    monkeypatch.setenv("TILEWRIGHT_GENERATED", str(generated))
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-
-
-@pytest.fixture
-def small(made: Path, without_compiler: None) -> Bundle:
-    return bundle.load(made)
-
-
-@pytest.fixture
-def current(small: Bundle) -> Iterator[Context]:
-    with context.use(Context(described=H200, bundle=small)) as used:
-        yield used
-
-
-def operands(m: int, n: int = N) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(m)
-    a, weight = (torch.randn(rows, K, generator=generator).to(torch.bfloat16) for rows in (m, n))
-    return a, weight
 
 
 @pytest.mark.parametrize("m", [0, 1, 17, MOST])
@@ -211,108 +125,9 @@ def test_a_demanded_kernel_is_of_the_bundle(current: Context, plan: planning.Pla
     a, weight = operands(4)
     d = tilewright.gemm(a, weight.T, tactic=plan.kernels[0])
     assert torch.equal(d, (a.double() @ weight.double().T).to(torch.bfloat16))
-    (other,) = {row["name"] for row in _ROWS} - {*plan.kernels} or {"host_transpose_fp8"}
+    (other,) = {row["name"] for row in ROWS} - {*plan.kernels} or {"host_transpose_fp8"}
     with pytest.raises(BundleError, match=f"{other} is not in "):
         tilewright.gemm(a, weight.T, tactic=other)
-
-
-def _no_manifest(folder: Path) -> None:
-    (folder / "bundle.json").unlink()
-
-
-def _other_format(folder: Path) -> None:
-    _edit(folder, '"format": 1', '"format": 99')
-
-
-def _other_release(folder: Path) -> None:
-    _edit(folder, f'"tilewright": "{tilewright.__version__}"', '"tilewright": "0.0.1"')
-
-
-def _other_source(folder: Path) -> None:
-    _edit(folder, '"made_of": "', '"made_of": "0')
-
-
-def _unknown_kernel(folder: Path) -> None:
-    _edit(folder, '"host_bf16_tn', '"host_gone')
-
-
-def _no_library(folder: Path) -> None:
-    shutil.rmtree(folder / "libraries")
-
-
-def _other_headers(folder: Path) -> None:
-    (description,) = folder.glob("libraries/*/*/library.json")
-    content = json.loads(description.read_text())
-    content["headers"]["tilewright/abi.h"] = "0"
-    description.write_text(json.dumps(content))
-
-
-def _damaged_library(folder: Path) -> None:
-    (library,) = folder.glob("libraries/*/*/*.so")
-    data = bytearray(library.read_bytes())
-    data[len(data) // 2] ^= 1
-    library.write_bytes(data)
-
-
-def _edit(folder: Path, old: str, new: str) -> None:
-    text = (folder / "bundle.json").read_text()
-    assert old in text
-    (folder / "bundle.json").write_text(text.replace(old, new))
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (_no_manifest, "is no bundle: there is no bundle.json in it"),
-        (_other_format, "has format 99, this tilewright reads 1"),
-        (_other_release, "was made by tilewright 0.0.1, this is"),
-        (_other_source, "has another source, or other flags, than when the bundle was made"),
-        (_unknown_kernel, "no table lists a kernel named host_gone"),
-        (_no_library, "no library of host_gemm holds host_bf16_tn"),
-        (_damaged_library, "is damaged"),
-        (_other_headers, "it was built with another version of the header tilewright/abi.h"),
-    ],
-)
-def test_a_spoilt_or_foreign_bundle_is_refused(
-    spoil: Callable[[Path], None], message: str, made: Path, without_compiler: None, tmp_path: Path
-) -> None:
-    shutil.copytree(made, tmp_path / "copy")
-    spoil(tmp_path / "copy")
-    with pytest.raises(BundleError) as refused:
-        bundle.load(tmp_path / "copy")
-    assert message in refused.value.message
-    assert str(tmp_path / "copy") in refused.value.message
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("values", [9, 8, 1], "values: expected the first, the last and a step of at least 1, got [9, 8, 1]"),
-        ("values", [1, 8, 0], "values: expected the first, the last and a step of at least 1, got [1, 8, 0]"),
-        ("choices", [], "choices: expected values that begin with 1 and grow, got []"),
-        ("choices", [[2, 0]], "choices: expected values that begin with 1 and grow, got [2]"),
-        ("choices", [[1, 0], [9, 0], [3, 0]], "choices: expected values that begin with 1 and grow, got"),
-        ("choices", [[1, 99]], "choices: expected a number below"),
-        ("family", "gem", "family: there is no family named 'gem'"),
-        ("extent", "layout", "extent: expected one of m, n, k, batch, got 'layout'"),
-        ("fields", {"n": 8, "q": 1}, "fields: 'q' is no field of a problem of gemm"),
-        ("fields", {"n": [1]}, "fields.n: expected text or true or false or a number"),
-    ],
-)
-def test_a_damaged_list_is_refused(
-    field: str, value: list[object], message: str, made: Path, tmp_path: Path
-) -> None:
-    """A tactic that the list does not have, or none for some value, would end a later call, or choose another
-    tactic."""
-    shutil.copytree(made, tmp_path / "copy")
-    path = tmp_path / "copy" / "bundle.json"
-    content = json.loads(path.read_text())
-    content["problems"][0][field] = value
-    path.write_text(json.dumps(content))
-    with pytest.raises(UnreadableFileError) as refused:
-        bundle.load(tmp_path / "copy")
-    assert refused.value.message.startswith(f"{path}: problems[0]")
-    assert message in refused.value.message
 
 
 def test_two_processes_choose_as_one(setting: Setting, plan: planning.Plan) -> None:
