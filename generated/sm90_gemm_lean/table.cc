@@ -28,17 +28,24 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x72x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x80x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x80x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x8x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x112x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x112x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x192x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_192x80x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_256x104x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_256x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_256x128x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x200x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x32x128_lean_coop) \
@@ -53,13 +60,16 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x8x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x96x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x144x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x200x64_lean_coop_swap) \
@@ -69,6 +79,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x8x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x104x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x64x64_lean_pingpong) \
@@ -89,6 +100,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x48x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_64x64x128_lean_pingpong) \
@@ -242,6 +254,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x96x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x104x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x112x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x160x64_lean_coop_swap) \
@@ -271,6 +284,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x80x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x8x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x96x128_lean_coop_swap) \
@@ -599,17 +613,24 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_128x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x72x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x80x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x80x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x8x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_192x112x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_192x112x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_192x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_192x192x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_192x80x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_256x104x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_256x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_256x128x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x128x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x200x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x32x128_lean_coop) \
@@ -624,13 +645,16 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_64x8x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x96x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x144x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x200x64_lean_coop_swap) \
@@ -640,6 +664,7 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x8x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x104x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x64x64_lean_pingpong) \
@@ -660,6 +685,7 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x256x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x32x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_64x48x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_64x64x128_lean_pingpong) \
@@ -813,6 +839,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_128x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x96x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x104x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x112x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x160x64_lean_coop_swap) \
@@ -842,6 +869,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x80x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x8x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x96x128_lean_coop_swap) \
