@@ -39,13 +39,22 @@
   X(mixed_fp8_gemm_sm90_e4m3_int4_zp_g128_f16_128x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_ahead) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_fastacc) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_ahead) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_fastacc) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x224x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_ahead) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x32x128) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x64x128) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x64x128_fastacc) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x96x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_64x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_64x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_f16_128x128x128) \

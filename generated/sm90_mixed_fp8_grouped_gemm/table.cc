@@ -10,6 +10,7 @@
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x16x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x16x128_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x192x128) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x256x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x32x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x32x128_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x64x128) \
@@ -34,6 +35,7 @@
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x192x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_fastacc) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc_2groups) \
