@@ -15,6 +15,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm_c) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm_direct256) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_dyn_2sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x192x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x128_dyn_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x128_dyn_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x128_dyn_2sm) \

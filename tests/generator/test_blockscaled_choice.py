@@ -28,18 +28,15 @@ KINDS: dict[str, Callable[[Config], bool]] = {
 }
 # What pairs of formats lack, by kind, of the kinds above. No pair has a kind that stands without pairs.
 LACKING: dict[tuple[str, str], dict[str, set[str]]] = {
-    ("sm_100f", "bf16"): {"192 columns": {NVFP4}},
+    ("sm_100f", "bf16"): {},
     ("sm_100f", "f16"): {
         "many rows, bias": {*PAIRS},
         "C": {MXFP4, MXFP8, MIXED},
         "192 columns": {MXFP4, MXFP8, MIXED},
-        "256 columns": {MXFP4, MXFP8, MIXED},
         "stream-K": {*PAIRS},
     },
     ("sm_110a", "bf16"): {
-        "many rows, bias": {*PAIRS},
-        "few rows, bias": {NVFP4, MXFP4, MXFP8},
-        "C": {NVFP4, MXFP8, MIXED},
+        "few rows, bias": {MXFP4, MXFP8},
         "192 columns": {*PAIRS},
         "256 columns": {*PAIRS},
         "stream-K": {*PAIRS},

@@ -109,6 +109,10 @@ BF16_ALONE = {
     "blockscaled_gemm_sm103_nvfp4_nvfp4_D_128x128x768_dyn_2sm_nopdl",
     "blockscaled_gemm_sm103_nvfp4_nvfp4_D_128x256x768_dyn_2sm_nopdl",
     "blockscaled_gemm_sm110_mxfp4_mxfp4_D_128x128x256_dyn_1sm_c",
+    "blockscaled_gemm_sm110_mxfp4_mxfp4_D_128x128x256_dyn_1sm_c_bias_act",
+    "blockscaled_gemm_sm110_mxfp8_mxfp4_D_128x128x128_dyn_1sm_c_bias_act",
+    "blockscaled_gemm_sm110_mxfp8_mxfp8_D_128x128x128_dyn_1sm_c_bias_act",
+    "blockscaled_gemm_sm110_nvfp4_nvfp4_D_128x128x256_dyn_1sm_c_bias_act",
     "blockscaled_gemm_sm110_mxfp4_mxfp4_D_128x64x256_dyn_1sm_swap",
     "blockscaled_gemm_sm110_mxfp8_mxfp8_D_128x64x128_dyn_1sm_swap",
     "blockscaled_gemm_sm110_nvfp4_nvfp4_D_128x64x128_dyn_1sm_swap",
@@ -137,7 +141,7 @@ def test_f16_on_sm_100_has_the_tiles_and_schedules_of_bf16() -> None:
         plain = not config["swap_ab"] and config["store"] == "tma" and config["cluster"] == "dynamic"
         if cutlass and plain and config["a"] == config["b"] == "nvfp4" and config["d"] in tiles:
             tiles[config["d"]].add((*config["tile"], config["schedule"], config["c"]))
-    assert len(tiles["bf16"]) == 9
+    assert len(tiles["bf16"]) == 10
     assert tiles["bf16"] <= tiles["f16"]
 
 
@@ -161,13 +165,13 @@ PLAIN_FP8 = {
 LACKING = {
     "sm_90a": {
         *PLAIN_FP8, ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"), ("mxfp8", "mxfp4", "f16"),
-        ("mxfp8", "mxfp4", "f32"), ("mxfp4", "mxfp8", "f16"),
+        ("mxfp8", "mxfp4", "f32"), ("mxfp4", "mxfp8", "f16"), ("mxfp4", "mxfp8", "f32"),
     },
     "sm_100f": {("nvfp4", "nvfp4", "e5m2"), ("mxfp4", "mxfp4", "e4m3"), ("mxfp8", "mxfp4", "e4m3")},
     "sm_110a": {
-        *PLAIN_FP8, ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"),
+        *PLAIN_FP8, ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"), ("mxfp4", "mxfp8", "f32"),
     },
-    "sm_120f": set(),
+    "sm_120f": {("mxfp4", "mxfp8", "f32")},
 }  # fmt: skip
 
 
