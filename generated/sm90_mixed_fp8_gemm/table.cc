@@ -8,6 +8,8 @@
 #define TILEWRIGHT_KERNELS(X) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_ahead) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_deep) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x160x128_deep) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128_ahead) \
@@ -39,7 +41,9 @@
   X(mixed_fp8_gemm_sm90_e4m3_int4_zp_g128_f16_128x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_ahead) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_deep) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_fastacc) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_deep) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc) \

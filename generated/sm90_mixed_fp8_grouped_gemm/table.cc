@@ -31,12 +31,14 @@
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x128x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_2groups_b32) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x192x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_2groups_b32) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x64x128) \

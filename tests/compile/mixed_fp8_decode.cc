@@ -26,6 +26,7 @@ inline void barrier_arrive(uint32_t) {}
 
 inline void __syncwarp() {}
 
+#include "tilewright/mixed_fp8_gemm/blocks.hpp"
 #include "tilewright/mixed_fp8_gemm/decode.hpp"
 #include "tilewright/mixed_fp8_gemm/decoder.hpp"
 
@@ -115,7 +116,8 @@ int main(int, char** arguments) {
                                                                   {"bf16 int4_zp_g32", decode<Int4<Bf16, 32, true>>},
                                                                   {"f16 int4_g128", decode<Int4<F16, 128, false>>},
                                                                   {"f16 int4_zp_g32", decode<Int4<F16, 32, true>>},
-                                                                  {"bf16 mxfp4", decode<Mxfp4>}};
+                                                                  {"bf16 mxfp4", decode<Mxfp4>},
+                                                                  {"bf16 mxfp4 groups", decode<Mxfp4Groups>}};
   for (auto const& [name, function] : formats) {
     if (std::strcmp(name, arguments[1]) == 0) {
       return function();

@@ -32,6 +32,8 @@ STATEMENTS = {
         "result = sm90::larger_halves(x, y);",
     'asm("" : "+r"(magic));': "",
 }  # fmt: skip
+BLOCKS = "tilewright/mixed_fp8_gemm/blocks.hpp"
+STATEMENT_OF_BLOCKS = 'asm("fma.rn.bf16x2 %0, %1, %2, %1;" : "=r"(both) : "r"(powers), "r"(0));'
 LAYOUT = "#pragma once\nnamespace tilewright::mixed_gemm { constexpr int kPieceBytes = 2048; }\n"
 TO_E4M3 = re.compile(r'asm\("\{\\n\.reg \.b16 low.*?"r"\(second\)\);', re.DOTALL)
 
@@ -56,6 +58,11 @@ def program() -> Path:
         SHARED: replaced(SHARED, SHARED_STATEMENTS, CONVERSION, r"halves = sm90::f16_of_e4m3(\1);"),
         HEADER: replaced(HEADER, STATEMENTS, TO_E4M3, e4m3),
     }
+    blocks = (INCLUDE / BLOCKS).read_text()
+    assert blocks.count(STATEMENT_OF_BLOCKS) == blocks.count("asm(") == 1
+    meaning = "both = sm90::multiplied_added<sm90::Bf16>(powers, 0, powers);"
+    headers[BLOCKS] = blocks.replace(STATEMENT_OF_BLOCKS, meaning)
+    headers["tilewright/mixed_fp8_gemm/mainloop.hpp"] = "#pragma once\n"
     nothing = dict.fromkeys(
         (f"tilewright/sm90/{name}.hpp" for name in ("e2m1", "elements", "ptx")), "#pragma once\n"
     )
@@ -124,6 +131,16 @@ def test_mxfp4_nan() -> None:
     scales[torch.arange(64), torch.arange(64) % 4] = 255
     packed, _ = mxfp4(scales)
     assert bool(decoded(packed, "bf16", "mxfp4").isnan().all())  # all sums of the row's 128 of k
+
+
+def test_mxfp4_groups_are_exact_whatever_their_scales() -> None:
+    """Where each group of 32 is promoted: every code with every scale, those of a row far apart."""
+    scales = (torch.arange(256).view(64, 4) * 77 % 256).to(torch.uint8)
+    assert len(scales.unique()) == 256
+    packed, expected = mxfp4(scales)
+    wide = scales.repeat_interleave(32, 1)
+    expected[wide == 255] = float("nan")
+    assert not differences(decoded(packed, "bf16", "mxfp4 groups"), expected.float().double())
 
 
 def test_formats_are_those_of_problems() -> None:

@@ -30,11 +30,14 @@ ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
 FEW = MixedFp8GemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128))
 MANY = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 192, 128))
 FAST = replace(MANY, fast_accum=True)
+PAIR = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 16, 128), k_groups=2, block=32)
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
     (FEW, {"weight_format": "nvfp4"}, "formats", "not nvfp4", {"weight_format": "mxfp4"}),
     (FEW, {"tile": Tile(256, 16, 128)}, "tile_sides", "256", {"tile": Tile(128, 16, 128)}),
+    (PAIR, {"k_groups": 1}, "blocks_of_groups", "k_groups", {"block": "auto"}),
+    (PAIR, {"weight_format": "int4_g32"}, "blocks_of_groups", "weight_format", {"block": "auto"}),
     (MANY, {"schedule": "ahead"}, "decodes_at_will", "at_will", {"schedule": "at_will"}),
     (FEW, {"fast_accum": True}, "fast_formats", "fast_accum is false", {"weight_format": "mxfp4"}),
     (FAST, {"width": 64}, "fast_schedule", "width", {"width": "auto"}),

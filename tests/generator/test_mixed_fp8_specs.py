@@ -27,6 +27,7 @@ TABLE = ROOT / "generated/sm90_mixed_fp8_gemm/table.json"
 ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
 FEW = MixedFp8GemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128))
 MANY = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 192, 128))
+DEEP = replace(MANY, schedule="deep", tile=Tile(128, 128, 128))
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
@@ -35,11 +36,13 @@ REJECTED: list[Rejected] = [
     (MANY, {"tile": Tile(192, 64, 128)}, "tile_sides", "192", {"tile": Tile(128, 64, 128)}),
     (FEW, {"tile": Tile(64, 16, 64)}, "tile_sides", "64", {"tile": Tile(64, 16, 128)}),
     (FEW, {"schedule": "ahead"}, "decodes_for_two", "M 64", {"tile": Tile(128, 64, 128)}),
+    (DEEP, {"weight_format": "int4_g64"}, "whole_stages", "have 64", {"weight_format": "int4_g128"}),
     (MANY, {"width": 80}, "part_width", "parts of 80 columns do not divide", {"width": 64}),
     (MANY, {"tile": Tile(128, 256, 128), "width": 128}, "part_width", "of 320 together", {"width": 32}),
     (FEW, {"fast_accum": True}, "fast_formats", "scales of int4_g128", {"weight_format": "mxfp4"}),
     (MANY, {"fast_accum": True, "schedule": "ahead"}, "fast_schedule", "at_will", {"schedule": "at_will"}),
     (FEW, {"k_groups": 2}, "one_group", "k_groups", {"k_groups": 1}),
+    (MANY, {"block": 32}, "blocks_of_groups", "k_groups", {"block": "auto"}),
     (MANY, {"stages": 7}, "shared_memory", "two stages", {"stages": 4}),
     (FEW, {"stages": 2, "tile": Tile(128, 16, 128)}, "room_for_sums", "activations 4,096", {"stages": 4}),
 ]  # fmt: skip

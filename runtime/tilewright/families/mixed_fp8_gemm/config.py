@@ -25,9 +25,9 @@ class MixedFp8GemmConfig:
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 128"]
     a: Annotated[Literal["e4m3"], "type of A"] = "e4m3"
     schedule: Annotated[
-        Literal["at_will", "ahead"],
-        "at_will: warpgroups decode what they multiply. ahead: a warpgroup of its own decodes for the two "
-        "that multiply",
+        Literal["at_will", "deep", "ahead"],
+        "at_will: warpgroups decode what they multiply. deep: the same, a whole stage at a time and before. "
+        "ahead: a warpgroup of its own decodes for the two that multiply",
     ] = field(default="at_will", metadata=LEFT_OUT)
     width: Annotated[
         Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128],
@@ -39,6 +39,11 @@ class MixedFp8GemmConfig:
     k_groups: Annotated[Literal[1, 2], "groups of warpgroups, which take stages of k in turn"] = field(
         default=1, metadata=LEFT_OUT
     )
+    block: Annotated[
+        Literal["auto", 32],
+        "elements of k that the tensor core sums before the sums are promoted; auto: a group of integers, or "
+        "128 of MXFP4's",
+    ] = field(default="auto", metadata=LEFT_OUT)
     stages: Stages = "auto"
     pdl: OwnPdl = True
 

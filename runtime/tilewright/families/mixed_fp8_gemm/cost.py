@@ -36,6 +36,7 @@ UNIT_CLOCKS = {
 ALONE = 0.79  # share of them that one warpgroup takes
 PROMOTION_CLOCKS = 150  # clocks for each promotion of a unit after the first
 PRODUCT_CLOCKS = 2.251  # clocks for each column of a warpgroup's unit
+DEEP_CLOCKS = {"int4": 286, "int4_zp": 415, "mxfp4": 459}  # as UNIT_CLOCKS, where stages are decoded before
 AHEAD_CLOCKS = {"int4": 361, "int4_zp": 430, "mxfp4": 453}  # as UNIT_CLOCKS, with a decoder
 AHEAD_PRODUCT_CLOCKS = 2.368  # as PRODUCT_CLOCKS, with a decoder
 DECODER_CLOCKS = {
@@ -43,6 +44,7 @@ DECODER_CLOCKS = {
     "int4_zp": 1250,
     "mxfp4": 1292,
 }  # of the decoder, for two units
+BLOCKS_CLOCKS, BLOCKS_PRODUCT_CLOCKS = 412, 3.35  # as UNIT_CLOCKS and PRODUCT_CLOCKS, with blocks of 32
 FAST_CLOCKS, FAST_PRODUCT_CLOCKS = 494, 1.51  # as UNIT_CLOCKS and PRODUCT_CLOCKS, with fast_accum
 L2_BYTES_PER_CLOCK = 977  # bytes that an SM gets: no limit
 HBM_SHARE = 0.85  # share of the rated bandwidth that is reached
@@ -60,11 +62,13 @@ def unit_clocks(record: KernelRecord, problem: Problem) -> float:
     if record.config["fast_accum"]:
         share = ALONE if tile_m == 64 else 1.0
         return share * (FAST_CLOCKS + 2 * FAST_PRODUCT_CLOCKS * tile_n)
+    if record.config["block"] == 32:
+        return BLOCKS_CLOCKS + 2 * BLOCKS_PRODUCT_CLOCKS * tile_n
     promoted = PROMOTION_CLOCKS * (promotions - 1)
     if record.config["schedule"] == "ahead":
         products = 2 * AHEAD_PRODUCT_CLOCKS * tile_n + AHEAD_CLOCKS[format] + promoted
         return max(products, DECODER_CLOCKS[format])
-    beside = UNIT_CLOCKS[format] + promoted
+    beside = (DEEP_CLOCKS if record.config["schedule"] == "deep" else UNIT_CLOCKS)[format] + promoted
     if tile_m == 64:
         return PRODUCT_CLOCKS * tile_n + ALONE * beside
     return 2 * PRODUCT_CLOCKS * tile_n + beside

@@ -14,7 +14,7 @@ from tilewright.families.mixed_gemm.config import MixedGemmFacts
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
-POLICIES = {"at_will": ("mainloop", "AtWill"), "ahead": ("ahead", "Ahead")}
+POLICIES = {"at_will": ("mainloop", "AtWill"), "deep": ("deep", "Deep"), "ahead": ("ahead", "Ahead")}
 """The header and the type of each schedule's policy."""
 
 
@@ -32,7 +32,7 @@ def format_type(config: MixedFp8GemmConfig) -> str:
     """The format's policy in C++ (mixed_fp8_gemm/decode.hpp)."""
     format, group = FORMATS[config.weight_format]
     if format == "mxfp4":
-        return "Mxfp4Whole" if config.fast_accum else "Mxfp4"
+        return "Mxfp4Whole" if config.fast_accum else "Mxfp4Groups" if config.block == 32 else "Mxfp4"
     return f"Int4<sm90::{config.d.capitalize()}, {group}, {str(format == 'int4_zp').lower()}>"
 
 
@@ -40,7 +40,7 @@ def policy(config: MixedFp8GemmConfig) -> tuple[str, str]:
     """The header and the type of the schedule's policy."""
     if config.fast_accum:
         return "fast", f"Fast<{config.k_groups}>"
-    header, name = POLICIES[config.schedule]
+    header, name = POLICIES[config.schedule] if config.block == "auto" else ("blocks", "AtWill")
     groups = f", {config.k_groups}" if config.k_groups > 1 else ""
     return header, f"{name}<{width(config)}{groups}>"
 

@@ -10,6 +10,7 @@ from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rul
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.memory import MOST_SUMS, memory, width
 from tilewright.families.mixed_fp8_gemm.problem import FORMATS
+from tilewright.families.mixed_gemm.problem import FORMATS as PACKED_FORMATS
 
 COLUMNS = (8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256)  # of a tile
 
@@ -53,6 +54,16 @@ def fast_formats(config: MixedFp8GemmConfig) -> str | None:
     return None
 
 
+# deep.hpp: a stage's sums are promoted once.
+@rule(OURS, "schedule weight_format", unless=(formats,))
+def whole_stages(config: MixedFp8GemmConfig) -> str | None:
+    """A stage that is decoded before it is multiplied has one scale for 128 of k, or MXFP4's."""
+    format, group = PACKED_FORMATS[config.weight_format]
+    if config.schedule == "deep" and format != "mxfp4" and group != 128:
+        return f"schedule deep promotes 128 of k at once, and groups of {config.weight_format} have {group}"
+    return None
+
+
 # fast.hpp: all columns are multiplied at once, and no warpgroup decodes ahead.
 @rule(OURS, "fast_accum schedule width")
 def fast_schedule(config: MixedFp8GemmConfig) -> str | None:
@@ -69,6 +80,15 @@ def fast_schedule(config: MixedFp8GemmConfig) -> str | None:
 def one_group(config: MixedFp8GemmConfig) -> str | None:
     """Warpgroups do not divide k: splits do."""
     return unsettled(config, "a dense kernel", {"k_groups": 1})
+
+
+# Sums of blocks of 32 are not those of 128 to the bit. Kernels with two groups differ from others already, so
+# that batch-invariant mode leaves them out.
+@rule(OURS, "block k_groups weight_format fast_accum")
+def blocks_of_groups(config: MixedFp8GemmConfig) -> str | None:
+    """Blocks of 32 are MXFP4's, promoted, with two groups of warpgroups."""
+    settled = {"weight_format": "mxfp4", "fast_accum": False, "k_groups": 2}
+    return unsettled(config, "a kernel with blocks of 32", settled) if config.block == 32 else None
 
 
 # mainloop.hpp: parts divide a tile's columns. Sums beyond these would spill.

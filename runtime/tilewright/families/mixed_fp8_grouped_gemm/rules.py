@@ -9,6 +9,7 @@ from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.rules import (
+    blocks_of_groups,
     fast_formats,
     fast_schedule,
     formats,
@@ -33,4 +34,7 @@ def shared_memory(config: MixedFp8GemmConfig) -> str | None:
     return misfit_stages(config.tile, memory(config))
 
 
-RULES = (formats, tile_sides, decodes_at_will, fast_formats, fast_schedule, part_width, shared_memory)
+RULES = (
+    formats, tile_sides, decodes_at_will, fast_formats, fast_schedule, blocks_of_groups,
+    part_width, shared_memory,
+)  # fmt: skip
