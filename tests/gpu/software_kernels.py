@@ -2,13 +2,21 @@
 
 TMA, mbarriers, ldmatrix, epilogue and host code stay as they are generated; software_mma.hpp stands before
 each source, which compiles for sm_90a.
+
+    python tests/gpu/software_kernels.py sm120_blockscaled_gemm_lean '*_act'
+
+compiles the kernels of a module that match a glob, without a GPU. Tests take what is in the build cache, or
+in a folder of TILEWRIGHT_LIBRARIES; unless that is all, they compile.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,7 +63,7 @@ def write_module(folder: Path, module: str) -> Table:
 
 def fixture(module: str) -> Any:
     """A fixture, `software`: a context with the module's kernels in software. Those of the tests that run are
-    compiled first. Skips on GPUs but Hopper's."""
+    compiled first, unless all are built. Skips on GPUs but Hopper's."""
 
     @pytest.fixture(name="software", scope="module")
     def software(
@@ -66,13 +74,29 @@ def fixture(module: str) -> Any:
         mine = (item for item in request.session.items if item.path == request.path)
         kernels = {item.callspec.params["kernel"] for item in mine}  # type: ignore[attr-defined]
         folder = tmp_path_factory.mktemp("software")
-        try:
-            report = build([write_module(folder, module)], kernels)
-        except ToolchainError as error:
-            pytest.skip(f"no toolchain: {error}")
-        report.raise_for_failures()
-        registry = Registry(folder, libraries=lambda _: report.libraries)
+        table = write_module(folder, module)
+        registry = Registry(folder)
+        if not all(registry.is_built(table[kernel]) for kernel in kernels):
+            try:
+                report = build([table], kernels)
+            except ToolchainError as error:
+                pytest.skip(f"no toolchain: {error}")
+            report.raise_for_failures()
+            registry = Registry(folder, libraries=lambda _: report.libraries)
         with contexts.use(Context(registry)) as context:
             yield context
 
     return software
+
+
+def main(module: str, pattern: str) -> None:
+    """Compiles the kernels of a module that match a glob."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = write_module(Path(folder), module)
+        report = build([table], {name for name in table if fnmatch.fnmatchcase(name, pattern)})
+    report.raise_for_failures()
+    print(f"{len(report.units)} kernels in {', '.join(str(library.path) for library in report.libraries)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
