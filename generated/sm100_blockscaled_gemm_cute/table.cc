@@ -8,20 +8,30 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x64x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x64x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_nopdl) \
@@ -30,6 +40,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_direct) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_nopdl) \
@@ -37,18 +48,23 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x2_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x2_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_2x2_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x128x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x128x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x256x256_1x1_tcgen05_1sm) \

@@ -14,8 +14,10 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x128x768_2x1_tcgen05_2sm_nopdl) \
@@ -30,6 +32,7 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_direct256) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x1_tcgen05_2sm_nopdl) \
@@ -42,13 +45,16 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_1x1_tcgen05_1sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_2x1_tcgen05_2sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_2x1_tcgen05_2sm_swap) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_1x1_tcgen05_1sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_2x1_tcgen05_2sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x256x768_2x1_tcgen05_2sm_swap) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f32_128x128x768_2x1_tcgen05_2sm) \

@@ -3,6 +3,7 @@ instruction (ptx_machine.py), on scale factors in the 128x4 layout of blockscale
 
 from __future__ import annotations
 
+import math
 import struct
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tilewright.base import paths
 from tilewright.compile.cute_dsl import installed
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.families.blockscaled_gemm.problem import BLOCK
+from tilewright.families.gemm.problem import ACTIVATIONS
 from tilewright.formats.types import TYPES, bits, bytes_of
 
 pytestmark = [
@@ -35,6 +37,12 @@ TABLES = [
 FILLED = 0x77  # bytes of D before a launch
 ALPHA, BETA = 1.25, 0.75
 ELEMENTS = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8": "e4m3"}
+ACTIVATED = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
 MAKE_PTX = """
 import sys
 from pathlib import Path
@@ -67,6 +75,8 @@ class Case:
     c: bool = False
     down: int = 1
     splits: int = 1
+    bias: bool = False
+    activation: str = "none"
 
 
 class Operand(NamedTuple):
@@ -111,6 +121,11 @@ def operand(kind: str, rows: int, case: Case, random: np.random.Generator) -> Op
     return Operand(data, scales, (down, along), values)
 
 
+def rounded(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
+    """FP32 numbers as elements of a type, towards zero."""
+    return {"bf16": (values.view("u4") >> 16).astype("u2"), "f16": values.astype("f2"), "f32": values}[kind]
+
+
 def values_of(data: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
     if kind == "f32":
         return data.view("f4").astype("f8")
@@ -133,7 +148,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     pitch = case.n + (3 if swapped else stored // size_d)
     d = np.full((case.batch, case.m, pitch * size_d), FILLED, "u1").view(f"u{size_d}")
     c = random.standard_normal((case.batch, case.m, case.n)).astype("f4")
-    c = {"bf16": (c.view("u4") >> 16).astype("u2"), "f16": c.astype("f2"), "f32": c}[config["d"]]
+    bias = random.standard_normal(case.n).astype("f4")
+    c, bias = (rounded(values, config["d"]) for values in (c, bias))
 
     def map_of(side: tuple[Operand, int], box: int) -> tuple[TensorMap, bytes]:
         own, rows = side
@@ -173,6 +189,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
         *(struct.pack("i", value) for value in integers),
         *(struct.pack("q", value) for value in (address, pitch, pitch * case.m)),
         *(struct.pack("i", value) for value in (case.m, case.n)),
+        struct.pack("q", memory.add(bias) if case.bias else 0),
+        struct.pack("i", ACTIVATIONS.index(case.activation)),
     ]  # fmt: skip
     assert ("cp.async.bulk.prefetch.tensor" in program) == (config["prefetch"] == "tma")
     # One cluster computes every block.
@@ -180,6 +198,8 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     Launch(Program(program), blocks, 1, record.facts["smem_bytes"], memory, parameters, late).run()
 
     expected += BETA * values_of(c, config["d"]) if case.c else 0
+    expected += values_of(bias, config["d"]) if case.bias else 0
+    expected = ACTIVATED[case.activation](expected)
     actual = values_of(d, config["d"])[..., : case.n]
     error = np.abs(actual - expected) / np.maximum(np.abs(expected), np.abs(expected).mean())
     assert error.max() < {"bf16": 6e-3, "f16": 1e-3, "f32": 1e-5}[config["d"]]
@@ -220,6 +240,35 @@ SPLIT = {
     f"{PREFIX}mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap": Case(40, 200, 1136, batch=2, splits=8),
     f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap": Case(100, 203, 2400, splits=2),
 }
+
+
+FINISHED = {
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_act": Case(
+        280, 136, 320, c=True, bias=True, activation="gelu"
+    ),
+    f"{PREFIX}nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap_act": Case(
+        100, 203, 320, bias=True, activation="silu"
+    ),
+    f"{PREFIX}mxfp8_mxfp8_bf16_128x256x128_2x1_tcgen05_2sm_act": Case(140, 264, 304, activation="relu"),
+    f"{PREFIX}mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap_act": Case(
+        40, 200, 1136, batch=2, splits=4, bias=True, activation="relu"
+    ),
+    f"{PREFIX}mxfp4_mxfp4_bf16_128x128x256_2x1_tcgen05_2sm_act": Case(136, 136, 320, bias=True),
+    f"{PREFIX}nvfp4_nvfp4_f32_128x128x256_1x1_tcgen05_1sm": Case(136, 140, 320, bias=True),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct256": Case(136, 144, 320, c=True, bias=True),
+    f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap_act": Case(
+        100, 203, 864, c=True, bias=True, activation="gelu"
+    ),
+    f"{ULTRA}nvfp4_nvfp4_f16_128x256x768_2x1_tcgen05_2sm_act": Case(
+        136, 264, 800, bias=True, activation="silu"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_a_bias_and_an_activation(tmp_path: Path, name: str) -> None:
+    record = table_of(name)[name]
+    run(ptx(record, tmp_path), record, FINISHED[name], late=True)
 
 
 @pytest.mark.parametrize("name", SPLIT)

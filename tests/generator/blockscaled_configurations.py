@@ -41,9 +41,12 @@ MMA = config(
 )
 MMA_ACT = replace(MMA, activation="given")
 CUTE = config(
-    "sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
-)
+    "sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "1sm", mainloop="tcgen05", c="same", bias=True,
+    cluster=Cluster(1, 1),
+)  # fmt: skip
+CUTE_ACT = replace(CUTE, activation="given")
 ULTRA_CUTE = config(
-    "sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "1sm", mainloop="tcgen05", c="same", cluster=Cluster(1, 1)
-)
+    "sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "1sm", mainloop="tcgen05", c="same", bias=True,
+    cluster=Cluster(1, 1),
+)  # fmt: skip
 HOPPER = config("sm_90a", "nvfp4 nvfp4 bf16", "64x16x256", "cooperative", swap_ab=True)

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from blockscaled_configurations import (
     CUTE,
+    CUTE_ACT,
     DYNAMIC,
     FAMILY,
     HOPPER,
@@ -36,7 +37,9 @@ RECORD = ROOT / "benchmarks" / "results" / "rules_against_compiler.json"
 
 
 @pytest.mark.parametrize(
-    "one", [SM100, MX100, ULTRA, SM120, MX120, MMA, MMA_ACT, CUTE, ULTRA_CUTE, HOPPER], ids=FAMILY.kernel_name
+    "one",
+    [SM100, MX100, ULTRA, SM120, MX120, MMA, MMA_ACT, CUTE, CUTE_ACT, ULTRA_CUTE, HOPPER],
+    ids=FAMILY.kernel_name,
 )
 def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
@@ -227,6 +230,7 @@ REJECTED: list[Rejected] = [
     (CUTE, {"cluster": "dynamic"}, "cute_dsl_cluster", ("compiled in, not dynamic",), {"cluster": ONE}),
     (CUTE, {"cluster": Cluster(4, 4)}, "cute_dsl_cluster", ("more than 8",), {"cluster": Cluster(4, 2)}),
     (CUTE, {"c": "none"}, "settled_fields", ("tcgen05", "none"), {"c": "same"}),
+    (CUTE, {"bias": False}, "settled_fields", ("bias", "tcgen05 is true"), {"bias": True}),
     # Seven stages of 28,672 bytes fit beside the epilogue.
     (SM100, {"stages": 8}, "shared_memory", ("B > 232448 B", "8 stages"), {"stages": 7}),
     (

@@ -217,6 +217,26 @@ def test_a_bias_and_an_activation_on_sm_12x(committed: Registry) -> None:
             assert not FAMILY.does_extra_work(record, replace(problem, activation="relu"))
 
 
+def test_a_bias_and_an_activation_in_cute_dsl(committed: Registry) -> None:
+    """Every kernel in CuTe-DSL has a bias; those that activate serve no call without an activation."""
+    records = committed.route("blockscaled_gemm", B200)
+    for fields in ({}, {"d": "f16"}, {"a": "mxfp4", "b": "mxfp4"}, {"a": "mxfp8", "b": "mxfp8"}):
+        problem = Problem(8, 5120, 25600, **fields)
+        plain, biased, activated = (
+            choose(FAMILY, committed, records, one, B200)[0].kernel
+            for one in (
+                problem,
+                replace(problem, c=True, bias=True),
+                replace(problem, bias=True, activation="silu"),
+            )
+        )
+        assert "_tcgen05_" in plain
+        assert plain == biased
+        assert activated.endswith("_tcgen05_1sm_swap_act")
+        assert FAMILY.does_extra_work(committed.record(activated), replace(problem, bias=True))
+        assert not FAMILY.does_extra_work(committed.record(plain), problem)
+
+
 def test_ultra_kernels_give_way_where_d_is_not_aligned(committed: Registry) -> None:
     records = committed.route("blockscaled_gemm", B300)
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "tilewright/blockscaled_gemm/args.h"
+#include "tilewright/blockscaled_gemm/appended_args.h"
 #include "tilewright/descriptor.hpp"
 #include "tilewright/program.hpp"
 
@@ -29,6 +29,7 @@ struct Facts {
   int k_stages;                // stages of tile_k that a tile takes at a time
   int store_bytes;             // that a thread stores at a time, if threads store rows of D
   bool splits;                 // the thread blocks of a launch's cluster may share a tile along k
+  bool activates;              // a call may name an activation
 };
 
 // The functions of tilewright_kernel (abi.h).
@@ -39,7 +40,7 @@ int32_t launch(Facts const& facts, void const* args, void* stream);
 template <class Unit>
 struct Calls {
   using Kernel = Unit;
-  using Args = tilewright_blockscaled_gemm_args;
+  using Args = tilewright_blockscaled_gemm_appended_args;
 
   static int32_t can_implement(void const* args) { return cute_dsl::can_implement(Unit::kFacts, args); }
 
@@ -54,7 +55,7 @@ struct Calls {
 // other arguments are the fields of `Facts`, without `program`.
 #define TILEWRIGHT_CUTE_DSL_BLOCKSCALED_GEMM(NAME, TILE_M, TILE_N, TILE_K, CLUSTER_M, CLUSTER_N, SUBTILE, THREADS, \
                                              SHARED_BYTES, PDL, BITS, BLOCK, TYPE_D, BYTES_D, SWAPPED, BY_TMA,     \
-                                             K_STAGES, STORE_BYTES, SPLITS)                                        \
+                                             K_STAGES, STORE_BYTES, SPLITS, ACTIVATES)                             \
   TILEWRIGHT_PROGRAM(NAME)                                                                                         \
   namespace {                                                                                                      \
   struct Unit {                                                                                                    \
@@ -77,7 +78,8 @@ struct Calls {
                                                                              BY_TMA,                               \
                                                                              K_STAGES,                             \
                                                                              STORE_BYTES,                          \
-                                                                             SPLITS};                              \
+                                                                             SPLITS,                               \
+                                                                             ACTIVATES};                           \
   };                                                                                                               \
   }                                                                                                                \
   extern "C" __attribute__((visibility("default"))) tilewright_kernel const tilewright_##NAME =                    \

@@ -8,6 +8,7 @@
 #include "tilewright/adapter.hpp"
 #include "tilewright/alignment.hpp"
 #include "tilewright/blockscaled_gemm/cute_dsl.hpp"
+#include "tilewright/gemm/args.h"
 #include "tilewright/program_host.hpp"
 #include "tilewright/sm90/matrices.hpp"
 #include "tilewright/sm90/scheduler.hpp"
@@ -38,8 +39,10 @@ struct Params {
   void* d_elements;
   int64_t ld_d, batch_stride_d;
   int32_t m, n;
+  void const* bias;  // of D's type, or null
+  int32_t activation;
 
-  static constexpr int kCount = 26;
+  static constexpr int kCount = 28;
 
   void addresses(void* (&list)[kCount]) {
     void* const all[] = {&a.map,
@@ -67,20 +70,24 @@ struct Params {
                          &ld_d,
                          &batch_stride_d,
                          &m,
-                         &n};
+                         &n,
+                         &bias,
+                         &activation};
     static_assert(sizeof all == sizeof list, "a kernel of CuTe-DSL has another number of parameters");
     std::copy(std::begin(all), std::end(all), list);
   }
 };
 
 struct Host {
-  using Args = tilewright_blockscaled_gemm_args;
+  using Args = tilewright_blockscaled_gemm_appended_args;
+  using Base = tilewright_blockscaled_gemm_args;
 
   Facts const& facts;
 
   // TMA loads A and B, so their rows begin at multiples of 16 bytes. Rows of D are multiples of what a store writes,
   // unless operands are swapped.
-  bool can_implement(Args const& args) const {
+  bool can_implement(Args const& given) const {
+    Base const& args = given.base;
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
     auto const aligned = [&](void const* address, int64_t leading, int64_t batch_stride, int bits, int bytes = 16) {
       return is_aligned(address, bytes) && leading * bits % (8 * bytes) == 0 &&
@@ -90,7 +97,9 @@ struct Host {
     bool const stored = facts.swapped || (int64_t(args.n) * facts.bytes_d % stored_bytes == 0 &&
                                           aligned(args.d, args.ld_d, args.batch_stride_d, bits_d, stored_bytes));
     bool const whole = args.k % (8 / facts.bits) == 0;
-    return sizes && stored && whole && blocks(args) < INT32_MAX && args.scale_d == nullptr &&
+    bool const finished =
+        is_aligned(given.bias, facts.bytes_d) && (facts.activates || given.activation == TILEWRIGHT_ACTIVATION_NONE);
+    return sizes && stored && whole && finished && blocks(args) < INT32_MAX && args.scale_d == nullptr &&
            aligned(args.a, args.ld_a, args.batch_stride_a, facts.bits) &&
            aligned(args.b, args.ld_b, args.batch_stride_b, facts.bits) && is_aligned(args.scale_a, 16) &&
            is_aligned(args.scale_b, 16) && splits(args) && args.tactic.swizzle > 0 && args.tactic.sm_count > 0;
@@ -99,7 +108,7 @@ struct Host {
   int64_t workspace_bytes(Args const&) const { return 0; }
 
   cudaError_t enqueue(Context const& context, Args const& args, void*, cudaStream_t stream) const {
-    return enqueue_tiles<Params>(facts, context, args, stream,
+    return enqueue_tiles<Params>(facts, context, args.base, stream,
                                  [&](int at_once, Params& params) { return make_params(args, at_once, params); });
   }
 
@@ -107,18 +116,19 @@ struct Host {
   static int ceil_div(int x, int y) { return x / y + (x % y != 0); }
 
   // Whether the kernel divides k as the tactic says: each range has tiles of k.
-  bool splits(Args const& args) const {
+  bool splits(Base const& args) const {
     int const tiles = ceil_div(args.k, facts.tile_k * facts.k_stages);
     return args.tactic.splits == 1 || (facts.splits && splits_clusters(args.tactic.splits, tiles));
   }
 
-  int rows(Args const& args) const { return facts.swapped ? args.n : args.m; }
-  int columns(Args const& args) const { return facts.swapped ? args.m : args.n; }
-  int blocks_m(Args const& args) const { return ceil_div(rows(args), facts.tile_m * facts.cluster_m); }
-  int blocks_n(Args const& args) const { return ceil_div(columns(args), facts.tile_n * facts.cluster_n); }
-  int64_t blocks(Args const& args) const { return int64_t(blocks_m(args)) * blocks_n(args) * args.batch; }
+  int rows(Base const& args) const { return facts.swapped ? args.n : args.m; }
+  int columns(Base const& args) const { return facts.swapped ? args.m : args.n; }
+  int blocks_m(Base const& args) const { return ceil_div(rows(args), facts.tile_m * facts.cluster_m); }
+  int blocks_n(Base const& args) const { return ceil_div(columns(args), facts.tile_n * facts.cluster_n); }
+  int64_t blocks(Base const& args) const { return int64_t(blocks_m(args)) * blocks_n(args) * args.batch; }
 
-  cudaError_t make_params(Args const& args, int at_once, Params& params) const {
+  cudaError_t make_params(Args const& given, int at_once, Params& params) const {
+    Base const& args = given.base;
     int const rows_a = facts.tile_m / facts.cluster_n, rows_b = facts.tile_n / facts.cluster_m;  // that a block loads
     bool const swapped = facts.swapped;
     Tensor &of_a = swapped ? params.b : params.a, &of_b = swapped ? params.a : params.b;
@@ -136,6 +146,7 @@ struct Host {
     params.beta = args.beta, params.alpha = args.alpha;
     params.d_elements = args.d, params.ld_d = args.ld_d, params.batch_stride_d = args.batch_stride_d;
     params.m = args.m, params.n = args.n;
+    params.bias = given.bias, params.activation = given.activation;
     params.k_tiles = ceil_div(args.k, facts.tile_k * facts.k_stages) * facts.k_stages;
     params.blocks_m = blocks_m(args), params.blocks_n = blocks_n(args);
     params.blocks = static_cast<int32_t>(blocks(args));
@@ -149,10 +160,10 @@ struct Host {
   }
 
   // Whether one matrix serves the whole batch.
-  static bool is_one(Args const& args, int64_t batch_stride) { return args.batch == 1 || batch_stride == 0; }
+  static bool is_one(Base const& args, int64_t batch_stride) { return args.batch == 1 || batch_stride == 0; }
 
   // The matrices of an operand. A stride that no coordinate uses still has to be a multiple of 16 bytes.
-  cudaError_t encode(Tensor& tensor, Args const& args, void const* address, int rows, int64_t leading,
+  cudaError_t encode(Tensor& tensor, Base const& args, void const* address, int rows, int64_t leading,
                      int64_t batch_stride, int box_rows) const {
     bool const one = is_one(args, batch_stride);
     int const matrices = one ? 1 : args.batch;
@@ -167,7 +178,7 @@ struct Host {
 
   // Words of 8 bytes of the atoms along k, blocks of 128 rows, matrices. Outside of these, TMA writes zeros, so that
   // what lies beyond k is 0 times 0.
-  cudaError_t encode_scales(Tensor& tensor, Args const& args, void const* address, int rows, int64_t batch_stride,
+  cudaError_t encode_scales(Tensor& tensor, Base const& args, void const* address, int rows, int64_t batch_stride,
                             int tile_rows) const {
     constexpr int kWords = kAtomBytes / 8;
     int const atoms = ceil_div(ceil_div(args.k, facts.block), kScaleColumns), down = ceil_div(rows, kScaleRows);
@@ -181,7 +192,7 @@ struct Host {
         {cuuint32_t(box_atoms * kWords), cuuint32_t(ceil_div(tile_rows, kScaleRows)), 1}, CU_TENSOR_MAP_SWIZZLE_NONE);
   }
 
-  cudaError_t encode_d(Tensor& tensor, Args const& args) const {
+  cudaError_t encode_d(Tensor& tensor, Base const& args) const {
     bool const one = is_one(args, args.batch_stride_d);
     int const matrices = one ? 1 : args.batch;
     tensor.extents[0] = args.m, tensor.extents[1] = args.n, tensor.extents[2] = matrices;

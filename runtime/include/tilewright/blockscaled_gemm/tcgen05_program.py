@@ -9,7 +9,7 @@ tcgen05_scales.py has the scale factors, tcgen05_stores.py the epilogue, gemm/tc
 """
 
 import cutlass
-from cutlass import Float32, Int32, Int64, cute, pipeline, utils
+from cutlass import BFloat16, Float32, Int32, Int64, cute, pipeline, utils
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.cute.runtime import make_fake_stream, make_ptr
 from tilewright_programs.blockscaled_gemm.tcgen05_scales import WORD
@@ -33,7 +33,13 @@ class BlockscaledGemm(Stores):
     # Parameters of the kernel's function, as PTX declares them: blockscaled_gemm/cute_dsl_host.hpp passes
     # these.
     PARAMETERS = (*("b8[128]", "b8[12]") * 5, *("u64",) * 3, "f32", "u64", *("u32",) * 6, *("u64",) * 3,
-                  *("u32",) * 2)  # fmt: skip
+                  *("u32",) * 2, "u64", "u32")  # fmt: skip
+
+    @property
+    def type_of_addends(self):
+        """The type of C and the bias as a number: D's, or BF16 beside a D of FP8."""
+        kind = TYPES[self.d]
+        return ADDENDS.index(kind if kind.width > 8 else BFloat16)
 
     def tiled_mma(self):
         """The MMA of a tile."""
@@ -185,6 +191,8 @@ class BlockscaledGemm(Stores):
         batch_stride_d: Int64,
         m: Int32,
         n: Int32,
+        bias: cute.Pointer,
+        activation: Int32,
     ):
         thread, _, _ = cute.arch.thread_idx()
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
@@ -235,9 +243,9 @@ class BlockscaledGemm(Stores):
         if warp < EPILOGUE_WARPS:
             products = self.allocated(memory, all_sums)
             none = cute.make_ptr(Float32, 0, cute.AddressSpace.gmem)
-            kind = Int32(ADDENDS.index(TYPES[self.d]))
+            kind = Int32(self.type_of_addends)
             added = Added(
-                c, ld_c, batch_stride_c, Float32(1.0), beta, alpha, none, none, kind, Int32(0), Int32(0)
+                c, ld_c, batch_stride_c, Float32(1.0), beta, alpha, none, bias, kind, kind, activation
             )
             target = Target(tma_d, d, d_elements, ld_d, batch_stride_d, m, n)
             if cutlass.const_expr(not self.by_tma):
@@ -284,7 +292,7 @@ class BlockscaledGemm(Stores):
         self.kernel(
             tma_a, tensor_a, tma_b, tensor_b, tma_sfa, tensor_sfa, tma_sfb, tensor_sfb, tma_d, tensor_d,
             any_type, stride, stride, factor, alpha, extent, extent, extent, extent, extent, extent,
-            any_type, stride, stride, extent, extent,
+            any_type, stride, stride, extent, extent, any_type, extent,
         ).launch(
             grid=(extent, 1, 1),
             block=(THREADS, 1, 1),

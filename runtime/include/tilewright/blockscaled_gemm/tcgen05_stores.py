@@ -32,6 +32,7 @@ class Stores(Scales):
     """The epilogue of a kernel."""
 
     store_bytes: int  # that a thread stores at a time, if threads store D
+    activates: bool  # whether a call may name an activation
 
     @property
     def by_tma(self):
@@ -92,6 +93,12 @@ class Stores(Scales):
             turn = 1 - turn
             block = self.next_block(block)
         self.drain(warp)
+
+    @cute.jit
+    def activate(self, values, activation):
+        """Applies the activation that the call names, if the kernel knows any: they double its code."""
+        if cutlass.const_expr(self.activates):
+            Results.activate(self, values, activation)
 
     @cute.jit
     def store_by_tma(self, tma_d, d, memory, warp, thread, row, column, matrix, step, values):

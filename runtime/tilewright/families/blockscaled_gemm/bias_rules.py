@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from tilewright.configurations.rule import OURS, among, of_module, rule
-from tilewright.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig, by_mma
+from tilewright.families.blockscaled_gemm.config import ULTRA_K, BlockscaledGemmConfig
 from tilewright.formats.types import bits
 
-# All kernels of mma.sync have a bias (`SETTLED_MMA`).
-bias_rule = partial(rule, of=lambda config: not by_mma(config))
+# All kernels of the other mainloops have a bias (`SETTLED_MMA`, `SETTLED_TCGEN05`).
+bias_rule = partial(rule, of=lambda config: config.mainloop == "default")
 
 
 # blockscaled_gemm/blackwell_bias.hpp, sm90/epilogue.hpp: a call may leave out either.
 @bias_rule(OURS, "bias activation", compiles="three kernels would do what one does")
 def bias_and_activation(config: BlockscaledGemmConfig) -> str | None:
-    """A kernel has both a bias and the activation that a call names, or neither; those of mma.sync always
-    have a bias."""
+    """A kernel has both a bias and the activation that a call names, or neither; those of the mainloops mma
+    and tcgen05 always have a bias."""
     if config.bias != (config.activation == "given"):
         both = "a bias goes with activation: given"
         return f"bias is {str(config.bias).lower()} beside activation {config.activation}; {both}"

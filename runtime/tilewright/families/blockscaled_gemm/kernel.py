@@ -37,7 +37,7 @@ table_template = "blockscaled_gemm/table.cc.j2"  # which binds the struct with t
 settling = Settling(
     "mainloop",
     "default",
-    {"default": {}, "mma": {"c": "same", "bias": True}, "tcgen05": {"c": "same"}},
+    {"default": {}, "mma": {"c": "same", "bias": True}, "tcgen05": {"c": "same", "bias": True}},
 )
 
 _CUDA_TYPES = {"bf16": "__nv_bfloat16", "f16": "__half", "f32": "float"}
@@ -51,7 +51,7 @@ def kernel_name(config: BlockscaledGemmConfig) -> str:
         flag("tcgen05", by_tcgen05(config)),
         config.schedule.replace("cooperative", "coop"), flag("streamk", config.scheduler == "stream_k"),
         flag("swap", config.swap_ab), flag("c", config.c == "same" and config.mainloop == "default"),
-        flag("bias", config.bias and not by_mma(config)), flag("act", config.activation == "given"),
+        flag("bias", config.bias and config.mainloop == "default"), flag("act", config.activation == "given"),
         {"tma": "", "direct": "direct", "direct_256": "direct256"}[config.store],
         flag("noprefetch", config.prefetch == "none"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),

@@ -155,9 +155,7 @@ class Mma(Mainloop):
         return MmaModel(record, problem, device).weigh
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether the kernel can apply an activation although the problem has none. A launch tells the
-        kernel whether there are a C and a bias."""
-        return record.config.get("activation", "none") != "none" and problem.activation == "none"
+        return _can_activate_what_has_none(record, problem)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return memory_splits.misfit_decomposition(tactic) or super().misfit_arguments(tactic, record)
@@ -196,8 +194,13 @@ class InCuteDsl(Blackwell):
         return cluster_splits.in_one_wave(record, problem, device)
 
     def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Never: a launch tells the kernel whether there is a C."""
-        return False
+        return _can_activate_what_has_none(record, problem)
+
+
+def _can_activate_what_has_none(record: KernelRecord, problem: Problem) -> bool:
+    """Whether the kernel can apply an activation although the problem has none. A launch tells these kernels
+    whether there are a C and a bias."""
+    return record.config.get("activation", "none") != "none" and problem.activation == "none"
 
 
 @functools.lru_cache(maxsize=4096)

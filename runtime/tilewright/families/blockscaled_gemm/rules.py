@@ -48,7 +48,7 @@ SETTLED_TCGEN05: dict[str, object] = {
     "scheduler": "data_parallel",
     "c": "same",
     "cutlass": "4.2",
-    "bias": False,
+    "bias": True,
 }
 
 hopper_rule, tcgen05_rule = (partial(rule, of=on(kind)) for kind in (HOPPER, TCGEN05))
@@ -217,7 +217,7 @@ def hopper_depth(config: BlockscaledGemmConfig) -> str | None:
 def settled_fields(config: BlockscaledGemmConfig) -> str | None:
     """Kernels of sm_90 swap their operands, and have cluster 1x1 and no stream-K; on sm_90 and sm_12x D is
     stored by TMA; prefetch is a choice of tiles of K 768 and of the mainloop tcgen05; kernels of the
-    mainloop mma have a bias, CUTLASS's of sm_12x and those of the mainloop tcgen05 have none."""
+    mainloops mma and tcgen05 have a bias, CUTLASS's of sm_12x have none."""
     chooses = config.ultra or by_tcgen05(config)
     prefetch = unsettled(config, f"tiles of K {config.tile.k}", {} if chooses else {"prefetch": "tma"})
     if not prefetch and by_tcgen05(config):

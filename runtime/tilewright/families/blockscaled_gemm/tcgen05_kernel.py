@@ -53,4 +53,6 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "swapped_in_python": str(config.swap_ab),
         "splits": shares_k(config),
         "splits_in_python": str(shares_k(config)),
+        "activates": config.activation == "given",
+        "activates_in_python": str(config.activation == "given"),
     }
