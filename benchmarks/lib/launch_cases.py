@@ -208,9 +208,10 @@ def _einsum_of(equation: str, operands: Any) -> torch.Tensor:
     return tilewright.einsum(equation, operands.a, operands.b, out=operands.out)
 
 
-def _product(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, tactic: Tactic) -> torch.Tensor:
-    """The product that an einsum is, by a given tactic."""
-    return tilewright.gemm(left, right, out=out, tactic=tactic)
+def _product(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, tactic: Tactic) -> None:
+    """The product that an einsum is, by a given tactic. Returns nothing, because `out` is a view with its
+    letters in another order than the einsum's."""
+    tilewright.gemm(left, right, out=out, tactic=tactic)
 
 
 def product_of(problem: Einsum) -> GemmProblem:

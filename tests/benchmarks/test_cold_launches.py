@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -211,3 +212,20 @@ def test_a_side_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         launch_cases.wait_for("deep_gemm")
     endless.query = lambda: True
     launch_cases.wait_for("deep_gemm")
+
+
+def test_an_einsum_by_a_tactic_is_compared_in_the_order_of_its_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gemm(left: Any, right: Any, *, out: Any, tactic: Tactic) -> Any:
+        return out.copy_(left @ right)
+
+    monkeypatch.setattr(launch_cases.tilewright, "gemm", gemm)
+    equation, a, b, out = "bhr,hdr->bhd", torch.randn(5, 3, 8), torch.randn(3, 4, 8), torch.empty(5, 3, 4)
+    views = launch_cases.lowered_call(equation, a, b, out=out, c=None)
+    call = functools.partial(launch_cases._product, views.left, views.right, views.out)
+    case = Case(
+        [SimpleNamespace(a=a, b=b, out=out, call=call)], lambda x: torch.einsum(equation, x.a, x.b), {}
+    )
+    assert case.is_right(lambda x: x.call(QUICK))
+    assert not case.is_right(lambda x: torch.zeros(5, 3, 4))
