@@ -36,4 +36,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 86976,
 
 }  // namespace tilewright::grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x16x256_mma_swap
 
-TILEWRIGHT_GROUPED_PACKED_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x16x256_mma_swap)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x128_ue8m0_64x16x256_mma_swap)

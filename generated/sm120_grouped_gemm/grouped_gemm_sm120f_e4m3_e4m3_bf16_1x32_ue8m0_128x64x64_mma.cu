@@ -34,4 +34,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 95200,
 
 }  // namespace tilewright::grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x64x64_mma
 
-TILEWRIGHT_GROUPED_NARROW_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x64x64_mma)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x64x64_mma)

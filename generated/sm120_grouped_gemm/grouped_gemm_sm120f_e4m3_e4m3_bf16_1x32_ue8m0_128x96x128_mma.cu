@@ -35,4 +35,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 84128,
 
 }  // namespace tilewright::grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x96x128_mma
 
-TILEWRIGHT_GROUPED_PACKED_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x96x128_mma)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_bf16_1x32_ue8m0_128x96x128_mma)

@@ -34,4 +34,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 86464,
 
 }  // namespace tilewright::grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x128x64_mma_1buffer
 
-TILEWRIGHT_GROUPED_NARROW_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x128x64_mma_1buffer)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_e4m3_e4m3_f32_1x32_ue8m0_128x128x64_mma_1buffer)

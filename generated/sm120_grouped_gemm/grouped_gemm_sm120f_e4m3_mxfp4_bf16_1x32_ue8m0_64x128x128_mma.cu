@@ -33,4 +33,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 85440,
 
 }  // namespace tilewright::grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x128x128_mma
 
-TILEWRIGHT_GROUPED_FP4_KERNEL(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x128x128_mma)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_e4m3_mxfp4_bf16_1x32_ue8m0_64x128x128_mma)

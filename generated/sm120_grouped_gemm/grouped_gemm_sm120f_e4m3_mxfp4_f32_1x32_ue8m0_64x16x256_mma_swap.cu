@@ -34,4 +34,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 90992,
 
 }  // namespace tilewright::grouped_gemm_sm120f_e4m3_mxfp4_f32_1x32_ue8m0_64x16x256_mma_swap
 
-TILEWRIGHT_GROUPED_FP4_KERNEL(grouped_gemm_sm120f_e4m3_mxfp4_f32_1x32_ue8m0_64x16x256_mma_swap)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_e4m3_mxfp4_f32_1x32_ue8m0_64x16x256_mma_swap)

@@ -34,4 +34,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 97872,
 
 }  // namespace tilewright::grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_64x16x256_mma_swap
 
-TILEWRIGHT_GROUPED_FP4_KERNEL(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_64x16x256_mma_swap)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_mxfp4_e4m3_bf16_1x32_ue8m0_64x16x256_mma_swap)

@@ -33,4 +33,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 100768,
 
 }  // namespace tilewright::grouped_gemm_sm120f_mxfp4_e4m3_f32_1x32_ue8m0_128x128x128_mma
 
-TILEWRIGHT_GROUPED_FP4_KERNEL(grouped_gemm_sm120f_mxfp4_e4m3_f32_1x32_ue8m0_128x128x128_mma)
+TILEWRIGHT_GROUPED_MMA_KERNEL(grouped_gemm_sm120f_mxfp4_e4m3_f32_1x32_ue8m0_128x128x128_mma)

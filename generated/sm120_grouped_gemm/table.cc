@@ -3,6 +3,7 @@
 // Binds the kernels of module sm120_grouped_gemm through Apache TVM-FFI. The host compiler alone compiles
 // it, and each kernel is declared weak: this source links with any subset of the module's objects.
 #include "tilewright/grouped_gemm/args.h"
+#include "tilewright/grouped_gemm/host.hpp"
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \

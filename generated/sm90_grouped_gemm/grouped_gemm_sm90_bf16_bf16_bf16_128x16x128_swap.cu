@@ -8,7 +8,7 @@
 //   tile       128x16x128, 6 stages, 225,760 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, operands swapped, programmatic dependent launch
 
-#include "tilewright/grouped_gemm/adapter.hpp"
+#include "tilewright/grouped_gemm/kernel.hpp"
 
 namespace tilewright::grouped_gemm_sm90_bf16_bf16_bf16_128x16x128_swap {
 

@@ -8,7 +8,7 @@
 //   tile       128x32x128, 5 stages, 213,456 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, operands swapped, programmatic dependent launch
 
-#include "tilewright/grouped_gemm/adapter.hpp"
+#include "tilewright/grouped_gemm/kernel.hpp"
 
 namespace tilewright::grouped_gemm_sm90_bf16_bf16_bf16_128x32x128_swap {
 

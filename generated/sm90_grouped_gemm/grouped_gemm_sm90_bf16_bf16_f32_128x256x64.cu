@@ -8,7 +8,7 @@
 //   tile       128x256x64, 4 stages, 229,824 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, programmatic dependent launch
 
-#include "tilewright/grouped_gemm/adapter.hpp"
+#include "tilewright/grouped_gemm/kernel.hpp"
 
 namespace tilewright::grouped_gemm_sm90_bf16_bf16_f32_128x256x64 {
 

@@ -8,7 +8,7 @@
 //   tile       128x128x64, 6 stages, 229,856 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, programmatic dependent launch
 
-#include "tilewright/grouped_gemm/adapter.hpp"
+#include "tilewright/grouped_gemm/kernel.hpp"
 
 namespace tilewright::grouped_gemm_sm90_bf16_bf16_f32_nt_128x128x64 {
 

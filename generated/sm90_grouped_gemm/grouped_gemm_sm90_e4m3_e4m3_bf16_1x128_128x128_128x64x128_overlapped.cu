@@ -8,7 +8,7 @@
 //   tile       128x64x128, 8 stages, 217,728 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, sums of 128 of k scaled while the next are computed, programmatic dependent launch
 
-#include "tilewright/grouped_gemm/adapter.hpp"
+#include "tilewright/grouped_gemm/kernel.hpp"
 
 namespace tilewright::grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_overlapped {
 

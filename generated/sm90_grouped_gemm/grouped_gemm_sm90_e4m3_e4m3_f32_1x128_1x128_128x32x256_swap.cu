@@ -8,7 +8,7 @@
 //   tile       128x32x256, 5 stages, 211,664 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, sums of 128 of k scaled when they are done, operands swapped, programmatic dependent launch
 
-#include "tilewright/grouped_gemm/adapter.hpp"
+#include "tilewright/grouped_gemm/kernel.hpp"
 
 namespace tilewright::grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x32x256_swap {
 

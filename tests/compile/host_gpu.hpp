@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <type_traits>
 #include <vector>
 
 #define __host__
@@ -75,7 +76,11 @@ struct LaunchShape {
 };
 template <class Function>
 Function driver_function(char const*) {
-  return &cuTensorMapEncodeTiled;
+  if constexpr (std::is_same_v<Function, decltype(&cuTensorMapEncodeTiled)>) {
+    return &cuTensorMapEncodeTiled;
+  } else {
+    return nullptr;
+  }
 }
 #ifndef HOST_PRODUCTS  // which go with the real adapter.hpp
 template <class Traits, class Host>

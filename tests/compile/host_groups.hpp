@@ -5,6 +5,7 @@
 #include "host_products.hpp"
 
 #define __global__
+#define __cluster_dims__(...)
 #define __launch_bounds__(...)
 #define __grid_constant__
 struct {
@@ -26,7 +27,7 @@ struct cudaLaunchConfig_t {
   unsigned numAttrs;
 };
 
-// What forms (grouped_gemm/form_host.hpp) take from cuda.h and launch.hpp. Kernels of mma.sync have none.
+// What forms (grouped_gemm/host.hpp) take from cuda.h and launch.hpp. Kernels of mma.sync have none.
 enum CUlaunchAttributeID { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION };
 struct CUlaunchAttribute {
   CUlaunchAttributeID id;

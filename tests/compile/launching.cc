@@ -1,10 +1,10 @@
 // What a compiled kernel asks of CUDA when it is launched, on a machine without a GPU: this file is the CUDA runtime
 // that the kernel's object is linked with. It answers as it is told and remembers what it was asked.
 //
-//   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|grouped_gemm|quantize [-DHOST='"HEADER"'] launching.cc
-//   kernel.o
+//   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|grouped_gemm|quantize [-DHOST='"HEADER"'] [-DLEAN]
+//     launching.cc kernel.o
 //
-// HEADER has the host's code of a kernel whose module's table includes it.
+// HEADER has the host's code of a kernel whose module's table includes it. LEAN: it is a lean kernel of `gemm`.
 //
 // Prints a line for each case: its name, then `name=value` of what was seen.
 #include <cuda.h>
@@ -110,7 +110,7 @@ CUresult encode(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address
 
 CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void** params, void**) {
   ++seen.launched;
-#ifdef HOST
+#ifdef LEAN
   auto const& raster = static_cast<tilewright::gemm::lean::Params const*>(params[0])->raster;
   seen.down = raster.down, seen.group = raster.swizzle.divisor();
 #endif
@@ -381,7 +381,7 @@ void run_contexts(int sms) {
   }
 }
 
-#ifdef HOST
+#ifdef LEAN
 // Which strides a lean kernel takes, and the order of its tiles.
 void run_lean() {
   auto const good = gemm::problem(1024, 1024, 1024, 1);
@@ -464,7 +464,7 @@ void run_forms() {
 // Arguments: "misaligned", "layouts", "forms" or "lean", or m n k splits of further problems, or "contexts" and the SMs
 // of the context that comes first.
 int main(int count, char** words) {
-#ifdef HOST
+#ifdef LEAN
   if (count == 2 && std::strcmp(words[1], "lean") == 0) {
     run_lean();
     return 0;

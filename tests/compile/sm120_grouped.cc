@@ -2,6 +2,7 @@
 // test_sm120_gemm.py.
 #include "host_groups.hpp"
 
+#include "tilewright/grouped_gemm/host.hpp"
 #include "tilewright/grouped_gemm/narrow_kernel.hpp"
 #include "tilewright/grouped_gemm/packed_kernel.hpp"
 
@@ -33,8 +34,8 @@ void product(int grouping, Shape const& shape, Options const& options = {}) {
                            kSwapped ? kMnA : kMnB, kSwapped ? kOfB : kOfA, kSwapped ? kOfA : kOfB, 2, true>;
   using Packed = PackedKernel<A, A, D, TileM, TileN, Boxes, Stages, kSwapped, kBlock, 2, true>;
   using Narrow = NarrowKernel<A, A, D, TileM, TileN, Stages, kSwapped, kBlock, 2, true>;
-  using PackedHosts = std::conditional_t<Boxes == 0, NarrowHost<Traits<Narrow>>, PackedHost<Traits<Packed>>>;
-  using Host = std::conditional_t<kPacked == 0, MmaHost<Traits<Floats>>, PackedHosts>;
+  using Kernel = std::conditional_t<kPacked == 0, Floats, std::conditional_t<Boxes == 0, Narrow, Packed>>;
+  using Calls = tilewright::grouped_gemm::Calls<Traits<Kernel>>;
   auto const [m, n, k, groups, alignment] = shape;
   bool const by_k = grouping == TILEWRIGHT_GROUPING_K_SIZES;
   bool const own = grouping == TILEWRIGHT_GROUPING_NONE || grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
@@ -95,13 +96,13 @@ void product(int grouping, Shape const& shape, Options const& options = {}) {
   for (int32_t* const field : {&args.tactic.cluster_m, &args.tactic.cluster_n, &args.tactic.splits}) {
     int32_t const before = *field;
     *field = 2;
-    if (Host::can_implement(args)) {
+    if (Calls::can_implement(&args) == TILEWRIGHT_OK) {
       fault("a cluster, or a split k");
     }
     *field = before;
   }
-  std::vector<CUtensorMap> workspace(Host::workspace_bytes(args) / sizeof(CUtensorMap));
-  if (!Host::can_implement(args) || Host::enqueue({}, args, workspace.data(), nullptr) != cudaSuccess) {
+  std::vector<CUtensorMap> workspace(Calls::workspace_bytes(&args) / sizeof(CUtensorMap));
+  if (Calls::launch(&args, workspace.data(), nullptr) != TILEWRIGHT_OK) {
     fault("refused", m, n);
     return;
   }

@@ -3,6 +3,7 @@
 #include "host_groups.hpp"
 
 #include "tilewright/grouped_gemm/fp4_kernel.hpp"
+#include "tilewright/grouped_gemm/host.hpp"
 
 using namespace tilewright::grouped_gemm;
 using host::Factors;
@@ -71,7 +72,7 @@ template <class A, class B, class D, int TileM, int TileN, int TileK, int Stages
 void product(int grouping, Shape const& shape, Options const& options = {}) {
   using Kernel = Fp4Kernel<std::conditional_t<kSwapped, B, A>, std::conditional_t<kSwapped, A, B>, D, TileM, TileN,
                            TileK, Stages, kSwapped, kStoreBuffers, true>;
-  using Host = Fp4Host<Traits<Kernel>>;
+  using Calls = tilewright::grouped_gemm::Calls<Traits<Kernel>>;
   auto const [m, n, k, groups, alignment] = shape;
   bool const own = grouping == TILEWRIGHT_GROUPING_NONE || grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
   int const batch_a = own && !options.broadcast_a ? groups : 1, batch_d = own ? groups : 1;
@@ -109,7 +110,7 @@ void product(int grouping, Shape const& shape, Options const& options = {}) {
   auto const refused = [&](auto& field, auto value, char const* what) {
     auto const before = field;
     field = value;
-    if (Host::can_implement(args)) {
+    if (Calls::can_implement(&args) == TILEWRIGHT_OK) {
       fault(what);
     }
     field = before;
@@ -119,7 +120,7 @@ void product(int grouping, Shape const& shape, Options const& options = {}) {
   refused(args.grouping, int(TILEWRIGHT_GROUPING_K_SIZES), "groups of k");
   refused(args.k, k - 16, "a k that is no multiple of 32");
   refused(a.kBits == 4 ? args.ld_a : args.ld_b, (a.kBits == 4 ? a.stride : b.stride) + 16, "rows of 8 bytes more");
-  if (!Host::can_implement(args) || Host::enqueue({}, args, nullptr, nullptr) != cudaSuccess) {
+  if (Calls::launch(&args, nullptr, nullptr) != TILEWRIGHT_OK) {
     fault("refused", m, n);
     return;
   }

@@ -27,6 +27,17 @@ template <int kStages> struct Position {
 };
 """,
 }
+# What params.hpp takes of CUDA.
+CUDA = {
+    "cuda.h": """#pragma once
+struct CUtensorMap {};
+enum CUtensorMapSwizzle : int;
+""",
+    "cuda_runtime_api.h": """#pragma once
+enum cudaError_t : int;
+using cudaStream_t = void*;
+""",
+}
 COUNTS = (1, 2, 7, 33, 70)  # of groups
 
 
@@ -37,7 +48,7 @@ def program() -> Path:
         "grouped_work",
         [HERE / "grouped_work.cc"],
         ["-std=c++17", "-O2", f"-I{HERE}", f"-I{ROOT / 'runtime/include'}"],
-        files={f"tilewright/sm90/{name}.hpp": f"{head}{text}}}\n" for name, text in STAND_INS.items()},
+        files=CUDA | {f"tilewright/sm90/{name}.hpp": f"{head}{text}}}\n" for name, text in STAND_INS.items()},
     )
 
 

@@ -3,6 +3,7 @@ runtime that answers as it is told (`launching.cc`)."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
+HOST = r'(?m)^#include "(tilewright/\w+/\w*host\.hpp)"$'  # in a table: the host code of its units
 INVALID_VALUE, INSUFFICIENT_DRIVER, UNAVAILABLE, OUT_OF_RESOURCES = 1, 35, 46, 701
 INVALID_CLUSTER_SIZE = 912
 NOT_SUPPORTED, WORKSPACE_MISSING = -1, -2
@@ -44,6 +46,7 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
             family = next(word for word in families if name.startswith(word))
             (source,) = GENERATED.glob(f"*/{name}.cu")
             table = Table.read(source.with_name("table.json"))
+            table_text = source.with_name("table.cc").read_text()
             report = build([table], frozenset([name]), store=store)
             report.raise_for_failures()
             entry = store.entry(report.to_json()["kernels"][0]["key"])
@@ -52,7 +55,8 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
             command = [
                 *toolchain.host, "-std=c++17", f"-DKERNEL=tilewright_{name}", f"-DFAMILY={family}",
                 f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
-                *(['-DHOST="tilewright/gemm/lean_host.hpp"'] if "_lean_" in name else []),
+                *(f'-DHOST="{header}"' for header in re.findall(HOST, table_text)),
+                *(["-DLEAN"] if "_lean_" in name else []),
                 str(Path(__file__).with_name("launching.cc")), str(entry.object), "-o", str(programs[name]),
             ]  # fmt: skip
             subprocess.run(command, check=True)

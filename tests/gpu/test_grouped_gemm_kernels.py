@@ -404,7 +404,7 @@ def test_warpgroups_without_rows_keep_up(kernel: KernelRecord) -> None:
 
 @pytest.mark.parametrize("grouping", ["none", "row_index", "k_sizes"])
 def test_clusters_that_start_late(kernel: KernelRecord, grouping: str) -> None:
-    """A long run leaves its last tiles to clusters that start where others end (grouped_gemm/adapter.hpp)."""
+    """A long run leaves its last tiles to clusters that start where others end (grouped_gemm/maker.hpp)."""
     rows, columns = kernel.config["tile"][:2]
     if rows * columns < 128 * 96:
         pytest.skip("its tiles are short")

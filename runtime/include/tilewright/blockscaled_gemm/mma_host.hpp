@@ -138,7 +138,6 @@ struct Host {
 
   // Enqueues the kernel, and a second one if parts of k are added up through the workspace.
   cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) const {
-    using gemm::lean::AnyKernel;
     Maker const maker(facts, args);
     LaunchShape shape{};
     shape.block = dim3(facts.bytes.threads);

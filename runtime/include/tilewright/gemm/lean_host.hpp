@@ -1,58 +1,14 @@
 // The host code of lean `gemm` kernels (lean_params.hpp), compiled once, in a module's table.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 
 #include "tilewright/adapter.hpp"
+#include "tilewright/any_kernel.hpp"
 #include "tilewright/gemm/epilogue_params.hpp"
 #include "tilewright/gemm/lean_operands.hpp"
 #include "tilewright/gemm/lean_params.hpp"
 #include "tilewright/sm90/clustered.hpp"
-
-namespace tilewright::gemm::lean {
-
-// The tag of all lean kernels, for `allow`.
-struct AnyKernel {};
-
-}  // namespace tilewright::gemm::lean
-
-namespace tilewright {
-
-// Caches functions by context, like the primary template (launch.hpp), but for all lean kernels. The primary template
-// has one list of contexts for each kernel type. Lean kernels share one type here, so this one has a hash table of
-// lists, indexed by the kernel's address.
-template <>
-inline cudaError_t allow<gemm::lean::AnyKernel>(Context const& context, void const* entry, LaunchShape const& shape,
-                                                CUfunction& function) {
-  struct LeanKernelInContext : KernelInContext {
-    void const* entry;
-  };
-  static std::array<std::atomic<LeanKernelInContext const*>, 1024> lists{};
-  std::atomic<LeanKernelInContext const*>& list = lists[reinterpret_cast<uintptr_t>(entry) / 16 % lists.size()];
-  auto const next = [](LeanKernelInContext const* kernel) {
-    return static_cast<LeanKernelInContext const*>(kernel->next);
-  };
-  for (LeanKernelInContext const* kernel = list.load(std::memory_order_acquire); kernel != nullptr;
-       kernel = next(kernel)) {
-    if (kernel->entry == entry && kernel->context == context.current) {
-      function = kernel->function;
-      return cudaSuccess;
-    }
-  }
-  cudaError_t const error = allow_now(context, entry, shape, function);
-  if (error == cudaSuccess) {
-    auto* const kernel = new LeanKernelInContext{{context.current, function, nullptr}, entry};
-    LeanKernelInContext const* head = list.load(std::memory_order_relaxed);
-    do {
-      kernel->next = head;
-    } while (!list.compare_exchange_weak(head, kernel, std::memory_order_release, std::memory_order_relaxed));
-  }
-  return error;
-}
-
-}  // namespace tilewright
 
 namespace tilewright::gemm::lean {
 

@@ -37,11 +37,12 @@ struct Fp4Stage {
   using Operands = sm120::BlockScaledOperands<Mma, RowsOf<A>, RowsOf<B>, kNarrow ? 2 : sm120::kSteps>;
   static constexpr int kRowBytesA = Operands::RowsA::kBytes, kRowBytesB = Operands::RowsB::kBytes;
 
-  // To the host code that other kernels share, an operand is one of bytes; it encodes FP4 anew (Fp4Maker).
+  // In the code that other kernels share, an operand is one of bytes.
   struct ElementA {
     static constexpr int kBytes = 1;
   };
   using ElementB = ElementA;
+  static constexpr int kPackedBlock = 32;
   static constexpr int Boxes = kWords;  // to the code that loads scale factors: lines of them in a stage
   static constexpr int kTileBytesK = TileK;
   static constexpr bool kMnA = false, kMnB = false, kScaled = true, kMapsOfGroups = false;
@@ -62,34 +63,4 @@ template <class A, class B, class ElementD, int TileM, int TileN, int TileK, int
           int kStoreBuffers, bool kPdl>
 using Fp4Kernel = StagedKernel<Fp4Stage<A, B, TileK>, ElementD, TileM, TileN, Stages, kSwapped, kStoreBuffers, kPdl>;
 
-// As MmaMaker, to which every operand is one of bytes.
-template <class Traits>
-struct Fp4Maker : MmaMaker<Traits> {
-  using Base = MmaMaker<Traits>;
-  using Args = typename Base::Args;
-  using Kernel = typename Traits::Kernel;
-  static constexpr bool kFp4A = (Kernel::kSwapped ? Kernel::kBitsB : Kernel::kBitsA) == 4;  // the caller's A is of FP4
-  static constexpr bool kFp4B = (Kernel::kSwapped ? Kernel::kBitsA : Kernel::kBitsB) == 4;
-  static constexpr int kVector = 32;  // elements of FP4 in TMA's 16 bytes
-
-  static bool can_implement(Args const& args) {
-    auto const aligned = [&](int64_t leading, int64_t batch_stride) {
-      return leading % kVector == 0 && (args.groups == 1 || batch_stride % kVector == 0);
-    };
-    return args.k % kVector == 0 && (!kFp4A || aligned(args.ld_a, args.batch_stride_a)) &&
-           (!kFp4B || aligned(args.ld_b, args.batch_stride_b)) && Base::can_implement(args);
-  }
-
-  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
-    cudaError_t const error = Base::make_params(args, launching, params);
-    return error == cudaSuccess ? encode_rows<Kernel>(args, params) : error;
-  }
-};
-
-template <class Traits>
-using Fp4Host = sm90::ClusteredHost<Traits, Fp4Maker<Traits>>;
-
 }  // namespace tilewright::grouped_gemm
-
-#define TILEWRIGHT_GROUPED_FP4_KERNEL(NAME) \
-  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::Fp4Host, 1, 1024)

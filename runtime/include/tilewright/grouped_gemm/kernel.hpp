@@ -1,5 +1,5 @@
-// The `grouped_gemm` kernel for sm_90a: products of FP8 with scale factors (1x128, 128x128) or of BF16, whose rows may
-// belong to groups. TMA, mbarriers and wgmma in plain PTX, without CuTe, as gemm/lean_kernel.hpp.
+// The header of generated `grouped_gemm` kernels for sm_90a: products of FP8 with scale factors (1x128, 128x128) or of
+// BF16, whose rows may belong to groups. TMA, mbarriers and wgmma in plain PTX, without CuTe, as gemm/lean_kernel.hpp.
 //
 // A CTA runs the phases of sm90/product.hpp. Two things are added: a stage holds scale factors beside the data
 // (scaled_layout.hpp), and three of the producer's four warps have work (producers.hpp).
@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tilewright/grouped_gemm/calls.hpp"
 #include "tilewright/grouped_gemm/cta_tile.hpp"
 #include "tilewright/grouped_gemm/form.hpp"
 #include "tilewright/grouped_gemm/form_code.hpp"
+#include "tilewright/grouped_gemm/params.hpp"
 #include "tilewright/grouped_gemm/producers.hpp"
 #include "tilewright/grouped_gemm/reduced_store.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
@@ -28,26 +30,8 @@
 
 namespace tilewright::grouped_gemm {
 
-using sm90::Scales;
-
-// How sums reach a D of F32, in tiles whose rows are all stored.
-enum class Floats {
-  kThreads,  // threads store them, and add C if there is one
-  kBoxes,    // TMA stores them; there is no C
-  kAdded,    // TMA adds them to what D holds, where C is D
-};
-
-struct OwnParams {
-  sm90::BlockScales blocks_a, blocks_b;
-  Groups groups;
-  CUtensorMap const* group_maps;  // where groups divide k: each group's maps of A and of B
-  Heads heads;
-  Floats floats;
-};
-
-struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {
-  CUtensorMap scales_a, scales_b;  // of scale factors of rows (1x128)
-};
+using Params = ParamsOf<Heads>;
+static_assert(sizeof(Params) == sizeof(HostParams));
 
 // Three warpgroups share a tile of 192 rows: while one of them promotes sums, the other two keep the tensor core busy.
 // With two warpgroups only one would, and the tensor core would idle between its instructions.
@@ -64,6 +48,9 @@ struct Kernel {
   static constexpr int TileM = TileM_, TileN = TileN_, Boxes = Boxes_, Stages = Stages_;
   static constexpr bool kSwapped = kSwapped_;
   static constexpr bool kMnA = kMnA_, kMnB = kMnB_;  // whether the operand is MN-major
+  static constexpr int kBitsA = A::kBytes * 8, kBitsB = B::kBytes * 8, kRowBytesA = 128, kRowBytesB = 128;  // in a box
+  static constexpr int kPackedBlock = 0;
+  static constexpr bool kClusters = true;
   static constexpr bool kScaled = kScalesA != Scales::kNone;
   static constexpr Scales kOwnScalesA = kScalesA, kOwnScalesB = kScalesB;
   static constexpr Scales kRowScales = kSwapped ? kScalesB : kScalesA;     // of the caller's A

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 
-#include "tilewright/grouped_gemm/adapter.hpp"
 #include "tilewright/grouped_gemm/cta_tile.hpp"
 #include "tilewright/grouped_gemm/kernel.hpp"
 #include "tilewright/grouped_gemm/producers.hpp"
@@ -15,7 +14,6 @@
 #include "tilewright/grouped_gemm/work.hpp"
 #include "tilewright/sm120/scaled_mainloop.hpp"
 #include "tilewright/sm120/warpgroups.hpp"
-#include "tilewright/sm90/clustered.hpp"
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/float_boxes.hpp"
 #include "tilewright/sm90/producer.hpp"
@@ -44,6 +42,8 @@ struct FloatStage {
   using ElementA = A;
   using ElementB = B;
   static constexpr int Boxes = Boxes_, kTileBytesK = Boxes * 128;
+  static constexpr int kBitsA = A::kBytes * 8, kBitsB = B::kBytes * 8, kRowBytesA = 128, kRowBytesB = 128;  // in a box
+  static constexpr int kPackedBlock = 0;             // elements of k that share a packed factor, if factors are packed
   static constexpr bool kMnA = kMnA_, kMnB = kMnB_;  // whether the operand is MN-major
   static constexpr bool kScaled = kScalesA != Scales::kNone;
   static constexpr Scales kOwnScalesA = kScalesA, kOwnScalesB = kScalesB;
@@ -92,7 +92,8 @@ struct StagedKernel : Stage {
   using TileScheduler = grouped_gemm::TileScheduler<kTileRows>;
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
-  static constexpr bool kSplits = true;  // for the host code: any epilogue, though from registers
+  // For the host code: any epilogue, though from registers.
+  static constexpr bool kSplits = true, kClusters = false, kHasForms = false;
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= kSharedBytesOfMmaBlock,
                 "the stages exceed the shared memory of sm_120");
 
@@ -216,21 +217,4 @@ template <class A, class B, class ElementD, int TileM, int TileN, int Boxes, int
 using MmaKernel = StagedKernel<FloatStage<A, B, Boxes, kMnA, kMnB, kScalesA, kScalesB>, ElementD, TileM, TileN, Stages,
                                kSwapped, kStoreBuffers, kPdl>;
 
-// Checks problems and makes the parameters of a launch, for kernels without clusters.
-template <class Traits>
-struct MmaMaker : Maker<Traits> {
-  using Args = typename Maker<Traits>::Args;
-
-  static bool can_implement(Args const& args) {
-    return args.tactic.cluster_m <= 1 && args.tactic.cluster_n <= 1 && args.tactic.splits == 1 &&
-           Maker<Traits>::can_implement(args);
-  }
-};
-
-template <class Traits>
-using MmaHost = sm90::ClusteredHost<Traits, MmaMaker<Traits>>;
-
 }  // namespace tilewright::grouped_gemm
-
-#define TILEWRIGHT_GROUPED_MMA_KERNEL(NAME) \
-  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::MmaHost, 1, 1024)

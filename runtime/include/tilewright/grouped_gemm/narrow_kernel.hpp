@@ -35,23 +35,4 @@ template <class A, class B, class ElementD, int TileM, int TileN, int Stages, bo
 using NarrowKernel =
     StagedKernel<NarrowStage<A, B, kBlock>, ElementD, TileM, TileN, Stages, kSwapped, kStoreBuffers, kPdl>;
 
-// As PackedMaker, with maps of shorter rows.
-template <class Traits>
-struct NarrowMaker : PackedMaker<Traits> {
-  using Base = PackedMaker<Traits>;
-  using Args = typename Base::Args;
-  using Kernel = typename Traits::Kernel;
-
-  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
-    cudaError_t const error = Base::make_params(args, launching, params);
-    return error == cudaSuccess ? encode_rows<Kernel>(args, params) : error;
-  }
-};
-
-template <class Traits>
-using NarrowHost = sm90::ClusteredHost<Traits, NarrowMaker<Traits>>;
-
 }  // namespace tilewright::grouped_gemm
-
-#define TILEWRIGHT_GROUPED_NARROW_KERNEL(NAME) \
-  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::NarrowHost, 1, 1024)

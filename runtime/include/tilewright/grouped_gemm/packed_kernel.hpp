@@ -60,7 +60,7 @@ struct LineProducers {
 // As FloatStage, with packed factors. `kBlock`: elements of k that share a factor, 32 or 128.
 template <class A, class B, int Boxes, int kBlock_>
 struct PackedStage : FloatStage<A, B, Boxes, false, false, Scales::kRows, Scales::kRows> {
-  static constexpr int kBlock = kBlock_;
+  static constexpr int kBlock = kBlock_, kPackedBlock = kBlock_;
 
   template <class Layout, int TileM, int TileN, int Rows, int N, int Stages>
   using Mainloop = sm120::BlockScaledMainloop<sm120::WideOperands<sm120::MmaMxf8<A, B>>,
@@ -76,44 +76,4 @@ template <class A, class B, class ElementD, int TileM, int TileN, int Boxes, int
 using PackedKernel =
     StagedKernel<PackedStage<A, B, Boxes, kBlock>, ElementD, TileM, TileN, Stages, kSwapped, kStoreBuffers, kPdl>;
 
-// As MmaMaker. Groups of k are refused where a word would hold factors of two groups.
-template <class Traits>
-struct PackedMaker : MmaMaker<Traits> {
-  using Args = typename MmaMaker<Traits>::Args;
-  using Kernel = typename Traits::Kernel;
-
-  static bool can_implement(Args const& args) {
-    return (Kernel::kBlock == 32 || args.grouping != TILEWRIGHT_GROUPING_K_SIZES) &&
-           MmaMaker<Traits>::can_implement(args);
-  }
-
-  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
-    cudaError_t error = MmaMaker<Traits>::make_params(args, launching, params);
-    if (Kernel::kBlock == 128) {
-      bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
-      int const lines = ceil_div(args.k, 4 * Kernel::kBlock);
-      auto const encode = [&](CUtensorMap& map, sm90::Matrices const& matrices, int rows) {
-        if (error == cudaSuccess) {
-          error = sm90::encode_matrices(map, matrices, rows * 4, 1, CU_TENSOR_MAP_SWIZZLE_NONE, 4);
-        }
-      };
-      encode(Kernel::kSwapped ? params.scales_b : params.scales_a,
-             {args.scale_a, int64_t(args.m) * 4, lines, own ? args.groups : 1, args.ld_scale_a * 4,
-              args.batch_stride_scale_a * 4},
-             Kernel::kTileRows);
-      encode(
-          Kernel::kSwapped ? params.scales_a : params.scales_b,
-          {args.scale_b, int64_t(args.n) * 4, lines, args.groups, args.ld_scale_b * 4, args.batch_stride_scale_b * 4},
-          Kernel::kTileColumns);
-    }
-    return error;
-  }
-};
-
-template <class Traits>
-using PackedHost = sm90::ClusteredHost<Traits, PackedMaker<Traits>>;
-
 }  // namespace tilewright::grouped_gemm
-
-#define TILEWRIGHT_GROUPED_PACKED_KERNEL(NAME) \
-  TILEWRIGHT_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::PackedHost, 1, 1024)

@@ -1,12 +1,9 @@
-// Stages whose operands have rows of their own length in bytes: their shared memory, how they are loaded, and the
-// tensor maps that they are loaded with.
+// Stages whose operands have rows of their own length in bytes: their shared memory, and how they are loaded.
 #pragma once
 
 #include <cstdint>
 
-#include "tilewright/grouped_gemm/args.h"
 #include "tilewright/sm90/cluster.hpp"
-#include "tilewright/sm90/operands.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/producer.hpp"
 #include "tilewright/sm90/ptx.hpp"
@@ -78,31 +75,5 @@ struct RowProducer {
 
   __device__ __forceinline__ void drain() {}  // no other thread block shares the loads
 };
-
-// Encodes the maps of operands anew whose rows do not have the 128 bytes of bytes that other kernels' have. `Kernel`
-// says how many bytes a row of each has in a box, and how many bits an element.
-template <class Kernel>
-cudaError_t encode_rows(tilewright_grouped_gemm_args const& args, typename Kernel::Params& params) {
-  constexpr bool kSwapped = Kernel::kSwapped;
-  cudaError_t error = cudaSuccess;
-  auto const encode = [&](CUtensorMap& map, sm90::Matrices const& matrices, int bits, int row_bytes, int rows) {
-    if (error == cudaSuccess && (bits != 8 || row_bytes != 128)) {
-      auto const swizzle = row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
-      error = sm90::encode_matrices(map, matrices, row_bytes, rows, swizzle);
-    }
-  };
-  bool const own = args.grouping == TILEWRIGHT_GROUPING_NONE || args.grouping == TILEWRIGHT_GROUPING_ROWS_VALID;
-  constexpr int kBitsA = kSwapped ? Kernel::kBitsB : Kernel::kBitsA;  // of the caller's A
-  constexpr int kBitsB = kSwapped ? Kernel::kBitsA : Kernel::kBitsB;
-  encode(kSwapped ? params.b : params.a,
-         {args.a, int64_t(args.k) * kBitsA / 8, args.m, own ? args.groups : 1, args.ld_a * kBitsA / 8,
-          args.batch_stride_a * kBitsA / 8},
-         kBitsA, kSwapped ? Kernel::kRowBytesB : Kernel::kRowBytesA, Kernel::kTileRows);
-  encode(kSwapped ? params.a : params.b,
-         {args.b, int64_t(args.k) * kBitsB / 8, args.n, args.groups, args.ld_b * kBitsB / 8,
-          args.batch_stride_b * kBitsB / 8},
-         kBitsB, kSwapped ? Kernel::kRowBytesA : Kernel::kRowBytesB, Kernel::kTileColumns);
-  return error;
-}
 
 }  // namespace tilewright::grouped_gemm

@@ -1,35 +1,13 @@
-// FP32 scale factors of FP8 operands: which elements share a factor, where factors lie in global memory, and where
-// beside a stage's data in shared memory.
+// Where FP32 scale factors of FP8 operands (block_scales.hpp) lie beside a stage's data in shared memory.
 #pragma once
 
 #include <cstdint>
 #include <numeric>
 
+#include "tilewright/sm90/block_scales.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 
 namespace tilewright::sm90 {
-
-constexpr int kScaleBlock = 128;  // elements along k that share a factor; also rows, with kBlocks
-
-// Which elements of an operand share a factor.
-enum class Scales {
-  kNone,    // there are no factors
-  kRows,    // 1x128: 128 of k of one row
-  kBlocks,  // 128x128: 128 of k of 128 rows
-};
-
-// Factors of 128x128 blocks in global memory. Threads load them, not TMA.
-struct BlockScales {
-  float const* scales = nullptr;
-  int64_t matrix_stride = 0;          // elements between matrices
-  int64_t row_stride = 0;             // and between blocks
-  int k_stride = 0, rows = 0, k = 0;  // blocks
-
-  __device__ __forceinline__ float const* at(int matrix, int row) const {
-    int const block = row / kScaleBlock;
-    return scales + matrix * matrix_stride + (block < rows ? block : rows - 1) * row_stride;
-  }
-};
 
 // How many blocks of 128 rows can overlap `rows` rows that begin at a multiple of `rows`.
 constexpr int blocks_of(int rows) {

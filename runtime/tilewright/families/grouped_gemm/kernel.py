@@ -56,6 +56,11 @@ def template(config: GroupedGemmConfig) -> str:
     return f"grouped_gemm/{kind}.cu.j2"
 
 
+def host(config: GroupedGemmConfig) -> str:
+    """The header with a unit's host code, which its module's table includes; CUTLASS's units have theirs."""
+    return flag("tilewright/grouped_gemm/host.hpp", not by_tcgen05(config))
+
+
 def kernel_name(config: GroupedGemmConfig) -> str:
     """See `named`."""
     scaled = config.scales != "none"
