@@ -57,25 +57,40 @@ sm90::Shares shares(Groups const& groups, int standing, int late) {
 
 // What clusters of `down` thread blocks each compute, cluster after cluster. Those of one compute tiles below each
 // other for the same group, whose B they share. `kForm`: by the code of that form.
-template <int kRows, Form kForm = Form::kAny>
+template <int kRows, Form kForm = Form::kAny, bool kClusters = true>
 std::vector<Tile> tiles_of(Groups const& groups, sm90::Shares const& shares, int down = 1) {
   std::vector<Tile> found;
   for (int index = 0; index < shares.clusters; ++index) {
     std::vector<std::vector<Tile>> of(down);
     for (int place = 0; place < down; ++place) {
       run(32, [&] {
-        grouped_gemm::TileScheduler<kRows, kForm> scheduler(groups, shares.of(index), down, place);
+        grouped_gemm::TileScheduler<kRows, kForm, kClusters> scheduler(groups, shares.of(index), down, place);
         Tile tile{};
         auto const keep = [&] {
           if (threadIdx.x % 32 == 0) {
             of[place].push_back(tile);
           }
         };
-        if (scheduler.first(tile)) {
-          keep();
+        bool more = false;
+        if constexpr (kForm == Form::kAny) {
+          if (scheduler.first(tile)) {
+            keep();
+          }
+          scheduler.start();
+          more = scheduler.next(tile);
+        } else {
+          more = scheduler.begin(tile);
+          if constexpr (kForm == Form::kRows) {
+            Tile const first = tile;
+            bool const found = more;
+            more = scheduler.next(tile);
+            bool const same = more && tile.row == first.row && tile.column == first.column;
+            expect(!found || (same && tile.group == first.group && tile.matrix == first.matrix), "another first tile",
+                   tile.row, tile.group, first.group);
+            expect(found || !same || tile.is(Tile::kPadding), "a first tile was not found", tile.row, tile.group, 0);
+          }
         }
-        scheduler.start();
-        while (scheduler.next(tile)) {
+        for (; more; more = scheduler.next(tile)) {
           keep();
         }
       });
@@ -173,10 +188,13 @@ void check(Groups groups, Owners const& owners) {
         groups.raster = sm90::Raster((groups.rows + rows - 1) / rows, groups.columns, 1, high, true);
         auto const of = shares(groups, high == 1 ? 1 : 7, high == 1 ? 0 : 3);
         check_rows<kRows>(groups, owners, tiles_of<kRows>(groups, of, down), down);
-        if (down == 1 && groups.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
-          check_rows<kRows>(groups, owners, tiles_of<kRows, Form::kRows>(groups, of), down);
-        } else if (down == 1) {
-          check_rows<kRows>(groups, owners, tiles_of<kRows, Form::kCounts>(groups, of), down);
+        if (groups.grouping == TILEWRIGHT_GROUPING_ROW_INDEX) {
+          check_rows<kRows>(groups, owners, tiles_of<kRows, Form::kRows>(groups, of, down), down);
+          if (down == 1) {
+            check_rows<kRows>(groups, owners, tiles_of<kRows, Form::kRows, false>(groups, of), down);
+          }
+        } else {
+          check_rows<kRows>(groups, owners, tiles_of<kRows, Form::kCounts>(groups, of, down), down);
         }
       }
     }
@@ -296,21 +314,22 @@ void check_parts(int count, int unit, int down) {
 }
 
 // Tiles that a warp computes without a queue: those that the scheduler would send, also when a warp reads a tile again.
+// Clusters have `down` thread blocks.
 template <int kRows>
-void check_known(int count) {
+void check_known(int count, int down) {
   what_of = "known tiles";
   Groups groups{};
   groups.grouping = TILEWRIGHT_GROUPING_NONE;
   groups.groups = count, groups.rows = 2 * kRows + 1 + draw(kRows), groups.columns = 1 + draw(5);
   for (int late : {0, 2}) {
-    groups.raster = sm90::Raster((groups.rows + kRows - 1) / kRows, groups.columns, count, 1 + draw(3), late == 0);
+    int const rows = kRows * down;
+    groups.raster = sm90::Raster((groups.rows + rows - 1) / rows, groups.columns, count, 1 + draw(3), late == 0);
     auto const of = shares(groups, 5, late);
-    std::vector<Tile> const expected = tiles_of<kRows>(groups, of);
+    std::vector<Tile> const expected = tiles_of<kRows>(groups, of, down);
     groups.shares = of;
     size_t place = 0;
-    for (int cta = 0; cta < of.clusters; ++cta) {
-      blockIdx.x = cta;
-      grouped_gemm::KnownTiles<kRows> known(groups);
+    for (int cta = 0; cta < of.clusters * down; ++cta) {
+      grouped_gemm::KnownTiles<kRows> known(groups, cta / down, down, cta % down);
       Tile tile{}, next{}, again{};
       for (bool more = known.wait(tile); more && place < expected.size(); tile = next, ++place) {
         known.read(again);
@@ -325,7 +344,6 @@ void check_known(int count) {
     }
     expect(place == expected.size(), "tiles", count, int(place), int(expected.size()));
   }
-  blockIdx.x = 0;
 }
 
 // Columns of D that a head's gap leaves out.
@@ -349,7 +367,7 @@ void check_heads() {
 }  // namespace
 
 // Words: heads; groups COUNT ROWS MOST ALIGNMENT, of tiles with so many rows and groups with at most that many; known
-// COUNT ROWS; or parts COUNT ROWS DOWN.
+// COUNT ROWS DOWN; or parts COUNT ROWS DOWN.
 int main(int, char** words) {
   if (std::strcmp(words[1], "heads") == 0) {
     check_heads();
@@ -370,7 +388,7 @@ int main(int, char** words) {
     }
   } else if (std::strcmp(words[1], "known") == 0) {
     auto const check = rows == 64 ? check_known<64> : check_known<128>;
-    check(count);
+    check(count, number(4));
   } else {
     auto const check = rows == 64 ? check_parts<64> : check_parts<128>;
     check(count, rows, number(4));

@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <initializer_list>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "tilewright/abi.h"
 #include "tilewright/blockscaled_gemm/args.h"
@@ -31,6 +33,7 @@ namespace {
 
 // An H200: 132 SMs in parts of 16 and 18.
 constexpr int kSms = 132, kShared = 233472, kReserved = 1024, kMost = 232448;
+constexpr int kHandleBits = 48;  // of a kernel's handle: its context. The others say which kernel it is
 int clusters_at_once(int sms, unsigned size) {
   return sms < kSms ? sms / int(size) : size <= 2 ? kSms / int(size) : size == 4 ? 32 : 16;
 }
@@ -47,7 +50,8 @@ struct Script {
 struct Seen {
   int bound = 0, allowed = 0, encoded = 0, encoded_without_context = 0, launched = 0, unknown = 0, most_bytes = 0,
       cleared = 0, asked = 0;
-  int row = 0;  // elements of a row of the last tensor map
+  int row = 0;   // elements of a row of the last tensor map
+  int code = 0;  // the launched kernel, by its place among those that were asked for
   unsigned smem = 0, cluster = 0;
   size_t cleared_bytes = 0;  // of the workspace
   int down = 0, group = 0;   // of a lean kernel's raster
@@ -114,7 +118,9 @@ CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void**
   auto const& raster = static_cast<tilewright::gemm::lean::Params const*>(params[0])->raster;
   seen.down = raster.down, seen.group = raster.swizzle.divisor();
 #endif
-  seen.unknown += function != reinterpret_cast<CUfunction>(script.context);
+  uintptr_t const handle = reinterpret_cast<uintptr_t>(function);
+  seen.code = int(handle >> kHandleBits);
+  seen.unknown += handle % (uintptr_t(1) << kHandleBits) != reinterpret_cast<uintptr_t>(script.context);
   seen.smem = config->sharedMemBytes;
   seen.grid = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
   seen.pdl = false;
@@ -174,8 +180,13 @@ cudaError_t cudaFuncSetAttribute(void const*, cudaFuncAttribute attribute, int v
 }
 
 // A kernel is another one in each context.
-cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, void const*) {
-  *function = reinterpret_cast<cudaFunction_t>(script.context);
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, void const* symbol) {
+  static std::vector<void const*> symbols;
+  size_t const place = std::find(symbols.begin(), symbols.end(), symbol) - symbols.begin();
+  if (place == symbols.size()) {
+    symbols.push_back(symbol);
+  }
+  *function = reinterpret_cast<cudaFunction_t>(reinterpret_cast<uintptr_t>(script.context) | place << kHandleBits);
   return cudaSuccess;
 }
 
@@ -321,11 +332,11 @@ void run(char const* name, Args const& args, bool has_workspace = true) {
   std::printf(
       "%s status=%d left=%d bound=%d allowed=%d most=%d encoded=%d homeless=%d launched=%d unknown=%d smem=%u "
       "cluster=%u "
-      "blocks=%u pdl=%d asked=%d workspace=%lld cleared=%zu row=%d\n",
+      "blocks=%u pdl=%d asked=%d workspace=%lld cleared=%zu row=%d code=%d\n",
       name, status, int(last_error), seen.bound, seen.allowed, seen.most_bytes, seen.encoded,
       seen.encoded_without_context, seen.launched, seen.unknown, seen.smem, seen.cluster,
       seen.grid.x * seen.grid.y * seen.grid.z, int(seen.pdl), seen.asked, static_cast<long long>(told),
-      seen.cleared_bytes, seen.row);
+      seen.cleared_bytes, seen.row, seen.code);
   script = {};
   last_error = cudaSuccess;
 }
@@ -439,7 +450,7 @@ void run_layouts() {
   }
 }
 
-// The launches of a kernel that has forms: those of a form are without clusters, so that 0 is seen of them.
+// The launches of a kernel that has forms: those of a form without clusters have no such attribute, so that 0 is seen.
 template <class Family>
 void run_forms() {
   if constexpr (std::is_same_v<Family, grouped_gemm>) {

@@ -78,10 +78,11 @@ def test_every_tile_of_each_part_of_k_is_computed_once(
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("down", [1, 2, 4])
 def test_warps_without_a_queue_compute_the_tiles_that_it_would_hold(
-    program: Path, count: int, rows: int
+    program: Path, count: int, rows: int, down: int
 ) -> None:
-    done = run(program, "known", count, rows)
+    done = run(program, "known", count, rows, down)
     assert (done.returncode, done.stdout) == (0, "")
 
 

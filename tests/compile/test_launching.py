@@ -296,7 +296,8 @@ def test_stream_k_fits_its_context_and_its_workspace(launch: Launch) -> None:
 
 
 def test_forms_are_launched_without_clusters_and_other_tactics_with_them(launch: Launch) -> None:
-    """A form has no code for clusters, splits of k, an addend or heads with gaps (grouped_gemm/form.hpp)."""
+    """No form has code for splits of k, an addend or heads with gaps, and each has a copy with code for
+    clusters (grouped_gemm/form.hpp)."""
     cases = launch(SCALED, ("forms",))
     expected = {"lone": 0, "cluster": 2, "splits": 2, "addend": 1, "heads": 1}
     assert {name: {row["cluster"] for row in rows} for name, rows in cases.items()} == {
@@ -304,3 +305,13 @@ def test_forms_are_launched_without_clusters_and_other_tactics_with_them(launch:
     }
     for row in (row for rows in cases.values() for row in rows):
         assert (row["status"], row["launched"], row["pdl"]) == (0, 1, 1)
+
+
+def test_products_in_clusters_have_forms_of_their_own(launch: Launch) -> None:
+    """Dense products, row indices, counts and ends, in this order."""
+    cases = launch(SCALED, ("forms",))
+    codes = {name: [row["code"] for row in rows] for name, rows in cases.items()}
+    (general,) = {code for name in ("splits", "addend", "heads") for code in codes[name]}
+    for name in ("lone", "cluster"):
+        assert codes[name][2] == codes[name][3]
+    assert len({general, *codes["lone"], *codes["cluster"]}) == 7

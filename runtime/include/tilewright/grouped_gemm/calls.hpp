@@ -69,12 +69,25 @@ __global__ void __launch_bounds__(Traits::Kernel::kThreads, 1)
                          typename Traits::Kernel kernel; kernel(params, tilewright_shared_memory);)
 }
 
-// The traits (adapter.hpp) of a form of the kernel that `Traits` describes.
-template <class Traits, Form kForm>
+// The same for a form with clusters. As to `__cluster_dims__`, see TILEWRIGHT_LEAN_GEMM_KERNEL.
+template <class Traits>
+__global__ void __cluster_dims__() __launch_bounds__(Traits::Kernel::kThreads, 1)
+    run_form_in_clusters(__grid_constant__ typename Traits::Kernel::Params const params) {
+  TILEWRIGHT_DEVICE_CODE(extern __shared__ __align__(1024) char tilewright_shared_memory[];
+                         typename Traits::Kernel kernel; kernel(params, tilewright_shared_memory);)
+}
+
+// A form of the kernel that `Traits` describes, and its entry.
+template <class Traits, Form kForm, bool kClusters = false>
 struct FormTraits {
-  using Kernel = typename Traits::Kernel::template Of<kForm>;
-  static constexpr bool kPdl = Traits::kPdl;
-  static void const* entry() { return reinterpret_cast<void const*>(&run_form<FormTraits>); }
+  using Kernel = typename Traits::Kernel::template Of<kForm, kClusters>;
+  static void const* entry() {
+    if constexpr (kClusters) {
+      return reinterpret_cast<void const*>(&run_form_in_clusters<FormTraits>);
+    } else {  // not both: each function that is named is compiled
+      return reinterpret_cast<void const*>(&run_form<FormTraits>);
+    }
+  }
 };
 
 // The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels.
@@ -125,14 +138,17 @@ struct Calls {
     facts.boxes = Kernel::Store::kBoxes;
     facts.floats = Kernel::kFloats;
     facts.box = box<typename Kernel::Store>();
-    facts.entry = &Traits::entry;
+    facts.forms_in_clusters[static_cast<int>(Form::kAny)] = &Traits::entry;
     if constexpr (Kernel::kFloats) {
       facts.float_box = box<typename Kernel::FloatBoxes>();
     }
     if constexpr (Kernel::kHasForms) {
-      facts.forms[0] = &FormTraits<Traits, Form::kDense>::entry;
-      facts.forms[1] = &FormTraits<Traits, Form::kRows>::entry;
-      facts.forms[2] = &FormTraits<Traits, Form::kCounts>::entry;
+      facts.forms[static_cast<int>(Form::kDense)] = &FormTraits<Traits, Form::kDense>::entry;
+      facts.forms[static_cast<int>(Form::kRows)] = &FormTraits<Traits, Form::kRows>::entry;
+      facts.forms[static_cast<int>(Form::kCounts)] = &FormTraits<Traits, Form::kCounts>::entry;
+      facts.forms_in_clusters[static_cast<int>(Form::kDense)] = &FormTraits<Traits, Form::kDense, true>::entry;
+      facts.forms_in_clusters[static_cast<int>(Form::kRows)] = &FormTraits<Traits, Form::kRows, true>::entry;
+      facts.forms_in_clusters[static_cast<int>(Form::kCounts)] = &FormTraits<Traits, Form::kCounts, true>::entry;
     }
     if constexpr (Kernel::kOwnMaps) {
       facts.write_maps = &enqueue_write_parts<Traits, kTileK>;

@@ -20,7 +20,7 @@ struct CtaTile {
   int first_k_tile, k_tiles;
 
   __device__ __forceinline__ CtaTile(Params const& params, sm90::ClusterPlace const& place, Tile const& tile) {
-    sm90::ClusterShape const& cluster = FormCluster<Kernel::kForm>::shape(params);
+    sm90::ClusterShape const& cluster = Kernel::Cluster::shape(params);
     int const column =
         (tile.column * (kSwapped ? cluster.m : cluster.n) + (kSwapped ? place.m : place.n)) * Kernel::kTileColumns;
     int const of_a = params.broadcast_a ? 0 : tile.matrix, of_b = params.broadcast_b ? 0 : tile.group;

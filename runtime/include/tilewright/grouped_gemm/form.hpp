@@ -6,9 +6,10 @@ namespace tilewright::grouped_gemm {
 // Form::kAny is a kernel's general code. The others are called its forms.
 //
 // A launch on cold code waits for every line of instructions and parameters that it is the first to read. A form leaves
-// out what its launches do not need: clusters, splits of k, an addend, and other groupings. It is launched without
-// clusters, because thread blocks that are clusters of one begin 90 to 250 ns later on an H200, and its warps find the
-// first tile while barriers are made (benchmarks/results/scaled_start.md has the measurements).
+// out what its launches do not need: splits of k, an addend, and other groupings. Each has two copies. The one without
+// clusters is launched without them, because thread blocks that are clusters of one begin 90 to 250 ns later on an
+// H200. Each warp that loads finds the first tile itself, while barriers are made (benchmarks/results/scaled_start.md
+// has the measurements).
 enum class Form {
   kAny,     // every tactic and grouping
   kDense,   // TILEWRIGHT_GROUPING_NONE

@@ -12,12 +12,13 @@
 
 namespace tilewright::grouped_gemm {
 
-// The cluster of a launch, and a CTA's place in it: constants in a form whose clusters are one CTA.
-template <Form kForm>
+// The cluster of a launch, and a CTA's place in it: constants in a form, except in the copy of it that has clusters
+// (`kClusters`). No form splits k.
+template <Form kForm, bool kClusters = kForm == Form::kAny>
 struct FormCluster {
   template <class Params>
   static __device__ __forceinline__ decltype(auto) shape(Params const& params) {
-    if constexpr (kForm == Form::kAny) {
+    if constexpr (kClusters) {
       return (params.cluster);
     } else {
       sm90::ClusterShape one;
@@ -30,22 +31,32 @@ struct FormCluster {
   static __device__ __forceinline__ sm90::ClusterPlace place(sm90::ClusterPlace const& in_launch) {
     sm90::ClusterPlace place = in_launch;
     if constexpr (kForm != Form::kAny) {
-      place.m = place.n = place.split = 0;
+      place.split = 0;
+    }
+    if constexpr (!kClusters) {
+      place.m = place.n = 0;
     }
     return place;
   }
 };
 
 // The tiles of a CTA, of `kRows` rows, as its warps get them. `kQueueAt`: the queue's offset in shared memory.
-template <Form kForm, int kRows, int kQueueAt>
+// `kSwapped`: D's rows are columns of the kernel's own product, and so of its clusters.
+template <Form kForm, bool kClusters, int kRows, int kQueueAt, bool kSwapped>
 struct FormTiles {
-  static constexpr bool kKnown = kForm == Form::kDense;  // each warp computes them
+  static constexpr bool kKnown = kForm == Form::kDense;                          // each warp computes them
+  static constexpr bool kRead = kForm == Form::kRows || kForm == Form::kCounts;  // from groups that the device reads
   using Source = std::conditional_t<kKnown, KnownTiles<kRows>, TileQueue>;
 
   template <class Params>
-  static __device__ __forceinline__ Source source(Params const& params, uint32_t shared) {
-    if constexpr (kKnown) {
-      return Source(params.groups);
+  static __device__ __forceinline__ Source source(Params const& params, uint32_t shared,
+                                                  sm90::ClusterPlace const& place) {
+    if constexpr (kKnown && !kClusters) {
+      return Source(params.groups, static_cast<int>(blockIdx.x), 1, 0);
+    } else if constexpr (kKnown) {
+      sm90::ClusterShape const& cluster = params.cluster;
+      return Source(params.groups, sm90::cluster_index(), kSwapped ? cluster.n : cluster.m,
+                    kSwapped ? place.n : place.m);
     } else {
       return Source(shared + kQueueAt);
     }
@@ -57,7 +68,7 @@ struct FormTiles {
   static __device__ __forceinline__ bool first(Params const& params, Source const& source, Tile& tile) {
     bool const more = kKnown && source.wait(tile);
     if constexpr (kForm != Form::kAny) {
-      sm90::enter<kWaitsForPrevious>(FormCluster<kForm>::shape(params));
+      sm90::enter<kWaitsForPrevious>(FormCluster<kForm, kClusters>::shape(params));
     }
     return kKnown ? more : source.wait(tile);
   }

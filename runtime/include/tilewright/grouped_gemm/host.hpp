@@ -49,7 +49,8 @@ struct Host {
   cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) const {
     Maker const maker(facts, args);
     Form const form = form_of(args, maker);
-    void const* const entry = form == Form::kAny ? facts.entry() : facts.forms[static_cast<int>(form) - 1]();
+    bool const in_clusters = form == Form::kAny || maker.cluster().size() > 1;
+    void const* const entry = (in_clusters ? facts.forms_in_clusters : facts.forms)[static_cast<int>(form)]();
     sm90::Launching launching{maker.cluster(), 0, false, workspace, stream};
     LaunchShape shape{};
     shape.block = dim3(facts.threads);
@@ -72,15 +73,15 @@ struct Host {
       return error;
     }
     shape.grid = dim3(params.groups.shares.clusters * launching.cluster.size());
-    return form == Form::kAny ? tilewright::launch<AnyKernel>(context, entry, &params, shape, stream)
-                              : launch_without_clusters(context, entry, &params, shape, stream);
+    return in_clusters ? tilewright::launch<AnyKernel>(context, entry, &params, shape, stream)
+                       : launch_without_clusters(context, entry, &params, shape, stream);
   }
 
  private:
   // The form that a launch runs (form.hpp).
   Form form_of(Args const& args, Maker const& maker) const {
-    if (facts.forms[0] == nullptr || maker.cluster().size() > 1 || maker.epilogue_through_smem() ||
-        args.head_gap != 0) {
+    bool const has_forms = facts.forms[static_cast<int>(Form::kDense)] != nullptr;
+    if (!has_forms || maker.epilogue_through_smem() || args.head_gap != 0) {
       return Form::kAny;
     }
     switch (args.grouping) {

@@ -40,7 +40,7 @@ constexpr int consumers_of(int tile_m) { return tile_m == 192 ? 3 : sm90::consum
 // `A`, `B` and their scales are the kernel's own operands: the caller's B and A where they are swapped.
 template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, bool kSwapped_,
           bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB, sm90::Promotion kPromotion, int kStoreBuffers,
-          bool kPdl_, Form kForm_ = Form::kAny>
+          bool kPdl_, Form kForm_ = Form::kAny, bool kClusters_ = kForm_ == Form::kAny>
 struct Kernel {
   using ElementA = A;
   using ElementB = B;
@@ -50,7 +50,6 @@ struct Kernel {
   static constexpr bool kMnA = kMnA_, kMnB = kMnB_;  // whether the operand is MN-major
   static constexpr int kBitsA = A::kBytes * 8, kBitsB = B::kBytes * 8, kRowBytesA = 128, kRowBytesB = 128;  // in a box
   static constexpr int kPackedBlock = 0;
-  static constexpr bool kClusters = true;
   static constexpr bool kScaled = kScalesA != Scales::kNone;
   static constexpr Scales kOwnScalesA = kScalesA, kOwnScalesB = kScalesB;
   static constexpr Scales kRowScales = kSwapped ? kScalesB : kScalesA;     // of the caller's A
@@ -62,6 +61,7 @@ struct Kernel {
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
   static constexpr Form kForm = kForm_;
+  static constexpr bool kClusters = kClusters_;  // whether it is launched in clusters
   static_assert(A::kBytes == B::kBytes);
   static_assert((kScalesA == Scales::kNone) == (kScalesB == Scales::kNone));
   static_assert(!(kMnA || kMnB) || (A::kBytes == 2 && !kScaled), "wgmma reads FP8 with k contiguous alone");
@@ -81,11 +81,11 @@ struct Kernel {
   using Plain = sm90::Mainloop<A, B, sm90::PlainSum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
   using Mainloop = std::conditional_t<kScaled, Scaled, Plain>;
   using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
-  using TileScheduler = grouped_gemm::TileScheduler<kTileRows, kForm>;
+  using TileScheduler = grouped_gemm::TileScheduler<kTileRows, kForm, kClusters>;
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
-  using Cluster = FormCluster<kForm>;
-  using Tiles = FormTiles<kForm, kTileRows, kQueueAt>;
+  using Cluster = FormCluster<kForm, kClusters>;
+  using Tiles = FormTiles<kForm, kClusters, kTileRows, kQueueAt, kSwapped>;
   // Whether the stages' memory has room for the sums, to be added up along k.
   static constexpr bool kSplits = ClusterReduction::kBytes <= Layout::kStoresAt;
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
@@ -95,9 +95,9 @@ struct Kernel {
   // in a model, and other kernels run between them.
   static constexpr bool kHasForms =
       (kScalesA == Scales::kBlocks || kScalesB == Scales::kBlocks) && ElementD::kBytes == 2;
-  template <Form kOther>
+  template <Form kOther, bool kOtherClusters>
   using Of = Kernel<A, B, ElementD, TileM, TileN, Boxes, Stages, kSwapped, kMnA, kMnB, kScalesA, kScalesB, kPromotion,
-                    kStoreBuffers, kPdl, kOther>;
+                    kStoreBuffers, kPdl, kOther, kOtherClusters>;
 
   // Whether groups may divide k (F32 sums, stages of one box). Each group's part of k is either a matrix of its own,
   // with its own tensor maps and with scale factors of rows (kOwnMaps), or rows of MN-major operands.
@@ -117,7 +117,7 @@ struct Kernel {
     sm90::start_stages<Layout, Stages>(Cluster::shape(params), shared,
                                        1 + (Layout::kScaleBytes > 0) + (Layout::kBlocks > 0 ? Boxes : 0),
                                        kConsumers * kReleasingWarps);
-    if constexpr (kForm == Form::kAny) {  // in a form, the warp that schedules makes the queue
+    if constexpr (kClusters && !Tiles::kKnown) {  // in a form without clusters, another warp makes the queue
       start_queue(params, shared);
     }
   }
@@ -235,7 +235,7 @@ struct Kernel {
     // This warpgroup's bits of Tile::row_slices.
     int const first_slice = kSwapped ? 0 : first_row / 64;
     uint32_t const own_slices = kSwapped ? ~0u : ((1u << kRows) - 1) << first_slice;
-    auto queue = Tiles::source(params, shared);
+    auto queue = Tiles::source(params, shared, place);
     Tile tile, next;
     if constexpr (kScaled) {
       Mainloop::start_order(warpgroup);

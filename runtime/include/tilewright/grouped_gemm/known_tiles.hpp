@@ -7,19 +7,20 @@
 
 namespace tilewright::grouped_gemm {
 
-// The readers' side of a TileQueue without a queue: each warp computes the tiles itself. The CTA is no cluster's.
+// The readers' side of a TileQueue without a queue: each warp computes the tiles itself. `cluster`: number of the CTA's
+// cluster in the grid, whose CTAs compute tiles in `cluster_rows` rows. This CTA's is row `cluster_row` of them.
 template <int kRows>
 class KnownTiles {
  public:
-  __device__ __forceinline__ explicit KnownTiles(Groups const& groups)
-      : groups_(groups), share_(groups.shares.of(static_cast<int>(blockIdx.x))) {}
+  __device__ __forceinline__ KnownTiles(Groups const& groups, int cluster, int cluster_rows, int cluster_row)
+      : groups_(groups), share_(groups.shares.of(cluster)), cluster_rows_(cluster_rows), cluster_row_(cluster_row) {}
 
   // Sets `tile` to the CTA's current tile. Returns false after the last one.
   __device__ __forceinline__ bool wait(Tile& tile) const {
     if (share_.index >= share_.end) {
       return false;
     }
-    known_tile<kRows>(groups_, share_.index, 1, 0, tile);
+    known_tile<kRows>(groups_, share_.index, cluster_rows_, cluster_row_, tile);
     return true;
   }
 
@@ -27,7 +28,7 @@ class KnownTiles {
   __device__ __forceinline__ void read(Tile& tile) const {
     int index = share_.index;
     asm volatile("" : "+r"(index));  // else the compiler would keep what `wait` computed
-    known_tile<kRows>(groups_, index, 1, 0, tile);
+    known_tile<kRows>(groups_, index, cluster_rows_, cluster_row_, tile);
   }
 
   __device__ __forceinline__ void pop(Tile const&) { share_.index += share_.step; }
@@ -40,6 +41,7 @@ class KnownTiles {
  private:
   Groups const& groups_;
   sm90::Shares::Share share_;
+  int cluster_rows_, cluster_row_;
 };
 
 }  // namespace tilewright::grouped_gemm

@@ -80,6 +80,7 @@ struct StagedKernel : Stage {
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
   static constexpr Form kForm = Form::kAny;
+  using Cluster = FormCluster<kForm>;
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, sm90::Activation::kNone, kStoreBuffers,
                                sm90::subtile_columns(kColumns, kSwapped), kSwapped || ElementD::kBytes == 2>;
@@ -92,6 +93,7 @@ struct StagedKernel : Stage {
   using TileScheduler = grouped_gemm::TileScheduler<kTileRows>;
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
+  using Tiles = FormTiles<kForm, true, kTileRows, kQueueAt, kSwapped>;
   // For the host code: any epilogue, though from registers.
   static constexpr bool kSplits = true, kClusters = false, kHasForms = false;
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= kSharedBytesOfMmaBlock,

@@ -107,8 +107,10 @@ struct Facts {
   bool boxes;        // registers can go to D's boxes directly
   bool floats;       // D is of F32, and TMA stores it
   Box box, float_box;
-  void const* (*entry)();
-  void const* (*forms[3])();  // entries of Form::kDense, kRows and kCounts (form.hpp); null if there are none
+  // Entries of each Form (form.hpp), launched without clusters and in clusters. Form::kAny is always launched in
+  // clusters. The others are null if the kernel has no forms.
+  void const* (*forms[4])();
+  void const* (*forms_in_clusters[4])();
   // Enqueues the kernel that writes maps of groups along k, if `own_maps`.
   cudaError_t (*write_maps)(PartsOfK const&, cudaStream_t);
 };

@@ -25,20 +25,27 @@ struct Producers {
   using CtaTile = grouped_gemm::CtaTile<Kernel>;
   static constexpr int Boxes = Kernel::Boxes, Stages = Kernel::Stages;
   static constexpr bool kSwapped = Kernel::kSwapped;
-  using Cluster = FormCluster<Kernel::kForm>;
-  using Tiles = FormTiles<Kernel::kForm, Kernel::kTileRows, Kernel::kQueueAt>;
+  using Cluster = typename Kernel::Cluster;
+  using Tiles = typename Kernel::Tiles;
 
   // Called by each of the producer's warps. They enter (sm90::enter) here, unless the code is the general one.
   // `epilogue_through_smem`: consumers use the stages' memory between two tiles.
   static __device__ __forceinline__ void run(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                              bool loading_warp, bool epilogue_through_smem) {
     int const warp = threadIdx.x / 32 - Kernel::kConsumers * 4;
-    if (loading_warp) {
-      load(params, shared, place, epilogue_through_smem);
+    auto const first = [&](auto& queue, Tile& tile) {
+      bool const more = Tiles::template first<false>(params, queue, tile);
+      wait_for_previous();
+      return more;
+    };
+    if constexpr (Tiles::kRead) {
+      run_reading(params, shared, place, loading_warp, warp);
+    } else if (loading_warp) {
+      load(params, shared, place, epilogue_through_smem, first);
     } else if (warp == 1 && !Tiles::kKnown) {
       schedule(params, shared, place, epilogue_through_smem);
     } else if (Kernel::kScaled && warp == 2) {
-      load_scales(params, shared, place, epilogue_through_smem);
+      load_scales(params, shared, place, epilogue_through_smem, first);
     } else if (Kernel::kForm != Form::kAny) {
       sm90::enter<false>(Cluster::shape(params));
     } else if (epilogue_through_smem) {
@@ -62,7 +69,63 @@ struct Producers {
     sm90::cluster_barrier();
   }
 
-  // Sends the CTA's tiles to the other warps: in a form, the first one while other warps make the CTA's barriers.
+  // In a form whose groups the device reads. Three warps read what tells the first tile, all by the same instructions,
+  // so that the loads of the first stages wait for no other warp. The fourth makes the queue of the tiles after it,
+  // unless there are clusters: then the CTA's barriers must be made before it arrives at the cluster's.
+  static __device__ __forceinline__ void run_reading(Params const& params, uint32_t shared,
+                                                     sm90::ClusterPlace const& place, bool loading_warp, int warp) {
+    sm90::ClusterShape const& cluster = Cluster::shape(params);
+    if (warp == 3) {
+      if (!Kernel::kClusters && sm90::elect_one()) {
+        Kernel::start_queue(params, shared);
+      }
+      __syncwarp();
+      sm90::enter<false>(cluster);
+      return;
+    }
+    int const cluster_index = Kernel::kClusters ? sm90::cluster_index() : static_cast<int>(blockIdx.x);
+    typename Kernel::TileScheduler scheduler(params.groups, params.groups.shares.of(cluster_index),
+                                             kSwapped ? cluster.n : cluster.m, kSwapped ? place.n : place.m);
+    wait_for_previous();
+    Tile tile;
+    bool const found = scheduler.begin(tile);
+    sm90::enter<false>(cluster);
+    if (warp == 1) {
+      TileQueue queue(shared + Kernel::kQueueAt);
+      bool const leader = sm90::elect_one();
+      auto const send = [&] {
+        if (leader) {
+          queue.push(tile);
+        }
+        __syncwarp();
+      };
+      if constexpr (Kernel::kForm == Form::kRows) {
+        while (scheduler.next(tile)) {  // first the same tile
+          send();
+        }
+      } else {
+        for (bool more = found; more; more = scheduler.next(tile)) {
+          send();
+        }
+      }
+      tile.flags = Tile::kEnd;
+      send();
+      return;
+    }
+    // A warp that found the first tile never waits for its slot in the queue. Before it waits for the slot's next tile,
+    // it waits for all slots between, which are written later than the first.
+    auto const first = [&](TileQueue& queue, Tile& current) {
+      current = tile;
+      return found || queue.wait(current);
+    };
+    if (loading_warp) {
+      load(params, shared, place, false, first);
+    } else {
+      load_scales(params, shared, place, false, first);
+    }
+  }
+
+  // Sends the CTA's tiles to the other warps, in the general code.
   static __device__ __forceinline__ void schedule(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, bool epilogue_through_smem) {
     sm90::ClusterShape const& cluster = Cluster::shape(params);
@@ -77,37 +140,21 @@ struct Producers {
       }
       __syncwarp();
     };
-    if constexpr (Kernel::kForm == Form::kAny) {
-      // The first tile does not wait for the previous kernel where only the host decides which it is.
-      bool const sent = scheduler.first(tile);
-      if (sent) {
-        send();
-      }
-      wait_for_previous();
-      if (sent && epilogue_through_smem) {
-        wait_for_reduction();
-      }
-      scheduler.start();
-    } else {
-      if (leader) {
-        Kernel::start_queue(params, shared);
-      }
-      wait_for_previous();
-      scheduler.start();
+    // The first tile does not wait for the previous kernel where only the host decides which it is.
+    bool const sent = scheduler.first(tile);
+    if (sent) {
+      send();
     }
-    bool entered = Kernel::kForm == Form::kAny;
+    wait_for_previous();
+    if (sent && epilogue_through_smem) {
+      wait_for_reduction();
+    }
+    scheduler.start();
     while (scheduler.next(tile)) {
       send();
-      if (!entered) {
-        sm90::enter<false>(cluster);
-        entered = true;
-      }
       if (epilogue_through_smem) {
         wait_for_reduction();
       }
-    }
-    if (!entered) {
-      sm90::enter<false>(cluster);
     }
     if (leader) {
       tile.flags = Tile::kEnd;
@@ -116,16 +163,16 @@ struct Producers {
     __syncwarp();
   }
 
-  // Loads operands.
+  // Loads operands. `first(queue, tile)` sets the first tile, or returns false if there is none.
+  template <class First>
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
-                                              bool epilogue_through_smem) {
+                                              bool epilogue_through_smem, First const& first) {
     sm90::ClusterShape const& cluster = Cluster::shape(params);
     sm90::OperandLoads loads(params, place);
     typename Kernel::Producer producer{shared};
-    auto queue = Tiles::source(params, shared);
+    auto queue = Tiles::source(params, shared, place);
     Tile tile;
-    bool more = Tiles::template first<false>(params, queue, tile);
-    wait_for_previous();
+    bool more = first(queue, tile);
     for (; more; queue.pop(tile), more = queue.wait(tile)) {
       if (sm90::elect_one()) {
         CtaTile const cta_tile(params, place, tile);
@@ -148,15 +195,16 @@ struct Producers {
     }
   }
 
-  // Loads the scale factors of each stage, beside the warp that loads its operands.
+  // Loads the scale factors of each stage, beside the warp that loads its operands. `first`: as of `load`.
+  template <class First>
   static __device__ __forceinline__ void load_scales(Params const& params, uint32_t shared,
-                                                     sm90::ClusterPlace const& place, bool epilogue_through_smem) {
+                                                     sm90::ClusterPlace const& place, bool epilogue_through_smem,
+                                                     First const& first) {
     bool const leader = sm90::elect_one();
     sm90::Position<Stages> at{};
-    auto queue = Tiles::source(params, shared);
+    auto queue = Tiles::source(params, shared, place);
     Tile tile;
-    bool more = Tiles::template first<false>(params, queue, tile);
-    wait_for_previous();
+    bool more = first(queue, tile);
     for (; more; queue.pop(tile), more = queue.wait(tile)) {
       CtaTile const cta_tile(params, place, tile);
       constexpr bool kOfA = Kernel::kOwnScalesA == sm90::Scales::kBlocks;  // else B's, if any are of 128x128

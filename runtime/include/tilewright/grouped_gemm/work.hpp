@@ -23,8 +23,8 @@ __device__ __forceinline__ int size_of_group(int requested, int left, int unit) 
 
 // Schedules tiles of `kRows` rows. `cluster_rows` CTAs of a cluster compute tiles that lie below each other; this CTA's
 // is number `cluster_row` of them. All of them compute for the same group at a time and share its B, also those whose
-// tile holds no row of the group. `kForm`: a form in which the device reads groups.
-template <int kRows, Form kForm = Form::kAny>
+// tile holds no row of the group. `kForm`: a form in which the device reads groups; `kClusters`: that has clusters.
+template <int kRows, Form kForm = Form::kAny, bool kClusters = kForm == Form::kAny>
 class TileScheduler {
  public:
   __device__ __forceinline__ TileScheduler(Groups const& groups, sm90::Shares::Share const& share, int cluster_rows,
@@ -43,6 +43,27 @@ class TileScheduler {
   // Sets `tile` to the first tile where no memory tells which it is. Returns false where `next` has to be asked.
   __device__ __forceinline__ bool first(Tile& tile) {
     return groups_.grouping == TILEWRIGHT_GROUPING_NONE && next_known(tile);
+  }
+
+  // In a form: reads what tells the first tile, and sets what loads need of `tile`. Called before `next`, by all
+  // threads of the warp. Returns false if only `next` can tell. With row indices `next` sets the same tile, with more
+  // fields; else the tile after it.
+  __device__ __forceinline__ bool begin(Tile& tile) {
+    if (!rows_have_groups()) {
+      load_groups();
+      return next_of_groups(tile);
+    }
+    index_ += step_;
+    if (index_ >= index_end_) {
+      return false;
+    }
+    read_rows();
+    more_ = true;
+    uint32_t const least = __reduce_min_sync(kAllLanes, least_of_others(least_of_lane()));
+    tile.row = row_, tile.column = column_;
+    tile.matrix = 0, tile.group = static_cast<int>(least);
+    tile.flags = 0;
+    return least != kNoGroup;
   }
 
   // Reads the first groups. Called before `next`.
@@ -113,25 +134,19 @@ class TileScheduler {
         if (index_ >= index_end_) {
           return false;
         }
-        sm90::Block const block(groups_.raster, index_);
-        row_ = (block.row * cluster_rows_ + cluster_row_) * kRows, column_ = block.column;
-#pragma unroll
-        for (int i = 0; i < kLoads; ++i) {
-          group_of_lane_row_[i] = i * 32 + lane < kRows ? group_of(i * 32 + lane) : kNoGroup;
-        }
-        last_group_ = -1;
+        read_rows();
       }
-      uint32_t own = kNoGroup;
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        own = min(own, if_after_last(group_of_lane_row_[i]));
-      }
+      uint32_t const own = least_of_lane();
       uint32_t least = own;
+      if constexpr (kForm == Form::kAny) {
 #pragma unroll 1
-      for (int row = lane - cluster_row_ * kRows; row < (cluster_rows_ - cluster_row_) * kRows; row += 32) {
-        if (row < 0 || row >= kRows) {
-          least = min(least, if_after_last(group_of(row)));  // another CTA's
+        for (int row = lane - cluster_row_ * kRows; row < (cluster_rows_ - cluster_row_) * kRows; row += 32) {
+          if (row < 0 || row >= kRows) {
+            least = min(least, if_after_last(group_of(row)));  // another CTA's
+          }
         }
+      } else {
+        least = least_of_others(own);
       }
       least = __reduce_min_sync(kAllLanes, least);
       more_ = least != kNoGroup;
@@ -171,6 +186,45 @@ class TileScheduler {
       last_group_ = static_cast<int>(least);
       return true;
     }
+  }
+
+  // Begins block number `index_`: reads the groups of this tile's rows.
+  __device__ __forceinline__ void read_rows() {
+    int const lane = threadIdx.x % 32;
+    sm90::Block const block(groups_.raster, index_);
+    row_ = (block.row * cluster_rows_ + cluster_row_) * kRows, column_ = block.column;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      group_of_lane_row_[i] = i * 32 + lane < kRows ? group_of(i * 32 + lane) : kNoGroup;
+    }
+    last_group_ = -1;
+  }
+
+  // The least group of this lane's rows that is yet to be computed.
+  __device__ __forceinline__ uint32_t least_of_lane() const {
+    uint32_t least = kNoGroup;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      least = min(least, if_after_last(group_of_lane_row_[i]));
+    }
+    return least;
+  }
+
+  // The same of the rows of the cluster's other CTAs, if it is less than `least`: in a form, all loads of a CTA's rows
+  // are in flight together.
+  __device__ __forceinline__ uint32_t least_of_others(uint32_t least) const {
+    int const lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (int cta = 1; kClusters && cta < cluster_rows_; ++cta) {
+      int const first = ((cluster_row_ ^ cta) - cluster_row_) * kRows;
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        if (i * 32 + lane < kRows) {
+          least = min(least, if_after_last(group_of(first + i * 32 + lane)));
+        }
+      }
+    }
+    return least;
   }
 
   // The group of row `row_ + row` of D; kNoGroup where the row is padding or outside of D.
