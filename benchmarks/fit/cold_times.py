@@ -202,7 +202,8 @@ def row_of(kind: str, problem: Drawn, noise: OtherKernels, options: argparse.Nam
         tactics = worth_timing(ranked, FACTOR, EACH)
     until = time.monotonic() + options.each_seconds
     times = measured(case, noise, tactics, until, has_warm=not options.cold, again=options.again)
-    row = {"kind": kind, "problem": asdict(problem), "first": str(ranked[0].tactic), **times}
+    # Times from before kernels of grouped products had forms lack this field.
+    row = {"kind": kind, "problem": asdict(problem), "forms": True, "first": str(ranked[0].tactic), **times}
     if expected := getattr(problem, "expected_m", 0):
         row["expected_m"] = int(expected * MORE_ROWS)
     return row

@@ -5,7 +5,7 @@
     python -m benchmarks.fit.learn_grouped_model --thin RAW.jsonl ...    # the committed file of times
 
 Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 25, 27,
-28, 51 and 52. Of seed 21 those count that were taken in turn; the others were taken without the other
+28, 31, 51 and 52. Of seed 21 those count that were taken in turn; the others were taken without the other
 kernels' own time beside each, and were off by up to 2 us. Warm times, which seeds from 24 have, too, do not
 teach: trees that learnt from the mean of both chose no better on warm code, and worse on cold code. Needs
 numpy, and a minute of a CPU.
@@ -40,7 +40,7 @@ SIZE = boosting.Size(trees=400, leaves=31, rate=0.05)  # twice the leaves or tre
 LEAST_MICROSECONDS = 1.0  # of a launch, below which a time is noise of what was subtracted
 # Microseconds by which cold launches of kernels with scales of 128x128, without clusters and splits, have
 # become shorter since these kernels have forms (grouped_gemm/form.hpp): medians of the same draws before and
-# after (benchmarks/results/scaled_start.md). All committed times were taken before.
+# after (benchmarks/results/scaled_start.md). Rows of times that were taken since then have the field `forms`.
 SOONER = {"scaled": 0.8, "contiguous_fp8": 0.55, "masked_fp8": 0.75}
 
 
@@ -48,7 +48,9 @@ def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
     """A problem's tactics of kernels that are committed, by their times on cold code."""
     problem = Problem(**row["problem"])
     problem = replace(problem, expected_m=row.get("expected_m", 0))
-    times = with_forms(counted(row["us"], row["turns"]), row["kind"])
+    times = counted(row["us"], row["turns"])
+    if not row.get("forms"):
+        times = with_forms(times, row["kind"])
     seconds = {
         tactic: us * 1e-6 for text, us in times.items() if (tactic := Tactic.parse(text)).kernel in records
     }

@@ -47,5 +47,10 @@ def test_cold_times_teach(row: dict[str, Any], records: dict[str, KernelRecord])
     assert math.exp(lesson.fastest) * 1e6 == pytest.approx(19.2)
 
 
+def test_times_of_forms_teach_as_they_are(records: dict[str, KernelRecord]) -> None:
+    lesson = learn_grouped_model.lesson(COLD | {"forms": True}, records)
+    assert [round(math.exp(time) * 1e6, 3) for time in lesson.times] == [20.0, 25.0, 90.0]
+
+
 def test_far_tactics_and_those_in_turn_are_not_kept_twice() -> None:
     assert learn_grouped_model.teaching({"a": 10.0, "b": 19.0, "c": 21.0}, {"a": 10.0}) == {"b": 19.0}
