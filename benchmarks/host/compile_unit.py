@@ -155,8 +155,7 @@ def markdown_of_largest(head: dict[str, Any], rows: list[dict[str, Any]]) -> str
         "# Compiling the largest units of modules",
         "",
         f"`{head['command']}`; {head['date']}, {head['processor']}, {head['cores']} cores, "
-        f"nvcc {head['nvcc']}. Seconds of processor time, medians of {head['runs']} runs. The machine was "
-        "busy with other work.",
+        f"nvcc {head['nvcc']}. Seconds of processor time, medians of {head['runs']} runs.",
         "",
     ]
     columns = ("module", "kernel", "machine code, bytes", "seconds", "GB")
