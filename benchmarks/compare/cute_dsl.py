@@ -55,6 +55,7 @@ MOST_ELEMENTS = 2**29
 ROUNDS, LEAST_ROUNDS, SAMPLED_SECONDS = 21, 5, 0.5  # fewer rounds if all samples would take longer
 WARM_SECONDS = 0.05  # of all sides in turn, first
 PEERS = {"gemm": "cublas", "quantize": "copy"}
+FIELDS = {"gemm": ("m", "n", "k"), "quantize": ("x", "layout", "m", "k")}  # of a problem, in the page
 
 Side = Callable[[Any], Any]  # a call on a set of operands
 
@@ -248,7 +249,7 @@ def page(family: str, head: dict[str, Any], rows: Sequence[dict[str, Any]]) -> s
         ),
         "",
     ]
-    fields = [name for name in ("x", "layout", "m", "n", "k") if name in rows[0] and family_has(family, name)]
+    fields = FIELDS[family]
     sides = list(dict.fromkeys(side for row in rows for side in row["us"]))
     table = [
         [
@@ -261,11 +262,6 @@ def page(family: str, head: dict[str, Any], rows: Sequence[dict[str, Any]]) -> s
     ]
     heads = [*fields, *(f"{side}, us" for side in sides), f"cute_dsl, {rate}", f"{PEERS[family]}, {rate}"]
     return "\n".join([*lines, *ratios.table(heads, table)]) + "\n"
-
-
-def family_has(family: str, field: str) -> bool:
-    """Whether a column says the field: all products have one layout."""
-    return family == "quantize" or field != "layout"
 
 
 def main() -> int:

@@ -70,7 +70,7 @@ class Product(NamedTuple):
 
 
 def products(kinds: Iterable[str]) -> Iterator[Product]:
-    """Those of LISTS, by the runtime's choice and by the peer."""
+    """The products of LISTS, by the runtime's choice and by the peer."""
     theirs = importlib.import_module("deep_gemm")
     for kind in kinds:
         for problem in listed(kind, LISTS[kind]):

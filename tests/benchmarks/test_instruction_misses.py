@@ -66,6 +66,6 @@ def test_a_line_names_a_problem_and_a_tactic() -> None:
 
 
 def test_ncu_runs_the_same_products() -> None:
-    given = ["--kind", "scaled", "--tactics", "F"]
-    command = instruction_misses.ncu_command(instruction_misses.parsed(given))
-    assert command[command.index("--launch") :] == ["--launch", *given]
+    options = ["--kind", "scaled", "--tactics", "F"]
+    command = instruction_misses.ncu_command(instruction_misses.parsed(options))
+    assert command[command.index("--launch") :] == ["--launch", *options]

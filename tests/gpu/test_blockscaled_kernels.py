@@ -104,11 +104,11 @@ def check(
             expected |= {"c": c, "beta": BETA}
         if config.get("bias"):
             dtype = reference.BYTES_OF_DTYPE[c_type(config["d"])]
-            given: dict[str, Any] = {"bias": torch.randn(n, device="cuda").to(dtype)}
+            added: dict[str, Any] = {"bias": torch.randn(n, device="cuda").to(dtype)}
             if config.get("activation") == "given":
-                given["activation"] = ACTIVATIONS[1 + m % 3]
-            options |= given
-            expected |= given
+                added["activation"] = ACTIVATIONS[1 + m % 3]
+            options |= added
+            expected |= added
     exact, magnitude = operands.wanted(**expected)
     if config["d"] in QUANTIZED_OUTPUTS:
         check_quantized(operands, config["d"], exact, magnitude, options, what)

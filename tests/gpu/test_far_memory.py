@@ -101,14 +101,14 @@ def check(family: str, problem: Any, device: str) -> None:
     """Each operand in turn, D too; what an op refuses, it may."""
     computed = []
     try:  # making operands launches kernels, too: a schedule, scale factors
-        made = catalog.part(family, "measuring").make(problem, torch.Generator(device).manual_seed(0))
-        measuring.checked(made)
-        for name, tensor in vars(made).items():
-            if not isinstance(tensor, torch.Tensor) or name not in made._names or tensor.dim() < 2:
+        operands = catalog.part(family, "measuring").make(problem, torch.Generator(device).manual_seed(0))
+        measuring.checked(operands)
+        for name, tensor in vars(operands).items():
+            if not isinstance(tensor, torch.Tensor) or name not in operands._names or tensor.dim() < 2:
                 continue
             for other in far_apart(tensor):
                 try:
-                    measuring.checked(made.changed(**{name: other}))
+                    measuring.checked(operands.changed(**{name: other}))
                 except ArgumentError:
                     continue
                 computed.append(name)

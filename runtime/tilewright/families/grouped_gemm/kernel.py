@@ -21,8 +21,8 @@ from tilewright.families.grouped_gemm import rules, tcgen05, tcgen05_plain
 from tilewright.families.grouped_gemm.config import (
     GroupedGemmConfig,
     GroupedGemmFacts,
+    adds_c,
     by_mma,
-    by_parts,
     by_tcgen05,
     fp4,
     narrow,
@@ -78,7 +78,7 @@ def kernel_name(config: GroupedGemmConfig) -> str:
 
 def formula(config: GroupedGemmConfig) -> str:
     """The formula that the kernel computes, in the terms of its caller."""
-    c = "" if by_tcgen05(config) and not by_parts(config) else " + C[m,n]"
+    c = " + C[m,n]" if adds_c(config) else ""
     if config.scales == "none":
         return f"D[m,n] = sum over k of A[m,k] B[g,k,n]{c}"
     if packed(config):
@@ -192,7 +192,7 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
         | {
             "formula": formula(config),
             "operands": f"A {config.a} {major(config, 0)}, B {config.b} {major(config, 1)}, "
-            f"{'D' if by_tcgen05(config) and not by_parts(config) else 'C and D'} {config.d} row-major",
+            f"{'C and D' if adds_c(config) else 'D'} {config.d} row-major",
             **memory_variables(config.tile, memory(config)),
             "schedule": schedule_text(config),
         }
