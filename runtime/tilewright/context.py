@@ -212,7 +212,19 @@ class Context:
 
 
 class _State:
-    current: Context | None = None
+    """The context in use, and the blocks of `use` that are open."""
+
+    def __init__(self) -> None:
+        self.current: Context | None = None
+        self.outside: Context | None = None  # in use where no block is open
+        self.blocks: list[_Block] = []  # in the order in which they began
+
+
+class _Block:
+    """An open block of `use`."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
 
 
 _state = _State()
@@ -268,9 +280,19 @@ def batch_invariant(enabled: bool = True) -> Iterator[None]:
 
 @contextmanager
 def use(context: Context) -> Iterator[Context]:
-    """Replaces the current context by `context`, for every thread, until the block ends."""
-    previous, _state.current = _state.current, context
+    """Replaces the current context by `context`, for every thread, until the block ends.
+
+    Blocks of several threads may overlap and end in any order. Of the open blocks, the latest counts.
+    """
+    block = _Block(context)
+    with _lock:
+        if not _state.blocks:
+            _state.outside = _state.current
+        _state.blocks.append(block)
+        _state.current = context
     try:
         yield context
     finally:
-        _state.current = previous
+        with _lock:
+            _state.blocks.remove(block)
+            _state.current = _state.blocks[-1].context if _state.blocks else _state.outside

@@ -183,6 +183,17 @@ def test_the_block_of_the_mode(registry: Registry) -> None:
             assert contexts.current() is inner  # its plans and choices are kept
 
 
+def test_blocks_of_threads_may_end_in_any_order(registry: Registry) -> None:
+    free = free_of(registry)
+    with contexts.use(free):
+        first, second = tilewright.batch_invariant(), tilewright.batch_invariant()  # as of two threads
+        with first:
+            second.__enter__()
+        assert contexts.current() is free.sibling()  # the second block is open
+        second.__exit__(None, None, None)
+        assert contexts.current() is free
+
+
 @pytest.mark.parametrize(("value", "expected"), [("1", True), ("0", False), ("", False)])
 def test_the_variable(value: str, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_BATCH_INVARIANT", value)
