@@ -69,6 +69,13 @@ class Prepared:
         name = self.op.name
         return f"<plan of tilewright.{name}: {dims(self.shape)} {self.dtype} on {self.device}{tactic}>"
 
+    def __copy__(self) -> Prepared:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        message = "it cannot be pickled, or copied with what it holds, because it holds loaded code"
+        raise ArgumentTypeError("plan", message, hint="Call tilewright.plan where the plan is used.")
+
     def check_made(self, changes: Mapping[str, Any]) -> None:
         """Raises where `out` may not be made: there would be nothing to add to."""
         if self.accumulates and "c" not in changes:
@@ -140,6 +147,10 @@ class Prepared:
             self._check(values)
             raise
 
+    def _check_operands(self, values: Values) -> None:
+        """As `_check`, without results, which the call may have made."""
+        self._check({**values, **dict.fromkeys(self.op.written)})
+
     def _check(self, values: Values) -> Any:
         return checks.check(self.op, contexts.current(), {**self._options, **values})
 
@@ -150,6 +161,7 @@ class Prepared:
 
     def _explain(self, values: Values, operands: Operands) -> None:
         """Raises a better error than the one of the binding, which is being handled."""
+        self._check_operands(values)
         self._check(values)
         for name, tensor in zip(self.plan.operands, operands, strict=True):
             if needs_dispatcher(tensor):
@@ -183,7 +195,9 @@ class Prepared:
                 isinstance(self.plan, DirectPlan)
                 and layout_of(operands[index])[:2] != self._layouts[index][:2]
             ):
-                self._check(values)  # the op may not take it at all
+                self._check_operands(values)  # the op may not take it at all
+                if self.plan.operands[index] in self.op.written:
+                    self._check(values)
             raise ArgumentError(
                 self.plan.operands[index],
                 f"it is {_description(operands[index])}; the plan is for {self._descriptions[index]}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import threading
 import weakref
 from typing import Any
@@ -11,27 +10,11 @@ from typing import Any
 import blockscaled_operands as blockscaled
 import pytest
 import torch
+from prepared_operands import BIAS, NAN, SCALE, A, B, C, empty, matrix
 
 import tilewright
 from tilewright.context import Context
-from tilewright.errors import ArgumentError, ArgumentTypeError, NoKernelError, NotBuiltError
-
-BF16 = torch.bfloat16
-NAN = float("nan")
-
-
-def matrix(*shape: int, dtype: torch.dtype = BF16, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(shape, generator=generator).to(dtype)
-
-
-A, B = matrix(16, 32), matrix(24, 32).t()
-C, BIAS, SCALE = matrix(16, 24), matrix(24), torch.full((1,), 0.5)
-ROOM = matrix(17, 24)
-
-
-def empty(*shape: int) -> torch.Tensor:
-    return torch.full(shape or (16, 24), NAN, dtype=BF16)
+from tilewright.errors import ArgumentError
 
 
 @pytest.mark.parametrize(
@@ -112,32 +95,6 @@ def test_accumulating_into_each_calls_own_out(host: Context) -> None:
     assert torch.equal(plan(A, B, empty(), c=C), tilewright.gemm(A, B, c=C, beta=1.0))
 
 
-WRONG: list[tuple[type[ArgumentError], str, dict[str, Any]]] = [
-    (ArgumentError, r"a: it is \[8, 32\] with strides \(32, 1\).*is for \[16, 32\]", {"a": A[:8]}),
-    (ArgumentError, r"a: it is \[16, 32\] with strides \(64, 1\)", {"a": matrix(16, 64)[:, :32]}),
-    (ArgumentError, r"a: it is \[1, 16, 32\]", {"a": A.unsqueeze(0)}),
-    (ArgumentError, r"b: it is \[32, 24\] with strides \(24, 1\)", {"b": B.contiguous()}),
-    (ArgumentError, r"out: it is \[16, 32\]", {"out": matrix(16, 32)}),
-    (ArgumentError, r"out: it is \[16, 24\] with strides \(0, 1\)", {"out": matrix(24).expand(16, 24)}),
-    (ArgumentError, "out: it overlaps c", {"out": ROOM[1:]}),
-    (ArgumentTypeError, "b: a is torch.bfloat16 and b is torch.float16", {"b": B.half()}),
-    (ArgumentTypeError, "out: its dtype is torch.float16", {"out": C.half()}),
-    (ArgumentError, "a: its address", {"a": torch.zeros(16 * 32 + 1, dtype=BF16)[1:].view(16, 32)}),
-]
-
-
-@pytest.mark.parametrize(("error", "message", "change"), WRONG, ids=[wrong[1] for wrong in WRONG])
-def test_wrong_operands(
-    host: Context, error: type[ArgumentError], message: str, change: dict[str, Any]
-) -> None:
-    c = ROOM[:16]
-    plan = tilewright.plan(tilewright.gemm, A, B, c=c, beta=1.0)
-    call = {"a": A, "b": B, "out": empty(), **change}
-    with pytest.raises(error, match=message):
-        plan(call["a"], call["b"], call["out"])
-    assert torch.equal(plan(A, B), tilewright.gemm(A, B, c=c, beta=1.0))
-
-
 def test_strides_of_single_rows_mean_nothing(host: Context) -> None:
     plan = tilewright.plan(tilewright.gemm, A[:1], B)
     odd = A[:1].as_strided((1, 32), (7, 1))
@@ -160,31 +117,6 @@ def test_integer_factors(host: Context) -> None:
     assert torch.equal(plan(a, b, alpha=3), tilewright.gemm(a, b, alpha=3))
     with pytest.raises(ArgumentError, match=r"alpha: expected an integer .*, got 0\.5"):
         plan(a, b, alpha=0.5)
-
-
-def test_errors_of_planning(host: Context) -> None:
-    with pytest.raises(ArgumentError, match="expected k of 32"):
-        tilewright.plan(tilewright.gemm, A, B[:16])
-    with pytest.raises(NotBuiltError):
-        tilewright.plan(tilewright.gemm, A, B, activation="silu")
-    with pytest.raises(NoKernelError):
-        tilewright.plan(tilewright.gemm, A, B, tactic="no_such_kernel")
-    for op in (torch.mm, len, None, tilewright.plan):
-        with pytest.raises(ArgumentTypeError, match=r"op: expected an op .*tilewright\.gemm, got "):
-            tilewright.plan(op, A, B)
-    for op, given, options, wrong in (
-        (tilewright.gemm, (A,), {}, "tilewright.gemm: missing a required argument: 'b'"),
-        (
-            tilewright.gemm,
-            (A, B),
-            {"way": 1},
-            "tilewright.gemm: got an unexpected keyword argument 'way'",
-        ),
-        (tilewright.gemm, (A, B, A), {}, "tilewright.gemm: too many positional arguments"),
-        (tilewright.mm_nvfp4, (A, B), {}, "tilewright.mm_nvfp4: missing a required argument: 'a_descale'"),
-    ):
-        with pytest.raises(TypeError, match=re.escape(wrong)):
-            tilewright.plan(op, *given, **options)
 
 
 def test_holds_neither_operands_nor_results(host: Context) -> None:
@@ -272,30 +204,6 @@ def test_quantised_results(blackwell: Context, given: bool) -> None:
     assert same is given
     with pytest.raises(ArgumentError, match="out_descale"):
         plan(*call[:2], first[0], out_descale=first[0].view(-1)[: expected[1].numel()].view(torch.uint8))
-
-
-def test_a_plan_that_adds_wants_what_it_adds_to(host: Context) -> None:
-    out = empty()
-    plan = tilewright.plan(tilewright.gemm, A, B, out=out, c=out, beta=1.0)
-    with pytest.raises(ArgumentError, match="out: it is None; the plan adds to it"):
-        plan(A, B)
-    first = tilewright.gemm(A, B)
-    assert torch.equal(plan(A, B, first.clone()), tilewright.gemm(A, B, c=first, beta=1.0))
-    assert torch.equal(plan(A, B, c=C), tilewright.gemm(A, B, c=C, beta=1.0))  # which is there to add to
-
-
-@pytest.mark.parametrize(("a", "b"), [((5, 12), (12, 7)), ((16, 0), (0, 24))], ids=["padded", "no k"])
-def test_plans_that_are_not_one_launch_check_types(
-    host: Context, a: tuple[int, int], b: tuple[int, int]
-) -> None:
-    left, right = matrix(*a), matrix(*b)
-    plan = tilewright.plan(tilewright.gemm, left, right)
-    expected = plan(left, right)
-    for dtype in (torch.float64, torch.int32):
-        with pytest.raises(ArgumentError, match=f"out: it is .*{dtype} on cpu; the plan is for .*bfloat16"):
-            plan(left, right, expected.to(dtype))
-    with pytest.raises(ArgumentError, match=r"a: it is .*float16"):
-        plan(left.half(), right)
 
 
 def test_planning_leaves_scale_factors_as_they_are(blackwell: Context) -> None:
