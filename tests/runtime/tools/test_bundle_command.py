@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -176,13 +177,13 @@ def test_a_folder_of_other_files_stays(
         ({"problem": "gemm bf16 n=8 k=8"}, "expected one of m, n, k, batch, which varies"),
         (
             {"problem": "gemm bf16 n=8 k=8", "m": "5-9"},
-            "m: expected FIRST..LAST or FIRST..LAST/STEP, got '5-9'",
+            'm: expected FIRST..LAST or FIRST..LAST/STEP, got "5-9"',
         ),
         ({"problem": "gemm bf16 n=8 k=8", "m": "9..5"}, "m: expected FIRST up to LAST"),
         ({"problem": "gemm bf16 n=8", "m": 4}, "k: not given"),
         ({"problem": "gem bf16 n=8 k=8", "m": 4}, "did you mean 'gemm'"),
         ({"problem": "gemm bf16 n=8 k=8", "m": 4, "count": 0}, "count: expected a whole number from 1"),
-        ({"problem": "gemm bf16 n=8 k=8", "m": 4, "k": 5}, "got ['k', 'm']"),
+        ({"problem": "gemm bf16 n=8 k=8", "m": 4, "k": 5}, 'got "k", "m"'),
         ({"problem": "gemm bf16 n=8 k=8", "m": 4, "layer": "a | b"}, "layer: expected one line of text"),
         ({"problem": "gemm bf16 n=8 k=8", "m": 4, "layer": "a\nb"}, "layer: expected one line of text"),
     ],
@@ -194,6 +195,26 @@ def test_a_wrong_item_of_a_list_is_named(item: dict[str, Any], message: str, tmp
         problems_file.read(path)
     assert f"{path}: problems, item 2: " in wrong.value.message
     assert message in wrong.value.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"m": "5" * 9000},
+        {"m": date(2026, 11, 29)},
+        {"count": ["5" * 9000]},
+        {"layer": "a|" * 9000},
+        {"problem": "gemm bf16 " + "k=8 " * 3000},
+        {f"extent{number}": 1 for number in range(900)},
+    ],
+    ids=["value", "date", "count", "layer", "problem", "extents"],
+)
+def test_a_message_about_a_list_is_short(change: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "problems.yaml"
+    path.write_text(yaml.safe_dump({"problems": [{"problem": "gemm bf16 n=8 k=8", "m": 1, **change}]}))
+    with pytest.raises(UnreadableFileError) as wrong:
+        problems_file.read(path)
+    assert len(wrong.value.reason) < 300
 
 
 def test_a_list_of_nothing(tmp_path: Path) -> None:
