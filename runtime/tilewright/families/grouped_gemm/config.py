@@ -19,7 +19,7 @@ from tilewright.configurations.shared import (
     Stages,
     SwapAB,
 )
-from tilewright.families.grouped_gemm.problem import PACKED_SCALES
+from tilewright.families.grouped_gemm.problem import PACKED_SCALES, parts_on_tcgen05
 
 NARROW_K = 64  # elements of FP8 in half a box
 
@@ -102,7 +102,7 @@ def packed(config: GroupedGemmConfig) -> bool:
 
 def by_parts(config: GroupedGemmConfig) -> bool:
     """Whether groups of a kernel of tcgen05 may divide k, too (grouped_gemm/tcgen05_parts.hpp)."""
-    return by_tcgen05(config) and packed(config) and config.d == "f32"
+    return by_tcgen05(config) and parts_on_tcgen05(config.scales, config.d)
 
 
 def adds_c(config: GroupedGemmConfig) -> bool:

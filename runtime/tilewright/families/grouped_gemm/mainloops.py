@@ -11,10 +11,10 @@ from tilewright.declarations.tactics import Tactic, plain
 from tilewright.families.grouped_gemm import cost, cost_mma, cost_tcgen05, learnt
 from tilewright.families.grouped_gemm.problem import (
     GROUPED_ROWS,
-    PACKED_SCALES,
     PARTS,
     Problem,
     part_multiple,
+    parts_on_tcgen05,
 )
 from tilewright.formats.types import bits
 from tilewright.selection import tcgen05_clusters
@@ -114,7 +114,7 @@ class Tcgen05(Lean):
     refine = Kernels.refine  # nothing was learnt of these
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        parts = record.config["d"] == "f32" and record.config["scales"] in PACKED_SCALES
+        parts = parts_on_tcgen05(record.config["scales"], record.config["d"])
         if kind.grouping == "k_sizes":
             if not parts:
                 return "its groups are rows of A, not parts of k"

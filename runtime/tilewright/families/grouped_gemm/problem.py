@@ -27,6 +27,13 @@ FP4_SCALES = "1x32_ue8m0"  # of both operands, if either is of FP4
 # The scales, layout and D of products whose k is divided among groups.
 # A word of UE8M0 scales of 128 of k would hold those of two groups.
 PARTS = (("1x128", "tn", "f32"), ("none", "nt", "f32"), ("1x32_ue8m0", "tn", "f32"))
+
+
+def parts_on_tcgen05(scales: str, d: str) -> bool:
+    """Whether groups of a kernel of tcgen05 may divide k, too: it has such scales, and a D of this type."""
+    return scales in PACKED_SCALES and d == "f32"
+
+
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("bf16", "bf16"): ("bf16", "f32"),
     ("e4m3", "e4m3"): ("bf16", "f32"),
