@@ -56,7 +56,10 @@ def bind_arguments(
     published_op = published.get(op)
     if published_op is None:
         name = getattr(op, "__name__", repr(op))
-        raise ArgumentTypeError("op", f"expected an op of tilewright, such as tilewright.gemm, got {name}")
+        message = f"expected an op of tilewright, such as tilewright.gemm, got {name}"
+        ours = str(getattr(op, "__module__", "")).startswith("tilewright.")
+        hint = "It calls other ops, which its documentation names: plan one of them." if ours else None
+        raise ArgumentTypeError("op", message, hint=hint)
     try:
         bound = inspect.signature(op).bind(*arguments, **options)
     except TypeError as error:
