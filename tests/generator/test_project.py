@@ -59,6 +59,12 @@ def test_only_what_writes_says_that_nothing_was_written(project: Path, tilewrigh
     assert tilewright("generate").err.splitlines()[-1] == "1 fault; nothing was written."
 
 
+@pytest.mark.parametrize("group", [[], ["bench"], ["run"]], ids=["all", "bench", "run"])
+def test_help_says_whole_sentences_of_commands(tilewright: Command, group: list[str]) -> None:
+    text = tilewright(*group, "--help").out
+    assert "..." not in text.partition("\nCommands:\n")[2]
+
+
 def test_help_after_another_command(project: Path, tilewright: Command) -> None:
     """In one process: a command's module stands in the package under its name."""
     assert tilewright("list").code == 0

@@ -57,7 +57,7 @@ def command() -> None:
 def compare(
     *, csv_file: Path | None, results: Path | None, force: bool, as_json: bool, **options: Any
 ) -> int:
-    """Measure the best tactic of group A beside that of group B, problem by problem.
+    """Measure the best tactics of groups A and B, problem by problem.
 
     A and B are filters, as --filter takes them, with all terms in one argument: 'arch=sm103 k_tile=768'.
     A term is a glob on names or FIELD=GLOB[,GLOB]; ~TERM inverts a term ('~swap_ab=true'); m_tile, n_tile,

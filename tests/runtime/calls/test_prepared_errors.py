@@ -76,6 +76,9 @@ def test_errors_of_planning(host: Context) -> None:
     for op in (torch.mm, len, None, tilewright.plan):
         with pytest.raises(ArgumentTypeError, match=r"op: expected an op .*tilewright\.gemm, got "):
             tilewright.plan(op, A, B)
+    for op in (tilewright.einsum, tilewright.mixed_gemm):
+        with pytest.raises(ArgumentTypeError, match=r"got \w+\nIt calls other ops, .*: plan one of them"):
+            tilewright.plan(op, A, B)
     for op, given, options, wrong in (
         (tilewright.gemm, (A,), {}, "tilewright.gemm: missing a required argument: 'b'"),
         (
