@@ -180,6 +180,21 @@ def around(views: hammer.Views) -> None:
     views["out"].as_strided((1,), (1,), views["out"].storage_offset() - 1).fill_(1)
 
 
+def test_runs_beside_a_neighbour_are_through_when_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that go on would write results among the poison of the next kernel's places."""
+    neighbour, happened = object.__new__(hammer.Neighbour), list[str]()
+    neighbour._runs = None  # of torch.cuda.stream, which then changes nothing
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: happened.append("all through"))
+
+    def fail() -> None:
+        happened.append("runs")
+        raise MemoryError
+
+    with pytest.raises(MemoryError), neighbour.filling():
+        fail()
+    assert happened == ["all through", "runs", "all through"]
+
+
 @pytest.mark.parametrize("runs", [1, 5, 64, 203])
 def test_every_wrong_run_is_counted_once(runs: int) -> None:
     some = places()

@@ -145,11 +145,14 @@ class Neighbour:
 
     @contextmanager
     def filling(self) -> Iterator[None]:
-        """Runs of the body are on a stream beside that of the fills."""
+        """Runs of the body are on a stream beside that of the fills. All are through at the end, also where
+        the body fails: later runs would write results among the poison of the next kernel's places."""
         torch.cuda.synchronize()
-        with torch.cuda.stream(self._runs):
-            yield
-        torch.cuda.synchronize()
+        try:
+            with torch.cuda.stream(self._runs):
+                yield
+        finally:
+            torch.cuda.synchronize()
 
 
 def count_wrong(
