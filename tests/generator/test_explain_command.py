@@ -21,16 +21,16 @@ def spec(project: Path) -> Path:
 def test_explain_a_kernel_says_which_line_gave_each_field_and_what_it_means(
     spec: Path, tilewright: Command
 ) -> None:
-    found = tilewright("explain", FAST)
-    assert found.code == 0
-    assert "made by specs/small.yaml:6:5, as small/tiny_bf16_64x64x64_1x1_fast.cu" in found.out
-    lines = [line.split(maxsplit=3) for line in found.out.splitlines() if "  " in line[2:]]
+    result = tilewright("explain", FAST)
+    assert result.code == 0
+    assert "made by specs/small.yaml:6:5, as small/tiny_bf16_64x64x64_1x1_fast.cu" in result.out
+    lines = [line.split(maxsplit=3) for line in result.out.splitlines() if "  " in line[2:]]
     rows = {words[0]: words[1:] for words in lines}
     assert rows["dtype"] == ["bf16", "specs/small.yaml:7:13", "operand type"]
     assert rows["fast"] == ["true", "specs/small.yaml:4:17", "fewer bits"]
     assert rows["cluster"] == ["1x1", "default", "thread blocks"]
     assert rows["elements"] == ["4096"]
-    assert tilewright("explain", f"{FAST}.cu").out == found.out
+    assert tilewright("explain", f"{FAST}.cu").out == result.out
 
 
 def test_explain_the_name_of_what_is_left_out(spec: Path, tilewright: Command) -> None:
@@ -43,13 +43,13 @@ def test_explain_the_name_of_what_is_left_out(spec: Path, tilewright: Command) -
 
 
 def test_explain_while_another_spec_is_wrong(spec: Path, tilewright: Command) -> None:
-    found = tilewright("explain", FAST)
+    result = tilewright("explain", FAST)
     wrong = spec.with_name("wrong.yaml")
     wrong.write_text("family: tiny\narch: sm_1\nconfigs: 3\n")
     assert tilewright("check").code == 2
     note = "left out specs/wrong.yaml: "
     for words, wanted in (
-        ([FAST], found.out),
+        ([FAST], result.out),
         (["fast=true"], None),
         (["tiny", "arch=sm_90a", "dtype=bf16", "tile=256x512x64"], None),
     ):
@@ -64,18 +64,18 @@ def test_explain_while_another_spec_is_wrong(spec: Path, tilewright: Command) ->
 
 
 def test_explain_an_unknown_name(spec: Path, tilewright: Command) -> None:
-    found = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
-    assert found.code == 2
-    assert f"did you mean '{FAST}'" in found.err
+    result = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
+    assert result.code == 2
+    assert f"did you mean '{FAST}'" in result.err
 
 
 def test_explain_a_name_whose_beginning_is_right(tilewright: Command) -> None:
-    found = tilewright("explain", "gemm_sm90_nope")
-    assert found.code == 2
+    result = tilewright("explain", "gemm_sm90_nope")
+    assert result.code == 2
     assert re.search(
         r"; \d+ kernels begin with gemm_sm90_, such as 'gemm_sm90_\w+' "
         r"\(`tilewright list --filter 'gemm_sm90_\*'`\)$",
-        found.err.strip(),
+        result.err.strip(),
     )
     assert tilewright("explain", "zebra_nope").err.strip().endswith("is called 'zebra_nope'")
 
@@ -119,10 +119,10 @@ def test_explain_a_combination_that_no_spec_names(spec: Path, tilewright: Comman
 
 
 def test_explain_a_combination_of_a_family(project: Path, tilewright: Command) -> None:
-    found = tilewright("explain", "tiny", "arch=sm_90a", "dtype=bf16", "tile=256x512x64")
-    assert found.code == 0
-    assert "rejected by rows" in found.out
-    assert "rejected by area" in found.out
+    result = tilewright("explain", "tiny", "arch=sm_90a", "dtype=bf16", "tile=256x512x64")
+    assert result.code == 0
+    assert "rejected by rows" in result.out
+    assert "rejected by area" in result.out
     assert "give arch=..., tile=... too" in tilewright("explain", "tiny", "dtype=bf16").err
     assert "should be one of bf16, f16, e4m3" in tilewright("explain", "tiny", "dtype=x").err
     assert "no field 'tiel'; did you mean 'tile'" in tilewright("explain", "tiny", "tiel=x").err
@@ -165,50 +165,50 @@ def test_what_comes_with_tilewright_can_be_seen_outside_of_a_project(
 
 
 def test_explain_a_rule(tilewright: Command) -> None:
-    found = tilewright("explain", "operand_layout").out
-    assert found.startswith(
+    result = tilewright("explain", "operand_layout").out
+    assert result.startswith(
         "operand_layout: a rule of gemm\n  Operands that are not 16 bits wide have k cont"
     )
-    assert "\n  limit: ours\n  source: wgmma.mma_async reads operands of 16 bits from shared memory" in found
-    path, line = found.splitlines()[-1].removeprefix("  at ").rsplit(":", 1)
+    assert "\n  limit: ours\n  source: wgmma.mma_async reads operands of 16 bits from shared memory" in result
+    path, line = result.splitlines()[-1].removeprefix("  at ").rsplit(":", 1)
     assert Path(path).read_text().splitlines()[int(line) - 1].startswith("@rule(OURS, ")
 
 
 def test_explain_a_rule_that_two_families_have(tilewright: Command) -> None:
-    found = tilewright("explain", "cluster_size").out
-    assert "cluster_size: a rule of gemm\n" in found
-    assert "cluster_size: a rule of blockscaled_gemm\n" in found
+    result = tilewright("explain", "cluster_size").out
+    assert "cluster_size: a rule of gemm\n" in result
+    assert "cluster_size: a rule of blockscaled_gemm\n" in result
     assert len(json.loads(tilewright("explain", "cluster_size", "--json").out)) == 2
 
 
 def test_explain_asks_the_specs_that_know_the_fields(tilewright: Command) -> None:
     terms = ("arch=sm_120f", "a=nvfp4", "b=nvfp4", "d=bf16", "schedule=cooperative")
-    found = tilewright(
+    result = tilewright(
         "explain", *terms, "tile=128x128x256", "scheduler=stream_k", "swap_ab=true", "--root", ROOT
     )
-    assert found.out.startswith(
+    assert result.out.startswith(
         "blockscaled_gemm_sm120f_nvfp4_nvfp4_bf16_128x128x256_1x1_coop_streamk_swap\n"
     )
-    assert "made by specs/sm120_nvfp4_gemm.yaml:" in found.out
-    found = tilewright("explain", *terms, "tile=96x128x128", "--root", ROOT)
-    assert "rejected by sm120_tile: tile M" in found.out
+    assert "made by specs/sm120_nvfp4_gemm.yaml:" in result.out
+    result = tilewright("explain", *terms, "tile=96x128x128", "--root", ROOT)
+    assert "rejected by sm120_tile: tile M" in result.out
     assert tilewright("explain", "arch=sm_999", "--root", ROOT).code == 2
 
 
 def test_a_field_given_twice_is_an_error(spec: Path, tilewright: Command) -> None:
-    found = tilewright("explain", "fast=true", "fast=false")
-    assert (found.code, found.err) == (2, "Error: fast=false: fast is given twice\n")
+    result = tilewright("explain", "fast=true", "fast=false")
+    assert (result.code, result.err) == (2, "Error: fast=false: fast is given twice\n")
 
 
 def test_a_field_without_a_value_is_an_error(spec: Path, tilewright: Command) -> None:
-    found = tilewright("explain", "fast=true", "tile=")
-    assert (found.code, found.err) == (2, "Error: tile=: expected FIELD=VALUE\n")
+    result = tilewright("explain", "fast=true", "tile=")
+    assert (result.code, result.err) == (2, "Error: tile=: expected FIELD=VALUE\n")
 
 
 def test_explain_without_a_word_says_of_what(tilewright: Command) -> None:
     for command in (["explain"], ["explain", "--problem"]):
-        found = tilewright(*command)
-        assert found.code == 2
+        result = tilewright(*command)
+        assert result.code == 2
         assert (
-            "expected a kernel's name, FIELD=VALUE..., a rule, or a family: blockscaled_gemm, " in found.err
+            "expected a kernel's name, FIELD=VALUE..., a rule, or a family: blockscaled_gemm, " in result.err
         )

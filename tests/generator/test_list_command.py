@@ -21,8 +21,8 @@ def test_list(project: Path, tilewright: Command) -> None:
         "there (~ as another source, ! failed, - no)",
         "beside them: the set shipped (tilewright list --set shipped)",
     ]
-    found = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
-    _, about, kernel, head, name, row, *_, legend, _ = found.out.splitlines()
+    result = tilewright("list", "--long", "--filter", "*64x64x64*fast", "--device", "h200")
+    _, about, kernel, head, name, row, *_, legend, _ = result.out.splitlines()
     assert about == "  Kernels for tests"
     assert legend == "tuned for NVIDIA H200; compiled, run, hammered: by the committed records"
     assert [kernel, *head.split()] == ["  kernel", "built", "tuned", "compiled", "run", "hammered"]
@@ -71,9 +71,9 @@ def test_what_looks_like_a_spec_and_is_none_is_mentioned(project: Path, tilewrig
     (project / "specs/mine.yml").write_text(SPEC)
     (project / "specs/deep").mkdir()
     (project / "specs/deep/more.yaml").write_text(SPEC)
-    found = tilewright("list")
-    assert found.code == 0
-    assert found.err.splitlines() == [
+    result = tilewright("list")
+    assert result.code == 0
+    assert result.err.splitlines() == [
         "specs/deep/more.yaml is ignored: specs are specs/*.yaml",
         "specs/mine.yml is ignored: specs are specs/*.yaml",
     ]

@@ -62,9 +62,9 @@ def test_a_template_cannot_reach_python(
     tilewright("generate")
     write(project, "{{ " + expression + " }}\n", template)
     for command in ("check", "generate"):
-        found = tilewright(command)
-        assert (found.code, found.out) == (2, "")
-        assert f"tiny/{template}:1: " in found.err
+        result = tilewright(command)
+        assert (result.code, result.out) == (2, "")
+        assert f"tiny/{template}:1: " in result.err
     assert not (project / "ran").exists()
 
 
@@ -77,18 +77,18 @@ def test_a_template_that_uses_what_subclasses_reach_runs_nothing(project: Path, 
         "{% for each in " + way + " %}{% if each.__name__ == '_wrap_close' %}"
         "{{ each.__init__.__globals__['system']('touch ran') }}{% endif %}{% endfor %}",
     )
-    found = tilewright("check")
-    assert found.code == 2
-    assert "access to attribute '__class__' of 'str' object is unsafe" in found.err
+    result = tilewright("check")
+    assert result.code == 2
+    assert "access to attribute '__class__' of 'str' object is unsafe" in result.err
     assert not (project / "ran").exists()
 
 
 @pytest.mark.parametrize("expression", ["'a' * 1000", "1 + 1", "2 ** 100", "name % 3", "1 // 0"])
 def test_templates_do_not_calculate(project: Path, tilewright: Command, expression: str) -> None:
     write(project, "{{ " + expression + " }}\n")
-    found = tilewright("generate")
-    assert found.code == 2
-    assert "templates do not calculate" in found.err
+    result = tilewright("generate")
+    assert result.code == 2
+    assert "templates do not calculate" in result.err
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_a_fault_of_a_projects_template_is_the_projects(
     project: Path, tilewright: Command, text: str, said: str
 ) -> None:
     write(project, text)
-    found = tilewright("generate")
-    assert (found.code, said in found.err) == (2, True), found.err
+    result = tilewright("generate")
+    assert (result.code, said in result.err) == (2, True), result.err
     assert not (project / "generated").exists()
 
 
@@ -157,20 +157,20 @@ def test_a_template_renders_alike_whatever_ends_its_lines(project: Path) -> None
 def test_a_fault_of_an_included_template_is_named_where_it_stands(project: Path, tilewright: Command) -> None:
     write(project, "\n{% include 'tiny/other.j2' %}\n")
     write(project, "a\nb\n{{ tail }}\n", "other.j2")
-    found = tilewright("check")
-    assert (found.code, "tiny/other.j2:3: 'tail' is undefined" in found.err) == (2, True), found.err
+    result = tilewright("check")
+    assert (result.code, "tiny/other.j2:3: 'tail' is undefined" in result.err) == (2, True), result.err
 
 
 def test_what_replace_adds_is_counted_though_nothing_writes_it(project: Path, tilewright: Command) -> None:
     write(project, "{% set a = '" + "a" * 1000 + "' %}{% if a|replace('a', a) == 'b' %}c{% endif %}\n")
-    found = tilewright("check")
-    assert (found.code, "it makes too much text for a source" in found.err) == (2, True), found.err
+    result = tilewright("check")
+    assert (result.code, "it makes too much text for a source" in result.err) == (2, True), result.err
 
 
 def test_a_list_is_not_written_as_it_stands(project: Path, tilewright: Command) -> None:
     write(project, "first\n{{ kernels }}\n", "table.cc.j2")
-    found = tilewright("check")
-    assert (found.code, "tiny/table.cc.j2:2: templates write a list by `for` or join" in found.err) == (
+    result = tilewright("check")
+    assert (result.code, "tiny/table.cc.j2:2: templates write a list by `for` or join" in result.err) == (
         2,
         True,
     )
@@ -178,9 +178,9 @@ def test_a_list_is_not_written_as_it_stands(project: Path, tilewright: Command) 
 
 def test_a_template_that_is_no_text_is_named(project: Path, tilewright: Command) -> None:
     (project / "templates/tiny/kernel.cu.j2").write_bytes(b"\xff\xfe")
-    found = tilewright("generate")
-    assert found.code == 2
-    assert "cannot read the template tiny/kernel.cu.j2: " in found.err
+    result = tilewright("generate")
+    assert result.code == 2
+    assert "cannot read the template tiny/kernel.cu.j2: " in result.err
 
 
 def test_a_fault_of_our_own_template_is_an_internal_error(
@@ -193,18 +193,18 @@ def test_a_fault_of_our_own_template_is_an_internal_error(
     (ours / "tiny/kernel.cu.j2").write_text("{{ tail }}\n")
     assert tilewright("generate").code == 3
     (ours / "tiny/kernel.cu.j2").unlink()
-    found = tilewright("generate")
-    assert (found.code, "no template tiny/kernel.cu.j2 in any of" in found.err) == (3, True)
+    result = tilewright("generate")
+    assert (result.code, "no template tiny/kernel.cu.j2 in any of" in result.err) == (3, True)
 
 
 def test_check_says_that_a_template_has_changed_since(project: Path, tilewright: Command) -> None:
     tilewright("generate")
     write(project, tiny_family.TEMPLATE + "// another\n")
-    found = tilewright("check")
-    assert found.code == 1
+    result = tilewright("check")
+    assert result.code == 1
     said = "small: templates/tiny/kernel.cu.j2 has changed since the files were made from it\n"
-    assert said in found.err
-    assert "table.cc.j2" not in found.err
+    assert said in result.err
+    assert "table.cc.j2" not in result.err
     tilewright("generate", "--filter", "fast=true")
     assert said in tilewright("check").err, "the sources that the filter left are as they were"
     tilewright("generate")
@@ -220,16 +220,16 @@ def test_check_says_that_another_tilewright_made_the_files(
     monkeypatch.setattr("tilewright_generator.cli.check.__version__", "7.8.9")
     tilewright("generate")
     (ours / "tiny/kernel.cu.j2").write_text(tiny_family.TEMPLATE + "// another\n")
-    found = tilewright("check")
+    result = tilewright("check")
     said = (
         "small: another version of tilewright made the files; this is 7.8.9, whose template tiny/kernel.cu.j2"
     )
-    assert said in found.err
+    assert said in result.err
     assert '"small": [\n   "tiny/kernel.cu.j2"\n  ]' in tilewright("check", "--json").out
     (project / "specs/small.yaml").write_text(tiny_family.SPEC.replace("128x128x64", "128x64x64"))
     (ours / "tiny/kernel.cu.j2").write_text(tiny_family.TEMPLATE)
-    found = tilewright("check")
-    assert (found.code, "another version" in found.err) == (1, False)
+    result = tilewright("check")
+    assert (result.code, "another version" in result.err) == (1, False)
 
 
 def test_what_a_template_includes_is_one_of_its_templates(project: Path, tilewright: Command) -> None:
@@ -252,7 +252,7 @@ def ours() -> dict[str, list[tuple[Family, Kernel]]]:
         for kernel in expansion.kernels:
             form = tuple(value for value in family.variables(kernel.config).values() if value in FLAGS)
             forms.setdefault(family.template(kernel.config), {})[form] = (family, kernel)
-    return {template: [*found.values()] for template, found in forms.items()}
+    return {template: [*kernels.values()] for template, kernels in forms.items()}
 
 
 OURS = ours()
@@ -280,8 +280,8 @@ def test_every_variable_of_a_family_reaches_the_source(template: str) -> None:
 )
 def test_a_source_swaps_its_operands_where_its_configuration_does(template: str, swap: bool) -> None:
     renderer = Renderer(Project.find(ROOT))
-    found = [each for each in OURS[template] if each[1].config.swap_ab == swap]
-    assert found
-    for family, kernel in found:
+    kernels = [each for each in OURS[template] if each[1].config.swap_ab == swap]
+    assert kernels
+    for family, kernel in kernels:
         text = renderer.render(template, variables(family, kernel))
         assert f"static constexpr bool kSwapAB = {str(swap).lower()};" in text

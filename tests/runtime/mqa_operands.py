@@ -84,5 +84,5 @@ def of_lengths() -> dict[str, Any]:
 
 
 def of_tokens() -> dict[str, Any]:
-    given = of_lengths() | {"next_n": 1}
-    return given | {"indices": torch.tensor([0, 0, 1, 1], dtype=torch.int32)}
+    arguments = of_lengths() | {"next_n": 1}
+    return arguments | {"indices": torch.tensor([0, 0, 1, 1], dtype=torch.int32)}

@@ -118,8 +118,8 @@ def test_bias_and_activation(blackwell: Context, n: int, activation: str, with_b
     bias = torch.randn(n) if with_bias else None
     wanted = exact + 0.5 * c.double() + (0 if bias is None else bias.double())
     for _ in range(2):
-        found = tilewright.mm_nvfp4(*call, c=c, beta=0.5, bias=bias, **options)
-        torch.testing.assert_close(found, ACTIVATED[activation](wanted).float())
+        actual = tilewright.mm_nvfp4(*call, c=c, beta=0.5, bias=bias, **options)
+        torch.testing.assert_close(actual, ACTIVATED[activation](wanted).float())
 
 
 @pytest.mark.parametrize("k", [64, 34])

@@ -189,19 +189,19 @@ def test_blockscaled(
         plan(a, b, a_descale=a_descale.repeat(2, 1))
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_quantised_results(blackwell: Context, given: bool) -> None:
+@pytest.mark.parametrize("passed", [False, True])
+def test_quantised_results(blackwell: Context, passed: bool) -> None:
     call, _ = blockscaled.product(16, 32, 128, "mxfp8", "mxfp8")
     dtype = torch.float8_e4m3fn
     expected = tilewright.mm_mxfp8(*call, out_dtype=dtype)
-    options = {"out_descale": expected[1].clone()} if given else {}
+    options = {"out_descale": expected[1].clone()} if passed else {}
     plan = tilewright.plan(tilewright.mm_mxfp8, *call, out_dtype=dtype, **options)
     first, second = plan(*call[:2]), plan(*call[:2])
     for actual in (first, second):
         for x, y in zip(actual, expected, strict=True):
             assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
     same = first[1].data_ptr() == second[1].data_ptr()
-    assert same is given
+    assert same is passed
     with pytest.raises(ArgumentError, match="out_descale"):
         plan(*call[:2], first[0], out_descale=first[0].view(-1)[: expected[1].numel()].view(torch.uint8))
 
@@ -210,9 +210,9 @@ def test_planning_leaves_scale_factors_as_they_are(blackwell: Context) -> None:
     operands, _ = blockscaled.product(16, 64, 128, "nvfp4", "nvfp4")
     options: dict[str, Any] = {"out_dtype": torch.float4_e2m1fn_x2, "out_global_scale": torch.ones(1)}
     _, made = tilewright.mm_nvfp4(*operands, **options)
-    given = torch.full(made.shape, 7, dtype=torch.uint8)
-    tilewright.plan(tilewright.mm_nvfp4, *operands, **options, out_descale=given)
-    assert bool((given == 7).all())
+    out_descale = torch.full(made.shape, 7, dtype=torch.uint8)
+    tilewright.plan(tilewright.mm_nvfp4, *operands, **options, out_descale=out_descale)
+    assert bool((out_descale == 7).all())
 
 
 def test_a_plan_that_adds_does_so_with_other_factors(host: Context) -> None:

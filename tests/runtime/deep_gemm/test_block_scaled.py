@@ -112,8 +112,8 @@ def test_fp8(b200: Context, layout: str, accumulate: str, dtype: torch.dtype) ->
     c = {"no": None, "c": d.clone(), "d": d}[accumulate]
     expected = a.values @ b.values.mT + (0 if c is None else d.double())
     turned = [tuple(part.mT.contiguous() for part in operand.pair) for operand in (a, b)]
-    given = a.pair if layout[0] == "n" else turned[0], b.pair if layout[1] == "t" else turned[1]
-    getattr(deep_gemm, f"fp8_gemm_{layout}")(*given, d, c)
+    operands = a.pair if layout[0] == "n" else turned[0], b.pair if layout[1] == "t" else turned[1]
+    getattr(deep_gemm, f"fp8_gemm_{layout}")(*operands, d, c)
     close(d, expected)
 
 

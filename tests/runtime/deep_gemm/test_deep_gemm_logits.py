@@ -17,25 +17,32 @@ pytestmark = pytest.mark.usefixtures("mqa_host")
 
 def test_deep_gemms_names() -> None:
     """Rows at multiples of 1,024 bytes, four dimensions, lengths of two; a compressed form is not cleaned."""
-    given = calls.ragged()
-    kv, ranges = (given["kv"], given["kv_scale"]), (given["starts"], given["ends"])
-    made = deep_gemm.fp8_mqa_logits(given["q"], kv, given["weights"], *ranges)
+    arguments = calls.ragged()
+    kv, ranges = (arguments["kv"], arguments["kv_scale"]), (arguments["starts"], arguments["ends"])
+    made = deep_gemm.fp8_mqa_logits(arguments["q"], kv, arguments["weights"], *ranges)
     assert made.stride() == (256, 1)
-    assert torch.equal(made, tilewright.mqa_logits(**given | {"out": None}))
+    assert torch.equal(made, tilewright.mqa_logits(**arguments | {"out": None}))
     with pytest.raises(ArgumentError, match="clean_logits"):
-        deep_gemm.fp8_mqa_logits(given["q"], kv, given["weights"], *ranges, max_seqlen_k=40)
-    short = deep_gemm.fp8_mqa_logits(given["q"], kv, given["weights"], *ranges, False, 40)
+        deep_gemm.fp8_mqa_logits(arguments["q"], kv, arguments["weights"], *ranges, max_seqlen_k=40)
+    short = deep_gemm.fp8_mqa_logits(arguments["q"], kv, arguments["weights"], *ranges, False, 40)
     assert torch.equal(short[0], made[0, :40])
 
-    given = calls.paged() | {"out": None, "lengths": torch.tensor([[12, 70], [0, 40]], dtype=torch.int32)}
-    schedule = deep_gemm.get_paged_mqa_logits_metadata(given["lengths"], calls.PAGE, 8)
+    arguments = calls.paged() | {"out": None, "lengths": torch.tensor([[12, 70], [0, 40]], dtype=torch.int32)}
+    schedule = deep_gemm.get_paged_mqa_logits_metadata(arguments["lengths"], calls.PAGE, 8)
     assert schedule.shape == (9, 2)
-    q = given["q"].view(2, 2, calls.HEADS, calls.HEAD_DIM)
-    cache = given["kv_cache"].view(6, calls.PAGE, 1, calls.HEAD_DIM + 4)
+    q = arguments["q"].view(2, 2, calls.HEADS, calls.HEAD_DIM)
+    cache = arguments["kv_cache"].view(6, calls.PAGE, 1, calls.HEAD_DIM + 4)
     actual = deep_gemm.fp8_paged_mqa_logits(
-        q, cache, given["weights"], given["lengths"], given["block_table"], schedule, 80, clean_logits=True
+        q,
+        cache,
+        arguments["weights"],
+        arguments["lengths"],
+        arguments["block_table"],
+        schedule,
+        80,
+        clean_logits=True,
     )
-    assert torch.equal(actual, tilewright.paged_mqa_logits(**given))
+    assert torch.equal(actual, tilewright.paged_mqa_logits(**arguments))
 
 
 def test_deep_gemms_names_of_fp4() -> None:
@@ -44,29 +51,36 @@ def test_deep_gemms_names_of_fp4() -> None:
     x, y = calls.random(5 * calls.HEADS, 64), calls.random(70, 64, seed=1)
     q, q_scale = utils.per_token_cast_to_fp4(x, True, 32, True)
     kv, kv_scale = utils.per_token_cast_to_fp4(y, True, 32, True)
-    given = calls.ragged()
-    ranges = (given["starts"], given["ends"])
+    arguments = calls.ragged()
+    ranges = (arguments["starts"], arguments["ends"])
     actual = deep_gemm.fp8_fp4_mqa_logits(
         (q.view(5, calls.HEADS, 32), q_scale.view(5, calls.HEADS)),
         (kv, kv_scale.view(70)),
-        given["weights"],
+        arguments["weights"],
         *ranges,
     )
     cast = [utils.cast_back_from_fp4(*one, 32, True) for one in ((q, q_scale), (kv, kv_scale))]
-    logits = reference(cast[0].view(5, calls.HEADS, 64), cast[1], torch.ones(70), given["weights"])
+    logits = reference(cast[0].view(5, calls.HEADS, 64), cast[1], torch.ones(70), arguments["weights"])
     looked_at = ~torch.isneginf(actual)
     assert difference(actual[looked_at], logits[looked_at]) < 1e-12
 
-    given = calls.paged_fp4() | {"out": None}
+    arguments = calls.paged_fp4() | {"out": None}
     q, q_scale = (
-        given["q"].view(torch.int8).view(2, 2, calls.HEADS, 32),
-        given["q_scale"].view(2, 2, calls.HEADS),
+        arguments["q"].view(torch.int8).view(2, 2, calls.HEADS, 32),
+        arguments["q_scale"].view(2, 2, calls.HEADS),
     )
     cache, lengths = (
-        given["kv_cache"].view(6, calls.PAGE, 1, 36),
+        arguments["kv_cache"].view(6, calls.PAGE, 1, 36),
         torch.tensor([[12, 70], [0, 40]], dtype=torch.int32),
     )
     actual = deep_gemm.fp8_fp4_paged_mqa_logits(
-        (q, q_scale), cache, given["weights"], lengths, given["block_table"], given["schedule"], 80, True
+        (q, q_scale),
+        cache,
+        arguments["weights"],
+        lengths,
+        arguments["block_table"],
+        arguments["schedule"],
+        80,
+        True,
     )
-    assert torch.equal(actual, tilewright.paged_mqa_logits(**given | {"lengths": lengths}))
+    assert torch.equal(actual, tilewright.paged_mqa_logits(**arguments | {"lengths": lengths}))

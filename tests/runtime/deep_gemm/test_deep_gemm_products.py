@@ -19,8 +19,8 @@ def test_layouts_of_a_product(host: Context, layout: str, accumulate: str) -> No
     d = matrix(m, n, seed=2).bfloat16()
     c = {"no": None, "c": matrix(m, n, seed=3).bfloat16(), "d": d}[accumulate]
     expected = a.double() @ b.double().mT + (0 if c is None else c.double())
-    given = (a if layout[0] == "n" else a.mT.contiguous(), b if layout[1] == "t" else b.mT.contiguous())
-    getattr(deep_gemm, f"bf16_gemm_{layout}")(*given, d, c=c)
+    operands = (a if layout[0] == "n" else a.mT.contiguous(), b if layout[1] == "t" else b.mT.contiguous())
+    getattr(deep_gemm, f"bf16_gemm_{layout}")(*operands, d, c=c)
     torch.testing.assert_close(d, expected.bfloat16())
 
 
@@ -57,9 +57,9 @@ def test_an_equation_that_deep_gemm_lacks_is_refused() -> None:
 def test_fp8_products_of_views(all_hosts: Context, layout: str) -> None:
     (a, x), (b, y) = quantised(matrix(20, 384)), quantised(matrix(256, 384, seed=1), (128, 128))
     turned = tuple(each.mT for each in a), tuple(each.mT for each in b)
-    given = (a if layout[0] == "n" else turned[0], b if layout[1] == "t" else turned[1])
+    operands = (a if layout[0] == "n" else turned[0], b if layout[1] == "t" else turned[1])
     d = torch.full((20, 256), torch.nan, dtype=torch.bfloat16)
-    getattr(deep_gemm, f"fp8_gemm_{layout}")(*given, d)
+    getattr(deep_gemm, f"fp8_gemm_{layout}")(*operands, d)
     close(d, x @ y.mT)
 
 
@@ -103,14 +103,14 @@ def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:
 def test_fp8_einsums_multiply_by_the_weights_of_each_head(all_hosts: Context, expr: str) -> None:
     b, h, r, d = 6, 2, 256, 128
     summed, kept = (r, d) if expr.endswith("bhd") else (d, r)
-    (x, given), (y, weights) = (
+    (x, activations), (y, weights) = (
         quantised(matrix(b * h, summed)),
         quantised(matrix(h, d, r, seed=1), (128, 128)),
     )
     x = x[0].view(b, h, summed), x[1].view(b, h, -1)
     z = torch.full((b, h, kept), torch.nan, dtype=torch.bfloat16)
     deep_gemm.fp8_einsum(expr, x, y, z)
-    close(z, torch.einsum(expr, given.view(b, h, summed), weights))
+    close(z, torch.einsum(expr, activations.view(b, h, summed), weights))
 
 
 def test_fp8_einsum_over_a_batch(all_hosts: Context) -> None:

@@ -89,8 +89,8 @@ def test_ends_outside_of_the_rows_count_as_the_nearest_row() -> None:
 
 
 def test_groups_of_rows_begin_at_multiples_and_leave_padding() -> None:
-    found = reference.groups_of_rows(torch.tensor([3, 4, 4, 9], dtype=torch.int32), 12, 4)
-    assert found.tolist() == [0, 0, 0, -1, 3, 3, 3, 3, 3, -1, -1, -1]
+    actual = reference.groups_of_rows(torch.tensor([3, 4, 4, 9], dtype=torch.int32), 12, 4)
+    assert actual.tolist() == [0, 0, 0, -1, 3, 3, 3, 3, 3, -1, -1, -1]
 
 
 def test_scales_of_b_may_lie_either_way(grouped: Context) -> None:
@@ -110,10 +110,10 @@ def test_one_matrix_serves_every_batch(grouped: Context) -> None:
     assert made.scale_a is not None
     assert made.scale_b is not None
     scales = made.scale_a[:1].expand_as(made.scale_a)
-    found = tilewright.scaled_gemm(shared, made.b, scales, made.scale_b)
+    actual = tilewright.scaled_gemm(shared, made.b, scales, made.scale_b)
     for i in range(3):
         one = tilewright.scaled_gemm(made.a[0], made.b[i], made.scale_a[0], made.scale_b[i])
-        assert torch.equal(found[i], one)
+        assert torch.equal(actual[i], one)
 
 
 @pytest.mark.parametrize("with_c", [False, True])
@@ -121,8 +121,8 @@ def test_k_of_zero_answers_c_or_zeros(grouped: Context, with_c: bool) -> None:
     a, b = torch.empty(4, 0, dtype=torch.bfloat16), torch.empty(2, 0, 16, dtype=torch.bfloat16)
     c = torch.ones(4, 16, dtype=torch.bfloat16) if with_c else None
     index = torch.zeros(4, dtype=torch.int32)
-    found = tilewright.grouped_gemm_contiguous(a, b, group_of_row=index, c=c)
-    assert torch.equal(found, torch.full((4, 16), float(with_c), dtype=torch.bfloat16))
+    actual = tilewright.grouped_gemm_contiguous(a, b, group_of_row=index, c=c)
+    assert torch.equal(actual, torch.full((4, 16), float(with_c), dtype=torch.bfloat16))
 
 
 def test_c_may_be_out(grouped: Context) -> None:

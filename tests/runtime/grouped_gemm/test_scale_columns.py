@@ -38,10 +38,10 @@ def test_shape_and_type_of_the_result(
     host: Context, shape: tuple[int, ...], options: dict[str, Any], wanted: tuple[int, ...]
 ) -> None:
     scales = torch.empty(shape, device="meta")
-    given = {
+    arguments = {
         name: each.to("meta") if isinstance(each, torch.Tensor) else each for name, each in options.items()
     }
-    made = torch.ops.tilewright.scale_columns(scales, **given)
+    made = torch.ops.tilewright.scale_columns(scales, **arguments)
     assert tuple(made.shape) == wanted
     types = {"packed": torch.int32, "128x4": torch.float8_e8m0fnu}
     assert made.dtype == types.get(options.get("layout", "m_major"), torch.float32)
@@ -91,9 +91,9 @@ def test_shape_and_type_of_the_result(
     ],
 )
 def test_what_is_refused(host: Context, options: dict[str, Any], argument: str, reason: str) -> None:
-    given = {"scales": torch.zeros(5, 3), **options}
+    arguments = {"scales": torch.zeros(5, 3), **options}
     with pytest.raises(ArgumentError, match=reason) as error:
-        tilewright.scale_columns(**given)
+        tilewright.scale_columns(**arguments)
     assert error.value.argument == argument
 
 
@@ -131,8 +131,8 @@ def test_bytes_of_block_scaled_products(
     codes = exponents(*batch, rows, k // block)
     expected = scale_factors.swizzle(codes.repeat_interleave(block // 32, dim=-1))
     scales = as_floats(codes)
-    given = scales if row_major else scales.mT.contiguous().mT
-    made = tilewright.scale_columns(given, layout="128x4", block=block)
+    operand = scales if row_major else scales.mT.contiguous().mT
+    made = tilewright.scale_columns(operand, layout="128x4", block=block)
     assert made.dtype == torch.float8_e8m0fnu
     assert torch.equal(made.view(torch.uint8), expected)
 
@@ -143,8 +143,8 @@ def test_bytes_of_block_scaled_products(
 
     squares = exponents(*batch, 3, k // block)
     wide = squares.repeat_interleave(128, dim=-2)[..., :rows, :].repeat_interleave(block // 32, dim=-1)
-    given = as_floats(squares) if row_major else as_floats(squares).mT.contiguous().mT
-    made = tilewright.scale_columns(given, layout="128x4", block=block, rows=rows)
+    operand = as_floats(squares) if row_major else as_floats(squares).mT.contiguous().mT
+    made = tilewright.scale_columns(operand, layout="128x4", block=block, rows=rows)
     assert torch.equal(made.view(torch.uint8), scale_factors.swizzle(wide))
 
 

@@ -30,8 +30,10 @@ pytestmark = pytest.mark.usefixtures("mqa_host")
 INF = float("inf")
 
 
-def wanted(given: dict[str, Any]) -> torch.Tensor:
-    return reference(given["q"], given["kv"], given["kv_scale"], given["weights"], given.get("q_scale"))
+def wanted(arguments: dict[str, Any]) -> torch.Tensor:
+    return reference(
+        arguments["q"], arguments["kv"], arguments["kv_scale"], arguments["weights"], arguments.get("q_scale")
+    )
 
 
 def same(found: torch.Tensor, other: torch.Tensor) -> bool:
@@ -43,90 +45,92 @@ def same(found: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def test_ranges() -> None:
-    given = calls.ragged()
-    del given["out"]
-    logits = wanted(given)
+    arguments = calls.ragged()
+    del arguments["out"]
+    logits = wanted(arguments)
     for row, (start, end) in enumerate([(0, 70), (3, 4), (60, 70), (9, 9), (0, 33)]):
         logits[row, :start] = logits[row, end:] = -INF
-    assert same(tilewright.mqa_logits(**given), logits)
-    half = tilewright.mqa_logits(**given, out_dtype=torch.bfloat16)
+    assert same(tilewright.mqa_logits(**arguments), logits)
+    half = tilewright.mqa_logits(**arguments, out_dtype=torch.bfloat16)
     assert half.dtype == torch.bfloat16
     assert same(half.float(), logits.bfloat16().float())
 
 
 def test_compressed_rows() -> None:
-    given = calls.compressed() | {"out": None}
-    logits, expected = wanted(given), torch.full((5, 40), -INF, dtype=torch.float64)
+    arguments = calls.compressed() | {"out": None}
+    logits, expected = wanted(arguments), torch.full((5, 40), -INF, dtype=torch.float64)
     for row, (start, end) in enumerate([(0, 40), (3, 4), (60, 70), (9, 9), (0, 33)]):
         expected[row, : end - start] = logits[row, start:end]
-    assert same(tilewright.mqa_logits(**given), expected)
+    assert same(tilewright.mqa_logits(**arguments), expected)
 
 
 def test_what_is_not_cleaned_stays() -> None:
-    given = calls.ragged()
-    given["out"].fill_(7.0)
-    tilewright.mqa_logits(**given, clean=False)
-    assert bool((given["out"][1, [0, 1, 2, 4, 5]] == 7).all())
-    assert bool((given["out"][3] == 7).all())
+    arguments = calls.ragged()
+    arguments["out"].fill_(7.0)
+    tilewright.mqa_logits(**arguments, clean=False)
+    assert bool((arguments["out"][1, [0, 1, 2, 4, 5]] == 7).all())
+    assert bool((arguments["out"][3] == 7).all())
 
 
 def test_ranges_of_fp4() -> None:
-    given = calls.ragged_fp4()
-    del given["out"]
-    logits = wanted(given)
+    arguments = calls.ragged_fp4()
+    del arguments["out"]
+    logits = wanted(arguments)
     for row, (start, end) in enumerate([(0, 70), (3, 4), (60, 70), (9, 9), (0, 33)]):
         logits[row, :start] = logits[row, end:] = -INF
-    assert same(tilewright.mqa_logits(**given), logits)
-    packed = {name: given[name].view(torch.float4_e2m1fn_x2) for name in ("q", "kv")}
-    assert same(tilewright.mqa_logits(**given | packed), logits)
+    assert same(tilewright.mqa_logits(**arguments), logits)
+    packed = {name: arguments[name].view(torch.float4_e2m1fn_x2) for name in ("q", "kv")}
+    assert same(tilewright.mqa_logits(**arguments | packed), logits)
 
 
 def test_pages_of_fp4() -> None:
-    given = calls.paged_fp4() | {"out": None}
+    arguments = calls.paged_fp4() | {"out": None}
     expected = torch.full((4, 80), -INF, dtype=torch.float64)
     data = calls.PAGE * calls.FP4_BYTES
     for row, end in enumerate([69, 70, 39, 40]):
-        pages = given["kv_cache"][given["block_table"][row // 2].long()]
+        pages = arguments["kv_cache"][arguments["block_table"][row // 2].long()]
         keys = pages[:, :data].reshape(-1, calls.FP4_BYTES)
         words = pages[:, data:].reshape(-1).view(torch.int32)
         one = slice(row, row + 1)
-        of_one = reference(given["q"][one], keys, words, given["weights"][one], given["q_scale"][one])
+        of_one = reference(
+            arguments["q"][one], keys, words, arguments["weights"][one], arguments["q_scale"][one]
+        )
         expected[row, :end] = of_one[0, :end]
-    assert same(tilewright.paged_mqa_logits(**given), expected)
+    assert same(tilewright.paged_mqa_logits(**arguments), expected)
 
 
-def of_pages(given: dict[str, Any], sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
+def of_pages(arguments: dict[str, Any], sequence: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The keys of a row of the block table, and their scales."""
     data = calls.PAGE * calls.HEAD_DIM
-    pages = given["kv_cache"][given["block_table"][sequence].long()]
+    pages = arguments["kv_cache"][arguments["block_table"][sequence].long()]
     keys = pages[:, :data].reshape(-1, calls.HEAD_DIM).view(torch.float8_e4m3fn)
     return keys, pages[:, data:].reshape(-1).view(torch.float32)
 
 
 @pytest.mark.parametrize("per_token", [False, True])
 def test_pages(per_token: bool) -> None:
-    given = calls.paged() | {"out": None}
+    arguments = calls.paged() | {"out": None}
     ends = [69, 70, 39, 40]
     if per_token:
         ends = [12, 70, 0, 90]
-        given["lengths"] = torch.tensor(ends, dtype=torch.int32)
+        arguments["lengths"] = torch.tensor(ends, dtype=torch.int32)
     expected = torch.full((4, 80), -INF, dtype=torch.float64)
     for row, length in enumerate(ends):
-        keys, scales = of_pages(given, row // 2)
+        keys, scales = of_pages(arguments, row // 2)
         one = slice(row, row + 1)
         end = min(length, 80)
-        expected[row, :end] = reference(given["q"][one], keys, scales, given["weights"][one])[0, :end]
-    assert same(tilewright.paged_mqa_logits(**given), expected)
+        expected[row, :end] = reference(arguments["q"][one], keys, scales, arguments["weights"][one])[0, :end]
+    assert same(tilewright.paged_mqa_logits(**arguments), expected)
 
 
 def test_a_batch_of_variable_length() -> None:
-    given = calls.variable() | {"out": None}
+    arguments = calls.variable() | {"out": None}
     expected = torch.full((4, 80), -INF, dtype=torch.float64)
     for row, end in enumerate([70, 39, 40, 0]):
-        keys, scales = of_pages(given, row)
+        keys, scales = of_pages(arguments, row)
         one = slice(row, row + 1)
-        expected[row, :end] = reference(given["q"][one], keys, scales, given["weights"][one])[0, :end]
-    assert same(tilewright.paged_mqa_logits(**given), expected)
+        expected[row, :end] = reference(arguments["q"][one], keys, scales, arguments["weights"][one])[0, :end]
+    assert same(tilewright.paged_mqa_logits(**arguments), expected)
 
 
 def test_a_schedule_gives_equally_many_tiles() -> None:
@@ -187,10 +191,10 @@ def test_a_sequence_has_at_most_32_queries() -> None:
 
 
 def test_pages_of_another_size_have_no_kernel() -> None:
-    given = calls.paged()
-    given["kv_cache"] = torch.zeros(6, 48 * (calls.HEAD_DIM + 4), dtype=torch.uint8)
+    arguments = calls.paged()
+    arguments["kv_cache"] = torch.zeros(6, 48 * (calls.HEAD_DIM + 4), dtype=torch.uint8)
     with pytest.raises(ArgumentError, match="expected 32 or 64 keys in a page, got 48"):
-        tilewright.paged_mqa_logits(**given)
+        tilewright.paged_mqa_logits(**arguments)
 
 
 def test_a_kernel_is_told_of_pages_that_logits_have_columns_for() -> None:
@@ -208,41 +212,41 @@ def test_a_kernel_is_told_of_pages_that_logits_have_columns_for() -> None:
 
 
 def test_other_heads_have_no_kernel() -> None:
-    given = calls.ragged()
-    given["q"], given["weights"] = torch.zeros(5, 8, 32).to(torch.float8_e4m3fn), torch.zeros(5, 8)
+    arguments = calls.ragged()
+    arguments["q"], arguments["weights"] = torch.zeros(5, 8, 32).to(torch.float8_e4m3fn), torch.zeros(5, 8)
     with pytest.raises(NoKernelError, match="its heads is 16, not 8"):
-        tilewright.mqa_logits(**given)
+        tilewright.mqa_logits(**arguments)
 
 
 def test_nothing_to_look_at(mqa_host: Context) -> None:
-    given = calls.ragged()
-    none = given | {name: given[name][:0] for name in ("q", "weights", "starts", "ends", "out")}
+    arguments = calls.ragged()
+    none = arguments | {name: arguments[name][:0] for name in ("q", "weights", "starts", "ends", "out")}
     assert tilewright.mqa_logits(**none).shape == (0, 70)
-    given |= {name: given[name][:0] for name in ("kv", "kv_scale")} | {"out": None}
-    assert tilewright.mqa_logits(**given).shape == (5, 0)
+    arguments |= {name: arguments[name][:0] for name in ("kv", "kv_scale")} | {"out": None}
+    assert tilewright.mqa_logits(**arguments).shape == (5, 0)
 
 
 @pytest.mark.parametrize("clean", [False, True])
 def test_compressed_rows_of_no_keys(mqa_host: Context, clean: bool) -> None:
-    given = calls.compressed()
-    given |= {name: given[name][:0] for name in ("kv", "kv_scale")} | {"clean": clean}
+    arguments = calls.compressed()
+    arguments |= {name: arguments[name][:0] for name in ("kv", "kv_scale")} | {"clean": clean}
     for _ in range(2):
-        given["out"] = torch.full((5, 40), float("nan"))
-        actual = tilewright.mqa_logits(**given)
+        arguments["out"] = torch.full((5, 40), float("nan"))
+        actual = tilewright.mqa_logits(**arguments)
         assert bool((torch.isneginf if clean else torch.isnan)(actual).all())
 
 
 def test_an_empty_batch_of_pages(mqa_host: Context) -> None:
     """As of a rank that has got no sequence: there is nothing to do in its schedule, and no logits."""
-    given = calls.paged() | {"out": None}
-    none = {name: given[name][:0] for name in ("q", "weights", "lengths", "block_table")}
+    arguments = calls.paged() | {"out": None}
+    none = {name: arguments[name][:0] for name in ("q", "weights", "lengths", "block_table")}
     schedule = torch.full((5, 2), 7, dtype=torch.int32)
     assert tilewright.paged_mqa_schedule(none["lengths"], blocks=4, out=schedule) is schedule
     assert not schedule.any()
-    actual = tilewright.paged_mqa_logits(**given | none | {"schedule": schedule})
-    assert actual.shape == (0, given["keys"])
+    actual = tilewright.paged_mqa_logits(**arguments | none | {"schedule": schedule})
+    assert actual.shape == (0, arguments["keys"])
     with pytest.raises(ArgumentError, match="got 0 rows for"):
-        tilewright.paged_mqa_logits(**given | {"block_table": none["block_table"]})
+        tilewright.paged_mqa_logits(**arguments | {"block_table": none["block_table"]})
 
 
 def test_the_models_first_kernel_is_the_one_that_was_the_fastest() -> None:

@@ -65,10 +65,10 @@ def test_a_scale_for_each_row_and_masked_rows() -> None:
 def test_what_cannot_be_compared_keeps_the_first_scale(value: float) -> None:
     x = torch.cat([torch.full((1, 1), value), torch.ones(1, 15)], dim=1)
     for choice in ("mse", "mae"):
-        found = reference.quantize(x, "nvfp4", four_over_six=choice)
+        actual = reference.quantize(x, "nvfp4", four_over_six=choice)
         expected = reference.quantize(x, "nvfp4")
-        assert torch.equal(found[0], expected[0])
-        assert torch.equal(found[1].view(torch.uint8), expected[1].view(torch.uint8))
+        assert torch.equal(actual[0], expected[0])
+        assert torch.equal(actual[1].view(torch.uint8), expected[1].view(torch.uint8))
 
 
 @pytest.mark.parametrize(("format", "choice"), [("mxfp4", "mse"), ("nvfp4", "rms")])

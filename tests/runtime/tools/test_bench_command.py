@@ -88,8 +88,8 @@ def test_without_a_gpu_it_says_so_and_fails(
 ) -> None:
     monkeypatch.setattr(running, "missing", lambda: "there is no CUDA GPU here")
     assert compare(*ULTRA) == 1
-    found = capsys.readouterr()
-    assert (found.out, "nothing was measured: there is no CUDA GPU here" in found.err) == ("", True)
+    output = capsys.readouterr()
+    assert (output.out, "nothing was measured: there is no CUDA GPU here" in output.err) == ("", True)
 
 
 def test_a_dry_run_needs_no_torch() -> None:
@@ -190,14 +190,16 @@ def test_a_whole_comparison(project: Path, capsys: pytest.CaptureFixture[str]) -
     files = ["--csv", project / "x.csv", "--results", project / "x.json"]
     arguments = ["wide", "narrow", "--labels", "wide", "thin", "--root", project, *MEASURED, *files]
     assert compare(*arguments, "--list-tactics") == 0
-    found = capsys.readouterr()
-    lines = found.out.splitlines()
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
     assert "  thin: failed  narrow: too narrow" in lines
     assert any(line.startswith("  wide:") and line.endswith("TFLOP/s  wide") for line in lines)
     assert lines[-1].startswith("Speed-up of wide over thin (thin's time over wide's): geomean ")
     assert lines[-1].endswith("of 1; 1 without a result on both sides")
-    assert "[2/2] gemm 4096x4096x4096 bf16 x bf16 -> bf16, layout tn: 1 and 1 tactics, no result" in found.err
-    assert f"wrote {project / 'x.csv'}\nwrote {project / 'x.json'}\n" in found.err
+    assert (
+        "[2/2] gemm 4096x4096x4096 bf16 x bf16 -> bf16, layout tn: 1 and 1 tactics, no result" in output.err
+    )
+    assert f"wrote {project / 'x.csv'}\nwrote {project / 'x.json'}\n" in output.err
     rows = list(csv.DictReader((project / "x.csv").open()))
     assert [(row["m"], row["wide_tactic"], row["thin_tactic"]) for row in rows] == [
         ("16", "wide", "narrow"),
@@ -229,9 +231,9 @@ def test_kernels_that_are_not_built(
     assert "tilewright build kernels --filter unbuilt" in said
     assert "or --built-only to go without them" in said
     assert compare("wide", "rest", *arguments, "--built-only") == 0
-    found = capsys.readouterr()
-    assert "left out, as --built-only says: not built: 1 of 2 kernels of rest" in found.err
-    assert "narrow" in found.out
+    output = capsys.readouterr()
+    assert "left out, as --built-only says: not built: 1 of 2 kernels of rest" in output.err
+    assert "narrow" in output.out
     assert compare("wide", "unbuilt", *arguments, "--built-only") == 1
     said = capsys.readouterr().err
     assert "not built: 1 of 1 kernels of unbuilt" in said
@@ -294,7 +296,7 @@ def test_what_was_measured_before_an_error_is_kept(
 
     monkeypatch.setattr(measuring, "on_gpu", on_gpu)
     assert compare("wide", "narrow", "--root", project, *MEASURED, "--csv", project / "x.csv") == 1
-    found = capsys.readouterr()
-    assert "wide broke the CUDA context" in found.err
-    assert "geomean 1.000" in found.out
+    output = capsys.readouterr()
+    assert "wide broke the CUDA context" in output.err
+    assert "geomean 1.000" in output.out
     assert len((project / "x.csv").read_text().splitlines()) == 2

@@ -39,12 +39,12 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def say(host_generated: Path, built: Any, host_library: Path) -> Say:
-    """The findings of an area, on a machine whose GPU is `found`."""
+    """The findings of an area, on a machine whose GPU is `gpu`."""
 
-    def run(area: str, found: Any = None, lacking: tuple[str, ...] = ()) -> list[doctor.Finding]:
+    def run(area: str, gpu: Any = None, lacking: tuple[str, ...] = ()) -> list[doctor.Finding]:
         listing = [built(host_library, lacking)]
         context = Context(Registry(host_generated, libraries=lambda module: listing))
-        return [each for each in doctor.diagnose(context, found) if each.area == area]
+        return [each for each in doctor.diagnose(context, gpu) if each.area == area]
 
     return run
 
@@ -79,10 +79,9 @@ def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatc
         ("CUDA_HOME", "/nowhere"),
     ):
         monkeypatch.setenv(name, value)
-    found = texts(say("environment"))
+    text = texts(say("environment"))
     assert (
-        "warning: TILEWRIGHT_JTI=0: Tilewright reads no such variable -> Did you mean TILEWRIGHT_JIT?"
-        in found
+        "warning: TILEWRIGHT_JTI=0: Tilewright reads no such variable -> Did you mean TILEWRIGHT_JIT?" in text
     )
     for name, wrong in (
         (
@@ -97,7 +96,7 @@ def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatc
         ("TILEWRIGHT_LAUNCHER=no-such-launcher --flag", "there is no such program"),
         ("CUDA_HOME=/nowhere", "there is no bin/nvcc in it"),
     ):
-        assert f"warning: {name}: {wrong} -> Unset {name.partition('=')[0]}, or mend its value." in found
+        assert f"warning: {name}: {wrong} -> Unset {name.partition('=')[0]}, or mend its value." in text
 
 
 def test_no_toolchain_is_a_problem_where_something_is_to_be_compiled(
@@ -107,10 +106,10 @@ def test_no_toolchain_is_a_problem_where_something_is_to_be_compiled(
     assert doctor.PROBLEM not in levels(say("toolchain"))
     monkeypatch.setattr(device, "present", lambda: H200)
     monkeypatch.setattr(machine, "_gpus", lambda: [H200])
-    found = say("toolchain", lacking=("host_absent",))
-    assert found[0].level == doctor.PROBLEM
-    assert "no usable nvcc and no usable host compiler" in found[0].text
-    assert "pip install 'tilewright[toolchain]'" in found[0].mend
+    findings = say("toolchain", lacking=("host_absent",))
+    assert findings[0].level == doctor.PROBLEM
+    assert "no usable nvcc and no usable host compiler" in findings[0].text
+    assert "pip install 'tilewright[toolchain]'" in findings[0].mend
     assert doctor.PROBLEM not in levels(say("toolchain"))  # all that runs here is built
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
     assert doctor.PROBLEM not in levels(say("toolchain", lacking=("host_absent",)))
@@ -122,12 +121,12 @@ def test_no_toolchain_is_a_problem_where_nothing_is_built(
     """Neither can anything be compiled nor is there anything to take elsewhere."""
     context = Context(Registry(host_generated, libraries=lambda module: []))
 
-    def toolchain(found: Any = None) -> list[doctor.Finding]:
-        return [each for each in doctor.diagnose(context, found) if each.area == "toolchain"]
+    def toolchain(gpu: Any = None) -> list[doctor.Finding]:
+        return [each for each in doctor.diagnose(context, gpu) if each.area == "toolchain"]
 
-    for found in (None, H200):  # no GPU, one that is described
-        assert "no usable nvcc and no usable host compiler" in toolchain(found)[0].text
-        assert toolchain(found)[0].level == doctor.PROBLEM
+    for gpu in (None, H200):  # no GPU, one that is described
+        assert "no usable nvcc and no usable host compiler" in toolchain(gpu)[0].text
+        assert toolchain(gpu)[0].level == doctor.PROBLEM
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
     assert toolchain()[0].level == doctor.PROBLEM
     assert doctor.PROBLEM not in levels(say("toolchain")), "a kernel is built"
@@ -178,12 +177,12 @@ def test_the_cache(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     folder.mkdir(parents=True)
     (folder / "library.json").write_text("{")
     (Store().folder("quarantine") / f"1-{KEY}").mkdir()
-    found = texts(say("cache"))
-    assert f"ok: {tmp_path}/cache: " in found
-    assert "(libraries " in found
-    assert f"warning: {folder}/library.json is damaged" in found
-    assert "-> `tilewright build host_gemm` sets it aside and links another." in found
-    assert "ok: 1 damaged entries were set aside" in found
+    text = texts(say("cache"))
+    assert f"ok: {tmp_path}/cache: " in text
+    assert "(libraries " in text
+    assert f"warning: {folder}/library.json is damaged" in text
+    assert "-> `tilewright build host_gemm` sets it aside and links another." in text
+    assert "ok: 1 damaged entries were set aside" in text
     monkeypatch.setattr("shutil.disk_usage", lambda path: _Usage(UNIT_DISK_BYTES - 1))
     assert "problem: 64.0 MiB are free there -> Free some" in texts(say("cache"))
     monkeypatch.setattr("shutil.disk_usage", lambda path: _Usage(UNIT_DISK_BYTES + 1))
@@ -211,9 +210,9 @@ class _Usage:
 def test_modules_and_what_would_run(
     say: Say, host_generated: Path, gpu_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = texts(say("modules"))
-    assert "ok: host_gemm: 12 kernels, 12 built, 12 run on NVIDIA H200 -> " in found
-    assert "ok: host_blockscaled: 17 kernels, 17 built, 0 run on NVIDIA H200 -> " in found
+    text = texts(say("modules"))
+    assert "ok: host_gemm: 12 kernels, 12 built, 12 run on NVIDIA H200 -> " in text
+    assert "ok: host_blockscaled: 17 kernels, 17 built, 0 run on NVIDIA H200 -> " in text
     assert "problem: no kernel runs on NVIDIA Thor -> Add a spec with `arch: sm_110a`" in texts(
         say("modules", THOR)
     )
@@ -245,9 +244,9 @@ def test_tuned_files_that_are_not_in_force(say: Say, tmp_path: Path, monkeypatch
     path = paths.tuned_file(tmp_path / "tuned", H200.name, "gemm")
     path.parent.mkdir(parents=True)
     path.write_text("{")
-    found = texts(say("tuned", H200))
-    assert f"ok: gemm: 0 problems by {path} -> " in found
-    assert f"warning: {path} is damaged" in found
+    text = texts(say("tuned", H200))
+    assert f"ok: gemm: 0 problems by {path} -> " in text
+    assert f"warning: {path} is damaged" in text
     assert path.read_text() == "{"
     assert texts(say("tuned")) == "ok: no GPU that files could be of -> "
 
@@ -256,12 +255,12 @@ def test_an_error_of_a_check_ends_no_other(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "generated" / "broken").mkdir(parents=True)
     (tmp_path / "generated" / "broken" / "table.json").write_text("{")
-    found = doctor.diagnose(Context(Registry(tmp_path / "generated")), H200)
-    broken = [each for each in found if "broken/table.json: not a dispatch table" in each.text]
+    findings = doctor.diagnose(Context(Registry(tmp_path / "generated")), H200)
+    broken = [each for each in findings if "broken/table.json: not a dispatch table" in each.text]
     assert {each.area for each in broken} >= {"cache", "modules", "tuned", "would run"}
     assert {each.level for each in broken} == {doctor.PROBLEM}
-    assert {"environment", "toolchain", "packages", "gpu"} <= {each.area for each in found}
-    assert [each.level for each in found if each.area == "cache"] == [doctor.OK, doctor.OK, doctor.PROBLEM]
+    assert {"environment", "toolchain", "packages", "gpu"} <= {each.area for each in findings}
+    assert [each.level for each in findings if each.area == "cache"] == [doctor.OK, doctor.OK, doctor.PROBLEM]
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

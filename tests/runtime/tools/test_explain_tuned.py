@@ -43,9 +43,9 @@ def test_a_tuned_entry_and_its_bucket(tmp_path: Path, context: Context) -> None:
     third = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[2].tactic
     assert explain(context, FAMILY, problem, H200).choice.source == "model"
     tune(tmp_path, context, [Entry(problem, third, 1.25e-5)])
-    found = explain(context, FAMILY, problem, H200)
-    assert (found.choice.source, found.choice.tactic) == ("tuned", third)
-    text = "\n".join(found.lines())
+    explanation = explain(context, FAMILY, problem, H200)
+    assert (explanation.choice.source, explanation.choice.tactic) == ("tuned", third)
+    text = "\n".join(explanation.lines())
     assert "Why (tuned): 12.50 us were measured" in text
     assert f"(not built, tuned: 12.50 us measured)\n        {third}\n" in text
     near = explain(context, FAMILY, Problem(31, 5120, 25600), H200)
@@ -60,14 +60,14 @@ def test_a_call_that_may_not_build(tmp_path: Path, context: Context, monkeypatch
     tune(tmp_path, context, [Entry(problem, third, 1.25e-5)])
     assert explain(context, FAMILY, problem, H200).raises is None
     monkeypatch.setenv("TILEWRIGHT_JIT", "0")
-    found = explain(context, FAMILY, problem, H200)
-    assert found.choice.source == "model"
-    text = "\n".join(found.lines())
+    explanation = explain(context, FAMILY, problem, H200)
+    assert explanation.choice.source == "model"
+    text = "\n".join(explanation.lines())
     assert "would run" not in text
     assert "a call raises NotBuiltError:" in text
-    assert f"Run `tilewright build --filter {found.choice.tactic.kernel}`." in text
+    assert f"Run `tilewright build --filter {explanation.choice.tactic.kernel}`." in text
     assert f"; {third}, which is tuned for it, is not built (TILEWRIGHT_JIT=0)." in text
-    assert "is not built" in found.as_json()["raises"]
+    assert "is not built" in explanation.as_json()["raises"]
 
 
 def test_why_says_no_word_twice(context: Context) -> None:
@@ -82,10 +82,10 @@ def test_a_tuned_tactic_that_the_model_does_not_weigh_is_listed(tmp_path: Path, 
     best = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
     raster = type(best).parse(f"{best}@raster=along_m" if "@" not in str(best) else f"{best},raster=along_m")
     tune(tmp_path, context, [Entry(problem, raster, 2e-4)])
-    found = explain(context, FAMILY, problem, H200)
-    assert found.choice.tactic == raster
-    assert [row.tactic for row in found.rows].count(raster) == 1
-    assert sum(line.startswith(">") for line in found.lines()) == 1
+    explanation = explain(context, FAMILY, problem, H200)
+    assert explanation.choice.tactic == raster
+    assert [row.tactic for row in explanation.rows].count(raster) == 1
+    assert sum(line.startswith(">") for line in explanation.lines()) == 1
 
 
 def test_a_refused_file_is_named(tmp_path: Path, context: Context) -> None:
@@ -105,8 +105,8 @@ def test_a_kernel_that_no_model_knows(table: Any, blockscaled_row: Any, tmp_path
     table(tmp_path, "m", [blockscaled_row("new", arch="sm_100f")], family="blockscaled_gemm")
     context = Context(Registry(tmp_path, libraries=lambda module: []))
     unknown = altered(BLOCKSCALED, estimator=lambda record, problem, device: None)
-    found = explain(context, unknown, BLOCKSCALED.problem(512, 512, 512), B200)
-    assert found.choice.source == "default"
-    assert {row.estimate for row in found.rows} == {None}
-    assert "no estimate" in "\n".join(found.lines())
-    assert "estimate" not in json.dumps(found.as_json()["candidates"])
+    explanation = explain(context, unknown, BLOCKSCALED.problem(512, 512, 512), B200)
+    assert explanation.choice.source == "default"
+    assert {row.estimate for row in explanation.rows} == {None}
+    assert "no estimate" in "\n".join(explanation.lines())
+    assert "estimate" not in json.dumps(explanation.as_json()["candidates"])
