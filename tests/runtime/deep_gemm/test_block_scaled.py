@@ -2,104 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from host_modules import build_host_library, host_context, make_blockscaled_row, write_table
-from host_programs import FOLDER
-from table_rows import table_row
+from block_scaled_operands import Operand, close
 
-import tilewright
-from tilewright import blockwise_scales, reference
-from tilewright.architectures.device import B200
+from tilewright import blockwise_scales
 from tilewright.compat import deep_gemm
-from tilewright.compat.deep_gemm import kept_scales
 from tilewright.context import Context
 from tilewright.errors import ArgumentError, NoKernelError, UnsupportedDeviceError
-
-_ATOMS = {"arch": "sm_100f", "pdl": True, "writes": "128x4"}
-_MXFP8, _MXFP4 = {"a": "mxfp8", "b": "mxfp8"}, {"a": "mxfp4", "b": "mxfp4"}
-MODULES: dict[str, tuple[str, list[dict[str, Any]], str]] = {
-    "blackwell_products": (
-        "blockscaled_gemm",
-        [
-            make_blockscaled_row("host_mxfp8", **_MXFP8),
-            make_blockscaled_row("host_mxfp8_c", **_MXFP8, c="same"),
-            make_blockscaled_row("host_mxfp8_f32", **_MXFP8, d="f32", c="same"),
-            make_blockscaled_row("host_mxfp4", **_MXFP4),
-            make_blockscaled_row("host_mxfp4_f32", **_MXFP4, d="f32"),
-            make_blockscaled_row("host_mxfp8_mxfp4", a="mxfp8", b="mxfp4"),
-            make_blockscaled_row("host_mxfp4_mxfp8", a="mxfp4", b="mxfp8"),
-        ],
-        "host_blockscaled_kernels.cc",
-    ),
-    "blackwell_scales": (
-        "scale_columns",
-        [table_row("host_scale_atoms", _ATOMS, {"threads": 128, "alignment": {"out": 16}})],
-        "host_scale_columns_kernels.cc",
-    ),
-    "blackwell_transpositions": (
-        "transpose_fp8",
-        [table_row("host_transpose_fp8", {"arch": "sm_100f", "pdl": True}, {"threads": 256})],
-        "host_transpose_fp8_kernels.cc",
-    ),
-}
-
-
-@pytest.fixture(scope="module")
-def libraries() -> dict[str, Path]:
-    return {name: build_host_library(FOLDER, *module) for name, module in MODULES.items()}
-
-
-@pytest.fixture
-def b200(libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Context]:
-    for name, (family, rows, _) in MODULES.items():
-        write_table(tmp_path, name, rows, family)
-    deep_gemm.forget_scales()
-    yield from host_context(tmp_path, libraries, monkeypatch, device=B200)
-    deep_gemm.forget_scales()
-
-
-def exponents(*shape: int, seed: int) -> torch.Tensor:
-    return torch.randint(-6, 7, shape, generator=torch.Generator().manual_seed(seed)).float().exp2()
-
-
-class Operand:
-    """A matrix [..., rows, k] of FP8 or FP4 with scales for `block`, and what it stands for."""
-
-    def __init__(
-        self, *shape: int, block: tuple[int, int] = (1, 128), fp4: bool = False, seed: int = 0
-    ) -> None:
-        *batch, rows, k = shape
-        generator = torch.Generator().manual_seed(seed)
-        if fp4:
-            self.data = torch.randint(-128, 128, (*batch, rows, k // 2), generator=generator).to(torch.int8)
-            codes = self.data.view(torch.uint8)
-            values = reference.decode_e2m1(torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)).double()
-        else:
-            self.data = torch.randn(shape, generator=generator).to(torch.float8_e4m3fn)
-            values = self.data.double()
-        down, across = block
-        self.scales = exponents(*batch, -(-rows // down), -(-k // across), seed=seed + 1)
-        wide = self.scales.repeat_interleave(down, -2)[..., :rows, :]
-        self.values = values * wide.repeat_interleave(across, -1)[..., :k]
-
-    @property
-    def pair(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.data, self.scales
-
-    @property
-    def packed(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """With scales in words, as DeepGEMM packs them."""
-        return self.data, blockwise_scales.pack((self.scales.view(torch.int32) >> 23).to(torch.uint8))
-
-
-def close(result: torch.Tensor, expected: torch.Tensor) -> None:
-    rtol = 2e-2 if result.dtype == torch.bfloat16 else 1e-6
-    torch.testing.assert_close(result.double(), expected, rtol=rtol, atol=rtol * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
@@ -213,89 +123,6 @@ def test_groups_along_k_by_sizes_on_the_host(b200: Context, layout: str, with_c:
         product = deep_gemm.k_grouped_fp8_gemm_tn_contiguous
     product(*pairs, d, sizes, groups, c)
     close(d, expected)
-
-
-def test_scales_of_b_are_converted_once(b200: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And again after a write that torch counts, of other memory, of another k, and when told to forget."""
-    calls = []
-    convert = tilewright.scale_columns
-    monkeypatch.setattr(
-        tilewright,
-        "scale_columns",
-        lambda scales, **options: calls.append(scales) or convert(scales, **options),
-    )
-    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
-    d = torch.empty(20, 144, dtype=torch.bfloat16)
-
-    def converted() -> int:
-        calls.clear()
-        deep_gemm.fp8_gemm_nt(a.pair, b.pair, d)
-        return sum(scales is not a.scales for scales in calls)
-
-    assert [converted() for _ in range(3)] == [1, 0, 0]
-    before = d.clone()
-    b.scales.mul_(2)
-    assert [converted() for _ in range(2)] == [1, 0]
-    assert torch.equal(d, before * 2)
-    b.scales.view(-1)[0] *= 2
-    assert converted() == 1
-    b.scales = b.scales.clone()
-    assert converted() == 1
-    deep_gemm.forget_scales()
-    assert [converted() for _ in range(2)] == [1, 0]
-    deep_gemm.set_keep_scales(False)
-    assert [converted() for _ in range(2)] == [1, 1]
-    deep_gemm.set_keep_scales(True)
-    assert [converted() for _ in range(2)] == [1, 0]
-
-
-def test_other_scales_at_an_earlier_address_are_converted(b200: Context) -> None:
-    """Memory that is given back, and taken again, holds other scales: no conversion outlives it."""
-    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
-    results = []
-    for factor in (1.0, 4.0):
-        scales = torch.full((2, 3), factor)
-        d = torch.empty(20, 144)
-        deep_gemm.fp8_gemm_nt(a.pair, (b.data, scales), d)
-        results.append(d)
-        del scales
-    assert torch.equal(results[1], 4 * results[0])
-    assert len(kept_scales._State.kept) == 1
-
-
-def test_tensors_whose_writes_torch_does_not_count_are_not_kept(b200: Context) -> None:
-    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
-    d = torch.empty(20, 144)
-    with torch.inference_mode():
-        scales = b.scales.clone()
-    for _ in range(2):
-        deep_gemm.fp8_gemm_nt(a.pair, (b.data, scales), d)
-    assert not kept_scales._State.kept
-    close(d, a.values @ b.values.mT)
-
-
-def test_scales_in_the_layout_of_the_kernel_are_taken_as_they_are(b200: Context) -> None:
-    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
-    ready = tilewright.scale_columns(b.scales, layout="128x4", rows=144, k=384)
-    d = torch.empty(20, 144)
-    deep_gemm.fp8_gemm_nt(a.pair, (b.data, ready), d)
-    close(d, a.values @ b.values.mT)
-    assert not kept_scales._State.kept
-
-
-def test_scales_that_are_no_powers_of_two(b200: Context) -> None:
-    """Those of B are refused; those of A make rows NaN, so that no result is wrong unnoticed."""
-    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
-    d = torch.empty(20, 144)
-    with pytest.raises(ArgumentError, match="b: some of its scales are not positive powers of two"):
-        deep_gemm.fp8_gemm_nt(a.pair, (b.data, b.scales * 3), d)
-    assert not kept_scales._State.kept
-    a.scales[3, 1] = 0.75
-    deep_gemm.fp8_gemm_nt(a.pair, b.pair, d)
-    wrong = d.isnan()
-    assert wrong[3].all()
-    assert not wrong[:3].any()
-    assert not wrong[4:].any()
 
 
 def test_what_is_refused(b200: Context) -> None:
