@@ -91,6 +91,26 @@ def test_outside_of_a_project_it_is_about_the_shipped_kernels(
     assert cli.invoke(["toolchain", "--root", str(tmp_path / "nothing")]) == 2
 
 
+def test_a_release_that_kernels_need_and_the_machine_lacks(
+    toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(releases, "headers", list)
+    (row,) = [row for row in rows(capsys, "cutlass") if row["path"] is None]
+    table = json.loads((ROOT / "generated/sm120_nvfp4_gemm_small_n/table.json").read_text())
+    assert (row["release"], row["used"]) == ("4.5", False)
+    assert row["adds"] == {"sm120_nvfp4_gemm_small_n": len(table["kernels"])}
+    assert cli.invoke(["toolchain", "--root", str(ROOT)]) == 0
+    text = capsys.readouterr().out
+    assert "    4.5        or later: not on this machine\n" in text
+    assert 'docs/use.md, "Newer CUTLASS headers"' in text
+
+
+def test_a_release_that_a_wheel_has_is_not_lacking(
+    toolchain: NvccToolchain, wheel: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert all(row["path"] is not None for row in rows(capsys, "cutlass"))
+
+
 def test_with_newer_headers_nothing_is_added(
     toolchain: NvccToolchain, wheel: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

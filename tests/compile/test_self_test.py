@@ -209,11 +209,19 @@ def test_every_form_has_a_kernel_of_its_own() -> None:
 
 
 def test_targets_by_gpu() -> None:
-    """Thor has none: its tcgen05 is another family's."""
-    families = {"sm_90a": [(9, 0)], "sm_100f": [(10, 0), (10, 3), (10, 7)], "sm_120f": [(12, 0), (12, 1)]}
+    families = {
+        "sm_90a": [(9, 0)], "sm_100f": [(10, 0), (10, 3), (10, 7)], "sm_110f": [(11, 0)],
+        "sm_120f": [(12, 0), (12, 1)],
+    }  # fmt: skip
     expected = {capability: [arch] for arch, those in families.items() for capability in those}
-    for architecture in ARCHITECTURES:
-        assert running.targets_on(architecture.capability) == expected.get(architecture.capability, [])
+    actual = {each.capability: running.targets_on(each.capability) for each in ARCHITECTURES}
+    assert actual == expected
+    assert running.targets_on((8, 0)) == []
+
+
+def test_thor_has_the_forms_of_a_b200() -> None:
+    thor, b200 = ([form.name for form in forms.of_arch(arch)] for arch in ("sm_110f", "sm_100f"))
+    assert thor == b200
 
 
 def test_sources_are_a_module() -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Kernels = Sequence[tuple[str, KernelRecord]]  # with their modules
 
 _TITLES = {"nvcc": "nvcc", "cutlass": "CUTLASS headers"}
+_NOT_HERE = "or later: not on this machine"
+_WHEELS = 'wheels that hold it: docs/use.md, "Newer CUTLASS headers"'
 
 
 class Release(NamedTuple):
@@ -30,7 +32,7 @@ class Release(NamedTuple):
 
     release: str
     origin: str
-    path: Path
+    path: Path | None  # None if it is not on this machine
     used: bool  # by a build
     problem: str = ""  # why a build cannot use it
     architectures: Sequence[int] = ()  # for which the build's nvcc does not compile
@@ -54,7 +56,8 @@ def command(
 
     Looks at CUDA_HOME, PATH, /usr/local, CUTLASS_PATH and every installed wheel. A star marks what a build
     would use. Below another release stands what it would add: kernels that the build skips now, and
-    architectures. Exits with 2 if a build would find no complete toolchain.
+    architectures. Releases of CUTLASS that kernels need and the machine lacks stand last. Exits with 2 if a
+    build would find no complete toolchain.
     """
     from tilewright.compile.nvcc import releases  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.compile.nvcc.toolchain import find_toolchain  # noqa: PLC0415
@@ -111,13 +114,17 @@ def _headers(places: Iterable[Headers], used: NvccToolchain | None, kernels: Ker
     skipped = [
         (module, record) for module, record in kernels if not satisfies(used.cutlass_version, record.cutlass)
     ]
-    rows = []
+    rows, lacking = [], list(skipped)
     for place in places:
         adds = Counter(module for module, record in skipped if satisfies(place.release, record.cutlass))
+        lacking = [kernel for kernel in lacking if not satisfies(place.release, kernel[1].cutlass)]
         is_used = place.include == used.cutlass
         rows.append(Release(place.release, place.origin, place.include, is_used, adds=adds))
     if used.cutlass is not None and not any(row.used for row in rows):  # an option names it
         rows.insert(0, Release(used.cutlass_version, "--cutlass", used.cutlass, True))
+    for release in sorted({record.cutlass for _, record in lacking}):
+        adds = Counter(module for module, record in lacking if record.cutlass == release)
+        rows.append(Release(release, _NOT_HERE, None, False, adds=adds))
     return rows
 
 
@@ -132,7 +139,8 @@ def _show(answer: Mapping[str, Sequence[Release]], shipped: bool) -> None:
         if not rows:
             click.echo("    none")
         for row in rows:
-            click.echo(f"  {'*' if row.used else ' '} {row.release or '?':10} {row.origin}: {row.path}")
+            path = "" if row.path is None else f": {row.path}"
+            click.echo(f"  {'*' if row.used else ' '} {row.release or '?':10} {row.origin}{path}")
             for line in _remarks(row, f"{'--shipped ' * shipped}--{tool}"):
                 click.echo(f"               {line}")
     comment("* what a build would use")
@@ -147,4 +155,5 @@ def _remarks(row: Release, option: str) -> Iterator[str]:
     if count := sum(row.adds.values()):
         modules = ", ".join(f"{module} {kernels}" for module, kernels in sorted(row.adds.items()))
         yield f"adds {counted(count, 'kernel')}: {modules}"
-        yield f"tilewright build {' '.join(sorted(row.adds))} {option} {shlex.quote(str(row.path))}"
+        command = f"tilewright build {' '.join(sorted(row.adds))} {option}"
+        yield _WHEELS if row.path is None else f"{command} {shlex.quote(str(row.path))}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tilewright.architectures import device
-from tilewright.architectures.device import H200, THOR
+from tilewright.architectures.device import H200
 from tilewright.tools import doctor
 from tilewright.tools.self_test import forms, running
 from tilewright.tools.self_test.running import Outcome
@@ -28,10 +28,10 @@ def test_a_self_test_of_another_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     ("gpu", "jit", "text"),
     [
         (
-            THOR,
+            H200._replace(name="NVIDIA A100", capability=(8, 0)),
             "1",
-            "NVIDIA Thor, compute capability 11.0 (sm_110, Thor), has no self-test; "
-            "there are tests of sm_90a, sm_100f, sm_120f",
+            "NVIDIA A100, compute capability 8.0 (sm_80), has no self-test; "
+            "there are tests of sm_90a, sm_100f, sm_110f, sm_120f",
         ),
         (H200, "0", "TILEWRIGHT_JIT=0 forbids to compile the self-test's kernels"),
     ],

@@ -101,7 +101,7 @@ class BlockscaledGemmConfig:
         "default: CUTLASS's collectives on Blackwell, ours of wgmma on sm_90. mma: ours of mma.sync for "
         "sm_12x, which compiles in seconds, needs no CUTLASS and has tiles of N from 8; a call may leave out "
         "C, and a launch chooses the split of k. tcgen05: ours in CuTe-DSL for sm_100, sm_103 and sm_110, "
-        "which compiles in seconds; only a call that names such a kernel runs it",
+        "which compiles in seconds; without swap_ab only a call that names such a kernel runs it",
     ] = field(default="default", metadata=LEFT_OUT)
     bias: Annotated[bool, "add bias[n] of C's type; a call may leave it out"] = field(
         default=False, metadata=LEFT_OUT

@@ -164,20 +164,21 @@ _CODES = {
 
 
 def _tcgen05(kind: str, a: str, b: str, k: int, opcode: str) -> Form:
+    """A form of the tensor core; its target is left open."""
     blocks = {"mxf8f6f4": 1, "mxf4": 2, "nvf4": 4}.get(kind, 0)
     scales = "ue4m3" if blocks == 4 else "ue8m0"
     name = f"tcgen05.mma m128n16k{k} {kind} {a} x {b}"
     probe = f"TensorMma<Kind{kind.capitalize()}, kTypes<{_CODES[kind][a]}, {_CODES[kind][b]}>>"
-    plain = Form(name, "sm_100f", "tcgen05.hpp", probe, opcode, a, b, 128, 16, k, "tcgen05")
+    plain = Form(name, "", "tcgen05.hpp", probe, opcode, a, b, 128, 16, k, "tcgen05")
     if not blocks:
         return plain
     name = f"{name}, {blocks}X {scales}"
     return replace(plain, name=name, blocks=blocks, scales=scales, selections=_FIRST_BYTES[blocks])
 
 
-def _tensor_cores() -> list[Form]:
+def _tensor_cores(arch: str) -> list[Form]:
     pairs = itertools.product(_NARROW, _NARROW)
-    return [
+    forms = [
         _tcgen05("f16", "f16", "f16", 16, "UTCHMMA$"),
         _tcgen05("f16", "bf16", "bf16", 16, "UTCHMMA$"),
         _tcgen05("tf32", "tf32", "tf32", 8, "UTCHMMA$"),
@@ -185,6 +186,7 @@ def _tensor_cores() -> list[Form]:
         _tcgen05("mxf4", "e2m1", "e2m1", 64, "UTCOMMA$"),
         _tcgen05("nvf4", "e2m1", "e2m1", 64, r"UTCOMMA\.4X"),
     ]
+    return [replace(form, arch=arch) for form in forms]
 
 
 def _load(arch: str, name: str, places: str, *, probe: str, opcode: str) -> Load:
@@ -202,7 +204,8 @@ FORMS: tuple[Form | Load, ...] = (
     *_plain("sm_90a", "HMMA"),  # FP8 is converted to F16 there
     *_wgmmas(),
     *_loads("sm_90a"),
-    *_tensor_cores(),
+    *_tensor_cores("sm_100f"),
+    *_tensor_cores("sm_110f"),
     *_plain("sm_120f", r"QMMA\.16832\.F32\.{}\.{}"),
     *_block_scaled(),
     *_loads("sm_120f"),
