@@ -9,23 +9,35 @@
 #define TILEWRIGHT_KERNELS(X) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x128x256_2x1_tcgen05_2sm_act) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x16x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x256x256_2x1_tcgen05_2sm_act) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x32x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap_act) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x8x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x16x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x32x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x64x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x64x256_1x1_tcgen05_1sm_swap_act) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x8x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x128x128_2x1_tcgen05_2sm_act) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x16x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x256x128_2x1_tcgen05_2sm_act) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x32x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap_act) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x8x128_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x16x128_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x32x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_1x1_tcgen05_1sm_swap_act) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x8x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap_act) \
@@ -37,6 +49,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_nopdl) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_noprefetch) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x128x256_2x2_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x16x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm) \
@@ -46,10 +59,12 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_nopdl) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_noprefetch) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x256x256_2x2_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x32x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x8x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap_act) \
@@ -57,14 +72,17 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_2x2_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x16x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_1x2_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_2x1_tcgen05_2sm_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x256x256_2x2_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x32x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x256_1x1_tcgen05_1sm_swap_act) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x8x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x128x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x128x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x256x256_1x1_tcgen05_1sm) \

@@ -50,13 +50,13 @@ class Scales(NamedTuple):
         r % 32 of column r / 32, and all four quarters of the lanes hold the same."""
         first = self.columns[side]
         pitch = -(-rows // 128) * 4  # columns to the words of the next 4 factors along k
-        held = []
+        held, width = [], -(-rows // 32)
         for start in range(first, first + -(-(self.bytes[side] + self.count) // 4) * pitch, pitch):
-            assert start + rows // 32 <= block.columns, "scale factors outside of the allocated columns"
-            words = block.tensor[:, start : start + rows // 32].reshape(4, 32, -1)
+            assert start + width <= block.columns, "scale factors outside of the allocated columns"
+            words = block.tensor[:, start : start + width].reshape(4, 32, -1)
             assert (words == words[0]).all(), "the quarters of the lanes hold other scale factors"
             held.append(words[0].T.reshape(-1, 1).copy().view("u1"))
-        raw = np.concatenate(held, 1)[:, self.bytes[side] :][:, : self.count]
+        raw = np.concatenate(held, 1)[:rows, self.bytes[side] :][:, : self.count]
         return np.repeat(decode(raw, self.kind), elements // self.count, 1)
 
 

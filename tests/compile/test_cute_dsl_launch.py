@@ -19,15 +19,21 @@ HEURISTIC, ALONG_M, ALONG_N = 0, 1, 2
 Launch = Callable[..., list[str]]
 
 
+def compiled(folder: Path, name: str) -> Path:
+    """A program of a file beside this one."""
+    toolchain, program = find_toolchain(), folder / name
+    command = [
+        *toolchain.host, "-std=c++17", f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
+        str(Path(__file__).with_name(f"{name}.cc")), "-o", str(program),
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+    return program
+
+
 @pytest.fixture(scope="module")
 def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     """Launches a problem twice, and once in another context; the lines that cute_dsl_launch.cc prints."""
-    toolchain, program = find_toolchain(), tmp_path_factory.mktemp("launch") / "cute_dsl_launch"
-    command = [
-        *toolchain.host, "-std=c++17", f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
-        str(Path(__file__).with_name("cute_dsl_launch.cc")), "-o", str(program),
-    ]  # fmt: skip
-    subprocess.run(command, check=True)
+    program = compiled(tmp_path_factory.mktemp("launch"), "cute_dsl_launch")
 
     def run(
         m: int, n: int, k: int, batch: int = 1, *, ld_a: int | None = None, stride_b: int | None = None,
@@ -124,3 +130,18 @@ def test_what_tma_cannot_load_is_refused_before_the_driver_is_asked(launch: Laun
     expected = [f"status {NOT_SUPPORTED} {NOT_SUPPORTED} {NOT_SUPPORTED} loads 0 launches 0"]
     assert launch(128, 256, 64, ld_a=66) == expected
     assert launch(128, 252, 64) == expected
+
+
+def test_a_narrow_block_scaled_tile_has_all_columns(tmp_path: Path) -> None:
+    """The scale factors of another tile would begin within an atom of 128 columns, as those of 64 may."""
+    program = compiled(tmp_path, "blockscaled_rows")
+
+    def status(tile_n: int, swapped: int, m: int, n: int) -> int:
+        words = [str(program), *map(str, (tile_n, swapped, m, n))]
+        return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+    for tile_n in (8, 16, 32):
+        assert status(tile_n, 1, tile_n, 4096) == 0
+        assert status(tile_n, 1, tile_n + 1, 4096) == NOT_SUPPORTED
+    assert status(64, 1, 65, 4096) == 0
+    assert status(64, 0, 65, 4096) == 0

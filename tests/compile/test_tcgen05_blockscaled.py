@@ -218,6 +218,9 @@ CASES = {
     f"{PREFIX}nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm": Case(136, 328, 320),
     f"{PREFIX}nvfp4_nvfp4_bf16_128x64x256_2x1_tcgen05_2sm": Case(280, 200, 320),
     f"{PREFIX}mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap": Case(200, 130, 304),
+    f"{PREFIX}nvfp4_nvfp4_bf16_128x8x256_1x1_tcgen05_1sm_swap": Case(8, 331, 608, c=True),
+    f"{PREFIX}mxfp4_mxfp4_f16_128x16x256_1x1_tcgen05_1sm_swap": Case(13, 140, 320, batch=2, bias=True),
+    f"{PREFIX}mxfp8_mxfp8_bf16_128x32x128_1x1_tcgen05_1sm_swap": Case(27, 203, 304),
     f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct": Case(280, 264, 608, c=True),
     f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x1_tcgen05_2sm_direct256": Case(280, 272, 320, c=True),
     f"{PREFIX}nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm_noprefetch": Case(136, 136, 320),
@@ -238,6 +241,7 @@ CASES = {
 SPLIT = {
     f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm_swap": Case(140, 203, 1120, c=True, splits=4),
     f"{PREFIX}mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap": Case(40, 200, 1136, batch=2, splits=8),
+    f"{PREFIX}mxfp8_mxfp8_f16_128x8x128_1x1_tcgen05_1sm_swap": Case(5, 200, 1136, splits=4),
     f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap": Case(100, 203, 2400, splits=2),
 }
 

@@ -25,6 +25,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, rearranged
 from tilewright.errors import ArgumentError, UnsupportedDeviceError
 from tilewright.families.blockscaled_gemm.family import FAMILY
+from tilewright.families.blockscaled_gemm.mainloops import IN_CUTE_DSL
 from tilewright.families.blockscaled_gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 from tilewright.selection.choice import choose
@@ -148,6 +149,19 @@ def test_a_bias_and_an_activation_in_cute_dsl(committed: Registry) -> None:
         assert not FAMILY.does_extra_work(committed.record(plain), problem)
 
 
+def test_narrow_tiles_in_cute_dsl_have_all_rows(committed: Registry) -> None:
+    """Of tiles with 8 to 32 columns the narrowest that has all rows is chosen, and no wider one is lost."""
+    records = committed.route("blockscaled_gemm", B200)
+    types: list[dict[str, Any]] = [{}, {"a": "mxfp4", "b": "mxfp4", "d": "f16"}, {"a": "mxfp8", "b": "mxfp8"}]
+    for fields in types:
+        for m, columns in ((1, 8), (8, 8), (9, 16), (16, 16), (17, 32), (32, 32), (33, 64)):
+            kernel = choose(FAMILY, committed, records, Problem(m, 7168, 4608, **fields), B200)[0].kernel
+            assert committed.record(kernel).config["tile"][1] == columns
+    narrow = committed.record("blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x8x256_1x1_tcgen05_1sm_swap")
+    reason = IN_CUTE_DSL.misfit_extents(narrow, Problem(9, 7168, 4608))
+    assert reason == "its tile has 8 columns, for at most as many rows of A, not 9"
+
+
 def test_a_demanded_kernel_of_another_gpu(committed: Registry) -> None:
     records = committed.route("blockscaled_gemm", B200)
     ultra = next(
@@ -177,7 +191,8 @@ def test_estimates_are_possible(
 def test_tactics_of_every_committed_kernel_fit_it(committed: Registry) -> None:
     for record in committed.kernels("blockscaled_gemm"):
         config = record.config
-        asked = Problem(512, 512, 1536, a=config["a"], b=config["b"], d=config["d"])
+        rows = 8 if config.get("mainloop") == "tcgen05" and config["swap_ab"] else 512
+        asked = Problem(rows, 512, 1536, a=config["a"], b=config["b"], d=config["d"])
         for base in FAMILY.candidates(record, asked, H200):
             for tactic in rearranged(base):
                 assert FAMILY.misfit_tactic(tactic, record, asked) is None

@@ -18,6 +18,7 @@ namespace tilewright::blockscaled_gemm::cute_dsl {
 namespace {  // so that g++ inlines functions that are called once
 
 constexpr int kScaleRows = 128, kScaleColumns = 4, kAtomBytes = kScaleRows * kScaleColumns;  // of an atom
+constexpr int kLeastOfMany = 64;  // columns of a tile that may begin within an atom
 
 // A tensor has a tensor map, and the extents of its three modes.
 struct Tensor {
@@ -85,7 +86,7 @@ struct Host {
   Facts const& facts;
 
   // TMA loads A and B, so their rows begin at multiples of 16 bytes. Rows of D are multiples of what a store writes,
-  // unless operands are swapped.
+  // unless operands are swapped. A narrow tile has all columns.
   bool can_implement(Args const& given) const {
     Base const& args = given.base;
     bool const sizes = args.m > 0 && args.n > 0 && args.k > 0 && args.batch > 0;
@@ -96,7 +97,7 @@ struct Host {
     int const bits_d = 8 * facts.bytes_d, stored_bytes = facts.by_tma ? 16 : facts.store_bytes;
     bool const stored = facts.swapped || (int64_t(args.n) * facts.bytes_d % stored_bytes == 0 &&
                                           aligned(args.d, args.ld_d, args.batch_stride_d, bits_d, stored_bytes));
-    bool const whole = args.k % (8 / facts.bits) == 0;
+    bool const whole = args.k % (8 / facts.bits) == 0 && columns(args) <= most_columns();
     bool const finished =
         is_aligned(given.bias, facts.bytes_d) && (facts.activates || given.activation == TILEWRIGHT_ACTIVATION_NONE);
     return sizes && stored && whole && finished && blocks(args) < INT32_MAX && args.scale_d == nullptr &&
@@ -123,6 +124,7 @@ struct Host {
 
   int rows(Base const& args) const { return facts.swapped ? args.n : args.m; }
   int columns(Base const& args) const { return facts.swapped ? args.m : args.n; }
+  int most_columns() const { return facts.tile_n < kLeastOfMany ? facts.tile_n : INT32_MAX; }
   int blocks_m(Base const& args) const { return ceil_div(rows(args), facts.tile_m * facts.cluster_m); }
   int blocks_n(Base const& args) const { return ceil_div(columns(args), facts.tile_n * facts.cluster_n); }
   int64_t blocks(Base const& args) const { return int64_t(blocks_m(args)) * blocks_n(args) * args.batch; }

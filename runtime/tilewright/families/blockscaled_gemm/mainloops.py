@@ -178,6 +178,13 @@ class InCuteDsl(Blackwell):
     (`only_if_named` of the family)."""
 
     settings = ("raster", "swizzle", "splits")
+    LEAST_OF_MANY = 64  # columns of a tile that may begin within 128 whose scale factors lie together
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        columns = record.config["tile"][1]
+        if columns < self.LEAST_OF_MANY and problem.m > columns:
+            return f"its tile has {columns} columns, for at most as many rows of A, not {problem.m}"
+        return super().misfit_extents(record, problem)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return Mainloop.misfit_arguments(self, tactic, record) or cluster_splits.misfit(tactic, record)

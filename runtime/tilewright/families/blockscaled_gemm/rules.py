@@ -108,13 +108,14 @@ def schedule_of_family(config: BlockscaledGemmConfig) -> str | None:
 
 
 # sm100_blockscaled_umma_builder.inl: block-scaled MMAs have M of 128 (one SM) or 256 (two), N of 64, 128, 192
-# or 256.
-@tcgen05_rule(cutlass("4.2"), "tile")
+# or 256. Our mainloop has a rule of its own for N.
+@tcgen05_rule(cutlass("4.2"), "tile mainloop")
 def tcgen05_tile(config: BlockscaledGemmConfig) -> str | None:
-    """On sm_100, sm_103 and sm_110 a thread block's tile is 128 rows by 64, 128, 192 or 256 columns."""
+    """On sm_100, sm_103 and sm_110 a thread block's tile is 128 rows by 64, 128, 192 or 256 columns, with our
+    mainloop also by fewer."""
     if config.tile.m != 128:
         return f"a thread block's tile has M 128 ({config.schedule}), not {config.tile.m}"
-    return among("tile N", config.tile.n, (64, 128, 192, 256))
+    return None if by_tcgen05(config) else among("tile N", config.tile.n, (64, 128, 192, 256))
 
 
 # The scale factors of a tile are whole atoms of 4 along k: 64 elements of NVFP4, 128 of the others

@@ -9,10 +9,10 @@ from tilewright.configurations.sources import kernel_operands
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.problem import BLOCK
 from tilewright.families.blockscaled_gemm.tcgen05_memory import (
-    SUBTILE_COLUMNS,
     shares_k,
     sms,
     stage_depth,
+    subtile_columns,
     tma_buffers,
 )
 from tilewright.formats.types import bits
@@ -43,7 +43,7 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "cluster_m": cluster.m,
         "cluster_n": cluster.n,
         "sms": sms(config),
-        "subtile": SUBTILE_COLUMNS,
+        "subtile": subtile_columns(config),
         "buffers": tma_buffers(config),
         "by_tma": tma_buffers(config) > 0,
         "store_bytes": STORE_BYTES[config.store],

@@ -8,7 +8,7 @@ from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.problem import BLOCK
 from tilewright.formats.types import bits
 
-SUBTILE_COLUMNS, SUBTILE_BUFFERS = 32, 2  # of D, that threads of the epilogue have at a time
+_SUBTILE_COLUMNS, SUBTILE_BUFFERS = 32, 2  # of D, that threads of the epilogue have at a time
 _ALIGNMENT = 1024  # bytes: of the buffers and stages
 _SCALE_ROWS = 128  # rows whose scale factors lie together
 _MOST_STAGES = 12  # more do not hide more latency
@@ -22,6 +22,11 @@ def sms(config: BlockscaledGemmConfig) -> int:
 def stage_depth(config: BlockscaledGemmConfig) -> int:
     """Elements along k of a stage: lines of 128 bytes. A tile of K 768 takes three stages."""
     return min(config.tile.k, 1024 // bits(config.a))
+
+
+def subtile_columns(config: BlockscaledGemmConfig) -> int:
+    """Columns of D that threads of the epilogue have at a time."""
+    return min(config.tile.n, _SUBTILE_COLUMNS)
 
 
 def tma_buffers(config: BlockscaledGemmConfig) -> int:
@@ -44,7 +49,7 @@ def tcgen05_memory(config: BlockscaledGemmConfig) -> Memory:
     (m, n, _), k = config.tile, stage_depth(config)
     data = (m + n // sms(config)) * k * bits(config.a) // 8
     scales_a, scales_b = (round_up(rows, _SCALE_ROWS) * k // BLOCK[config.a] for rows in (m, n))
-    buffers = m * SUBTILE_COLUMNS * bits(config.d) // 8 * tma_buffers(config)
+    buffers = m * subtile_columns(config) * bits(config.d) // 8 * tma_buffers(config)
     stores = _ALIGNMENT + max(_ALIGNMENT, buffers)
 
     def total(stages: int) -> int:

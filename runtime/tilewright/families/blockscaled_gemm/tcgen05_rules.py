@@ -45,12 +45,15 @@ def cute_dsl_output(config: BlockscaledGemmConfig) -> str | None:
     return f"the mainloop tcgen05 does not round D to {config.d}" if bits(config.d) <= 8 else None
 
 
-# A tile has whole atoms of scale factors of 128 rows. A row of a stage is a swizzled line of 128 bytes.
-@cute_dsl_rule(OURS, "tile a mainloop", unless=(cute_dsl_operands,))
+# A tile has whole atoms of scale factors of 128 rows. A row of a stage is a swizzled line of 128 bytes. TMA
+# stores 32 columns of D at a time. Of fewer columns than 64, other tiles' scale factors would begin within an
+# atom, where nobody says whether MMAs read them: a launch has one column of such tiles.
+@cute_dsl_rule(OURS, "tile a schedule swap_ab mainloop", unless=(cute_dsl_operands,))
 def cute_dsl_tile(config: BlockscaledGemmConfig) -> str | None:
-    """A tile of the mainloop tcgen05 is 128 rows by 64, 128 or 256 columns, and 128 bytes of k. On sm_103, K
-    of FP4 may be 768, and N is then 128 or 256."""
-    columns = (128, 256) if config.ultra else (64, 128, 256)
+    """A tile of the mainloop tcgen05 is 128 rows by 64, 128 or 256 columns, on one SM with swapped operands
+    also 8, 16 or 32, and 128 bytes of k. On sm_103, K of FP4 may be 768, and N is then 128 or 256."""
+    narrow = (8, 16, 32) if config.swap_ab and config.schedule == "1sm" else ()
+    columns = (128, 256) if config.ultra else (*narrow, 64, 128, 256)
     reason = among("tile N of the mainloop tcgen05", config.tile.n, columns)
     depths = (1024 // bits(config.a), *((ULTRA_K,) if bits(config.a) == 4 else ()))
     return reason or among(f"tile K of {config.a} with the mainloop tcgen05", config.tile.k, depths)
