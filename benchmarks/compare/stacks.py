@@ -11,6 +11,9 @@ for FP8 the quantising of activations, by the same kernels on both sides. The gr
 time is the median of replays, in microseconds of a layer; a ratio is the peer's time over ours. Each product
 of one layer is compared with the peer's first. Writes OUTPUT.md.
 
+With --constant, FP8 stacks also run by our products with the promise that weights are constant, in the same
+turns: `constant_us`, and `gain`, our time without the promise over it.
+
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once.
 """
@@ -44,20 +47,20 @@ def weights(dtype: str, layer: Layer) -> list[stacks.Weights]:
     return stacks.random_weights(stacks.READS[dtype], layer, LAYERS)
 
 
-def check(dtype: str, layer: Layer, m: int, variant: str) -> None:
+def check(dtype: str, layer: Layer, m: int, variant: str, *, constant: bool) -> None:
     """Raises ValueError if a product of one layer differs from the peer's."""
     stacks.Stack(dtype, layer, m, weights(dtype, layer)[:1], variant).run(
-        stacks.compared(stacks.sides(dtype))
+        stacks.compared(stacks.sides(dtype, constant=constant))
     )
     torch.cuda.synchronize()
 
 
-def microseconds(dtype: str, layer: Layer, m: int, variant: str) -> dict[str, float]:
+def microseconds(dtype: str, layer: Layer, m: int, variant: str, *, constant: bool) -> dict[str, float]:
     """The time of a layer, by side."""
     stack = stacks.Stack(dtype, layer, m, weights(dtype, layer), variant)
     graphs = {
         side: Replays([lambda multiply=multiply: stack.run(multiply)], warm_up=1)  # type: ignore[misc]
-        for side, multiply in stacks.sides(dtype).items()
+        for side, multiply in stacks.sides(dtype, constant=constant).items()
     }
     for graph in [*graphs.values()] * WARM_REPLAYS:
         graph.replay()
@@ -72,7 +75,14 @@ def row_of(dtype: str, model: str, m: int, variant: str, times: dict[str, float]
         **{"measure": "stack", "dtype": dtype, "variant": variant, "model": model, "m": m},
         **{"peer": stacks.PEERS[dtype], "us": times["ours"], "peer_us": times["peer"]},
         "ratio": round(times["peer"] / times["ours"], 4),
+        **of_constants(times),
     }
+
+
+def of_constants(times: dict[str, float]) -> dict[str, float]:
+    """The columns of our products of constant weights, if they ran."""
+    us = times.get("constant")
+    return {} if us is None else {"constant_us": us, "gain": round(times["ours"] / us, 4)}
 
 
 def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) -> str:
@@ -97,9 +107,11 @@ def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) ->
         models = dict.fromkeys(row["model"] for row in of_kind)
         cells = [[model, *(ratio_of.get((model, m)) for m in columns)] for model in models]
         lines += [*ratios.table(["model", *map(str, columns)], cells), ""]
-    columns_of_times = ("dtype", "variant", "model", "m", "us", "peer_us", "ratio")
+    columns_of_times = ["dtype", "variant", "model", "m", "us", "peer_us", "ratio"]
+    if any("gain" in row for row in rows):
+        columns_of_times += ["constant_us", "gain"]
     lines += ["## Microseconds of a layer", ""]
-    lines += ratios.table(columns_of_times, [[row[name] for name in columns_of_times] for row in rows])
+    lines += ratios.table(columns_of_times, [[row.get(name) for name in columns_of_times] for row in rows])
     lines += ["", "Not measured:", "", *(f"- {line}" for line in failed)] if failed else []
     return "\n".join(lines) + "\n"
 
@@ -115,6 +127,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--random-m", type=int, default=0, metavar="COUNT", help="and random numbers of rows")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
+    parser.add_argument("--constant", action="store_true", help="FP8 with constant weights, too")
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no stack after")
     parser.add_argument("--output", type=Path, help="without extension")
@@ -146,9 +159,10 @@ def main() -> int:
             failed.append(f"{name}: the time was over")
             continue
         try:
-            check(dtype, layer, m, variant)
+            check(dtype, layer, m, variant, constant=options.constant)
             if not options.check:
-                rows.append(row_of(dtype, model, m, variant, microseconds(dtype, layer, m, variant)))
+                times = microseconds(dtype, layer, m, variant, constant=options.constant)
+                rows.append(row_of(dtype, model, m, variant, times))
                 print(json.dumps(rows[-1]), flush=True)
         except (TilewrightError, ValueError, RuntimeError) as error:
             failed.append(f"{name}: {str(error).splitlines()[0][:200]}")

@@ -37,28 +37,36 @@ def multiply_fp8(module: Any) -> Multiply:
     return multiply
 
 
-def sides(dtype: str) -> dict[str, Multiply]:
-    """The products of the peer, and ours. Raises ImportError if DeepGEMM is not installed."""
+def multiply_constant(a: Matrix, weight: Matrix) -> torch.Tensor:
+    """Our product with block scales, with the promise that the weight is constant."""
+    return tilewright.scaled_gemm(a[0], weight[0].mT, a[1], weight[1].mT, constant_b=True)
+
+
+def sides(dtype: str, *, constant: bool = False) -> dict[str, Multiply]:
+    """The products of the peer, and ours; if `constant` also ours of constant weights, in FP8. Raises
+    ImportError if DeepGEMM is not installed."""
     if dtype == "bf16":
         return {"peer": lambda a, b: torch.mm(a, b.mT), "ours": lambda a, b: tilewright.gemm(a, b.mT)}
     import deep_gemm as theirs  # noqa: PLC0415 (BF16 needs none)
 
-    return {"peer": multiply_fp8(theirs), "ours": multiply_fp8(ours)}
+    of_constants = {"constant": multiply_constant} if constant else {}
+    return {"peer": multiply_fp8(theirs), "ours": multiply_fp8(ours), **of_constants}
 
 
 def compared(sides: dict[str, Multiply]) -> Multiply:
-    """Products of both sides, with a comparison of each. The peer's result goes on.
+    """Products of all sides, with a comparison of each. The peer's result goes on.
 
     A product raises ValueError if the results differ by more than rounding.
     """
 
     def multiply(a: Matrix, weight: Matrix) -> torch.Tensor:
-        expected, actual = sides["peer"](a, weight), sides["ours"](a, weight)
-        difference = float((actual.double() - expected.double()).norm() / expected.double().norm())
-        if not difference <= TOLERANCE:  # a NaN fails
-            raise ValueError(
-                f"a product {list(expected.shape)} differs by {difference:.2e}, {TOLERANCE:.0e} is allowed"
-            )
+        expected = sides["peer"](a, weight)
+        for side in sides.keys() - {"peer"}:
+            actual = sides[side](a, weight)
+            difference = float((actual.double() - expected.double()).norm() / expected.double().norm())
+            if not difference <= TOLERANCE:  # a NaN fails
+                shape = list(expected.shape)
+                raise ValueError(f"a product {shape} differs by {difference:.2e}, {TOLERANCE:.0e} is allowed")
         return expected
 
     return multiply

@@ -133,6 +133,26 @@ def test_a_product_that_differs_is_found(stack: Any) -> None:
         stack("model").run(stacks.compared(sides))
 
 
+def test_of_several_sides_of_ours_each_is_compared(stack: Any) -> None:
+    right = lambda a, b: torch.mm(a, b.mT)  # noqa: E731
+    sides = {"peer": right, "ours": right, "constant": right}
+    stack("model").run(stacks.compared(sides))
+    sides["constant"] = lambda a, b: torch.mm(a, b.mT) * 1.02
+    with pytest.raises(ValueError, match="differs by 2"):
+        stack("model").run(stacks.compared(sides))
+
+
+def test_a_record_says_what_constant_weights_gain() -> None:
+    times = {"peer": 12.0, "ours": 10.0, "constant": 8.0}
+    row = benchmark.row_of("fp8", "a", 1, "model", times)
+    assert (row["us"], row["constant_us"], row["gain"]) == (10.0, 8.0, 1.25)
+    other = benchmark.row_of("bf16", "a", 1, "model", {"peer": 12.0, "ours": 10.0})
+    assert "gain" not in other
+    text = benchmark.page(HEAD, [row, other], [])
+    assert "| fp8 | model | a | 1 | 10.000 | 12.000 | 1.200 | 8.000 | 1.250 |" in text
+    assert "| bf16 | model | a | 1 | 10.000 | 12.000 | 1.200 |  |  |" in text
+
+
 def test_a_record_says_its_measure_and_its_ratios() -> None:
     rows = [
         benchmark.row_of("fp8", "a", m, "model", {"peer": peer, "ours": 10.0})
