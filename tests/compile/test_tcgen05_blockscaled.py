@@ -32,7 +32,7 @@ pytestmark = [
 
 TABLES = [
     Table.read(Path(__file__).parents[2] / "generated" / f"{arch}_blockscaled_gemm_cute" / "table.json")
-    for arch in ("sm100", "sm103")
+    for arch in ("sm100", "sm103", "sm110")
 ]
 FILLED = 0x77  # bytes of D before a launch
 ALPHA, BETA = 1.25, 0.75
@@ -207,6 +207,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
 
 
 PREFIX, ULTRA = "blockscaled_gemm_sm100f_", "blockscaled_gemm_sm103_"
+THOR = "blockscaled_gemm_sm110_"
 NARROW = f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x1_tcgen05_1sm"
 CASES = {
     NARROW: Case(200, 136, 608, batch=2, c=True),
@@ -230,6 +231,8 @@ CASES = {
     f"{ULTRA}nvfp4_nvfp4_f32_128x128x768_2x1_tcgen05_2sm_direct": Case(136, 140, 3104),
     f"{ULTRA}nvfp4_nvfp4_bf16_128x128x768_1x1_tcgen05_1sm_swap": Case(100, 203, 864, c=True),
     f"{ULTRA}mxfp4_mxfp4_bf16_128x256x768_2x1_tcgen05_2sm": Case(280, 264, 1632),
+    f"{THOR}nvfp4_nvfp4_bf16_128x256x256_2x1_tcgen05_2sm": Case(280, 264, 320),
+    f"{THOR}mxfp8_mxfp8_f16_128x16x128_1x1_tcgen05_1sm_swap": Case(13, 200, 304, bias=True),
     # Clusters of several MMAs.
     f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_1x2_tcgen05_1sm": Case(136, 264, 320),
     f"{PREFIX}nvfp4_nvfp4_bf16_128x128x256_2x2_tcgen05_2sm": Case(280, 264, 320),
