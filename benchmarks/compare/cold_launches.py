@@ -32,7 +32,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from tilewright.tools.timing import Replays
 SHORTLIST = 16  # sides that are screened in both measures, of more: those fastest in a short warm graph
 SHORT_LAUNCHES = 8  # of that graph
 FINALISTS = 4  # tactics of each measure
+NOT_COUNTED = "problems of the seed, by their number from 0, that do not count: those that a peer never ends"
 DEEP_GEMM_KINDS = ("scaled", "contiguous", "masked", "k_grouped", "reduced", "einsum")
 
 
@@ -173,6 +174,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=150, help="problems of each kind")
     parser.add_argument("--skip", type=int, default=0, help="problems of the seed")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--leave-out", type=int, nargs="+", default=[], metavar="NUMBER", help=NOT_COUNTED)
     parser.add_argument("--shape", nargs="+", metavar="MxNxK", help=f"of {', '.join(LISTED)}: not random")
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
@@ -186,13 +188,18 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def numbered(kind: str, given: argparse.Namespace) -> Iterator[Drawn]:
+    """The seed's problems of a kind without end, but for those that are left out by their number."""
+    return (drawn for number, drawn in enumerate(KINDS[kind](given.seed)) if number not in given.leave_out)
+
+
 def problems(given: argparse.Namespace) -> list[tuple[str, Drawn]]:
     """Kinds take turns, so that a run that ends early has problems of each."""
     part, parts = given.part
     of_kind = {
         kind: listed(kind, given.shape)
         if given.shape
-        else itertools.islice(KINDS[kind](given.seed), given.skip, given.skip + given.count)
+        else itertools.islice(numbered(kind, given), given.skip, given.skip + given.count)
         for kind in given.kinds
     }
     turns = zip(*of_kind.values(), strict=True)

@@ -124,6 +124,14 @@ def test_kinds_take_turns_and_parts_cover_all() -> None:
     assert later == whole[2:]
 
 
+def test_a_problem_that_is_left_out_does_not_count() -> None:
+    drawn = cold_launches.problems(cold_launches.parsed(["k_grouped_fp8", "--count", "4"]))
+    kept = cold_launches.problems(
+        cold_launches.parsed(["k_grouped_fp8", "--count", "2", "--leave-out", "0", "2"])
+    )
+    assert kept == [drawn[1], drawn[3]]
+
+
 def test_listed_shapes_replace_random_ones() -> None:
     given = cold_launches.parsed(["scaled", "bf16", "--shape", "128x4096x4096", "48x6144x4096"])
     problems = cold_launches.problems(given)
