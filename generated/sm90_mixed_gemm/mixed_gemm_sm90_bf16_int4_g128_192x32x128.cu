@@ -8,7 +8,7 @@
 //   tile       192x32x128, 10 stages, 221,088 bytes of shared memory
 //   schedule   weights decoded to registers, operands swapped, clusters and splits of k at run time, programmatic dependent launch
 
-#include "tilewright/mixed_gemm/mixed_gemm.hpp"
+#include "tilewright/mixed_gemm/quick_int4_gemm.hpp"
 
 namespace tilewright::mixed_gemm_sm90_bf16_int4_g128_192x32x128 {
 

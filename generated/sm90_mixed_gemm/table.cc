@@ -48,13 +48,19 @@
   X(mixed_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x96x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x16x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_balanced) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x32x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x48x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x96x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x16x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_balanced) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x24x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x32x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x48x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x64x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_4kgroups) \
@@ -126,7 +132,9 @@
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x48x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x64x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x64x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x80x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x96x128) \
@@ -136,10 +144,14 @@
   X(mixed_gemm_sm90_bf16_mxfp4_192x96x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x16x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x16x128_balanced) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x24x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x48x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x48x128_balanced) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x64x128_balanced) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream_4warps_3stages) \
@@ -172,13 +184,19 @@
   X(mixed_gemm_sm90_bf16_nvfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x96x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x16x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x16x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x32x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x48x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128_balanced) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x96x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x16x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_256x16x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x24x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x32x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_256x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x48x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x64x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_4kgroups) \

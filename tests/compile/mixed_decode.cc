@@ -9,12 +9,13 @@
 #include "host_halves.hpp"
 #include "tilewright/mixed_gemm/decode8.hpp"
 #include "tilewright/mixed_gemm/quick.hpp"
+#include "tilewright/mixed_gemm/quick_int4.hpp"
 
 using namespace tilewright::mixed_gemm;
 
 namespace {
 
-template <class Format>
+template <class Format, bool kQuick = kHasUsualScales<Format>>
 int decode() {
   constexpr int kGroups = Format::kGroup < 64 ? 64 / Format::kGroup : 1;
   constexpr int kPieceScales = 64 * Format::kScaleBytes * kGroups;
@@ -36,7 +37,7 @@ int decode() {
       int const at = Format::kGroup == 128 ? 0 : piece * kPieceScales;
       std::memcpy(&own, scales + at + thread / 4 * int(sizeof own), sizeof own);
       uint32_t fragments[16];
-      if constexpr (kHasUsualScales<Format>) {
+      if constexpr (kQuick) {
         // Also half of the piece, as kernels with few registers decode it.
         uint32_t half[8];
         decode_quickly<Format, 2>(words[0], own, 2, half);
@@ -70,21 +71,24 @@ int decode() {
 }  // namespace
 
 int main(int, char** arguments) {
-  std::vector<std::pair<char const*, int (*)()>> const formats = {{"bf16 int4_g128", decode<Int4<Bf16, 128, false>>},
-                                                                  {"bf16 int4_g64", decode<Int4<Bf16, 64, false>>},
-                                                                  {"bf16 int4_g32", decode<Int4<Bf16, 32, false>>},
-                                                                  {"bf16 int4_zp_g128", decode<Int4<Bf16, 128, true>>},
-                                                                  {"bf16 int4_zp_g64", decode<Int4<Bf16, 64, true>>},
-                                                                  {"bf16 int4_zp_g32", decode<Int4<Bf16, 32, true>>},
-                                                                  {"f16 int4_g128", decode<Int4<F16, 128, false>>},
-                                                                  {"f16 int4_zp_g32", decode<Int4<F16, 32, true>>},
-                                                                  {"bf16 mxfp4", decode<Mxfp4>},
-                                                                  {"bf16 nvfp4", decode<Nvfp4<Bf16>>},
-                                                                  {"f16 nvfp4", decode<Nvfp4<F16>>},
-                                                                  {"bf16 int8_g128", decode<Int8<Bf16>>},
-                                                                  {"f16 int8_g128", decode<Int8<F16>>},
-                                                                  {"bf16 e4m3_g128", decode<E4m3<Bf16>>},
-                                                                  {"f16 e4m3_g128", decode<E4m3<F16>>}};
+  std::vector<std::pair<char const*, int (*)()>> const formats = {
+      {"bf16 int4_g128", decode<Int4<Bf16, 128, false>, false>},
+      {"bf16 int4_g64", decode<Int4<Bf16, 64, false>>},
+      {"bf16 int4_g32", decode<Int4<Bf16, 32, false>>},
+      {"bf16 int4_zp_g128", decode<Int4<Bf16, 128, true>>},
+      {"bf16 int4_zp_g64", decode<Int4<Bf16, 64, true>>},
+      {"bf16 int4_zp_g32", decode<Int4<Bf16, 32, true>>},
+      {"f16 int4_g128", decode<Int4<F16, 128, false>>},
+      {"f16 int4_zp_g32", decode<Int4<F16, 32, true>>},
+      {"bf16 mxfp4", decode<Mxfp4>},
+      {"bf16 nvfp4", decode<Nvfp4<Bf16>>},
+      {"quick bf16 int4_g128", decode<Int4<Bf16, 128, false>>},
+      {"quick bf16 mxfp4", decode<Mxfp4>},
+      {"f16 nvfp4", decode<Nvfp4<F16>>},
+      {"bf16 int8_g128", decode<Int8<Bf16>>},
+      {"f16 int8_g128", decode<Int8<F16>>},
+      {"bf16 e4m3_g128", decode<E4m3<Bf16>>},
+      {"f16 e4m3_g128", decode<E4m3<F16>>}};
   for (auto const& [name, function] : formats) {
     if (std::strcmp(name, arguments[1]) == 0) {
       return function();

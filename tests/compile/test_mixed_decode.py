@@ -76,9 +76,40 @@ def program() -> Path:
     return compiled("mixed_decode", [HERE / "mixed_decode.cc"], options, files=headers | nothing)
 
 
+# Bits of eight scales that are not usual ones, or, in MXFP4, at the ends of those that are.
+UNUSUAL = {
+    "mxfp4": [128, 255, 254, 200, 0, 129, 253, 1],
+    "int4": [0, 0x0001, 0x3D00, 0x007F, 0x3F80, 0x7F80, -0x8000, -0x0001],
+}
+
+
+def any_scales(format: str, columns: int, dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
+    """Scales of any bits."""
+    if format in ("mxfp4", "nvfp4"):
+        scales = torch.randint(256, (64, columns), generator=random, dtype=torch.uint8)
+        scales[:4, 0] = torch.tensor([0, 255, 254, 127], dtype=torch.uint8)
+        return scales
+    bits = torch.randint(-(2**15), 2**15, (64, columns), generator=random).to(torch.int16)
+    scales = bits.view(dtype)
+    scales[8:10, 0] = torch.tensor([0.0, float("nan")])
+    scales[:2] = 1.0
+    return scales
+
+
+def usual_scales(format: str, columns: int, random: torch.Generator) -> torch.Tensor:
+    """Random usual scales, among them the least and the largest."""
+    least, most = {"mxfp4": (0, 127), "int4": (0x0080, 0x3CFF)}[format]
+    bits = torch.randint(least, most + 1, (64, columns), generator=random)
+    bits[5, 0], bits[6, 0] = least, most
+    if format != "int4":
+        return bits.to(torch.uint8)
+    bits[::3] |= -0x8000  # negative ones
+    return bits.to(torch.int16).view(torch.bfloat16)
+
+
 def random_weight(name: str, a: str, scales_of: str = "any") -> tuple[weight_layout.Packed, Problem]:
-    """64 rows by 128 of k: all codes. Scales of any bits, usual ones (quick.hpp), or usual ones and a few
-    others, of which a thread has one at most."""
+    """64 rows by 128 of k: all codes. Scales of any bits, usual ones (quick.hpp, quick_int4.hpp), or usual
+    ones and a few others, of which a thread has one at most."""
     format, group = FORMATS[name]
     random = torch.Generator().manual_seed(len(name))
     columns = 128 // group
@@ -88,20 +119,14 @@ def random_weight(name: str, a: str, scales_of: str = "any") -> tuple[weight_lay
     if format == "e4m3":
         codes[(codes & 0x7F) == 0x7F] = 0x7E
     zeros = torch.randint(16, (64, columns), generator=random, dtype=torch.uint8) if "zp" in name else None
-    if format in ("mxfp4", "nvfp4"):
-        scales = torch.randint(256, (64, columns), generator=random, dtype=torch.uint8)
-        if scales_of == "any":
-            scales[:4, 0] = torch.tensor([0, 255, 254, 127], dtype=torch.uint8)
-        else:
-            scales = scales % 128
-        if scales_of == "few":
-            rows = torch.arange(0, 64, 8) + torch.arange(8)
-            scales[rows, 0] = torch.tensor([128, 255, 254, 200, 0, 129, 253, 1], dtype=torch.uint8)
+    if scales_of == "any":
+        scales = any_scales(format, columns, dtype_of(a), random)
     else:
-        bits = torch.randint(-(2**15), 2**15, (64, columns), generator=random).to(torch.int16)
-        scales = bits.view(dtype_of(a))
-        scales[8:10, 0] = torch.tensor([0.0, float("nan")])
-        scales[:2] = 1.0
+        scales = usual_scales(format, columns, random)
+    if scales_of == "few":
+        rows = torch.arange(0, 64, 8) + torch.arange(8)
+        bits_of_scale = scales.view(torch.int16) if format == "int4" else scales
+        bits_of_scale[rows, 0] = torch.tensor(UNUSUAL[format]).to(bits_of_scale.dtype)
     packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
     return packed, Problem(1, 64, 128, a=a, d=a, weight_format=name)
 
@@ -119,17 +144,18 @@ def test_each_thread_decodes_what_the_reference_says(a: str, name: str) -> None:
     check_decoded(*random_weight(name, a))
 
 
-@pytest.mark.parametrize("scales_of", ["usual", "few"])
-def test_usual_scales_are_decoded_quickly(scales_of: str) -> None:
+@pytest.mark.parametrize("scales_of", ["any", "usual", "few"])
+@pytest.mark.parametrize("name", ["mxfp4", "int4_g128"])
+def test_usual_scales_are_decoded_quickly(name: str, scales_of: str) -> None:
     """And those that are not, even if a thread has only one of them."""
-    check_decoded(*random_weight("mxfp4", "bf16", scales_of))
+    check_decoded(*random_weight(name, "bf16", scales_of), way="quick ")
 
 
-def check_decoded(packed: weight_layout.Packed, problem: Problem) -> None:
+def check_decoded(packed: weight_layout.Packed, problem: Problem, way: str = "") -> None:
     a, name = problem.a, problem.weight_format
     content = bytes(packed.weight.flatten().tolist()) + bytes(packed.scale.flatten().tolist())
     done = subprocess.run(
-        [program(), f"{a} {name}"], input=content, capture_output=True, timeout=60, check=True
+        [program(), f"{way}{a} {name}"], input=content, capture_output=True, timeout=60, check=True
     )
     actual = torch.frombuffer(bytearray(done.stdout), dtype=dtype_of(a)).view(64, 128).double()
     factor = {"bf16": 256.0, "f16": 128.0}[a] if name == "nvfp4" else 1.0

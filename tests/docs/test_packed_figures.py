@@ -62,19 +62,11 @@ def test_stacks() -> None:
     means = {
         (row["format"], row["m"]): row["geomean"] for row in record("packed_stacks", "| format | m | count |")
     }
-    newer = {
-        (row["rows"], row["model"]): float(row["Humming's over ours"])
-        for row in record("packed_stacks", "| form | model | rows |")
-        if row["form"] == "first"
-    }
     rows = table(PAGE, "| m | INT4 | MXFP4 |")
     assert len(rows) == 5
     for row in rows:
         assert row["INT4"] == means["int4_g128", row["m"]]
         assert row["MXFP4"] == means["mxfp4", row["m"]]
-        values = [speed for (m, _), speed in newer.items() if m == row["m"]]
-        cell = row["MXFP4, newer decoder"]
-        assert same(cell, geomean(values)) if values else not cell
 
 
 def test_fp8_activations() -> None:

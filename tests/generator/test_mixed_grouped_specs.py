@@ -34,6 +34,7 @@ STREAM = MixedGemmConfig("sm_90a", "bf16", "nvfp4", Tile(64, 8, 128), "stream")
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
     (MANY, {"warps": 4}, "warps_of_mainloop", "warps", {"warps": 8}),
+    (FEW, {"mainloop": "balanced", "k_groups": 1}, "mainloop", "wgmma or stream", {"mainloop": "wgmma"}),
     (MANY, {"d": "f32"}, "type_of_d", "same", {"d": "same"}),
     (STREAM, {"tile": Tile(64, 40, 128)}, "stream_tile", "40", {"tile": Tile(64, 16, 128)}),
     (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),

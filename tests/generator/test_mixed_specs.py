@@ -21,6 +21,7 @@ ROWS = json.loads((ROOT / "generated/sm90_mixed_gemm/table.json").read_text(enco
 FEW = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(128, 16, 128))
 MANY = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 256, 64))
 STREAM = MixedGemmConfig("sm_90a", "bf16", "nvfp4", Tile(64, 8, 128), "stream")
+BALANCED = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 32, 128), "balanced")
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
@@ -30,6 +31,10 @@ REJECTED: list[Rejected] = [
     (FEW, {"tile": Tile(128, 16, 256)}, "tile_depth", "256", {"tile": Tile(128, 16, 128)}),
     (MANY, {"tile": Tile(256, 192, 64)}, "registers", "192 sums", {"tile": Tile(256, 128, 64)}),
     (MANY, {"tile": Tile(192, 192, 64)}, "registers", "96 sums", {"tile": Tile(192, 128, 64)}),
+    (
+        FEW, {"tile": Tile(128, 64, 128), "k_groups": 2}, "registers", "32 sums to a thread, of at most 16",
+        {"weight_format": "mxfp4"},
+    ),
     (MANY, {"tile": Tile(128, 256, 128), "stages": 4}, "shared_memory", "two stages", {"stages": 2}),
     (FEW, {"k_groups": 4}, "warpgroups_of_block", "8 warpgroups", {"k_groups": 2}),
     (FEW, {"k_groups": 2, "stages": 5}, "warpgroups_of_block", "5 stages", {"stages": 6}),
@@ -39,6 +44,8 @@ REJECTED: list[Rejected] = [
     (STREAM, {"tile": Tile(64, 8, 64)}, "stream_tile", "K of a stream tile", {"tile": Tile(128, 16, 128)}),
     (STREAM, {"k_groups": 2}, "warps_of_mainloop", "k_groups", {"mainloop": "wgmma"}),
     (FEW, {"warps": 4}, "warps_of_mainloop", "warps", {"mainloop": "stream"}),
+    (BALANCED, {"k_groups": 2}, "warps_of_mainloop", "k_groups", {"mainloop": "wgmma"}),
+    (BALANCED, {"d": "f32"}, "warps_of_mainloop", "d of a balanced kernel is same", {"mainloop": "wgmma"}),
     (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),
     (
         STREAM, {"weight_format": "int4_g128", "tile": Tile(64, 32, 128), "warps": 4, "stages": 2},
@@ -47,7 +54,7 @@ REJECTED: list[Rejected] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("one", [FEW, MANY, STREAM], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [FEW, MANY, STREAM, BALANCED], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: MixedGemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 

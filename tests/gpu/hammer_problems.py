@@ -10,14 +10,13 @@ from hammer_others import (
     scale_columns_cases,
     transpose_cases,
 )
+from hammer_packed import mixed_cases, mixed_fp8_cases
 from hammer_products import (
     blockscaled_cases,
     experts_cases,
     fp8_experts_cases,
     gemm_cases,
     grouped_cases,
-    mixed_cases,
-    mixed_fp8_cases,
     reduced_cases,
 )
 

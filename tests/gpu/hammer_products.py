@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from math import lcm
 from typing import Any
@@ -18,9 +18,7 @@ from tilewright.families.gemm.problem import GIVEN
 from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.grouped_gemm.problem import part_multiple
-from tilewright.families.mixed_fp8_gemm.problem import Problem as MixedFp8
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem as Fp8Experts
-from tilewright.families.mixed_gemm.problem import Problem as Mixed
 from tilewright.families.mixed_grouped_gemm.problem import Problem as Experts
 from tilewright.families.reduced_gemm.problem import Problem as Reduced
 from tilewright.formats.types import bits
@@ -230,58 +228,6 @@ def blockscaled_cases(record: KernelRecord) -> Iterator[Case]:
         activation = "silu" if bias else "none"
         problem = Blockscaled(*extents, k, 1, config["a"], config["b"], config["d"], c, bias, activation)
         yield Case(problem, Tactic(record.name, splits=splits))
-
-
-def mixed_cases(record: KernelRecord) -> Iterator[Case]:
-    ways = {"wgmma": _mixed_wgmma, "stream": _mixed_stream}
-    yield from ways[record.config["mainloop"]](record)
-
-
-def _mixed_kind(config: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The types of A, of D, and of the weight."""
-    a, d = config["a"], config["d"]
-    return a, a if d == "same" else d, config["weight_format"]
-
-
-def _mixed_stream(record: KernelRecord) -> Iterator[Case]:
-    """Fewer units of k than warps, and so many that stages are used again; a partial unit; splits of k."""
-    name, config = record.name, record.config
-    (tile_m, rows, unit), kind = config["tile"], _mixed_kind(config)
-    ring = record.facts["threads"] // 32 * record.facts["stages"] * unit  # of k, that a thread block holds
-    yield Case(Mixed(rows, 96 * tile_m, unit, *kind), Tactic(name))
-    yield Case(Mixed(rows, 96 * tile_m - 56, 2 * ring + unit + 32, *kind, bias=True), Tactic(name))
-    yield Case(Mixed(rows, 33 * tile_m + 8, 3 * ring, *kind, activation="silu"), Tactic(name, splits=2))
-    yield Case(Mixed(1, 24 * tile_m, 9 * unit, *kind), Tactic(name, splits=8))
-
-
-def _mixed_wgmma(record: KernelRecord) -> Iterator[Case]:
-    """Whole and partial tiles; D by TMA and by threads; clusters that share activations; splits of k."""
-    name, config = record.name, record.config
-    (tile_m, tile_n, stage), kind = config["tile"], _mixed_kind(config)
-    high, wide = 3 * tile_n + tile_n // 2 + 1, 96 * tile_m
-    yield Case(Mixed(tile_n, 2 * wide, max(stage, 128), *kind), Tactic(name))
-    yield Case(
-        Mixed(high, wide + 8, 3 * stage, *kind, bias=True), Tactic(name, "2x1", raster="along_n", swizzle=2)
-    )
-    yield Case(Mixed(high, wide - 56, 2 * stage + 32, *kind, activation="silu"), Tactic(name, "4x1"))
-    yield Case(Mixed(tile_n, 24 * tile_m, 8 * stage, *kind), Tactic(name, splits=4))
-    yield Case(Mixed(high, 12 * tile_m, 9 * stage, *kind), Tactic(name, "2x1", splits=3))
-
-
-def mixed_fp8_cases(record: KernelRecord) -> Iterator[Case]:
-    """The same for FP8 activations; fewer, equally many and more stages of k than the ring has."""
-    name, config = record.name, record.config
-    tile_m, tile_n, stage = config["tile"]
-    kind = {name: config[name] for name in ("a", "d", "weight_format", "fast_accum")}
-    high, wide, ring = 3 * tile_n + tile_n // 2 + 1, 96 * tile_m, record.facts["stages"] * stage
-    yield Case(MixedFp8(tile_n, 2 * wide, stage, **kind), Tactic(name))
-    yield Case(
-        MixedFp8(high, wide + 8, 3 * stage, **kind, a_scale=True, bias=True),
-        Tactic(name, "2x1", raster="along_n", swizzle=2),
-    )
-    yield Case(MixedFp8(high, wide - 56, ring + 32, **kind, activation="silu"), Tactic(name, "4x1"))
-    yield Case(MixedFp8(tile_n, 24 * tile_m, 2 * ring + stage, **kind), Tactic(name, splits=4))
-    yield Case(MixedFp8(high, 12 * tile_m, 9 * stage, **kind), Tactic(name, "2x1", splits=3))
 
 
 def experts_cases(record: KernelRecord) -> Iterator[Case]:

@@ -23,6 +23,11 @@ SHAPES = [(8, 32, 0, 1), (72, 160, 1, -3), (320, 480, 2, 1), (1000, 2208, 0, 1),
 TACTICS = ["", "@splits=2", "@splits=3", "@splits=8", "@cluster=2x1", "@cluster=4x1", "@cluster=2x1,splits=4"]
 # k with which each warp of a stream kernel uses its stages again, and rows, up to its own.
 STREAM_SHAPES = [(8, 32, 1), (72, 160, 3), (320, 480, 32), (1000, 2208, 13), (136, 20000, 31)]
+# n of many tiles, so that a thread block of a balanced kernel has whole tiles and parts of two, and k with
+# which many thread blocks have parts of one tile.
+BALANCED_SHAPES = [
+    (8, 32, 0, 1), (20008, 1056, 0, 5), (320, 480, 2, 1), (1000, 20000, 1, -3), (28672, 544, 1, 0),
+]  # fmt: skip
 # Shares of the norm by which D may be wrong: it is rounded, and sums are of F32.
 _ERRORS = {torch.bfloat16: 4e-3, torch.float16: 6e-4, torch.float32: 2e-5}
 
@@ -81,8 +86,15 @@ def rows_of(record: KernelRecord, m: int) -> int:
     return min(m, record.config["tile"][1]) if record.config["mainloop"] == "stream" else m
 
 
+def balanced(record: KernelRecord) -> bool:
+    """Whether the kernel has no activation, no splits of k, and a D that TMA stores."""
+    return record.config["mainloop"] == "balanced"
+
+
 def legal(record: KernelRecord, tactic: str, k: int) -> bool:
-    """Whether the kernel has clusters, and each range of k a tile."""
+    """Whether the kernel has clusters and splits, and each range of k a tile."""
+    if balanced(record):
+        return tactic in ("", "@cluster=2x1")
     if "cluster" in tactic and record.config["mainloop"] == "stream":
         return False
     splits = int(tactic.partition("splits=")[2] or 1)
@@ -91,19 +103,24 @@ def legal(record: KernelRecord, tactic: str, k: int) -> bool:
     )
 
 
+def with_splits(record: KernelRecord, splits: int) -> tuple[str, str]:
+    """The plain tactic, and one that divides k; of a kernel that does so anyway, pairs of thread blocks."""
+    return "", "@cluster=2x1" if balanced(record) else f"@splits={splits}"
+
+
 @pytest.mark.parametrize("index", range(len(SHAPES)))
 def test_every_tactic(kernel: KernelRecord, index: int) -> None:
     if kernel.config["mainloop"] == "stream":
         n, k, rows = STREAM_SHAPES[index]
         m = rows_of(kernel, rows)
     else:
-        n, k, tiles, more = SHAPES[index]
+        n, k, tiles, more = (BALANCED_SHAPES if balanced(kernel) else SHAPES)[index]
         m = max(1, tiles * kernel.config["tile"][1] + more)
     problem = problem_of(kernel, m, n, k)
     call = operands(problem)
     right = expected(kernel, call, problem)
     for place, tactic in enumerate(tactic for tactic in TACTICS if legal(kernel, tactic, k)):
-        room = 8 if place % 2 == 0 else 3  # TMA stores D, or threads do
+        room = 8 if place % 2 == 0 or balanced(kernel) else 3  # TMA stores D, or threads do
         wide = torch.full((m + 2, n + room), float("nan"), device="cuda", dtype=call["out_dtype"])
         tilewright.packed_gemm(**call, out=wide[1:-1, :n], tactic=kernel.name + tactic)
         compare(wide[1:-1, :n], right, f"{kernel.name}{tactic} {problem}")
@@ -111,13 +128,26 @@ def test_every_tactic(kernel: KernelRecord, index: int) -> None:
         assert bool(wide.isnan().all()), f"{kernel.name}{tactic} {problem}: wrote beyond D"
 
 
+def test_a_balanced_kernel_refuses_what_it_cannot_store(kernel: KernelRecord) -> None:
+    if not balanced(kernel):
+        return
+    call = operands(problem_of(kernel, 5, 72, 160))
+    unaligned = torch.empty(5, 75, device="cuda", dtype=call["out_dtype"])[:, :72]
+    with pytest.raises(tilewright.TilewrightError):
+        tilewright.packed_gemm(**call, out=unaligned, tactic=kernel.name)
+    with pytest.raises(tilewright.TilewrightError, match="no activation"):
+        tilewright.packed_gemm(**call, activation="silu", tactic=kernel.name)
+
+
 @pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
 def test_bias_alpha_and_activation(kernel: KernelRecord, activation: str) -> None:
+    if balanced(kernel) and activation != "none":
+        return
     problem = problem_of(
         kernel, rows_of(kernel, kernel.config["tile"][1] + 3), 328, 416, bias=True, activation=activation
     )
     call = operands(problem, 1)
-    for tactic in ("", "@splits=3"):
+    for tactic in with_splits(kernel, 3):
         out = torch.full((problem.m, problem.n), float("nan"), device="cuda", dtype=call["out_dtype"])
         tilewright.packed_gemm(
             **call, alpha=0.37, activation=activation, out=out, tactic=kernel.name + tactic
@@ -161,7 +191,7 @@ def test_equal_runs(kernel: KernelRecord) -> None:
     """The order of sums is fixed."""
     problem = problem_of(kernel, rows_of(kernel, 2 * kernel.config["tile"][1] + 1), 1032, 2080)
     call = operands(problem)
-    for tactic in ("", "@splits=4"):
+    for tactic in with_splits(kernel, 4):
         first = tilewright.packed_gemm(**call, tactic=kernel.name + tactic)
         out, differ = torch.empty_like(first), torch.zeros((), dtype=torch.int64, device="cuda")
         for _ in range(300):
@@ -171,7 +201,8 @@ def test_equal_runs(kernel: KernelRecord) -> None:
 
 
 def test_rows_do_not_depend_on_other_rows(kernel: KernelRecord) -> None:
-    """Bits of unsplit tactics: what batch-invariant mode rests on."""
+    """Bits of unsplit tactics: what batch-invariant mode rests on. It has no balanced kernels: their rows are
+    right, and may have other bits."""
     problem = problem_of(kernel, rows_of(kernel, 130), 264, 1056)
     call = operands(problem)
     whole = tilewright.packed_gemm(**call, tactic=kernel.name)
@@ -179,14 +210,17 @@ def test_rows_do_not_depend_on_other_rows(kernel: KernelRecord) -> None:
         if rows.start >= problem.m:
             continue
         part = tilewright.packed_gemm(**call | {"a": call["a"][rows]}, tactic=kernel.name)
-        assert torch.equal(part, whole[rows])
+        if balanced(kernel):
+            compare(part, expected(kernel, call, problem)[rows], f"{kernel.name} {rows}")
+        else:
+            assert torch.equal(part, whole[rows])
 
 
 def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     problem = problem_of(kernel, rows_of(kernel, 17), 200, 544, bias=True)
     call = operands(problem)
     right = expected(kernel, call, problem)
-    for tactic in ("", "@splits=2"):
+    for tactic in with_splits(kernel, 2):
         out = torch.full((problem.m, 208), float("nan"), device="cuda", dtype=call["out_dtype"])[:, :200]
         tensors = {name: call[name] for name in ("a", "weight", "scale", "bias")}
 

@@ -28,6 +28,7 @@ TACTICS = (
     "64x32x128_4kgroups@splits=2",
     "128x64x128@cluster=2x1,splits=3",
     "128x256x64@cluster=4x1",
+    "256x32x128_balanced@cluster=2x1",
 )
 PROBLEMS = (
     Problem(1, 3136, 4096),

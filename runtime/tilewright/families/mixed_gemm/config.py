@@ -40,9 +40,9 @@ class MixedGemmConfig:
     weight_format: WeightFormat
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 64 or 128"]
     mainloop: Annotated[
-        Literal["wgmma", "stream"],
+        Literal["wgmma", "stream", "balanced"],
         "wgmma: any number of rows. stream: up to N rows, 8 to 32, by mma.sync; each warp loads and "
-        "multiplies stages of its own",
+        "multiplies stages of its own. balanced: wgmma whose thread blocks multiply equally many stages of k",
     ] = field(default="wgmma", metadata=LEFT_OUT)
     d: Annotated[Literal["same", "f32"], "type of D: that of A, or f32"] = field(
         default="same", metadata=LEFT_OUT
@@ -57,12 +57,12 @@ class MixedGemmConfig:
     pdl: OwnPdl = True
 
 
-def with_mainloop(name: str) -> Callable[[MixedGemmConfig], bool]:
-    """Whether a kernel has this mainloop: what rules apply to."""
-    return lambda config: config.mainloop == name
+def with_mainloop(*names: str) -> Callable[[MixedGemmConfig], bool]:
+    """Whether a kernel has one of these mainloops: what rules apply to."""
+    return lambda config: config.mainloop in names
 
 
-WGMMA, STREAM = map(with_mainloop, ("wgmma", "stream"))
+WGMMA, STREAM = with_mainloop("wgmma", "balanced"), with_mainloop("stream")
 
 
 def type_of_d(config: MixedGemmConfig) -> str:

@@ -9,15 +9,18 @@ from tilewright.configurations.shared import Memory, flag
 from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_gemm import rules
 from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts, type_of_d
-from tilewright.families.mixed_gemm.memory import PIECE, blocks_of_sm, consumers, memory
+from tilewright.families.mixed_gemm.memory import PIECE, QUICK_COLUMNS, blocks_of_sm, consumers, memory
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
+HEADERS = {"wgmma": ("mixed_gemm", "quick_int4_gemm"), "balanced": ("balanced", "quick_int4_balanced")}
+"""Of kernels of a mainloop, and of those that decode INT4 quickly."""
 
 
 def template(config: MixedGemmConfig) -> str:
     """The template that a kernel is rendered from."""
-    return f"mixed_gemm/{'stream' if config.mainloop == 'stream' else 'kernel'}.cu.j2"
+    name = "kernel" if config.mainloop == "wgmma" else config.mainloop
+    return f"mixed_gemm/{name}.cu.j2"
 
 
 def kernel_name(config: MixedGemmConfig) -> str:
@@ -49,6 +52,8 @@ def schedule_text(config: MixedGemmConfig) -> str:
     words = "weights decoded to registers, operands swapped, clusters and splits of k at run time"
     if config.mainloop == "stream":
         words = f"{config.warps} warps divide k and load for themselves, splits of k at run time"
+    if config.mainloop == "balanced":
+        words = "weights decoded to registers, operands swapped, a cluster's stages of k divided evenly"
     return with_launch(words, config)
 
 
@@ -72,7 +77,7 @@ def facts(config: MixedGemmConfig) -> MixedGemmFacts:
         "smem_bytes": total,
         "threads": 32 * config.warps if stream else 128 * (consumers(config) + 1),
         "splits": True,
-        "alignment": {"a": 8, "b": 1, "c": 1, "d": 1},
+        "alignment": {"a": 8, "b": 1, "c": 1, "d": 8 if config.mainloop == "balanced" else 1},
     }
 
 
@@ -84,6 +89,18 @@ def build(config: MixedGemmConfig) -> dict[str, Any]:
 
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
+    own = {} if config.mainloop == "stream" else {"header": header(config)}
+    return shared_variables(config) | own
+
+
+def header(config: MixedGemmConfig) -> str:
+    """The header of a kernel. With more columns, tensor cores take the time, and not decoding."""
+    quick = config.weight_format == "int4_g128" and config.a == "bf16" and config.tile.n <= QUICK_COLUMNS
+    return HEADERS[config.mainloop][quick]
+
+
+def shared_variables(config: MixedGemmConfig) -> dict[str, str]:
+    """The variables that templates of groups have, too."""
     of_mainloop = _stream_variables if config.mainloop == "stream" else _wgmma_variables
     return spelt(
         {
@@ -111,7 +128,7 @@ def _wgmma_variables(config: MixedGemmConfig) -> dict[str, Any]:
         "tile_n": n,
         "pieces": k // PIECE,
         "consumers": consumers(config),
-        "k_groups": config.k_groups,
+        **({"k_groups": config.k_groups} if config.mainloop == "wgmma" else {}),
     }
 
 

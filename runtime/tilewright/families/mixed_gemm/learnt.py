@@ -1,6 +1,6 @@
-"""Corrects the estimates of `cost` and `cost_stream` by what was learnt from times on an H200.
+"""Corrects the estimates of the mainloops' cost models by what was learnt from times on an H200.
 
-Both mainloops are asked about by the same features and the same trees (`selection/corrections.py`), so that
+All mainloops are asked about by the same features and the same trees (`selection/corrections.py`), so that
 their corrected estimates are comparable. The times are those of benchmarks/fit/mixed_times.py.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.mixed_gemm import cost, cost_stream
+from tilewright.families.mixed_gemm import cost, cost_balanced, cost_stream
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
 from tilewright.families.mixed_gemm.terms import Kernel, Terms
 from tilewright.selection.corrections import Corrections
@@ -22,6 +22,11 @@ from tilewright.selection.estimates import Estimate, held_by_memory
 CORRECTIONS = Corrections(
     Path(__file__).with_name("learnt_weights.txt"), "python -m benchmarks.fit.learn_mixed_model --write"
 )
+MODELS: dict[str, type[Kernel]] = {
+    "wgmma": cost.Wgmma,
+    "stream": cost_stream.Stream,
+    "balanced": cost_balanced.Balanced,
+}
 FORMAT_NUMBERS = {"int4": 0, "int4_zp": 0, "mxfp4": 1, "nvfp4": 2, "int8": 3, "e4m3": 4}
 """Numbers of formats, as trees know them. int4_zp was not timed."""
 
@@ -37,8 +42,7 @@ def refine(
 
 def kernel_of(record: KernelRecord, problem: Problem, device: DeviceProperties) -> Kernel:
     """A kernel in the cost model of its mainloop."""
-    model = cost_stream.Stream if record.config["mainloop"] == "stream" else cost.Wgmma
-    return model(record, problem, device)
+    return MODELS[record.config["mainloop"]](record, problem, device)
 
 
 def features(kernel: Kernel, terms: Terms) -> dict[str, float]:
@@ -92,4 +96,5 @@ def features(kernel: Kernel, terms: Terms) -> dict[str, float]:
         "added": terms.added * 1e6,
         "added_share": terms.added / total,
         "total": total * 1e6,
+        "balanced": config["mainloop"] == "balanced",
     }

@@ -7,14 +7,14 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.mixed_gemm import clustered, cost, cost_stream, learnt
+from tilewright.families.mixed_gemm import clustered, cost, cost_balanced, cost_stream, learnt
 from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.selection.fitting import MOST_BLOCKS, misfit_blocks, misfit_tiles_of_k, with_splits
 from tilewright.selection.kernels import Kernels
 
 
 class Packed(Kernels[Problem]):
-    """What kernels of both mainloops have in common."""
+    """What kernels of all mainloops have in common."""
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         d = record.config["a"] if record.config["d"] == "same" else record.config["d"]
@@ -58,7 +58,42 @@ class Stream(Packed):
         return tuple(with_splits(record.name, "", splits) for splits in range(1, most + 1))
 
 
-MAINLOOPS = {"wgmma": Wgmma(), "stream": Stream()}
+BALANCED_CLUSTERS = ("", "2x1")  # of thread blocks that multiply equally many stages
+
+
+class Balanced(Packed, clustered.SharedActivations[Problem]):
+    """Kernels whose thread blocks multiply equally many stages of k (tilewright/mixed_gemm/balanced.hpp)."""
+
+    estimator = staticmethod(cost_balanced.estimator)
+    refine = staticmethod(learnt.refine)
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.activation == "none":
+            return None
+        return f"it has no activation, not even {problem.activation}"
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record)
+        if reason is None and tactic.cluster not in BALANCED_CLUSTERS:
+            reason = f"cluster {tactic.cluster} is not 1x1 or 2x1: clusters of two fill the SMs"
+        return reason
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
+        return "where it cuts k depends on the number of tiles"
+
+    def candidates(
+        self, record: KernelRecord, problem: Problem, device: DeviceProperties
+    ) -> tuple[Tactic, ...]:
+        """Thread blocks alone, and pairs of them where there is more than a tile."""
+        several = problem.n > record.config["tile"][0]
+        return tuple(Tactic(record.name, cluster=cluster) for cluster in BALANCED_CLUSTERS[: 1 + several])
+
+    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
+        """Whether a narrower tile would hold all rows of A."""
+        return bool(problem.m <= record.config["tile"][1] - 8)
+
+
+MAINLOOPS = {"wgmma": Wgmma(), "stream": Stream(), "balanced": Balanced()}
 
 
 def kernels_of(record: KernelRecord) -> Kernels[Problem]:

@@ -12,7 +12,8 @@ from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.formats.types import bits
 from tilewright.selection.estimates import held_by_memory
 
-FEW_COLUMNS = 32  # more sums would spill with four warpgroups
+FEW_COLUMNS = 32  # more sums would spill with four warpgroups, where weights are not decoded quickly
+QUICK_COLUMNS = 64  # with more, no kernel decodes quickly: kQuick of mixed_gemm/mainloop.hpp
 PIECE = 64  # elements of k in a box of activations, and in a piece of the weight
 STREAM_PADDING = 16  # bytes after a row of sums of a stream kernel
 STREAM_BARRIER = 8  # bytes of a stage's mbarrier of a stream kernel, which has one
@@ -20,10 +21,12 @@ STREAM_BARRIER = 8  # bytes of a stage's mbarrier of a stream kernel, which has 
 
 def warpgroups(config: MixedGemmConfig) -> lean_tiles.Warpgroups:
     """The warpgroups of one group: one has 64 rows, two have 128 or 256, three have 192. Four have 256 if the
-    tile has few columns: decoding takes the most time then, and more warps hide its latencies."""
+    tile has few columns: decoding takes the most time then, and more warps hide its latencies. In balanced
+    kernels of MXFP4 they do so up to 64 columns."""
     slices = config.tile.m // 64
     consumers = {1: 1, 3: 3}.get(slices, 2)
-    if slices == 4 and config.tile.n <= FEW_COLUMNS:
+    many = config.mainloop == "balanced" and config.weight_format == "mxfp4"
+    if slices == 4 and config.tile.n <= (QUICK_COLUMNS if many else FEW_COLUMNS):
         consumers = 4
     return lean_tiles.Warpgroups(consumers, max(slices // consumers, 1), config.tile.n)
 

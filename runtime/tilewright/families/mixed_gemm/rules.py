@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
-from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig
+from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig, with_mainloop
 from tilewright.families.mixed_gemm.memory import (
     activation_bytes,
     consumers,
@@ -20,8 +20,9 @@ from tilewright.families.mixed_gemm.problem import TYPES_OF_A
 
 _WIDTHS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)  # of mixed_gemm/wgmma.hpp
 # Registers for sums, by warpgroups that multiply, of a thread's 232 (three: 160, four: 112). Two sets of 16
-# hold decoded weights.
+# hold decoded weights, or of 8 where four warpgroups decode MXFP4 for 32 columns and more (mainloop.hpp).
 _SUMS = {1: 128, 2: 128, 3: 64, 4: 16}
+_SUMS_OF_FOUR_OF_MXFP4 = 32
 
 
 # decode.hpp: UE8M0 has BF16's range; F16's is too small for it.
@@ -70,13 +71,15 @@ def tile_depth(config: MixedGemmConfig) -> str | None:
 
 
 # 65,536 registers of an SM, divided among the warpgroups. Sums beyond these spill.
-@rule(OURS, "tile k_groups", compiles="the kernel would spill registers", of=WGMMA)
+@rule(OURS, "tile k_groups weight_format", compiles="the kernel would spill registers", of=WGMMA)
 def registers(config: MixedGemmConfig) -> str | None:
-    """A thread has at most 128 registers of sums, where three warpgroups multiply 64, where four do 16."""
+    """A thread has at most 128 registers of sums, of three warpgroups 64, of four 16, or 32 with MXFP4."""
     if tile_sides(config) or warpgroups_of_block(config):
         return None
     _, rows, columns = warpgroups(config)
     sums, most = rows * columns // 2, _SUMS[consumers(config)]
+    if consumers(config) == 4 and config.weight_format == "mxfp4":
+        most = _SUMS_OF_FOUR_OF_MXFP4
     return f"{sums} sums to a thread, of at most {most}" if sums > most else None
 
 
@@ -90,7 +93,7 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
 
 
 # kernel.hpp: sums of a split k, and those that are activated, go through the activations' stages.
-@rule(OURS, "stages tile", of=WGMMA)
+@rule(OURS, "stages tile", of=with_mainloop("wgmma"))
 def room_for_sums(config: MixedGemmConfig) -> str | None:
     """The activations' stages hold a tile's sums."""
     if any(rule(config) for rule in (tile_sides, tile_depth, warpgroups_of_block, registers, shared_memory)):
@@ -111,11 +114,16 @@ def stream_tile(config: MixedGemmConfig) -> str | None:
 
 
 # stream_kernel.hpp: the warps of a thread block divide k. mixed_gemm.hpp has warpgroups instead.
-@rule(OURS, "mainloop k_groups warps")
+# balanced_phases.hpp: a warpgroup has all of its rows' sums, and TMA stores D.
+@rule(OURS, "mainloop k_groups warps d")
 def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
-    """A stream kernel has no k_groups, and a wgmma kernel has no warps."""
-    settled = {"k_groups": 1} if config.mainloop == "stream" else {"warps": 8}
-    return unsettled(config, f"a {config.mainloop} kernel", settled)
+    """A stream kernel has no k_groups, a wgmma kernel no warps, a balanced one neither, and D of A's type."""
+    settled: dict[str, dict[str, object]] = {
+        "stream": {"k_groups": 1},
+        "wgmma": {"warps": 8},
+        "balanced": {"k_groups": 1, "warps": 8, "d": "same"},
+    }
+    return unsettled(config, f"a {config.mainloop} kernel", settled[config.mainloop])
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.

@@ -1,4 +1,4 @@
-"""What the cost models of both mainloops of `mixed_gemm` compute of a tactic, in one form for `learnt`."""
+"""What the cost models of all mainloops of `mixed_gemm` compute of a tactic, in one form for `learnt`."""
 
 from __future__ import annotations
 

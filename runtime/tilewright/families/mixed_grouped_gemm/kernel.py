@@ -56,4 +56,4 @@ def facts(config: MixedGemmConfig) -> MixedGemmFacts:
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     own = memory_variables(config.tile, memory(config)) | {"schedule": schedule_text(config)}
-    return dense.variables(config) | spelt(own)
+    return dense.shared_variables(config) | spelt(own)

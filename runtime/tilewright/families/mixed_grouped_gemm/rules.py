@@ -6,7 +6,7 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_stages
-from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
+from tilewright.configurations.rule import HARDWARE, OURS, among, rule, unsettled
 from tilewright.families.mixed_gemm.config import WGMMA, MixedGemmConfig
 from tilewright.families.mixed_gemm.rules import (
     registers,
@@ -29,6 +29,13 @@ def type_of_d(config: MixedGemmConfig) -> str | None:
     return unsettled(config, "a kernel of groups", {"d": "same"})
 
 
+# balanced_phases.hpp: the host divides the stages of all tiles, whose number it does not know here.
+@rule(OURS, "mainloop")
+def mainloop(config: MixedGemmConfig) -> str | None:
+    """The mainloop is wgmma or stream."""
+    return among("the mainloop of a kernel of groups", config.mainloop, ("wgmma", "stream"))
+
+
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
 @rule(HARDWARE, "stages tile weight_format", of=WGMMA)
 def shared_memory(config: MixedGemmConfig) -> str | None:
@@ -41,6 +48,7 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
 RULES = (
     types,
     type_of_d,
+    mainloop,
     tile_sides,
     warpgroups_of_block,
     tile_depth,

@@ -1,0 +1,285 @@
+// The phases (sm90/product.hpp) of a kernel whose CTAs all have as many stages of k to multiply, however many tiles
+// there are.
+//
+// The stages of all tiles, one tile after another, are divided evenly among the CTAs: a range begins and ends within a
+// tile. The CTA that has a tile's last stage stores it. Those that have earlier stages of the tile leave their sums in
+// the workspace, from which the last one adds them up. A CTA goes through its tiles backwards. So the sums that it
+// leaves are those of its first tile, and those that it needs belong to its last one: they are there before it asks,
+// unless a tile is longer than a range. It waits for CTAs of lower numbers alone, which started before it.
+//
+// A warp that does not load, the messenger, tells other CTAs that sums are there, and finds out about those of others.
+// So the warps that multiply wait for no memory when they leave sums, and for one round trip when they add others'.
+//
+// With clusters, those of two CTAs divide the stages: both CTAs have the same stages of k, of neighbouring tiles, and
+// share activations by multicast. What is said of CTAs above holds for those of the same place in other clusters.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mixed_gemm/kernel.hpp"
+#include "tilewright/sm90/divisor.hpp"
+
+namespace tilewright::mixed_gemm {
+
+constexpr int kMostBalanced = 144;  // CTAs: an sm_90 has at most so many SMs
+
+// What CTAs leave to each other: for each CTA the sums of a tile, and a word. A word that equals `left` says that the
+// sums are there. `left` is a random number, because nothing clears the workspace before a launch; whoever has seen the
+// word clears it.
+struct BalancedWorkspace {
+  char* sums;
+  uint64_t* words;
+  uint64_t left;
+};
+
+// A position is a stage of all tiles' stages. The first `larger` clusters have a stage more than the others, which have
+// `stages`.
+struct BalancedParams : Params {
+  int stages, larger;
+  sm90::Divisor k_tiles;  // stages of a tile
+  BalancedWorkspace workspace;
+
+  // Where the range of a cluster begins.
+  __device__ __forceinline__ int begin(int cluster) const { return cluster * stages + min(cluster, larger); }
+};
+
+// As Types, of kernels that are balanced.
+template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
+          bool kPdl>
+struct BalancedTypes : Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, 1, kPdl> {
+  using Params = BalancedParams;
+};
+
+__device__ __forceinline__ void store_releasing(uint64_t* address, uint64_t value) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
+}
+__device__ __forceinline__ uint64_t load_acquiring(uint64_t const* address) {
+  uint64_t value;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
+  return value;
+}
+// From L2. The compiler moves it over no barrier, as it may move __ldcg.
+__device__ __forceinline__ void load_left(float4 const* address, float (&values)[4]) {
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+               : "l"(address)
+               : "memory");
+}
+
+template <class Types>
+struct BalancedPhases : Types {
+  using typename Types::Layout;
+  using typename Types::Mainloop;
+  using typename Types::Params;
+  using typename Types::Store;
+  using Producer = mixed_gemm::Producer<Layout, Types::Stages>;
+  static constexpr bool kSwapped = true;
+  static constexpr int kRows = Types::kRows, kColumns = Types::kColumns, kGroupsOfSums = kRows * kColumns / 8;
+  static constexpr int kSumBytes = Types::TileM * Types::TileN * 4;  // of a CTA
+  static constexpr int64_t kWorkspaceBytes = int64_t(kMostBalanced) * (kSumBytes + 8);
+  static constexpr int kThreads = (Types::kConsumers + 1) * 128, kSharedBytes = Layout::kBytes;
+  // Whether others' sums are loaded before the last tile's products, which needs registers for them.
+  static constexpr bool kLoadsEarly = kGroupsOfSums <= 8 && Types::kConsumers <= 3;
+  static_assert(Store::kBoxes, "D is stored by TMA");
+  static_assert(Types::Stages >= 2 && Types::Stages <= 32 && kSharedBytes <= 227 * 1024,
+                "the stages exceed the shared memory of sm_90");
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    sm90::run_product<BalancedPhases>(params, memory);
+  }
+
+  static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
+    sm90::start_stages<Layout, Types::Stages>(params.cluster, shared, 1, Types::kConsumers);
+  }
+
+  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
+    sm90::prefetch_map(&params.b);
+    sm90::prefetch_map(&params.d);
+  }
+
+  // Load: the producer's warps, of which one loads, and the next one is the messenger.
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
+                                              bool loading_warp) {
+    sm90::Load const activations(&params.b, params.policy_b, params.slices_b, place.m,
+                                 place.sharers_of_b(params.cluster));
+    Producer producer{shared, params.weight, params.policy_a, params.stage_bytes};
+    Range const range(params);
+    sm90::enter<Types::kPdl>(params.cluster);
+    if (!loading_warp) {
+      if (threadIdx.x / 32 == Types::kConsumers * 4 + 1) {
+        carry_messages(params, range, place.m);
+      }
+      return;
+    }
+    for (int end = range.end; end > range.begin;) {
+      Segment const segment(params, range.begin, end, place.m);
+      if (params.cluster.m > 1) {
+        producer.template run<true>(activations, segment.first, segment.stages, segment.row / 64, segment.column);
+      } else {
+        producer.template run<false>(activations, segment.first, segment.stages, segment.row / 64, segment.column);
+      }
+      end -= segment.stages;
+    }
+    if (params.cluster.m > 1) {
+      producer.drain();
+    }
+  }
+
+  // Multiply: a consumer warpgroup.
+  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
+                                                  sm90::ClusterPlace const& place, int warpgroup) {
+    sm90::ClusterShape const& cluster = params.cluster;
+    sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
+    Mainloop mainloop(shared, warpgroup * kRows, 0, release);
+    Range const range(params);
+    bool const early = kLoadsEarly && params.stages >= params.k_tiles.divisor();
+    sm90::enter<Types::kPdl>(cluster);
+    Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup);
+    for (int end = range.end; end > range.begin;) {
+      Segment const segment(params, range.begin, end, place.m);
+      bool const is_left = segment.first + segment.stages < params.k_tiles.divisor();
+      bool const adds = !is_left && segment.first > 0;
+      float sums[kRows][kColumns / 2];
+      float others[kLoadsEarly ? kGroupsOfSums : 1][4];
+      if (kLoadsEarly && early && adds) {
+        // A tile is no longer than a range: only the cluster before has a part of this one.
+        sm90::named_barrier_sync(kThere, kInformed);
+        load_others(params, range.index - 1, place.m, others);
+      }
+      mainloop.run(segment.stages, sums);
+      end -= segment.stages;
+      if (is_left) {
+        leave(params, range.index, place.m, sums);
+        continue;
+      }
+      if (adds) {
+        if (kLoadsEarly && early) {
+          add(others, sums);
+        } else {
+          add_others(params, range, place.m, end - segment.first, sums);
+        }
+      }
+      store.store(sums, segment.row + warpgroup * kRows * 64, segment.column, 0);
+    }
+    store.drain();
+  }
+
+ private:
+  static constexpr int kLeft = 6, kThere = 7;                     // named barriers; 1 to 4 are the epilogues'
+  static constexpr int kInformed = Types::kConsumers * 128 + 32;  // threads: those that multiply, and the messenger
+
+  // This cluster's stages.
+  struct Range {
+    int index, begin, end;
+
+    __device__ __forceinline__ explicit Range(Params const& params)
+        : index(sm90::cluster_index()), begin(params.begin(index)), end(params.begin(index + 1)) {}
+  };
+
+  // The last of a cluster's stages up to position `end` that belong to one tile: `stages` from stage `first` of k on.
+  // `row`, `column`: where the tile of the CTA at place `m` begins.
+  struct Segment {
+    int first, stages, row, column;
+
+    __device__ __forceinline__ Segment(Params const& params, int begin, int end, int m) {
+      int const tile = params.k_tiles.divide(end - 1), tile_begin = tile * params.k_tiles.divisor();
+      first = max(begin, tile_begin) - tile_begin, stages = end - tile_begin - first;
+      sm90::Block const block(params.raster, tile);
+      row = (block.row * params.cluster.m + m) * Types::TileM, column = block.column * Types::TileN;
+    }
+  };
+
+  static __device__ __forceinline__ int number(Params const& params, int cluster, int m) {
+    return cluster * params.cluster.m + m;
+  }
+  static __device__ __forceinline__ float4* sums_of(Params const& params, int cluster, int m) {
+    int64_t const at = int64_t(number(params, cluster, m)) * kSumBytes;
+    return reinterpret_cast<float4*>(params.workspace.sums + at) + threadIdx.x;
+  }
+
+  // The messenger: says that this CTA's sums are there, and waits for those of clusters before it.
+  static __device__ __forceinline__ void carry_messages(Params const& params, Range const& range, int m) {
+    BalancedWorkspace const& workspace = params.workspace;
+    int const k_tiles = params.k_tiles.divisor();
+    if (range.end != params.k_tiles.divide(range.end) * k_tiles) {
+      sm90::named_barrier_sync(kLeft, kInformed);
+      if (threadIdx.x % 32 == 0) {
+        store_releasing(workspace.words + number(params, range.index, m), workspace.left);
+      }
+    }
+    int const tile_begin = params.k_tiles.divide(range.begin) * k_tiles;
+    if (range.begin == tile_begin || range.end < tile_begin + k_tiles) {
+      return;
+    }
+    if (threadIdx.x % 32 == 0) {
+#pragma unroll 1
+      for (int cluster = range.index - 1;; --cluster) {
+        uint64_t* const word = workspace.words + number(params, cluster, m);
+        while (load_acquiring(word) != workspace.left) {
+        }
+        *word = 0;
+        if (params.begin(cluster) <= tile_begin) {
+          break;
+        }
+      }
+    }
+    __syncwarp();
+    sm90::named_barrier_arrive(kThere, kInformed);
+  }
+
+  // Leaves the calling warp's sums, 16 bytes of each thread after another.
+  static __device__ __forceinline__ void leave(Params const& params, int cluster, int m,
+                                               float const (&sums)[kRows][kColumns / 2]) {
+    float4* const to = sums_of(params, cluster, m);
+#pragma unroll
+    for (int group = 0; group < kGroupsOfSums; ++group) {
+      float const* const v = sums[group / (kColumns / 8)] + group % (kColumns / 8) * 4;
+      sm90::store_float4(to + group * Types::kConsumers * 128, v[0], v[1], v[2], v[3]);
+    }
+    sm90::named_barrier_arrive(kLeft, kInformed);
+  }
+
+  template <int Count>
+  static __device__ __forceinline__ void load_others(Params const& params, int cluster, int m,
+                                                     float (&others)[Count][4]) {
+    float4 const* const from = sums_of(params, cluster, m);
+#pragma unroll
+    for (int group = 0; group < Count; ++group) {
+      load_left(from + group * Types::kConsumers * 128, others[group]);
+    }
+  }
+
+  template <int Count>
+  static __device__ __forceinline__ void add(float const (&others)[Count][4], float (&sums)[kRows][kColumns / 2]) {
+#pragma unroll
+    for (int group = 0; group < Count; ++group) {
+      float* const sum = sums[group / (kColumns / 8)] + group % (kColumns / 8) * 4;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        sum[i] += others[group][i];
+      }
+    }
+  }
+
+  // Adds the sums that clusters before this one have left of the tile that begins at position `tile_begin`.
+  static __device__ __forceinline__ void add_others(Params const& params, Range const& range, int m, int tile_begin,
+                                                    float (&sums)[kRows][kColumns / 2]) {
+    sm90::named_barrier_sync(kThere, kInformed);
+#pragma unroll 1
+    for (int cluster = range.index - 1;; --cluster) {
+      float others[kGroupsOfSums][4];
+      load_others(params, cluster, m, others);
+      add(others, sums);
+      if (params.begin(cluster) <= tile_begin) {
+        return;
+      }
+    }
+  }
+};
+
+template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
+          bool kPdl>
+using BalancedKernel =
+    BalancedPhases<BalancedTypes<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, kPdl>>;
+
+}  // namespace tilewright::mixed_gemm

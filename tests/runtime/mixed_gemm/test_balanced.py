@@ -1,0 +1,67 @@
+"""Kernels of packed weights whose thread blocks multiply equally many stages of k."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.architectures.device import H200
+from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_gemm import cost, cost_balanced
+from tilewright.families.mixed_gemm.family import FAMILY
+from tilewright.families.mixed_gemm.problem import Problem
+from tilewright.libraries.registry import Registry
+
+RECORDS = {record.name: record for record in Registry().route("mixed_gemm", H200)}
+NAME = "mixed_gemm_sm90_bf16_int4_g128_192x48x128"
+BALANCED = RECORDS[f"{NAME}_balanced"]
+
+
+@pytest.mark.parametrize(
+    "problem", [Problem(1, 8, 32), Problem(64, 28672, 4096), Problem(500, 4480, 5120)], ids=str
+)
+def test_thread_blocks_and_pairs_of_them_compute_any_rows_and_columns(problem: Problem) -> None:
+    clusters = ("",) if problem.n <= 128 else ("", "2x1")
+    wanted = tuple(Tactic(BALANCED.name, cluster=cluster) for cluster in clusters)
+    assert FAMILY.candidates(BALANCED, problem, H200) == wanted
+    for tactic in wanted:
+        assert FAMILY.misfit_tactic(tactic, BALANCED, problem) is None
+
+
+def test_an_activation_is_refused() -> None:
+    problem = Problem(16, 4096, 4096, activation="silu")
+    assert "silu" in str(FAMILY.misfit_extents(BALANCED, problem))
+    chosen = FAMILY.rank([*RECORDS.values()], problem, H200)
+    assert chosen
+    assert not any("balanced" in candidate.record.name for candidate in chosen)
+
+
+def test_batch_invariant_mode_has_none() -> None:
+    reason = FAMILY.misfit_invariant(Tactic(BALANCED.name), BALANCED, Problem(16, 4096, 4096))
+    assert "number of tiles" in str(reason)
+
+
+@pytest.mark.parametrize("setting", ["splits=2", "cluster=4x1", "cluster=1x2"])
+def test_a_launch_has_no_splits_and_no_larger_clusters(setting: str) -> None:
+    tactic = Tactic.parse(f"{BALANCED.name}@{setting}")
+    assert FAMILY.misfit_arguments(tactic, BALANCED) is not None
+
+
+@pytest.mark.parametrize("cluster", ["", "2x1"])
+def test_the_model_counts_stages_where_the_other_one_counts_waves(cluster: str) -> None:
+    """198 tiles are two waves of 132 SMs, or 1.5 tiles of 28 stages for each."""
+    problem = Problem(48, 37888, 3584)
+    tactic = Tactic(BALANCED.name, cluster=cluster)
+    even = cost_balanced.Balanced(BALANCED, problem, H200).terms(tactic)
+    waves = cost.Wgmma(RECORDS[NAME], problem, H200).terms(Tactic(NAME, cluster=cluster))
+    assert (even.blocks, even.units) == (132, 42)
+    assert even.math / waves.math == pytest.approx(42 / 56, rel=0.02)
+
+
+def test_the_model_has_no_more_thread_blocks_than_stages() -> None:
+    terms = cost_balanced.Balanced(BALANCED, Problem(48, 192, 512), H200).terms(Tactic(BALANCED.name))
+    assert (terms.blocks, terms.units) == (4, 1)
+
+
+def test_it_is_chosen_where_the_last_wave_of_tiles_is_half_empty() -> None:
+    first = FAMILY.rank([*RECORDS.values()], Problem(48, 37888, 3584), H200)[0]
+    assert first.record.config["mainloop"] == "balanced"
