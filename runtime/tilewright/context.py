@@ -267,7 +267,8 @@ def batch_invariant(enabled: bool = True) -> Iterator[None]:
     products on Hopper split k if there are few columns and k is long, in the same way for every m.
     `tilewright explain` says how, and what the mode costs. A plan keeps the mode in which it was made. The
     mode holds for every thread of the process, until the block ends; TILEWRIGHT_BATCH_INVARIANT=1 sets it for
-    the whole process. A call with `torch.compile` has the mode in which the compiled code runs.
+    the whole process. A call with `torch.compile` has the mode in which the compiled code runs; a block in
+    a compiled function is in no graph.
 
     An op raises NoKernelError if none of its kernels is known to be batch-invariant (a table in docs/use.md).
     """

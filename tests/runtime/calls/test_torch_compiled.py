@@ -15,6 +15,7 @@ import torch
 import tilewright
 from tilewright.context import Context
 from tilewright.declarations.tactics import Tactic
+from tilewright.errors import NoKernelError
 
 BF16 = torch.bfloat16
 INTEGERS = torch.arange(-256, 256, dtype=torch.int8)
@@ -181,6 +182,21 @@ def test_export_of_a_size_that_is_data(host: Context) -> None:
     module = torch.export.export(Prefix(), (A, torch.tensor(8))).module()
     for rows in (8, 3, 0):
         assert torch.equal(module(A, torch.tensor(rows)), tilewright.gemm(A[:rows], B))
+
+
+def test_a_block_of_batch_invariant_mode_is_in_no_graph(host: Context) -> None:
+    """A graph would open and close the block while it is traced, and run the op without the mode."""
+
+    def invariant(a: torch.Tensor) -> torch.Tensor:
+        with tilewright.batch_invariant():
+            return tilewright.gemm(a, B)
+
+    torch._dynamo.reset()
+    with pytest.raises(NoKernelError, match="batch-invariantly"):  # no kernel of the host is
+        torch.compile(invariant, backend="eager")(A)
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(invariant, backend="eager", fullgraph=True)(A)
 
 
 def test_a_plan_in_a_compiled_function_runs_outside_of_its_graph(host: Context) -> None:
