@@ -17,6 +17,8 @@ from tilewright.selection.corrections import MOST
 from tilewright.selection.trees import Trees
 from tilewright.selection.weighing import MOST_REFINED
 
+NEAREST = 16  # tactics among which the trees found the fastest
+
 
 def test_what_is_learnt_orders_the_first_anew() -> None:
     """And those alone; each estimate of theirs is the refined one."""
@@ -34,6 +36,22 @@ def test_what_is_learnt_orders_the_first_anew() -> None:
     coarse = [cost_lean.estimator(one.record, problem, H200)(one.tactic).seconds for one in ranked]
     assert coarse[:MOST_REFINED] != sorted(coarse[:MOST_REFINED])
     assert max(coarse[:MOST_REFINED]) <= min(coarse[MOST_REFINED:]) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("layout", "m", "n", "k"),
+    [("nt", 4144, 456, 16184), ("nn", 272, 11880, 5936), ("nn", 4016, 3120, 424), ("nt", 1504, 1296, 18248)],
+)
+def test_kernels_that_need_a_cluster_are_weighed(layout: str, m: int, n: int, k: int) -> None:
+    """Among the mechanisms' first tactics. A kernel's tactic without a cluster may be far behind."""
+    problem = Problem(m, n, k, layout=layout)
+    estimates = [
+        (cost_lean.estimator(record, problem, H200)(tactic).seconds, tactic)
+        for record in FAMILY.fitting(KERNELS, problem)
+        for tactic in FAMILY.candidates(record, problem, H200)
+    ]
+    weighed = {candidate.tactic for candidate in FAMILY.rank(KERNELS, problem, H200)}
+    assert {tactic for _, tactic in sorted(estimates)[:NEAREST]} <= weighed
 
 
 def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
