@@ -18,8 +18,7 @@ first. Writes OUTPUT.md.
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
 timed, too (with --choices COUNT, of the first COUNT problems of each kind): `choice` is the best tactic's
-time over the time of the runtime's own choice. With --every-algorithm, dense products of layout tn run beside
-each algorithm that cuBLASLt's heuristic lists.
+time over the time of the runtime's own choice.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.lib import cublaslt, in_turn, machine, ratios
+from benchmarks.lib import in_turn, machine, ratios
 from benchmarks.lib.launch_cases import Call, Case, case_of
 from benchmarks.lib.launch_graphs import LEAST_ROUNDS, MEASURES, ROUNDS, Between, Graphs, free_memory
 from benchmarks.lib.random_problems import KINDS, LISTED, Drawn, listed, text_of
@@ -79,9 +78,7 @@ def rows_of(
     return rows
 
 
-def measure(
-    kind: str, problem: Drawn, case: Case, between: Between, *, tactics: int, every_algorithm: bool
-) -> list[dict[str, Any]]:
+def measure(kind: str, problem: Drawn, case: Case, between: Between, *, tactics: int) -> list[dict[str, Any]]:
     """The rows of a problem, whose first `tactics` tactics are timed, too. Raises ValueError if a result is
     wrong or a time is noise."""
     case.check()
@@ -89,8 +86,6 @@ def measure(
     graphs.add("ours", case.ours)
     for peer, call in case.peers.items():
         graphs.add(peer, call)
-    if every_algorithm and "cublas" in case.peers and case.problem.layout == "tn":
-        add_best(graphs, algorithms(case), case)
     if tactics and case.family is not None:
         add_best(graphs, {tactic: call_of(tactic) for tactic in case.tactics()[:tactics]}, case)
     return rows_of(kind, text_of(problem), case.choice(), graphs.microseconds())
@@ -119,14 +114,6 @@ def shortlist(calls: Mapping[Hashable, Call], case: Case) -> list[Hashable]:
 def short_time(calls: Sequence[Callable[[], Any]]) -> float:
     sample = in_turn.replayed(Replays(calls, warm_up=1, wait=False))
     return min(sample(), sample())
-
-
-def algorithms(case: Case) -> dict[Hashable, Call]:
-    """The algorithms of cuBLASLt's heuristic that compute the case, by their place in its list."""
-    first = case.sets[0]
-    product = cublaslt.Product(first.a, first.b, first.out)
-    calls = {f"cublaslt {place}": product.call(each) for place, each in enumerate(product.algorithms)}
-    return {name: call for name, call in calls.items() if case.runs(call)}
 
 
 def call_of(tactic: Tactic) -> Call:
@@ -180,9 +167,6 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     parser.add_argument("--tactics", type=int, default=0, metavar="N", help="tactics of each problem to time")
     parser.add_argument("--choices", type=int, metavar="COUNT", help="problems of each kind with --tactics")
-    parser.add_argument(
-        "--every-algorithm", action="store_true", help="of cuBLASLt's heuristic, beside dense products"
-    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no problem after")
     parser.add_argument("--output", type=Path, help="without extension")
     return parser.parse_args(arguments)
@@ -231,7 +215,6 @@ def main() -> int:
             of_problem = measure(
                 *(kind, problem, case_of(problem, theirs), between),
                 tactics=0 if chosen_alone else options.tactics,
-                every_algorithm=options.every_algorithm,
             )
             rows += of_problem
             print(json.dumps(of_problem), flush=True)

@@ -85,14 +85,6 @@ class Case:
                     + _judged(self.sets[0], {"ours": actual, peer: result})
                 )
 
-    def runs(self, call: Call) -> bool:
-        """Whether a call accepts the operands."""
-        try:
-            call(self.sets[0])
-        except RuntimeError:
-            return False
-        return True
-
     def is_right(self, call: Call) -> bool:
         """Whether a call computes what ours does."""
         result = _result(self.sets[0], call)
