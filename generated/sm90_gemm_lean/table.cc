@@ -11,11 +11,11 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x128x64_lean_pingpong) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x136x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x160x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x168x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x176x64_lean_coop) \
@@ -45,6 +45,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x160x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x192x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x200x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x24x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x256x64_lean_pingpong) \
@@ -56,10 +57,13 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x128_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x64x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x72x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x88x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x8x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_64x96x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x104x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x128x64_lean_coop_act) \
@@ -86,9 +90,9 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x80x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x96x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x128x64_lean_coop) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x136x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x144x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x160x64_lean_coop_swap) \
@@ -167,7 +171,6 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x208x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x72x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_192x80x64_lean_pingpong_swap) \
@@ -226,7 +229,6 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tn_64x96x64_lean_coop_swap) \
-  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x104x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x120x64_lean_coop_swap) \
@@ -242,6 +244,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x192x64_lean_coop) \
@@ -258,10 +261,12 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x80x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x160x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x160x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x104x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x112x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x120x64_lean_coop_swap) \
@@ -270,6 +275,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x152x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x160x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_64x192x64_lean_coop) \
@@ -354,7 +360,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_coop_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x80x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_128x88x128_lean_coop_fastacc_swap) \
@@ -374,10 +379,8 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x160x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x192x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x208x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x48x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x56x128_lean_pingpong_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x72x128_lean_pingpong_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_192x80x128_lean_pingpong_fastacc_swap) \
@@ -393,30 +396,22 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x104x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x112x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x120x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x128x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x136x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x136x128_lean_pingpong_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x144x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x152x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x160x128_lean_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x16x256_lean_coop_swap_act) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x176x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x184x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x192x128_lean_pingpong_fastacc) \
@@ -445,16 +440,13 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x64x256_lean_coop_swap_act) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x128_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x72x256_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_fastacc_swap) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x128_lean_coop_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x80x256_lean_coop_fastacc_swap) \
@@ -465,7 +457,6 @@
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x8x256_lean_coop_fastacc_swap) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x128_lean_coop_fastacc) \
-  X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong) \
   X(gemm_sm90_e4m3_e4m3_f32_bf16_tn_64x96x256_lean_pingpong_fastacc) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop) \
   X(gemm_sm90_e4m3_e4m3_f32_e4m3_tn_128x128x128_lean_coop_act) \
@@ -596,11 +587,11 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_coop_act) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x128x64_lean_pingpong) \
-  X(gemm_sm90_f16_f16_f32_f16_nn_128x136x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x160x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x168x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x168x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x176x64_lean_coop) \
@@ -630,6 +621,7 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_64x160x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x16x128_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x192x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x200x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x24x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x256x64_lean_pingpong) \
@@ -641,10 +633,13 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x128_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x64x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x72x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x80x128_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_64x88x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x8x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x8x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_64x96x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_128x104x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_128x128x64_lean_coop_act) \
@@ -671,9 +666,9 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_192x80x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x96x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x128x64_lean_coop) \
-  X(gemm_sm90_f16_f16_f32_f16_nt_256x136x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x144x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x160x64_lean_coop_swap) \
@@ -752,7 +747,6 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_192x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x208x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tn_192x32x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x72x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x80x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_tn_192x80x64_lean_pingpong_swap) \
@@ -811,7 +805,6 @@
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x128_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tn_64x96x64_lean_coop_swap) \
-  X(gemm_sm90_f16_f16_f32_f16_tt_128x104x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x120x64_lean_coop_swap) \
@@ -827,6 +820,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_128x160x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x168x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x16x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x192x64_lean_coop) \
@@ -843,10 +837,12 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x80x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x96x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_256x160x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_256x160x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x104x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x112x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x120x64_lean_coop_swap) \
@@ -855,6 +851,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_64x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x136x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x152x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_64x160x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x16x128_lean_coop_swap_act) \
   X(gemm_sm90_f16_f16_f32_f16_tt_64x192x64_lean_coop) \
