@@ -57,7 +57,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """A row for each measure. Sides of `times`: "ours", peers by their names, and tactics."""
     rows = []
-    for measure in MEASURES:
+    for measure in dict.fromkeys(measure for measure, _ in times):
         of_measure = {side: us for (each, side), us in times.items() if each == measure}
         us = of_measure["ours"]
         peers = {side: time for side, time in of_measure.items() if isinstance(side, str) and side != "ours"}
@@ -78,11 +78,13 @@ def rows_of(
     return rows
 
 
-def measure(kind: str, problem: Drawn, case: Case, between: Between, *, tactics: int) -> list[dict[str, Any]]:
+def measure(
+    kind: str, problem: Drawn, case: Case, between: Between, measures: Sequence[str], *, tactics: int
+) -> list[dict[str, Any]]:
     """The rows of a problem, whose first `tactics` tactics are timed, too. Raises ValueError if a result is
     wrong or a time is noise."""
     case.check()
-    graphs = Graphs(case, between)
+    graphs = Graphs(case, between, measures)
     graphs.add("ours", case.ours)
     for peer, call in case.peers.items():
         graphs.add(peer, call)
@@ -124,6 +126,8 @@ def finalists(screened: Mapping[Hashable, Mapping[str, float]]) -> list[Hashable
     """The fastest sides of each measure, each once."""
     fastest: dict[Hashable, None] = {}
     for measure in MEASURES:
+        if not all(measure in times for times in screened.values()):
+            continue
         order = sorted(screened, key=lambda side: screened[side][measure])
         fastest |= dict.fromkeys(order[:FINALISTS])
     return list(fastest)
@@ -167,6 +171,9 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     parser.add_argument("--tactics", type=int, default=0, metavar="N", help="tactics of each problem to time")
     parser.add_argument("--choices", type=int, metavar="COUNT", help="problems of each kind with --tactics")
+    parser.add_argument(
+        "--measures", nargs="+", choices=MEASURES, default=MEASURES, help="both, if not given"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no problem after")
     parser.add_argument("--output", type=Path, help="without extension")
     return parser.parse_args(arguments)
@@ -213,7 +220,7 @@ def main() -> int:
             measured[kind] += 1
             chosen_alone = options.choices is not None and measured[kind] > options.choices
             of_problem = measure(
-                *(kind, problem, case_of(problem, theirs), between),
+                *(kind, problem, case_of(problem, theirs), between, options.measures),
                 tactics=0 if chosen_alone else options.tactics,
             )
             rows += of_problem
@@ -232,7 +239,9 @@ def main() -> int:
     if options.output and rows:
         head: dict[str, Any] = machine.gpu_run("benchmarks.compare.cold_launches")
         machine.write_rows(
-            options.output, head | {"measures": MEASURES, "seed": options.seed, "not_measured": failed}, rows
+            options.output,
+            head | {"measures": options.measures, "seed": options.seed, "not_measured": failed},
+            rows,
         )
         machine.write_page(options.output, page(head, rows, failed))
     if busy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,23 +43,28 @@ class Between:
 class Graphs:
     """Graphs of one problem's calls, by measure and side."""
 
-    def __init__(self, case: Case, between: Between) -> None:
-        self._case, self._between = case, between
+    def __init__(self, case: Case, between: Between, measures: Sequence[str] = MEASURES) -> None:
+        self._case, self._between, self._measures = case, between, measures
         self._launches = min(launches_for(seconds_of(case)), len(case.sets))
-        self._graphs: dict[tuple[str, Hashable], Replays] = {("cold", BETWEEN): between.alone(self._launches)}
+        self._graphs: dict[tuple[str, Hashable], Replays] = {}
+        if "cold" in measures:
+            self._graphs["cold", BETWEEN] = between.alone(self._launches)
 
     def add(self, side: Hashable, call: Callable[[Any], Any]) -> None:
-        cold = [self._between.kernels.before(each) for each in self._case.calls(call, self._launches)]
-        self._graphs["warm", side] = Replays(self._case.calls(call), pool=self._between.pool)
-        self._graphs["cold", side] = Replays(cold, pool=self._between.pool)
+        calls = {
+            "warm": lambda: self._case.calls(call),
+            "cold": lambda: [*map(self._between.kernels.before, self._case.calls(call, self._launches))],
+        }
+        for measure in self._measures:
+            self._graphs[measure, side] = Replays(calls[measure](), pool=self._between.pool)
 
     def remove(self, side: Hashable) -> None:
-        for measure in MEASURES:
+        for measure in self._measures:
             del self._graphs[measure, side]
 
     def screened(self, side: Hashable) -> dict[str, float]:
         """A rough time of a side by measure, in seconds; of a cold launch with the other kernels."""
-        samples = {measure: sample_of(measure, self._graphs[measure, side]) for measure in MEASURES}
+        samples = {measure: sample_of(measure, self._graphs[measure, side]) for measure in self._measures}
         return {measure: min(sample() for _ in range(SCREENED)) for measure, sample in samples.items()}
 
     def microseconds(self) -> dict[tuple[str, Hashable], float]:
@@ -100,7 +105,7 @@ def launches_for(seconds: float) -> int:
 
 def net_times(seconds: Mapping[tuple[str, Hashable], float]) -> dict[tuple[str, Hashable], float]:
     """Microseconds of launches by measure and side; cold ones less the time of the other kernels alone."""
-    between = seconds["cold", BETWEEN]
+    between = seconds.get(("cold", BETWEEN), 0.0)  # absent if nothing is measured cold
     return {
         (measure, side): ratios.net_microseconds(total, between if measure == "cold" else 0.0)
         for (measure, side), total in seconds.items()

@@ -37,6 +37,29 @@ def test_only_cold_launches_have_other_kernels_to_subtract() -> None:
     assert ("cold", launch_graphs.BETWEEN) not in times
 
 
+def test_one_measure_alone_has_its_rows() -> None:
+    warm = {key: seconds for key, seconds in SECONDS.items() if key[0] == "warm"}
+    (row,) = cold_launches.rows_of("scaled", "1x2x3", "own", launch_graphs.net_times(warm))
+    assert (row["measure"], row["ratio"], row["choice"]) == ("warm", 1.1, 0.9)
+    assert cold_launches.finalists({SLOW: {"warm": 2.0}, QUICK: {"warm": 1.0}}) == [QUICK, SLOW]
+
+
+@pytest.mark.parametrize("measures", [("warm",), ("cold",), ("warm", "cold")])
+def test_graphs_are_those_of_the_measures(measures: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch_graphs, "seconds_of", lambda case: 1e-5)
+    monkeypatch.setattr(launch_graphs, "Replays", lambda calls, pool: Graph(1e-5))
+    between: Any = SimpleNamespace(
+        alone=lambda launches: Graph(1e-6), kernels=SimpleNamespace(before=None), pool=None
+    )
+    between.kernels.before = lambda call: call
+    graphs = launch_graphs.Graphs(Case([1, 2], lambda x: x, {}), between, measures)
+    graphs.add("ours", lambda x: x)
+    assert graphs.screened("ours").keys() == set(measures)
+    assert list(graphs.microseconds()) == [(measure, "ours") for measure in measures]
+    graphs.remove("ours")
+    assert graphs._graphs.keys() <= {("cold", launch_graphs.BETWEEN)}
+
+
 def test_long_products_are_launched_less_often() -> None:
     launches = [launch_graphs.launches_for(us * 1e-6) for us in (5, 60, 110, 251, 5000)]
     assert launches == [16, 16, 10, 4, 4]
