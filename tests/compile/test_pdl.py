@@ -20,7 +20,7 @@ from tilewright.compile.commands import OBJECT
 from tilewright.compile.nvcc.compiler import Nvcc
 from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.configurations.shapes import Cluster, Tile
-from tilewright.declarations.table import KernelRecord, Table
+from tilewright.declarations.table import DEFAULT_COMPILER, KernelRecord, Table
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright_generator import families, records
 
@@ -28,7 +28,12 @@ TEMPLATES = GENERATED.parent / "templates"
 COMPILED = GENERATED.parent / "benchmarks" / "results" / "compile"
 RECORDS = {name: table[name] for table in TABLES for name in table}
 BLOCKSCALED = [record for table in TABLES if table.family == "blockscaled_gemm" for record in table.values()]
-OF_ARCH = {record.arch: record for record in BLOCKSCALED if record.config["pdl"]}  # sm_103a has none
+# Kernels of nvcc, one of each architecture; sm_103a has none.
+OF_ARCH = {
+    record.arch: record
+    for record in BLOCKSCALED
+    if record.config["pdl"] and record.compiler == DEFAULT_COMPILER
+}
 WAITS = """
 #include "cutlass/arch/grid_dependency_control.h"
 extern "C" __global__ void waits(int* x) {
