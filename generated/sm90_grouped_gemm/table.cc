@@ -57,14 +57,18 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x128x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap_5stages) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap_5stages_constantb) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_overlapped_constantb) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x48x256_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x48x256_overlapped_constantb) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x64x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x64x256_swap_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x80x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap_5stages) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap_5stages_constantb) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_128x112x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_64x32x256_swap) \

@@ -94,8 +94,13 @@ def test_problems_that_were_seen_to_fail_are_there(name: str, n: int, k: int) ->
     assert case.problem.m == case.groups[-1]
 
 
+def of_groups() -> list[KernelRecord]:
+    """Hopper's kernels of `grouped_gemm` whose rows may belong to groups."""
+    return [record for record in of_hopper("grouped_gemm") if not record.config["constant_b"]]
+
+
 def test_every_grouped_kernel_of_rows_stores_much_for_little_that_it_multiplies() -> None:
-    for record in of_hopper("grouped_gemm"):
+    for record in of_groups():
         actual = [
             case.problem
             for case in cases("grouped_gemm", record)
@@ -108,7 +113,7 @@ def test_every_grouped_kernel_of_rows_stores_much_for_little_that_it_multiplies(
 
 
 def test_grouped_kernels_run_every_grouping_that_they_have() -> None:
-    for record in of_hopper("grouped_gemm"):
+    for record in of_groups():
         several = cases("grouped_gemm", record)
         actual = {case.problem.grouping for case in several}
         rows = {"ends", "row_index", "rows_valid"} if record.config["layout"] != "nt" else set()
@@ -121,6 +126,15 @@ def test_grouped_kernels_run_every_grouping_that_they_have() -> None:
     kinds = {(case.problem.a, case.problem.grouping) for record in of_hopper("grouped_gemm")
              for case in cases("grouped_gemm", record)}  # fmt: skip
     assert {("bf16", "k_sizes"), ("e4m3", "k_sizes")} <= kinds
+
+
+def test_kernels_of_constant_weights_run_products_without_groups() -> None:
+    constant = [record for record in of_hopper("grouped_gemm") if record.config["constant_b"]]
+    assert constant
+    for record in constant:
+        problems = [case.problem for case in cases("grouped_gemm", record)]
+        assert {(problem.grouping, problem.constant_b) for problem in problems} == {("none", True)}
+        assert {problem.k // record.config["tile"][2] for problem in problems} >= {1, 3}  # stages
 
 
 def written() -> dict[str, torch.Tensor]:

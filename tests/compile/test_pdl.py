@@ -109,7 +109,7 @@ def check(record: KernelRecord, source: str) -> None:
     expected = switch_of(record) if record.config["pdl"] else set()
     assert {one for one in record.defines if "GDC" in one} == expected, record.name
     if is_ours(record):  # the kernel's own parameter
-        parameter = r"\bKernel =\s[^;]*\bkPdl\b[^;]*>;|(sm90|lean)::Kernel<[^>]*\bkPdl>"
+        parameter = r"\b(Kernel|Base) =\s[^;]*\bkPdl\b[^;]*>;|(sm90|lean)::Kernel<[^>]*\bkPdl>"
         assert re.search(parameter, source), record.name
 
 

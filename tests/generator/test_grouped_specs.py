@@ -216,7 +216,7 @@ def test_names() -> None:
 
 def test_a_row_leaves_out_a_mainloop_that_older_rows_lack() -> None:
     assert "mainloop" not in rows.written(FP8)
-    left_out = {"mainloop", "schedule"}
+    left_out = {"mainloop", "schedule", "constant_b"}
     kept = {name: value for name, value in asdict(FP8).items() if name not in left_out}
     assert rows.written(FP8) == kept | {"tile": FP8.tile}
     assert rows.written(MMA)["mainloop"] == "mma"

@@ -139,7 +139,7 @@ def grouped_cases(record: KernelRecord) -> Iterator[Case]:
 
 def _grouped(record: KernelRecord, m: int, n: int, k: int, groups: int, **options: Any) -> Grouped:
     config = record.config
-    types = {name: config[name] for name in ("a", "b", "d", "scales", "layout")}
+    types = {name: config[name] for name in ("a", "b", "d", "scales", "layout", "constant_b")}
     return Grouped(m, n, k, groups, **types, **options)
 
 

@@ -41,7 +41,8 @@ class Family:
     """How a unit is compiled and checked: `arch`, `defines`, `instructions`; where it applies, `cutlass`, the
     release it needs at least, `standard`, c++14 where it is not compiled as C++17 (compile/nvcc/compiler.py
     says why), `spills`, why it may spill registers, `releases`, why it may give stages back before loads
-    from them return, and `compiler`, where it is not nvcc (compile/compilers.py)."""
+    from them return, `early_loads`, why it may load operands before the previous kernel ends, and
+    `compiler`, where it is not nvcc (compile/compilers.py)."""
     template: Callable[[Any], str]
     """Template of a kernel's source, relative to the templates folder."""
     summary: Callable[[Any], str]

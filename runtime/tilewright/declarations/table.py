@@ -46,6 +46,7 @@ OPTIONAL: dict[str, Schema] = {
     "standard": String(r"c\+\+1[47]", "c++14 or c++17"),
     "spills": String(),
     "releases": String(),
+    "early_loads": String(),
     "compiler": Enum(COMPILERS),
 }
 _START = '{"name": "'
@@ -69,6 +70,7 @@ class KernelRecord(NamedTuple):
     standard: str = "c++17"  # the C++ standard of its source and of the headers that it includes
     spills: str = ""  # why it may spill registers; "" if it may not
     releases: str = ""  # why it may give stages back before loads from them return; "" if it may not
+    early_loads: str = ""  # why it may load operands before the previous kernel ends; "" if it may not
     compiler: str = DEFAULT_COMPILER  # by which it is compiled
 
     @classmethod
@@ -86,6 +88,7 @@ class KernelRecord(NamedTuple):
             standard=row.get("standard", "c++17"),
             spills=row.get("spills", ""),
             releases=row.get("releases", ""),
+            early_loads=row.get("early_loads", ""),
             compiler=row.get("compiler", DEFAULT_COMPILER),
         )
 

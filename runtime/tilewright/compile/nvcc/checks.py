@@ -28,7 +28,7 @@ def judge(record: KernelRecord, report: Mapping[str, Any], cutlass: bool = False
             Finding(NO_WAIT, f"its launch may begin early (pdl), and its SASS has no {_WAIT} that waits")
         )
     for hazard in _hazards(record, report):
-        if not exception(hazard, record.arch, cutlass, record.releases):
+        if not exception(hazard, record.arch, cutlass, record.releases, record.early_loads):
             findings.append(Finding(hazard["kind"], f"in {hazard['function']}, {hazard['message']}"))
     for warning in report["warnings"]:
         # C7510 for an opaque call, C7520 for a divergent path, others: ptxas words them alike.
@@ -53,7 +53,7 @@ def exceptions(record: KernelRecord, report: Mapping[str, Any], cutlass: bool) -
             "reason": reason,
         }
         for hazard in _hazards(record, report)
-        if (reason := exception(hazard, record.arch, cutlass, record.releases))
+        if (reason := exception(hazard, record.arch, cutlass, record.releases, record.early_loads))
     ]
 
 

@@ -1,6 +1,7 @@
 """What CUTLASS's kernels may do that our own may not.
 
-Our own kernels access no global memory before it: every warp waits. In CUTLASS's kernels only the warps that
+Our own kernels access no global memory before it: every warp waits. Those whose callers promise that an
+operand is constant load it before; a row says so (`early_loads`). In CUTLASS's kernels only the warps that
 load operands, or that schedule, wait; the others follow them by barriers, which machine code does not show.
 So for a unit with CUTLASS's headers the copies of operands are checked, and other accesses are exceptions,
 with the reason of the architecture's mainloops.
@@ -18,8 +19,9 @@ from typing import Any
 
 from tilewright.architectures import table
 from tilewright.architectures.routing import Target
-from tilewright.compile.nvcc.sass_hazards import EARLY_RELEASE
+from tilewright.compile.nvcc.sass_hazards import EARLY_ACCESS, EARLY_RELEASE
 
+_BULK_LOAD = "UTMALDG"
 _COPIES = re.compile(r"(?:UTMALDG|UBLKCP|LDGSTS)(?:\.|$)")
 
 _FOLLOWS_COPIES = (
@@ -41,11 +43,15 @@ _RELEASES = {
 }
 
 
-def exception(hazard: Mapping[str, Any], arch: str, cutlass: bool, releases: str = "") -> str:
-    """Why a hazard of a kernel for `arch` ("sm_90a") is none; "" if it is one. `releases` says why it may
-    give stages back early, as its family knows."""
+def exception(
+    hazard: Mapping[str, Any], arch: str, cutlass: bool, releases: str = "", early_loads: str = ""
+) -> str:
+    """Why a hazard of a kernel for `arch` ("sm_90a") is none; "" if it is one. As its family knows,
+    `releases` says why it may give stages back early, and `early_loads` why bulk copies may load operands
+    before it waits."""
     if not cutlass:
-        return ""
+        loads = hazard["kind"] == EARLY_ACCESS and hazard["opcode"].startswith(_BULK_LOAD)
+        return early_loads if loads else ""
     architecture = table.of_capability(Target.parse(arch).capability)
     tag = "" if architecture is None else architecture.cutlass.tag
     if hazard["kind"] == EARLY_RELEASE:

@@ -63,6 +63,11 @@ class GroupedGemmConfig:
         "lean multiplies by wgmma; mma by mma.sync, without clusters and splits of k, for sm_12x (and for "
         "sm_90a, to be tried there); tcgen05 is CUTLASS's collective of groups for sm_100",
     ] = field(default="lean", metadata=LEFT_OUT)
+    constant_b: Annotated[
+        bool,
+        "B is constant while kernels run, as the caller promises: its first stages are loaded before the "
+        "previous kernel ends. Dense products alone",
+    ] = field(default=False, metadata=LEFT_OUT)
     schedule: Annotated[
         Literal["1sm", "2sm"], "tcgen05: one SM or a pair issues an MMA, of tiles that are a thread block's"
     ] = field(default="1sm", metadata=LEFT_OUT)

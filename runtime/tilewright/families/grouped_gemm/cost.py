@@ -48,6 +48,7 @@ OVERLAP = 2.95  # p of the p-norm that combines main loop, HBM and power
 START_CLOCKS = 2160  # clocks of launch, tensor maps, and the first stage's loads from HBM
 TWO_AT_ONCE_BYTES = 113 * 1024  # bytes of shared memory of a block beside which the next launch's block fits
 TWO_AT_ONCE_CLOCKS = 1000  # clocks by which a launch starts earlier if it fits so
+WEIGHTS_FIRST_CLOCKS = 300  # clocks by which the first stages of a constant B arrive earlier
 FULL_START_CLOCKS = 2870  # clocks more if every SM has a block
 EPILOGUE_CLOCKS = 50  # clocks of an epilogue, without its bytes
 EPILOGUE_BYTES_PER_CLOCK = 22.7  # bytes of D per clock of an SM
@@ -155,6 +156,7 @@ class Kernel:
         tile_m, tile_n, tile_k = config["tile"]
         self.tile = (tile_m, tile_n)
         self.promotion: str = config["promotion"] if problem.scales != "none" else ""
+        self.weights_first = bool(config.get("constant_b"))
         self.smem_bytes: int = record.facts["smem_bytes"]
         self.stages: int = record.facts["stages"]
         self.stage_boxes = tile_k * bits(problem.a) // 8 // BOX_BYTES
@@ -226,6 +228,8 @@ class Kernel:
         added = START_CLOCKS + self.epilogue * waves
         if self.smem_bytes <= TWO_AT_ONCE_BYTES:
             added -= TWO_AT_ONCE_CLOCKS
+        if self.weights_first:
+            added -= WEIGHTS_FIRST_CLOCKS
         added += FULL_START_CLOCKS * min(1.0, blocks * size / self.device.sm_count)
         if size > 1:
             added += CLUSTER_CLOCKS

@@ -38,6 +38,8 @@ RULES = rules.RULES
 settling = Settling("mainloop", "lean", {"lean": {}, "mma": {}, "tcgen05": {"pdl": False}})
 FP4_ELEMENTS = {"mxfp4": "sm120::E2m1", "e4m3": "sm90::E4m3"}  # of kernels that have an operand of FP4
 
+EARLY_LOADS = "B is constant, as the caller promises (grouped_gemm/weights_first.hpp)"
+
 _WHEN = {
     "after": "when they are done",
     "in_turn": "when they are done, two warpgroups in turn",
@@ -72,7 +74,7 @@ def kernel_name(config: GroupedGemmConfig) -> str:
         flag(config.promotion.replace("_", ""), config.promotion != "after"),
         flag(f"{config.store_buffers}buffer", config.store_buffers != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"),
-        flag("nopdl", not config.pdl and not by_tcgen05(config)),
+        flag("nopdl", not config.pdl and not by_tcgen05(config)), flag("constantb", config.constant_b),
     )  # fmt: skip
 
 
@@ -111,6 +113,8 @@ def schedule_text(config: GroupedGemmConfig) -> str:
         words.append(f"sums of 128 of k scaled {_WHEN[config.promotion]}")
     if config.swap_ab:
         words.append("operands swapped")
+    if config.constant_b:
+        words.append("B, which is constant, loaded first")
     return with_launch(", ".join(words), config)
 
 
@@ -157,6 +161,7 @@ def build(config: GroupedGemmConfig) -> dict[str, Any]:
     return {
         "arch": config.arch,
         "defines": [],
+        **({"early_loads": EARLY_LOADS} if config.constant_b else {}),
         "instructions": [
             "".join(core.opcodes[instruction]) if fp4(config) else core.opcodes[instruction].name
         ],
@@ -204,4 +209,6 @@ def _own_variables(config: GroupedGemmConfig) -> dict[str, Any]:
     tile = fp4_variables(config) if fp4(config) else lean_tiles.variables(config)
     promotion = {} if by_mma(config) else {"promotion": camel(config.promotion)}
     common = {"pdl": config.pdl, "store_buffers": buffers(config)}
-    return tile | scale_variables(config) | promotion | common
+    # A struct of weights_first.hpp around the kernel; "": none.
+    around = {} if by_mma(config) else {"around": flag("WeightsFirst", config.constant_b)}
+    return tile | scale_variables(config) | promotion | common | around

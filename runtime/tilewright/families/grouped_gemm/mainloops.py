@@ -43,6 +43,10 @@ class Lean(Kernels[Problem]):
     refine = staticmethod(learnt.refine)
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
+        if record.config["constant_b"] and not kind.constant_b:
+            return "it loads B before the previous kernel has ended, and no caller says that B is constant"
+        if record.config["constant_b"] and kind.grouping != "none":
+            return "it loads B first in products without groups alone"
         if kind.grouping == "k_sizes":
             if 4 in {bits(kind.a), bits(kind.b)}:
                 return "parts of k are matrices of bytes, whose rows end where their group does: none of FP4"

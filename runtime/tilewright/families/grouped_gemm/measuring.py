@@ -166,7 +166,8 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     op = _OPS[problem.grouping]
     options = {
         "out_dtype": dtype_of(problem.d), "row_alignment": problem.row_alignment,
-        "zero_padding": problem.zero_padding, "expected_m": problem.expected_m,
+        "zero_padding": problem.zero_padding, "constant_b": problem.constant_b,
+        "expected_m": problem.expected_m,
     }  # fmt: skip
     taken = inspect.signature(op).parameters
     arguments |= {name: option for name, option in options.items() if name in taken}

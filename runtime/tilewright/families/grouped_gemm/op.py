@@ -27,6 +27,7 @@ def scaled_gemm(
     head_gap: int = 0,
     head_right: int = 0,
     scale_block: int = 128,
+    constant_b: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
     """(a * scale_a) @ (b * scale_b) + c, on the current stream: FP8 whose elements share F32 scale factors
@@ -55,6 +56,9 @@ def scaled_gemm(
             says which: words do not tell. It means nothing beside float32. With words for 32, either operand
             or both may be FP4, two elements to a byte, the even index in the low nibble: a [m, k/2] and b
             [k/2, n] of float4_e2m1fn_x2 or uint8, k a multiple of 32.
+        constant_b: a promise that nothing which is enqueued on the stream and may still run writes b, as
+            weights that were loaded long before. Some kernels then load the first of b before the previous
+            kernel has ended. If it is untrue, the result may be that of b's former values.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:

@@ -68,7 +68,7 @@ class Problem(ProblemBase):
     """
 
     op_text = "grouped_gemm"
-    kind_fields = ("a", "b", "d", "scales", "grouping", "c", "layout")
+    kind_fields = ("a", "b", "d", "scales", "grouping", "c", "layout", "constant_b")
 
     m: int
     n: int
@@ -81,6 +81,7 @@ class Problem(ProblemBase):
     grouping: str = "none"
     c: bool = False
     layout: str = "tn"
+    constant_b: bool = False  # B is constant while kernels run
     zero_padding: bool = False  # tiles that hold nothing but padding are zeroed too
     scales_k_major: bool = False  # k is the contiguous dimension of B's 128x128 scales
     expected_m: int = 0  # with rows_valid and ends: rows of a group that are expected to count; 0: all
@@ -174,7 +175,7 @@ class Problem(ProblemBase):
     def types_text(self) -> str:
         scaled = "" if self.scales == "none" else f", scales {scales_text(self.scales)}"
         layout = "" if self.layout == "tn" else f", layout {self.layout}"
-        tail = " with c" if self.c else ""
+        tail = (" with c" if self.c else "") + (", constant b" if self.constant_b else "")
         if self.head_gap:
             tail += f", {self.head_gap} columns skipped between {self.head_left} and {self.head_right}"
         return f"{self.a} x {self.b} -> {self.d}{scaled}{layout}, grouping {self.grouping}{tail}"

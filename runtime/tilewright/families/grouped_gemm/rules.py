@@ -241,4 +241,19 @@ def settled_fields(config: GroupedGemmConfig) -> str | None:
     return unsettled(config, "kernels with the mainloop tcgen05", settled)
 
 
+# grouped_gemm/weights_first.hpp: only dense forms load B first, and only kernels with factors of blocks have
+# forms (kernel.hpp). Without programmatic launch there is nothing to load ahead of.
+@rule(OURS, "constant_b mainloop scales d pdl", compiles="the kernel would be the same under another name")
+def constant_weights(config: GroupedGemmConfig) -> str | None:
+    """Kernels that load a constant B first are lean ones with scales 128x128, D of bf16, and pdl."""
+    if not config.constant_b:
+        return None
+    if config.mainloop != "lean" or config.scales != "128x128" or config.d != "bf16":
+        words = f"{config.mainloop}, scales {config.scales}, D {config.d}"
+        return f"constant_b is for kernels of lean, scales 128x128, D bf16, not {words}"
+    return (
+        None if config.pdl else "without pdl, a constant B cannot be loaded before the previous kernel ends"
+    )
+
+
 RULES = of_module(__name__)

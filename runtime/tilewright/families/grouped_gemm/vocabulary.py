@@ -68,5 +68,11 @@ WORDS = Words(
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.", GROUPINGS),
         Choice("layout", f"Layouts of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
         Flag("c", "Add C."),
+        Flag(
+            "constant_b",
+            "B is constant while kernels run: allow kernels that load it before the previous one has ended.",
+            allowed=lambda fields: fields["grouping"] == "none",
+            because="kernels of groups do not load B first",
+        ),
     ),
 )
