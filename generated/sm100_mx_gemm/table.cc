@@ -17,7 +17,10 @@
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_e4m3_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x128x256_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x128x256_dyn_2sm_c_bias_act) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x192x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x256x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x64x256_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f32_128x128x256_dyn_2sm) \
@@ -36,7 +39,10 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_bf16_128x64x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp4_e4m3_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f16_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f16_128x128x128_dyn_2sm_c_bias_act) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f16_128x192x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f16_128x256x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp4_f32_128x128x128_dyn_2sm) \
@@ -60,6 +66,8 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_dyn_2sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_e4m3_128x128x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x128x128_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x128x128_dyn_2sm_c_bias_act) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x192x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x256x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f32_128x128x128_dyn_2sm) \

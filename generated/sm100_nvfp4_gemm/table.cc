@@ -32,6 +32,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_e4m3_128x128x256_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_dyn_2sm_bias_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_dyn_2sm_c) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x192x256_dyn_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x192x256_dyn_2sm) \
@@ -43,6 +44,7 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x64x128_dyn_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x128x256_dyn_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f32_128x128x256_dyn_2sm_c_direct) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_nvfp4_128x128x256_dyn_2sm)
 
 TILEWRIGHT_TABLE(sm100_nvfp4_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

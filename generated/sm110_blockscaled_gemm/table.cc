@@ -10,28 +10,40 @@
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm_c) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x128x256_dyn_1sm_c_bias_act) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp4_bf16_128x64x256_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f16_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp4_f16_128x128x256_dyn_1sm_c_bias_act) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp4_f16_128x64x256_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f32_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp4_f32_128x128x256_dyn_1sm_c_direct) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp4_mxfp8_f16_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp4_mxfp8_f32_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_bf16_128x128x128_dyn_1sm_c_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_f16_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp4_f16_128x128x128_dyn_1sm_c_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp4_f32_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp4_f32_128x128x128_dyn_1sm_c_direct) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x128x128_dyn_1sm_c_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x64x128_dyn_1sm_swap) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp8_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_f16_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp8_f16_128x128x128_dyn_1sm_c_bias_act) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp8_f16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_mxfp8_mxfp8_f32_128x128x128_dyn_1sm) \
+  X(blockscaled_gemm_sm110_mxfp8_mxfp8_f32_128x128x128_dyn_1sm_c_direct) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x128x256_dyn_1sm) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x128x256_dyn_1sm_c_bias_act) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x64x128_dyn_1sm_swap) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_bf16_128x64x128_dyn_1sm_swap_bias_act) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_f16_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_nvfp4_nvfp4_f16_128x128x256_dyn_1sm_c_bias_act) \
   X(blockscaled_gemm_sm110_nvfp4_nvfp4_f16_128x64x128_dyn_1sm_swap_bias_act) \
-  X(blockscaled_gemm_sm110_nvfp4_nvfp4_f32_128x128x256_dyn_1sm)
+  X(blockscaled_gemm_sm110_nvfp4_nvfp4_f32_128x128x256_dyn_1sm) \
+  X(blockscaled_gemm_sm110_nvfp4_nvfp4_f32_128x128x256_dyn_1sm_c_direct)
 
 TILEWRIGHT_TABLE(sm110_blockscaled_gemm, TILEWRIGHT_KERNELS, tilewright_blockscaled_gemm_appended_args)

@@ -29,14 +29,8 @@ KINDS: dict[str, Callable[[Config], bool]] = {
 # What pairs of formats lack, by kind, of the kinds above. No pair has a kind that stands without pairs.
 LACKING: dict[tuple[str, str], dict[str, set[str]]] = {
     ("sm_100f", "bf16"): {},
-    ("sm_100f", "f16"): {
-        "many rows, bias": {*PAIRS},
-        "C": {MXFP4, MXFP8, MIXED},
-        "192 columns": {MXFP4, MXFP8, MIXED},
-        "stream-K": {*PAIRS},
-    },
+    ("sm_100f", "f16"): {"stream-K": {*PAIRS}},
     ("sm_110a", "bf16"): {
-        "few rows, bias": {MXFP4, MXFP8},
         "192 columns": {*PAIRS},
         "256 columns": {*PAIRS},
         "stream-K": {*PAIRS},
