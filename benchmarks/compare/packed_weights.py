@@ -89,6 +89,16 @@ def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], An
     return calls
 
 
+def torch_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
+    """Calls of torch.mm with random weights of the activations' type."""
+    dtype = dtype_of(problem.a)
+    calls = []
+    for operand in operands:
+        wide = torch.randn(problem.n, problem.k, device="cuda", dtype=dtype)
+        calls.append(functools.partial(torch.mm, operand.a, wide.T, out=torch.empty_like(operand.out)))
+    return calls
+
+
 def compile_humming(problem: Problem) -> None:
     """Calls Humming's layer once, which compiles its kernel."""
     try:
@@ -105,23 +115,16 @@ def launched(problem: Problem, calls: list[Callable[[], Any]]) -> Replays:
     return Replays(calls * repeats)
 
 
-def measure(problem: Problem, with_humming: bool = True) -> dict[str, Any]:
+def measure(problem: Problem, with_humming: bool = True, with_torch: bool = True) -> dict[str, Any]:
     here = context.current()
     device = here.device(torch.cuda.current_device())
     operands = make_operands(measuring, problem, device)[:MOST_SETS]
     tactic = here.select(FAMILY, problem, device).tactic
     checked(operands[0], tactic)
-    dtype = dtype_of(problem.a)
-    sets = rotations(problem.n * problem.k * 2, device.l2_bytes, least=2)
-    wide = [torch.randn(problem.n, problem.k, device="cuda", dtype=dtype) for _ in operands[:sets]]
-    multiplied = [
-        functools.partial(torch.mm, operand.a, weight.T, out=torch.empty_like(operand.out))
-        for operand, weight in zip(operands, wide, strict=False)
-    ]
-    sides = {
-        "ours": launched(problem, [functools.partial(operand.call, tactic) for operand in operands]),
-        "torch.mm": launched(problem, multiplied),
-    }
+    sides = {"ours": launched(problem, [functools.partial(operand.call, tactic) for operand in operands])}
+    if with_torch:
+        sets = rotations(problem.n * problem.k * 2, device.l2_bytes, least=2)
+        sides["torch.mm"] = launched(problem, torch_calls(problem, operands[:sets]))
     try:
         if with_humming and (calls := humming_calls(problem, operands)):
             sides["humming"] = launched(problem, calls)
@@ -214,6 +217,7 @@ def main() -> None:
     parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of layers' problems")
     parser.add_argument("--models", action="store_true", help="all layers of an 8B, a 32B and a 70B model")
     parser.add_argument("--without-humming", action="store_true")
+    parser.add_argument("--without-torch", action="store_true")
     parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -229,7 +233,9 @@ def main() -> None:
     beside_peers.run(
         "benchmarks.compare.packed_weights", options, kept,
         compile_peer=compile_humming, markdown=markdown,
-        measure=functools.partial(measure, with_humming=not options.without_humming),
+        measure=functools.partial(
+            measure, with_humming=not options.without_humming, with_torch=not options.without_torch
+        ),
     )  # fmt: skip
 
 
