@@ -34,11 +34,14 @@
   X(mixed_gemm_sm90_bf16_e4m3_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x112x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x128x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x144x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x160x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x176x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x192x64) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x208x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x24x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x32x128) \
@@ -47,6 +50,7 @@
   X(mixed_gemm_sm90_bf16_int4_g128_128x80x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x96x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x128x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_balanced) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x32x128) \
@@ -123,11 +127,14 @@
   X(mixed_gemm_sm90_bf16_int8_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x112x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x144x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x160x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x176x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x192x64) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x208x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x24x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128) \
@@ -138,9 +145,11 @@
   X(mixed_gemm_sm90_bf16_mxfp4_128x80x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x96x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x128x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_192x16x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_192x32x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_192x48x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_192x96x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x16x128) \
@@ -170,11 +179,14 @@
   X(mixed_gemm_sm90_bf16_mxfp4_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x112x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x144x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x160x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_stream_4warps_2stages) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x176x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x192x64) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x208x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x24x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x32x128) \
@@ -183,12 +195,14 @@
   X(mixed_gemm_sm90_bf16_nvfp4_128x80x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x96x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x128x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x16x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x32x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x48x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x48x128_balanced) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x64x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x96x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x128x64) \

@@ -17,14 +17,15 @@ namespace tilewright::mixed_gemm {
 template <class Type, class Format, class Layout, int Rows, int N, int Stages, int Groups>
 struct Mainloop {
   static constexpr int kCount = N / 2, Pieces = Layout::Pieces;
-  // With more columns, tensor cores take the time.
-  static constexpr bool kQuick = kHasUsualScales<Format> && N <= 64;
+  static constexpr bool kQuick = kHasUsualScales<Format>;
   // Whether the first product is added to zeros. If it overwrote the sums, ptxas would serialise the wgmmas of groups
   // that decode quickly (C7514).
   static constexpr bool kAddsFirst = kQuick && Groups > 1;
   // Steps of 16 of k that a batch has: a whole piece, or half of one where a stage would have an odd number of batches,
-  // and where four warpgroups would spill. The two sets of registers then alternate at the same places of every stage.
-  static constexpr bool kFewRegisters = kQuick && Layout::Slices / Rows * Groups == 4 && N >= 32;
+  // and where the kernel would spill. The two sets of registers then alternate at the same places of every stage.
+  static constexpr int kWarpgroups = Layout::Slices / Rows * Groups;
+  static constexpr int kMostColumns = kWarpgroups == 4 ? 24 : kWarpgroups == 3 || Rows == 2 ? 96 : 256;
+  static constexpr bool kFewRegisters = kQuick && N > kMostColumns;
   static constexpr int kSteps = Rows * Pieces % 2 == 0 && !kFewRegisters ? 4 : 2, kBatchesOfPiece = 4 / kSteps;
   static constexpr int kBatches = Rows * Pieces * kBatchesOfPiece;  // of a stage
   static_assert(kBatches % 2 == 0 && Stages % Groups == 0);

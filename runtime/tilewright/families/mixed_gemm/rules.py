@@ -18,7 +18,8 @@ from tilewright.families.mixed_gemm.memory import (
 )
 from tilewright.families.mixed_gemm.problem import TYPES_OF_A
 
-_WIDTHS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)  # of mixed_gemm/wgmma.hpp
+# Widths of mixed_gemm/wgmma.hpp.
+_WIDTHS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
 # Registers for sums, by warpgroups that multiply, of a thread's 232 (three: 160, four: 112). Two sets of 16
 # hold decoded weights, or of 8 where four warpgroups decode MXFP4 for 32 columns and more (mainloop.hpp).
 _SUMS = {1: 128, 2: 128, 3: 64, 4: 16}
