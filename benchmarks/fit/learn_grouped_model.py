@@ -5,10 +5,10 @@
     python -m benchmarks.fit.learn_grouped_model --thin RAW.jsonl ...    # the committed file of times
 
 Times are those that cold_times.py writes (lessons.py says how trees learn from them): seeds 21 to 25, 27,
-28, 31, 51 and 52. Of seed 21 those count that were taken in turn; the others were taken without the other
-kernels' own time beside each, and were off by up to 2 us. Warm times, which seeds from 24 have, too, do not
-teach: trees that learnt from the mean of both chose no better on warm code, and worse on cold code. Needs
-numpy, and a minute of a CPU.
+28, 31, 51, 52, 102 and 103, and small products along k of 104 to 106. Of seed 21 those count that were
+taken in turn; the others were taken without the other kernels' own time beside each, and were off by up
+to 2 us. Warm times, which seeds from 24 have, too, do not teach: trees that learnt from the mean of both
+chose no better on warm code, and worse on cold code. Needs numpy, and a minute of a CPU.
 """
 
 from __future__ import annotations
