@@ -36,14 +36,16 @@ using F16Pairs = mixed_gemm::detail::Pairs<sm90::F16>;
 __device__ __forceinline__ int own_quad() { return static_cast<int>(threadIdx.x) % 128 / 4; }
 __device__ __forceinline__ int own_half() { return static_cast<int>(threadIdx.x) / 2 % 2; }
 
-// The packed elements of 32 of k that the calling thread decodes: two words of threads 2w and 2w + 1 each.
+// The packed elements of a piece, 64 of k, that the calling thread decodes: all words of threads 2w and 2w + 1. Loads
+// of 16 bytes have no bank conflicts. Loads of 8 bytes would: shared memory's bandwidth, which operand B needs, too,
+// bounded products of many rows.
 struct Elements {
-  uint32_t words[2][2];
+  uint32_t words[2][4];
 
-  // `unit`: the shared-memory address of 64 rows by 128 of k; `pair`: which 32 of the 128.
-  __device__ __forceinline__ void load(uint32_t unit, int pair) {
+  // `unit`: the shared-memory address of 64 rows by 128 of k; `piece`: which 64 of the 128.
+  __device__ __forceinline__ void load(uint32_t unit, int piece) {
     uint32_t const thread = threadIdx.x % 128, first = thread / 4 * 4 + thread % 2 * 2;
-    uint32_t const address = unit + pair / 2 * 2048 + first * 16 + pair % 2 * 8;
+    uint32_t const address = unit + piece * 2048 + first * 16;
     sm90::load_words(address, words[0]);
     sm90::load_words(address + 16, words[1]);
   }

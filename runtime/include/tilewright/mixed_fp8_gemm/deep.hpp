@@ -106,17 +106,14 @@ struct DeepMainloop {
 
   // Decodes a piece of a stage to its fragments.
   __device__ __forceinline__ void decode(int stage, int piece, Fragments& to) {
+    Elements elements;
+    elements.load(Layout::weights(shared, stage, slice), piece);
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {
-      Elements elements;
-      elements.load(Layout::weights(shared, stage, slice), piece * 2 + pair);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        uint32_t const words[2] = {elements.words[0][i], elements.words[1][i]};
-        uint32_t out[2];
-        Format::decode(words, scales, piece * 4 + pair * 2 + i, own_half(), out);
-        to[(piece * 2 + pair) * 4 + i * 2] = out[0], to[(piece * 2 + pair) * 4 + i * 2 + 1] = out[1];
-      }
+    for (int chunk = 0; chunk < 4; ++chunk) {
+      uint32_t const words[2] = {elements.words[0][chunk], elements.words[1][chunk]};
+      uint32_t out[2];
+      Format::decode(words, scales, piece * 4 + chunk, own_half(), out);
+      to[piece * 8 + chunk * 2] = out[0], to[piece * 8 + chunk * 2 + 1] = out[1];
     }
   }
 

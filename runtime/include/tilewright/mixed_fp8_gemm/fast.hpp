@@ -90,7 +90,7 @@ struct FastMainloop {
 
  private:
   typename Format::Scales scales;
-  Elements elements[2];               // of the next piece that is decoded
+  Elements elements;                  // of the next piece that is decoded
   uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
   int last;                           // the stage that is multiplied
 
@@ -144,22 +144,16 @@ struct FastMainloop {
   }
 
   __device__ __forceinline__ void load(int stage, int piece) {
-#pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {
-      elements[pair].load(Layout::weights(shared, stage, slice), piece * 2 + pair);
-    }
+    elements.load(Layout::weights(shared, stage, slice), piece);
   }
 
   __device__ __forceinline__ void decode(int piece) {
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        uint32_t const words[2] = {elements[pair].words[0][i], elements[pair].words[1][i]};
-        uint32_t out[2];
-        Format::decode(words, scales, piece * 4 + pair * 2 + i, own_half(), out);
-        fragments[piece][pair * 4 + i * 2] = out[0], fragments[piece][pair * 4 + i * 2 + 1] = out[1];
-      }
+    for (int chunk = 0; chunk < 4; ++chunk) {
+      uint32_t const words[2] = {elements.words[0][chunk], elements.words[1][chunk]};
+      uint32_t out[2];
+      Format::decode(words, scales, piece * 4 + chunk, own_half(), out);
+      fragments[piece][chunk * 2] = out[0], fragments[piece][chunk * 2 + 1] = out[1];
     }
   }
 };

@@ -174,17 +174,14 @@ struct Mainloop {
       }
       return;
     }
+    Elements elements;
+    elements.load(Layout::weights(shared, stage, slice), piece);
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {
-      Elements elements;
-      elements.load(Layout::weights(shared, stage, slice), piece * 2 + pair);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        uint32_t const words[2] = {elements.words[0][i], elements.words[1][i]};
-        uint32_t out[2];
-        Format::decode(words, scales, piece * 4 + pair * 2 + i, own_half(), out);
-        fragments[piece][pair * 4 + i * 2] = out[0], fragments[piece][pair * 4 + i * 2 + 1] = out[1];
-      }
+    for (int chunk = 0; chunk < 4; ++chunk) {
+      uint32_t const words[2] = {elements.words[0][chunk], elements.words[1][chunk]};
+      uint32_t out[2];
+      Format::decode(words, scales, piece * 4 + chunk, own_half(), out);
+      fragments[piece][chunk * 2] = out[0], fragments[piece][chunk * 2 + 1] = out[1];
     }
   }
 
