@@ -16,6 +16,9 @@
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_bf16_128x8x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_e4m3_128x128x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_e4m3_128x256x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp4_mxfp4_e4m3_128x64x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x16x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x32x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp4_mxfp4_f16_128x64x256_1x1_tcgen05_1sm_swap) \
@@ -32,6 +35,9 @@
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x64x128_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_bf16_128x8x128_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_e4m3_128x128x128_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_e4m3_128x256x128_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_mxfp8_mxfp8_e4m3_128x64x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x16x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x32x128_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_mxfp8_mxfp8_f16_128x64x128_1x1_tcgen05_1sm) \
@@ -65,6 +71,11 @@
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap_act) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x8x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_e4m3_128x128x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_e4m3_128x256x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_e4m3_128x64x256_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_e5m2_128x128x256_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm100f_nvfp4_nvfp4_e5m2_128x64x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap) \
   X(blockscaled_gemm_sm100f_nvfp4_nvfp4_f16_128x128x256_1x1_tcgen05_1sm_swap_act) \

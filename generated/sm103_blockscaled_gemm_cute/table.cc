@@ -42,6 +42,9 @@
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_2x4_tcgen05_2sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_4x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_bf16_128x256x768_4x2_tcgen05_2sm) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_e4m3_128x128x768_1x1_tcgen05_1sm_swap) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_e4m3_128x128x768_2x1_tcgen05_2sm) \
+  X(blockscaled_gemm_sm103_nvfp4_nvfp4_e4m3_128x256x768_2x1_tcgen05_2sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_1x1_tcgen05_1sm) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_1x1_tcgen05_1sm_direct) \
   X(blockscaled_gemm_sm103_nvfp4_nvfp4_f16_128x128x768_1x1_tcgen05_1sm_swap) \

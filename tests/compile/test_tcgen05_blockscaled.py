@@ -7,7 +7,7 @@ import math
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ TABLES = [
 FILLED = 0x77  # bytes of D before a launch
 ALPHA, BETA = 1.25, 0.75
 ELEMENTS = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8": "e4m3"}
+LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 ACTIVATED = {
     "none": lambda x: x,
     "relu": lambda x: np.maximum(x, 0),
@@ -77,6 +78,8 @@ class Case:
     splits: int = 1
     bias: bool = False
     activation: str = "none"
+    alpha: float = ALPHA
+    saturates: bool = False  # whether elements of D are above the largest FP8
 
 
 class Operand(NamedTuple):
@@ -121,8 +124,13 @@ def operand(kind: str, rows: int, case: Case, random: np.random.Generator) -> Op
     return Operand(data, scales, (down, along), values)
 
 
+def added(d: str) -> str:
+    """The type of C and the bias beside a D."""
+    return "bf16" if d in LARGEST else d
+
+
 def rounded(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
-    """FP32 numbers as elements of a type, towards zero."""
+    """FP32 numbers as elements of a type of C and the bias, towards zero."""
     return {"bf16": (values.view("u4") >> 16).astype("u2"), "f16": values.astype("f2"), "f32": values}[kind]
 
 
@@ -141,7 +149,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     tile_k //= stages
     kind, swapped, size_d = config["a"], config["swap_ab"], bytes_of(config["d"])
     sides = [(operand(kind, rows, case, random), rows) for rows in (case.m, case.n)]
-    expected = ALPHA * np.einsum("bmk,bnk->bmn", sides[0][0].values, sides[1][0].values)
+    expected = case.alpha * np.einsum("bmk,bnk->bmn", sides[0][0].values, sides[1][0].values)
     if swapped:
         sides.reverse()
     stored = 32 if config["store"] == "direct_256" else 16
@@ -149,7 +157,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     d = np.full((case.batch, case.m, pitch * size_d), FILLED, "u1").view(f"u{size_d}")
     c = random.standard_normal((case.batch, case.m, case.n)).astype("f4")
     bias = random.standard_normal(case.n).astype("f4")
-    c, bias = (rounded(values, config["d"]) for values in (c, bias))
+    c, bias = (rounded(values, added(config["d"])) for values in (c, bias))
 
     def map_of(side: tuple[Operand, int], box: int) -> tuple[TensorMap, bytes]:
         own, rows = side
@@ -169,7 +177,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
         )  # fmt: skip
         return tensor, struct.pack("3i", down, along * 64, case.batch)
 
-    address, row = memory.add(d), pitch * size_d
+    address, row, subtile = memory.add(d), pitch * size_d, 64 if size_d == 1 else 32
     rows, columns = (case.n, case.m) if swapped else (case.m, case.n)
     blocks_m, blocks_n = -(-rows // (tile_m * high)), -(-columns // (tile_n * wide))
     integers = (
@@ -180,12 +188,13 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
         *map_of(sides[0], tile_m // wide), *map_of(sides[1], tile_n // high),
         *map_of_scales(sides[0], tile_m), *map_of_scales(sides[1], tile_n),
         TensorMap(
-            address, size_d, (case.n, case.m, case.batch), (row, row * case.m), (32, tile_m), 32 * size_d
+            address, size_d, (case.n, case.m, case.batch), (row, row * case.m), (subtile, tile_m),
+            subtile * size_d,
         ),
         struct.pack("3i", case.m, case.n, case.batch),
         *(struct.pack("q", value) for value in (memory.add(c) if case.c else 0, case.n, case.m * case.n)),
         struct.pack("f", BETA if case.c else 0.0),
-        struct.pack("q", memory.add(np.array([ALPHA], "f4"))),
+        struct.pack("q", memory.add(np.array([case.alpha], "f4"))),
         *(struct.pack("i", value) for value in integers),
         *(struct.pack("q", value) for value in (address, pitch, pitch * case.m)),
         *(struct.pack("i", value) for value in (case.m, case.n)),
@@ -197,12 +206,16 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     blocks = high * wide * case.splits
     Launch(Program(program), blocks, 1, record.facts["smem_bytes"], memory, parameters, late).run()
 
-    expected += BETA * values_of(c, config["d"]) if case.c else 0
-    expected += values_of(bias, config["d"]) if case.bias else 0
+    expected += BETA * values_of(c, added(config["d"])) if case.c else 0
+    expected += values_of(bias, added(config["d"])) if case.bias else 0
     expected = ACTIVATED[case.activation](expected)
+    if largest := LARGEST.get(config["d"]):
+        assert (np.abs(expected) > largest).any() == case.saturates
+        expected = expected.clip(-largest, largest)
     actual = values_of(d, config["d"])[..., : case.n]
     error = np.abs(actual - expected) / np.maximum(np.abs(expected), np.abs(expected).mean())
-    assert error.max() < {"bf16": 6e-3, "f16": 1e-3, "f32": 1e-5}[config["d"]]
+    most = {"bf16": 6e-3, "f16": 1e-3, "f32": 1e-5, "e4m3": 1 / 16 + 1e-5, "e5m2": 1 / 8 + 1e-5}
+    assert error.max() < most[config["d"]]
     assert (d[..., case.n :].copy().view("u1") == FILLED).all()
 
 
@@ -270,6 +283,28 @@ FINISHED = {
         136, 264, 800, bias=True, activation="silu"
     ),
 }
+
+
+ROUNDED = {
+    f"{PREFIX}nvfp4_nvfp4_e4m3_128x128x256_2x1_tcgen05_2sm": Case(280, 144, 608, c=True, bias=True),
+    f"{PREFIX}nvfp4_nvfp4_e4m3_128x256x256_2x1_tcgen05_2sm": Case(136, 528, 320),
+    f"{PREFIX}nvfp4_nvfp4_e5m2_128x128x256_2x1_tcgen05_2sm": Case(136, 144, 320),
+    f"{PREFIX}mxfp8_mxfp8_e4m3_128x256x128_2x1_tcgen05_2sm": Case(280, 272, 304, batch=2),
+    f"{PREFIX}mxfp4_mxfp4_e4m3_128x64x256_1x1_tcgen05_1sm_swap": Case(40, 203, 320, bias=True),
+    f"{PREFIX}nvfp4_nvfp4_e5m2_128x64x256_1x1_tcgen05_1sm_swap": Case(100, 203, 608, c=True),
+    f"{ULTRA}nvfp4_nvfp4_e4m3_128x256x768_2x1_tcgen05_2sm": Case(136, 272, 800, c=True),
+    f"{ULTRA}nvfp4_nvfp4_e4m3_128x128x768_1x1_tcgen05_1sm_swap": Case(40, 203, 864),
+}
+
+
+@pytest.mark.parametrize("saturates", [False, True], ids=["within", "saturates"])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_a_result_of_fp8(tmp_path: Path, name: str, saturates: bool) -> None:
+    """Within the range of the type, and beyond it."""
+    record, case = table_of(name)[name], ROUNDED[name]
+    alpha = (LARGEST[record.config["d"]] / 2 if saturates else 1 / 8) / math.sqrt(case.k)
+    case = replace(case, alpha=alpha, saturates=saturates)
+    run(ptx(record, tmp_path), record, case, late=True)
 
 
 @pytest.mark.parametrize("name", FINISHED)

@@ -164,7 +164,7 @@ LACKING = {
         *PLAIN_FP8, ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8"), ("mxfp8", "mxfp4", "f16"),
         ("mxfp8", "mxfp4", "f32"), ("mxfp4", "mxfp8", "f16"), ("mxfp4", "mxfp8", "f32"),
     },
-    "sm_100f": {("nvfp4", "nvfp4", "e5m2")},
+    "sm_100f": set(),
     "sm_110a": {*PLAIN_FP8, ("nvfp4", "nvfp4", "nvfp4"), ("mxfp8", "mxfp8", "mxfp8")},
     "sm_120f": {("mxfp4", "mxfp8", "f32")},
 }  # fmt: skip

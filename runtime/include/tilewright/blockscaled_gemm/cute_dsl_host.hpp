@@ -98,8 +98,9 @@ struct Host {
     bool const stored = facts.swapped || (int64_t(args.n) * facts.bytes_d % stored_bytes == 0 &&
                                           aligned(args.d, args.ld_d, args.batch_stride_d, bits_d, stored_bytes));
     bool const whole = args.k % (8 / facts.bits) == 0 && columns(args) <= most_columns();
+    int const bytes_of_bias = facts.bytes_d == 1 ? 2 : facts.bytes_d;  // BF16 beside a D of FP8
     bool const finished =
-        is_aligned(given.bias, facts.bytes_d) && (facts.activates || given.activation == TILEWRIGHT_ACTIVATION_NONE);
+        is_aligned(given.bias, bytes_of_bias) && (facts.activates || given.activation == TILEWRIGHT_ACTIVATION_NONE);
     return sizes && stored && whole && finished && blocks(args) < INT32_MAX && args.scale_d == nullptr &&
            aligned(args.a, args.ld_a, args.batch_stride_a, facts.bits) &&
            aligned(args.b, args.ld_b, args.batch_stride_b, facts.bits) && is_aligned(args.scale_a, 16) &&

@@ -21,7 +21,9 @@ THREADS = 192  # four warps of the epilogue, one that multiplies, one that loads
 # What CuTe-DSL calls the elements of A and B, and TMA those of D.
 _CUTE_TYPES = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp8": "e4m3", "mxfp8_e5m2": "e5m2"}
 STORE_BYTES = {"tma": 16, "direct": 16, "direct_256": 32}  # that a thread stores at a time
-_MAPS = {"bf16": "BFLOAT16, 2", "f16": "FLOAT16, 2", "f32": "FLOAT32, 4"}
+_MAPS = {
+    "bf16": "BFLOAT16, 2", "f16": "FLOAT16, 2", "f32": "FLOAT32, 4", "e4m3": "UINT8, 1", "e5m2": "UINT8, 1",
+}  # fmt: skip
 
 
 def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:

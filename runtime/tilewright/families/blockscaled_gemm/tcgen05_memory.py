@@ -24,14 +24,16 @@ def stage_depth(config: BlockscaledGemmConfig) -> int:
     return min(config.tile.k, 1024 // bits(config.a))
 
 
-def subtile_columns(config: BlockscaledGemmConfig) -> int:
-    """Columns of D that threads of the epilogue have at a time."""
-    return min(config.tile.n, _SUBTILE_COLUMNS)
-
-
 def tma_buffers(config: BlockscaledGemmConfig) -> int:
     """Buffers of D's subtiles on their way to memory by TMA; none if threads store D."""
     return 0 if config.swap_ab or config.store != "tma" else SUBTILE_BUFFERS
+
+
+def subtile_columns(config: BlockscaledGemmConfig) -> int:
+    """Columns of D that an epilogue's thread has at a time. TMA stores a D of FP8 in lines of 64 bytes."""
+    if bits(config.d) == 8 and tma_buffers(config):
+        return 2 * _SUBTILE_COLUMNS
+    return min(config.tile.n, _SUBTILE_COLUMNS)
 
 
 def shares_k(config: BlockscaledGemmConfig) -> bool:

@@ -37,12 +37,11 @@ def cute_dsl_operands(config: BlockscaledGemmConfig) -> str | None:
     return None
 
 
-# gemm/tcgen05_results.py has no epilogue that makes scale factors. tcgen05_program.py adds a C of D's type,
-# which is none of 8 bits.
+# gemm/tcgen05_results.py has no epilogue that makes scale factors.
 @cute_dsl_rule(OURS, "d mainloop")
 def cute_dsl_output(config: BlockscaledGemmConfig) -> str | None:
-    """D of kernels with the mainloop tcgen05 has 16 or 32 bits."""
-    return f"the mainloop tcgen05 does not round D to {config.d}" if bits(config.d) <= 8 else None
+    """D of kernels with the mainloop tcgen05 has no scale factors."""
+    return f"the mainloop tcgen05 makes no scale factors of D ({config.d})" if config.quantizes else None
 
 
 # A tile has whole atoms of scale factors of 128 rows. A row of a stage is a swizzled line of 128 bytes. TMA
