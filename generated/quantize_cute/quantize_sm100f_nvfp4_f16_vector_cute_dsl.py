@@ -23,7 +23,7 @@ SETTINGS = {
     "threads": 256,
     "stages": 1,
     "converts": True,
-    "blocks": 3,
+    "blocks": 2,
     "pdl": True,
     "shared_bytes": 1024,
 }

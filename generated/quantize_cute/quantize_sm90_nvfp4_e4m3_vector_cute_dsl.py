@@ -12,7 +12,7 @@ HOST = """
 #include "tilewright/quantize/cute_dsl.hpp"
 
 TILEWRIGHT_CUTE_DSL_QUANTIZE(quantize_sm90_nvfp4_e4m3_vector_cute_dsl, 8, 32, 512, false, 256, \
-1024, true)
+4096, true)
 """
 
 # The program, and what it is compiled for.
@@ -25,5 +25,5 @@ SETTINGS = {
     "converts": False,
     "blocks": 3,
     "pdl": True,
-    "shared_bytes": 1024,
+    "shared_bytes": 4096,
 }

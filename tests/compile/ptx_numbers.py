@@ -126,6 +126,20 @@ def larger_pairs(a: np.ndarray, b: np.ndarray, infinity: int) -> np.ndarray:
     return result
 
 
+def _larger_halves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The larger of each 16 bits of two words."""
+    return np.maximum(*(np.ascontiguousarray(word).view("u2") for word in (a, b))).view("u4")
+
+
+def _bitwise(a: np.ndarray, b: np.ndarray, c: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Bit i of the table is the result for bits a, b, c of which i is 4 a + 2 b + c."""
+    result = np.zeros(LANES, "u4")
+    for i in range(8):
+        if int(table[0]) >> i & 1:
+            result |= (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+    return result
+
+
 TESTS: dict[str, Callable[..., np.ndarray]] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -134,6 +148,7 @@ TESTS: dict[str, Callable[..., np.ndarray]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
     "ltu": lambda a, b: ~(a >= b),
+    "leu": lambda a, b: ~(a > b),
     "neu": lambda a, b: ~(a == b),
 }
 PREDICATES: dict[str, Callable[..., np.ndarray]] = {
@@ -154,6 +169,9 @@ NUMBERS: dict[str, Callable[..., np.ndarray]] = {
     "xor.b32": np.bitwise_xor,
     "not.b32": np.invert,
     **{f"max.{kind}": np.maximum for kind in ("s32", "u32")},
+    "max.u16x2": _larger_halves,
+    "lop3.b32": _bitwise,
+    "mul.lo.u32": np.multiply,
     "min.relu.s32": lambda a, b: np.maximum(np.minimum(a, b), 0),
     "max.NaN.f32": _larger,
     "mul.rn.f32": np.multiply,

@@ -11,10 +11,9 @@ import cutlass
 from cutlass import Float32, Int32, Int64, Uint32, cute
 from cutlass.cute.nvgpu import cpasync, warpgroup
 from cutlass.cute.runtime import make_fake_stream, make_ptr
-from tilewright_programs.quantize.nvfp4_numbers import factor_of
+from tilewright_programs.quantize.nvfp4_numbers import magnitude
 from tilewright_programs.quantize.nvfp4_rows import (
     BLOCK,
-    FACTORS,
     LINE,
     ROWS,
     SCALES_128X4,
@@ -22,7 +21,9 @@ from tilewright_programs.quantize.nvfp4_rows import (
     Params,
     Rows,
     load_word,
+    prefetch,
 )
+from tilewright_programs.quantize.nvfp4_thresholds import CODES, store_row, table_factor
 
 READY = 1  # the named barrier of the threads that quantise
 
@@ -43,11 +44,11 @@ class Quantize(Rows):
 
         @cute.struct
         class Vector:
-            factors: cute.struct.MemRange[Float32, FACTORS]
+            table: cute.struct.MemRange[Float32, self.table_words]
 
         @cute.struct
         class Tma:
-            factors: cute.struct.MemRange[Float32, FACTORS]
+            table: cute.struct.MemRange[Float32, self.table_words]
             full: cute.struct.MemRange[Int64, self.stages]
             empty: cute.struct.MemRange[Int64, self.stages]
             x: cute.struct.Align[cute.struct.MemRange[TYPES[self.x], rows * columns * self.stages], 1024]
@@ -119,39 +120,63 @@ class Quantize(Rows):
                     stage, phase = Int32(0), phase ^ 1
             row, column = self.next_task(p, row, column)
 
+    def store_factors(self, memory, code, scale):
+        """Stores the factor of a code, and of its negative: that has a negative global scale, so the quotient
+        is the same."""
+        factor, factors = table_factor(Uint32(code), magnitude(scale)), self.factors(memory)
+        factors[code], factors[code + CODES] = factor, factor
+
     @cute.jit
     def prepare(self, p, memory, thread):
-        """Computes the factors of all codes, where all rows have one global scale, which it returns."""
+        """Computes the table of all codes, where all rows have one global scale, which it returns."""
         scale = Float32(1.0)
         if p.global_scale != 0:
             scale = load_word(Float32, p.global_scale)
-        for first in cutlass.range_constexpr(0, FACTORS, self.threads):
-            code = thread + first
-            if code < FACTORS:
-                cute.make_tensor(memory.factors.data_ptr(), cute.make_layout(FACTORS))[code] = factor_of(
-                    Uint32(code), scale
-                )
+        if thread < CODES:
+            if cutlass.const_expr(self.by_thresholds):
+                store_row(memory.table.data_ptr().toint(), thread, scale)
+            else:
+                self.store_factors(memory, thread, scale)
         cute.arch.barrier(barrier_id=READY, number_of_threads=self.threads)
         return scale
+
+    @cute.jit
+    def rows_of_warp(self, p, row_task, warp):
+        """The first of a warp's rows in a task, and the step to the next. Their scales are neighbours: in the
+        layout 128x4 such rows are 32 apart."""
+        in_warp = 32 // self.lanes  # rows of a warp, of the four of each thread
+        quad = row_task * (self.threads // self.lanes) + warp * in_warp
+        first, step = quad * ROWS, Int32(in_warp)
+        if p.layout == SCALES_128X4:
+            first, step = (quad & ~31) * ROWS + (quad & 31), Int32(32)
+        return first, step
+
+    @cute.jit
+    def prefetch_rows(self, p, warp, lane):
+        """Asks L2 for a thread's first elements, which arrive while the table is computed."""
+        row, column = self.first_task(p)
+        group = row // p.row_tasks
+        first, step = self.rows_of_warp(p, row - group * p.row_tasks, warp)
+        limit, first_column = self.limit(p, group), column * p.chunks * self.box[1] + lane * BLOCK
+        for i in cutlass.range_constexpr(ROWS):
+            if first + i * step < limit and first_column < p.k:
+                prefetch(self.address(p, group, first + i * step, first_column))
 
     @cute.jit
     def run(self, p, memory, per_row: cutlass.Constexpr):
         """The threads that quantise."""
         thread, warp, lane = cute.arch.thread_idx()[0], cute.arch.warp_idx(), cute.arch.lane_idx()
-        in_warp = 32 // self.lanes  # rows of a warp, of the four of each thread
         scale = Float32(1.0)
         if cutlass.const_expr(not per_row):
+            if cutlass.const_expr(not self.by_tma):
+                self.prefetch_rows(p, warp, lane)
             scale = self.prepare(p, memory, thread)
         stage, phase = Int32(0), Int32(0)
         row, column = self.first_task(p)
         while row < p.total_row_tasks:
             group = row // p.row_tasks
             limit = self.limit(p, group)
-            # Rows whose scales are neighbours: in the layout 128x4 they are 32 apart.
-            quad = (row - group * p.row_tasks) * (self.threads // self.lanes) + warp * in_warp
-            first_of_warp, step = quad * ROWS, Int32(in_warp)
-            if p.layout == SCALES_128X4:
-                first_of_warp, step = (quad & ~31) * ROWS + (quad & 31), Int32(32)
+            first_of_warp, step = self.rows_of_warp(p, row - group * p.row_tasks, warp)
             first, part = first_of_warp + lane // self.lanes, lane % self.lanes
             in_box = first - (row - group * p.row_tasks) * self.box[0]
             for chunk in cutlass.range(p.chunks, unroll=1):

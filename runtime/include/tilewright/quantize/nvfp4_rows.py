@@ -21,11 +21,11 @@ from tilewright_programs.quantize.nvfp4_numbers import (
     unpack,
     widen,
 )
+from tilewright_programs.quantize.nvfp4_thresholds import CODES, WORDS, quantize
 
 TYPES = {"bf16": BFloat16, "f16": Float16, "e4m3": Uint8}
 ROWS, BLOCK, WORD = 4, 16, 4  # rows of a thread; elements of a scale; scales of a word
 LINE = 128  # bytes of a row of a box
-FACTORS = 256  # codes of scales, whose factors are in shared memory
 SCALES_128X4, SCALES_8X4, SCALES_LINEAR = 0, 1, 2  # tilewright_scale_layout
 
 
@@ -62,8 +62,28 @@ def load(space, address):
     return asm((Uint32,) * 4, f"ld.{space}.v4.u32 {{$0, $1, $2, $3}}, [$4];", address, effects=True)
 
 
+LOAD_32_BYTES = "ld.global.nc.v8.b32 {$0, $1, $2, $3, $4, $5, $6, $7}, [$8];"
+
+
+@cute.jit
+def load_32_bytes(address):
+    """The eight words at an address: with one instruction, which targets starting at sm_100 have, if the
+    address is a multiple of 32. All lanes of a warp load the same row, so none diverges."""
+    a, b, c, d, e, f, g, h = [Uint32(0)] * 8
+    if address & 31 == 0:
+        a, b, c, d, e, f, g, h = asm((Uint32,) * 8, LOAD_32_BYTES, address, effects=True)
+    else:
+        a, b, c, d = load("global.nc", address)
+        e, f, g, h = load("global.nc", address + 16)
+    return a, b, c, d, e, f, g, h
+
+
 def load_word(kind, address):
     return asm(kind, "ld.global.nc.b32 $0, [$1];", address, effects=True)
+
+
+def prefetch(address):
+    asm(None, "prefetch.global.L2 [$0];", address, effects=True)
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,25 @@ class Rows:
     @property
     def by_tma(self):
         return self.variant == "tma"
+
+    @property
+    def by_thresholds(self):
+        """Whether E4M3 is compared with thresholds, where all rows have one global scale: on targets without
+        an instruction that converts to E2M1."""
+        return self.x == "e4m3" and not self.converts
+
+    @property
+    def table_words(self):
+        """Words of the table in shared memory: the factors of all codes of scales, or thresholds."""
+        return CODES * WORDS if self.by_thresholds else 2 * CODES
+
+    def factors(self, memory):
+        """The factors of all codes of scales, in shared memory."""
+        return cute.make_tensor(memory.table.data_ptr(), cute.make_layout(2 * CODES))
+
+    def address(self, p, group, row, column):
+        """Where an element of x is in global memory."""
+        return p.x + group * p.group_x + row * p.row_x + Int64(column) * (TYPES[self.x].width // 8)
 
     @property
     def thread_bytes(self):
@@ -104,12 +143,15 @@ class Rows:
         words = []
         for i in cutlass.range_constexpr(ROWS):
             row = first + i * step
-            address = p.x + group * p.group_x + row * p.row_x + Int64(column) * (TYPES[self.x].width // 8)
+            address = self.address(p, group, row, column)
             a, b, c, d, e, f, g, h = [Uint32(0)] * 8
             if row < limit and column < p.k:
-                a, b, c, d = load("global.nc", address)
-                if cutlass.const_expr(self.thread_bytes == 32):
-                    e, f, g, h = load("global.nc", address + 16)
+                if cutlass.const_expr(self.converts and self.thread_bytes == 32):
+                    a, b, c, d, e, f, g, h = load_32_bytes(address)
+                else:
+                    a, b, c, d = load("global.nc", address)
+                    if cutlass.const_expr(self.thread_bytes == 32):
+                        e, f, g, h = load("global.nc", address + 16)
             words.append([a, b, c, d, e, f, g, h][: self.thread_bytes // 4])
         return words
 
@@ -132,7 +174,7 @@ class Rows:
         if cutlass.const_expr(per_row):
             factor = factor_of(code, code_scale)
         else:
-            factor = cute.make_tensor(memory.factors.data_ptr(), cute.make_layout(FACTORS))[Int32(code)]
+            factor = self.factors(memory)[Int32(code)]
         values = [value for pair in pairs for value in unpack(kind, pair)]
         first, second = encode(values, factor, amax == 0.0, self.converts)
         return code, first, second
@@ -154,7 +196,10 @@ class Rows:
             if cutlass.const_expr(per_row):
                 if row < limit:
                     own = load_word(Float32, p.global_scale + 4 * (group * p.m + row))
-            code, low, high = self.quantize_row(p, words, own, memory, per_row)
+            if cutlass.const_expr(self.by_thresholds and not per_row):
+                code, low, high = quantize(words, memory.table.data_ptr().toint())
+            else:
+                code, low, high = self.quantize_row(p, words, own, memory, per_row)
             if row < limit and column < p.k:
                 address = p.data + group * p.group_data + row * p.row_data + column // 2
                 asm(None, "st.global.v2.u32 [$0], {$1, $2};", address, low, high, effects=True)

@@ -100,7 +100,6 @@ def by_thresholds(config: QuantizeConfig) -> bool:
         and config.arithmetic == "exact"
         and config.direction == "quantize"
         and not converts_e2m1(config)
-        and not in_cute_dsl(config)
     )
 
 

@@ -34,18 +34,17 @@ def threads(config: QuantizeConfig) -> int:
 
 def shared_bytes(config: QuantizeConfig) -> int:
     """Bytes of dynamic shared memory of a thread block."""
-    warps = config.threads // 32
+    warps, table = config.threads // 32, 0
+    if config.format == "nvfp4" and config.arithmetic == "exact":
+        table = _THRESHOLDS if by_thresholds(config) else _FACTORS
     if in_cute_dsl(config) and config.variant == "tma":
         barriers = -(-2 * config.stages * _BARRIER // _BOX_ALIGNMENT) * _BOX_ALIGNMENT
         rows, _ = box(config)
-        return _FACTORS + barriers + config.stages * rows * _LINE
+        return table + barriers + config.stages * rows * _LINE
     if config.direction == "dequantize":
         return 0
     if block(config.format)[0] > 1:  # an amax for each warp, or column, and the factor that follows
         return 2 * _COLUMNS * 4 if block(config.format)[1] == 1 else warps * 4
-    table = 0
-    if config.format == "nvfp4" and config.arithmetic == "exact":
-        table = _THRESHOLDS if by_thresholds(config) else _FACTORS
     if config.fusion == "rmsnorm":
         return table + warps * ROWS * 4
     if config.variant == "tma":
@@ -62,7 +61,9 @@ def box(config: QuantizeConfig) -> tuple[int, int]:
 
 def resident(config: QuantizeConfig) -> int:
     """Thread blocks that an SM should hold of a kernel in CuTe-DSL: with fewer, a thread has more registers.
-    With the conversion to E2M1, ptxas spilled registers for three of the tma variant."""
+    With the conversion to E2M1, ptxas spilled registers for three of the tma variant; on sm_100 it did so for
+    three of the vector variant, which loads 32 bytes at once."""
     if config.variant == "tma":
         return 2 if converts_e2m1(config) else 3
-    return 768 // config.threads
+    wide = config.x != "e4m3" and config.arch.startswith("sm_100")
+    return (512 if wide else 768) // config.threads
