@@ -29,7 +29,7 @@ _HEAD = """\
 Made by `python -m benchmarks.host.architecture_cost --write`. Lines are those of code and
 configurations, without comments. *Own*: no kernel of another architecture reaches the file. sm_100 has the
 targets sm_100a and sm_100f, which 10.3 and 10.7 run, too; sm_103 counts what has FP4 instructions of K 96
-alone. CUTLASS has the mainloops of most kernels of sm_100, sm_103 and sm_110.
+alone, sm_107 what has those of K 128. CUTLASS has the mainloops of most kernels of sm_100 to sm_110.
 
 | architecture | kernels | specs | lines | templates | own | own lines | headers | own | own lines |"""
 _REACHED = re.compile(

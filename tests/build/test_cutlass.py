@@ -11,7 +11,9 @@ from click.testing import CliRunner
 from small_modules import HEAD, PLAIN, TAIL, Mini
 
 from tilewright.compile.building import build
+from tilewright.compile.compilers import of
 from tilewright.compile.library import libraries
+from tilewright.compile.nvcc import toolchain as toolchains
 from tilewright.compile.nvcc.cutlass import headers_release, keyed_release, satisfies
 from tilewright.compile.nvcc.toolchain import NvccToolchain, find_toolchain
 from tilewright.compile.report import BuildReport
@@ -99,6 +101,30 @@ def test_older_headers_skip_the_kernel_and_say_so(mini: Mini, store: Store, tool
     assert data["skipped"] == [{"reason": reason(toolchain), "count": 1, "kernels": ["far"]}]
     assert [kernel.get("reason") for kernel in data["kernels"]] == [None, reason(toolchain)]
     assert "skipped" in report.table()
+
+
+@pytest.mark.compile
+def test_an_older_nvcc_skips_kernels_of_a_newer_target(
+    mini: Mini, store: Store, toolchain: NvccToolchain
+) -> None:
+    """Rubin's, for which the pinned nvcc does not compile. A newer one is asked."""
+    table = mini.add("plain", number=1).add("rubin", number=2, arch="sm_107a").table()
+    older, newer = (replace(toolchain, nvcc_version=f"release 13.{n}, V13.{n}.37") for n in (0, 5))
+    report = build([table], store=store, toolchain=older)
+    assert report.ok
+    assert statuses(report) == {"plain": "built", "rubin": "skipped"}
+    skipped, *_ = report.to_json()["skipped"]
+    assert skipped["reason"] == f"needs nvcc 13.4, {toolchain.nvcc} is 13.0.37"
+    assert of(table["rubin"]).refusal(table["rubin"], newer, cutlass=False) == ""
+
+
+@pytest.mark.parametrize(("release", "lacking"), [("13.0", "it needs nvcc 13.4"), ("13.5", "")])
+def test_selection_passes_over_it(
+    mini: Mini, monkeypatch: pytest.MonkeyPatch, release: str, lacking: str
+) -> None:
+    record = mini.add("rubin", arch="sm_107a").table()["rubin"]
+    monkeypatch.setattr(toolchains, "cuda_release", lambda: release)
+    assert of(record).obstacle(record) == lacking
 
 
 @pytest.mark.compile

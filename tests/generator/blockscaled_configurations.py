@@ -19,7 +19,7 @@ def shape(text: str) -> Tile:
 
 def config(arch: str, formats: str, tile: str, schedule: str, **fields: Any) -> BlockscaledGemmConfig:
     a, b, d = formats.split()
-    if arch in ("sm_100f", "sm_103a", "sm_110a"):
+    if arch in ("sm_100f", "sm_103a", "sm_107a", "sm_110a"):
         fields.setdefault("cluster", DYNAMIC)
     return BlockscaledGemmConfig(arch, a, b, d, shape(tile), schedule, **fields)  # type: ignore[arg-type]
 
@@ -27,6 +27,7 @@ def config(arch: str, formats: str, tile: str, schedule: str, **fields: Any) -> 
 SM100 = config("sm_100f", "nvfp4 nvfp4 bf16", "128x128x256", "2sm")
 MX100 = config("sm_100f", "mxfp8 mxfp8 bf16", "128x128x128", "1sm")
 ULTRA = config("sm_103a", "nvfp4 nvfp4 bf16", "128x128x768", "2sm", store="direct_256", pdl=False)
+RUBIN = config("sm_107a", "nvfp4 nvfp4 bf16", "128x128x256", "2sm", cutlass="4.8")
 SM120 = config("sm_120f", "nvfp4 nvfp4 bf16", "128x128x128", "cooperative")
 MX120 = config("sm_120f", "mxfp8 mxfp8 bf16", "128x128x128", "cooperative")
 MMA = config(

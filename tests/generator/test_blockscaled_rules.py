@@ -18,6 +18,7 @@ from blockscaled_configurations import (
     MX100,
     MX120,
     ONE,
+    RUBIN,
     SM100,
     SM120,
     ULTRA,
@@ -28,7 +29,7 @@ from command_line import ROOT
 from rule_checks import Rejected, check_every_rule_is_shown, check_rejected
 
 from tilewright.configurations.shapes import Cluster
-from tilewright.families.blockscaled_gemm import bias_rules, mma_rules, tcgen05_rules
+from tilewright.families.blockscaled_gemm import bias_rules, mma_rules, rubin_rules, tcgen05_rules
 from tilewright.families.blockscaled_gemm.config import BlockscaledGemmConfig
 from tilewright.families.blockscaled_gemm.rules import RULES
 from tilewright_generator.rules import verdicts
@@ -38,7 +39,7 @@ RECORD = ROOT / "benchmarks" / "results" / "rules_against_compiler.json"
 
 @pytest.mark.parametrize(
     "one",
-    [SM100, MX100, ULTRA, SM120, MX120, MMA, MMA_ACT, CUTE, CUTE_ACT, ULTRA_CUTE, HOPPER],
+    [SM100, MX100, ULTRA, RUBIN, SM120, MX120, MMA, MMA_ACT, CUTE, CUTE_ACT, ULTRA_CUTE, HOPPER],
     ids=FAMILY.kernel_name,
 )
 def test_the_usual_ones_are_accepted(one: BlockscaledGemmConfig) -> None:
@@ -53,6 +54,11 @@ REJECTED: list[Rejected] = [
     (MX100, {"b": "nvfp4"}, "operand_formats", ("32", "16"), {"b": "mxfp8_e5m2"}),
     (HOPPER, {"d": "mxfp8"}, "quantized_output", ("sm_90", "mxfp8"), {"d": "f32"}),
     (HOPPER, {"d": "e5m2"}, "quantized_output", ("sm_90", "e5m2"), {"d": "f16"}),
+    (RUBIN, {"cutlass": "4.5"}, "rubin_release", ("4.5", "4.8"), {"cutlass": "4.8"}),
+    (SM100, {"cutlass": "4.8"}, "rubin_release", ("sm_100f", "4.8"), {"cutlass": "4.5"}),
+    (RUBIN, {"store": "direct"}, "rubin_types", ("sm_107a", "direct"), {"store": "tma"}),
+    (RUBIN, {"a": "mxfp4", "b": "mxfp4"}, "rubin_types", ("mxfp4",), {"a": "nvfp4", "b": "nvfp4"}),
+    (RUBIN, {"tile": shape("128x128x128")}, "rubin_depth", ("256", "128"), {"tile": shape("128x256x256")}),
     (SM100, {"d": "nvfp4", "swap_ab": True}, "quantized_swap", ("nvfp4",), {"swap_ab": False}),
     (SM100, {"d": "mxfp8", "store": "direct"}, "quantized_store", ("mxfp8", "direct"), {"store": "tma"}),
     (
@@ -283,8 +289,8 @@ def test_the_sample_is_large_and_has_every_rule_and_architecture(candidates: lis
     assert len(accepted) >= 30
     assert len(blackwell) - len(accepted) >= 30
     # Our own mainloops for Blackwell are not CUTLASS's: nvcc compiles no candidate of theirs. The rules of a
-    # bias came after the sample was drawn.
-    ours = (*mma_rules.RULES, *tcgen05_rules.RULES, *bias_rules.RULES)
+    # bias and of Rubin came after the sample was drawn.
+    ours = (*mma_rules.RULES, *tcgen05_rules.RULES, *bias_rules.RULES, *rubin_rules.RULES)
     others = [rule.name for rule in RULES if rule not in ours]
     assert {row["rule"] for row in candidates} == {*others, ""}
     per_arch = Counter(row["config"]["arch"] for row in accepted)

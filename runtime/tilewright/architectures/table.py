@@ -70,6 +70,7 @@ class Architecture(NamedTuple):
     tensor_core: TensorCore
     cutlass: Cutlass
     gpus: tuple[Gpu, ...] = ()
+    nvcc: str = ""  # the first release that compiles for its targets; "": the oldest that a build takes
 
     @property
     def number(self) -> int:
@@ -105,6 +106,8 @@ TCGEN05 = TensorCore(
 TCGEN05_ULTRA = TCGEN05._replace(
     opcodes={**TCGEN05.opcodes, "nvfp4": Opcode("UTCOMMA", r"\.BLOCK16")}, fp4_k=96
 )
+# On 10.7 an FP4 instruction has K of 128 (CUTLASS 4.8, mma_sm107_umma.hpp). It says BLOCK16, too.
+TCGEN05_RUBIN = TCGEN05_ULTRA._replace(fp4_k=128)
 # Dense FP4 rate of the RTX Blackwell white paper over SMs and clock, and half of it: block-scaled FP8 has
 # half, on GeForce too (QuACK pull request 153).
 MMA_SYNC = TensorCore(
@@ -132,6 +135,7 @@ _SMALL = SharedMemory(99 * KIB, 100 * KIB)
 _SM90 = Cutlass("Sm90")
 _SM100 = Cutlass("Sm100", "CUTLASS_ENABLE_GDC_FOR_SM100=1", unit_gib=6)
 _SM103 = _SM100._replace(fp4_tag="Sm103")
+_SM107 = _SM100._replace(fp4_tag="Sm107")
 _SM110 = _SM100._replace(pdl="CUTLASS_GDC_ENABLED=1")
 _SM120 = _SM100._replace(tag="Sm120")
 
@@ -163,11 +167,11 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         # chip's).
         gpus=(Gpu("b300", "NVIDIA B300", 148, 2.032e9, 8.0e12, 126 * MIB),),
     ),
-    # Rubin runs the family's machine code: ptxas 13.5 compiles .target sm_100f and sm_103f for sm_107. No
-    # kernel here uses its own instructions (SM107 of CuTe-DSL 4.8) and targets (nvcc 13.4 and later).
+    # Rubin runs the family's machine code, too: ptxas 13.5 compiles .target sm_100f and sm_103f for sm_107.
+    # That is the target to advise, because its own takes newer compilers, and CUTLASS 4.8.
     Architecture(
-        (10, 7), "Blackwell (data center)", (), "sm_100f", SharedMemory(327 * KIB, 328 * KIB), TCGEN05,
-        _SM100,
+        (10, 7), "Blackwell (data center)", ("sm_107a",), "sm_100f", SharedMemory(327 * KIB, 328 * KIB),
+        TCGEN05_RUBIN, _SM107, nvcc="13.4",
         # NVIDIA's article "Inside the NVIDIA Rubin Platform": 224 SMs, 22 TB/s, 4 PFLOP/s of BF16, from which
         # the clock follows. Shared memory as CuTe-DSL 4.8 states it. L2 is not published: a B200's.
         gpus=(Gpu("rubin", "NVIDIA Rubin", 224, 2.18e9, 22e12, 126 * MIB),),

@@ -94,6 +94,16 @@ def test_the_shapes_of_the_seeds_have_a_kernel(committed: Registry, device: Devi
     assert lacking(committed, device, seeds()) == []
 
 
+def test_rubins_own_kernels_are_first_where_multiplying_takes_longest(committed: Registry) -> None:
+    """And kernels of the whole family where it does not."""
+    records = committed.route("blockscaled_gemm", RUBIN)
+    rank = part("blockscaled_gemm", "family").FAMILY.rank
+    firsts = [next(iter(rank(records, Blockscaled(m, 8192, 8192), RUBIN))) for m in (4096, 8)]
+    assert [committed.record(first.tactic.kernel).arch for first in firsts] == ["sm_107a", "sm_100f"]
+    for device in (B200, B300):
+        assert "sm_107a" not in {record.arch for record in committed.route("blockscaled_gemm", device)}
+
+
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
 def test_the_dense_shapes_of_deep_gemm_have_a_kernel(committed: Registry, device: DeviceProperties) -> None:
     assert lacking(committed, device, deep_gemm()) == []

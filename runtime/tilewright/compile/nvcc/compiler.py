@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.architectures.table import find_target
 from tilewright.compile.commands import OUTPUTS, includes
 from tilewright.compile.compiler import Compiler, first_errors
 from tilewright.declarations.table import KernelRecord
@@ -36,6 +37,12 @@ _KERNEL_FLAGS = (
 # A table is what the first call of a kernel that is not built waits for: -O2 takes g++ 3.8 s for 2.7, and a
 # plan's call 0.02 us less of 0.98 (benchmarks/host/host_calls.py).
 _TABLE_FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
+
+
+def _needed_nvcc(record: KernelRecord) -> str:
+    """The first release that compiles for the kernel's target; empty if all that a build takes do."""
+    architecture = find_target(record.arch)
+    return "" if architecture is None else architecture.nvcc
 
 
 class Nvcc(Compiler):
@@ -96,6 +103,9 @@ class Nvcc(Compiler):
     def refusal(self, record: KernelRecord, toolchain: NvccToolchain, cutlass: bool) -> str:
         from tilewright.compile.nvcc.cutlass import satisfies  # noqa: PLC0415
 
+        release = _needed_nvcc(record)
+        if release and not satisfies(toolchain.release, release):
+            return f"needs nvcc {release}, {toolchain.nvcc} is {toolchain.release}"
         needed = f"CUTLASS {record.cutlass}".rstrip()
         if toolchain.cutlass is None:
             remedy = "pip install nvidia-cutlass, or pass --cutlass"
@@ -109,10 +119,14 @@ class Nvcc(Compiler):
         )
 
     def obstacle(self, record: KernelRecord) -> str:
-        if not record.cutlass:
+        needed = _needed_nvcc(record)
+        if not needed and not record.cutlass:
             return ""
         from tilewright.compile.nvcc.cutlass import installed_release, satisfies  # noqa: PLC0415
+        from tilewright.compile.nvcc.toolchain import cuda_release  # noqa: PLC0415
 
+        if needed and not satisfies(cuda_release() or "", needed):
+            return f"it needs nvcc {needed}"
         if satisfies(installed_release(os.environ.get("CUTLASS_PATH")), record.cutlass):
             return ""
         return f"it needs CUTLASS {record.cutlass}"

@@ -30,6 +30,8 @@ from tilewright.formats.types import bits
 Schedule = Literal["1sm", "2sm", "cooperative", "pingpong"]
 ULTRA_K = 768  # the tile depth that goes with FP4 instructions of K 96
 ULTRA_MMA_K = 96
+RUBIN_K, RUBIN_MMA_K = 256, 128  # of sm_107a's tiles, and of its FP4 instructions
+RUBIN_RELEASE = "4.8"  # CUTLASS's, which has these instructions
 
 
 class Architecture(NamedTuple):
@@ -95,7 +97,9 @@ class BlockscaledGemmConfig:
     swap_ab: Annotated[bool, "compute D^T = B A^T, so that a small m meets the instruction's fine N"] = False
     pdl: Pdl = True
     stages: Stages = "auto"
-    cutlass: Annotated[Literal["4.2", "4.5"], "the oldest CUTLASS release that compiles the kernel"] = "4.2"
+    cutlass: Annotated[
+        Literal["4.2", "4.5", "4.8"], "the oldest CUTLASS release that compiles the kernel"
+    ] = "4.2"
     mainloop: Annotated[
         Literal["default", "mma", "tcgen05"],
         "default: CUTLASS's collectives on Blackwell, ours of wgmma on sm_90. mma: ours of mma.sync for "
@@ -124,6 +128,11 @@ class BlockscaledGemmConfig:
     def ultra(self) -> bool:
         """Whether the kernel is for sm_103's FP4 instructions of K 96."""
         return self.tile.k == ULTRA_K
+
+    @property
+    def rubin(self) -> bool:
+        """Whether the kernel is for sm_107a, whose FP4 instructions have K of 128."""
+        return self.hardware.tensor_core.fp4_k == RUBIN_MMA_K
 
     @property
     def quantizes(self) -> bool:

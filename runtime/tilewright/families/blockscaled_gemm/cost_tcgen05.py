@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.architectures.table import of_capability, of_target
 from tilewright.declarations.table import KernelRecord
-from tilewright.families.blockscaled_gemm.config import ULTRA_K, ULTRA_MMA_K
+from tilewright.families.blockscaled_gemm.config import RUBIN_MMA_K, ULTRA_K, ULTRA_MMA_K
 from tilewright.families.blockscaled_gemm.problem import Problem
 from tilewright.formats.types import bits
 from tilewright.selection.tcgen05_model import Tcgen05Model
@@ -30,6 +30,9 @@ class Tcgen05(Tcgen05Model):
     """A kernel of sm_100, sm_103 or sm_110 on a problem. An ultra tile takes three stages."""
 
     ULTRA_SPEEDUP = 1.5  # speed of sm_103's MMAs of K 96 over those of K 64: B300's 15 PFLOP/s over B200's 10
+    # Speed of Rubin's MMAs of K 128 over those of K 64, with NVFP4: 35 PFLOP/s where BF16 has 4 (NVIDIA's
+    # article "Inside the NVIDIA Rubin Platform"), a B200's 10 where BF16 has 2.25, rounded down.
+    RUBIN_SPEEDUP = 1.9
     NO_PREFETCH_CLOCKS = (
         20  # clocks more if an ultra kernel does not prefetch to L2; a guess that breaks ties
     )
@@ -43,6 +46,8 @@ class Tcgen05(Tcgen05Model):
     def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
         super().__init__(record, problem, device)
         self.ultra = is_ultra(record)
+        if of_target(record.arch).tensor_core.fp4_k == RUBIN_MMA_K:
+            self.mma = self.multiplied / self.RUBIN_SPEEDUP
         if self.ultra:
             self.mma, self.share = self.multiplied / self.ULTRA_SPEEDUP, self.ULTRA_SUSTAINED_SHARE
             self.seconds += self.ULTRA_SECONDS

@@ -44,6 +44,7 @@ def variables(config: BlockscaledGemmConfig) -> dict[str, Any]:
         "cta_tile": _shape((*config.tile,)),
         "cluster": f"Shape<{cluster}, _1>",
         "arch_tag": _tag(config),
+        "rubin": config.rubin,
         "epilogue_tile": epilogue_tile,
         "epilogue_schedule": epilogue,
         "mainloop_schedule": mainloop,
@@ -91,6 +92,8 @@ def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
     if config.architecture is SM120:
         epilogue = "TmaWarpSpecialized" + flag("Cooperative", config.schedule == "cooperative")
         mainloop = f"{flag('Pingpong', config.schedule == 'pingpong')}{prefix}{tag}"
+    elif config.rubin:
+        mainloop = f"{pair}{tag}BlockScaledMxNvf4Vs{BLOCK[config.a]}WithoutBreuse"
     elif config.ultra:
         prefetch = "TmaPrefetch" if config.prefetch == "tma" else "DisablePrefetch"
         mainloop = f"{pair}BlockScaledMxNvf4UltraVs{BLOCK[config.a]}{tag}{prefetch}"
@@ -99,7 +102,7 @@ def _schedules(config: BlockscaledGemmConfig) -> tuple[str, str]:
 
 def _tag(config: BlockscaledGemmConfig) -> str:
     """CUTLASS's name of the architecture whose mainloop the kernel has."""
-    return config.hardware.cutlass.fp4_tag if config.ultra else config.hardware.cutlass.tag
+    return config.hardware.cutlass.fp4_tag if config.ultra or config.rubin else config.hardware.cutlass.tag
 
 
 def _scale(dtype: str) -> str:

@@ -32,8 +32,8 @@ from tilewright.selection.estimates import BLOCK_SHARED_BYTES, SM_SHARED_BYTES, 
 
 ULTRA_SPARE = 512  # bytes that an ultra kernel leaves free, because CUTLASS counts too few for barriers
 # CUTLASS 4.5 counts a stage's barriers as 128 bytes, and on sm_12x leaves room for a dynamic scheduler.
-_COUNTED_BARRIER = {"4.2": 16, "4.5": 128}
-_SM120_SCHEDULER = {"4.2": 0, "4.5": 96}
+_COUNTED_BARRIER = {"4.2": 16, "4.5": 128, "4.8": 128}
+_SM120_SCHEDULER = {"4.2": 0, "4.5": 96, "4.8": 96}
 _GROUP_TILES = 8  # tiles of groups that are on their way from the scheduler
 TENSOR_MAP = 128  # bytes of a tensor map
 TENSOR_MEMORY = 512  # columns
@@ -82,7 +82,8 @@ def memory(config: BlockscaledGemmConfig) -> Memory:
 
 def _tcgen05(config: BlockscaledGemmConfig) -> Memory:
     epilogue = _tcgen05_epilogue(config)
-    accumulators = 1 if config.tile.n == 256 else 2
+    # Rubin's tensor memory has 576 columns: room for two tiles' sums, and scale factors.
+    accumulators = 1 if config.tile.n == 256 and not config.rubin else 2
     # Accumulators, scheduler, its responses and throttle, load order, tensor memory.
     kernel = accumulators * BARRIER + 2 * BARRIER + 2 * 16 + 2 * BARRIER + 16 + 8 + 8
     stages, mainloop = _stages(config, kernel + epilogue.carveout)

@@ -11,7 +11,13 @@ from functools import partial
 from tilewright.configurations.rule import HARDWARE, OURS, among, cutlass, of_module, rule, unsettled
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
-from tilewright.families.blockscaled_gemm import bias_rules, mma_rules, tcgen05_rules, ultra_rules
+from tilewright.families.blockscaled_gemm import (
+    bias_rules,
+    mma_rules,
+    rubin_rules,
+    tcgen05_rules,
+    ultra_rules,
+)
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
     SM120,
@@ -232,8 +238,8 @@ def settled_fields(config: BlockscaledGemmConfig) -> str | None:
 
 # If one of these rules rejects the tile, its shared memory cannot be computed.
 TILES = (tcgen05_tile, tile_depth, sm120_tile, hopper_tile, hopper_depth,
-         quantized_output, quantized_store, schedule_of_family, *ultra_rules.TILES, *mma_rules.TILES,
-         *tcgen05_rules.TILES)  # fmt: skip
+         quantized_output, quantized_store, schedule_of_family, *ultra_rules.TILES, *rubin_rules.TILES,
+         *mma_rules.TILES, *tcgen05_rules.TILES)  # fmt: skip
 
 
 # sm103_blockscaled_gemm_tma_warpspecialized.hpp: the warp that loads A and B waits (wait_on_dependent_grids),
@@ -296,6 +302,7 @@ RULES = (
     *of_module(__name__),
     *bias_rules.RULES,
     *ultra_rules.RULES,
+    *rubin_rules.RULES,
     *mma_rules.RULES,
     *tcgen05_rules.RULES,
     stream_k_schedule,

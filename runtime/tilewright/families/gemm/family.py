@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.architectures.device import DeviceProperties
-from tilewright.architectures.table import TCGEN05, TCGEN05_ULTRA, of_capability
+from tilewright.architectures.table import TCGEN05, of_capability
 from tilewright.declarations.products import hopper_peak
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import rearranged
@@ -30,7 +30,7 @@ class _Gemm(CompositeFamily[Problem]):
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
         architecture = of_capability(device.capability)
-        if architecture is not None and architecture.tensor_core in (TCGEN05, TCGEN05_ULTRA):
+        if architecture is not None and architecture.tensor_core.instruction == TCGEN05.instruction:
             return Tcgen05.peak(kind, device)
         return hopper_peak(kind, device)
 

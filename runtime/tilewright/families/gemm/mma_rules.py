@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tilewright.architectures.table import TCGEN05, TCGEN05_ULTRA, WGMMA, has_tensor_core
+from tilewright.architectures.table import (
+    MMA_SYNC,
+    TCGEN05,
+    TCGEN05_RUBIN,
+    TCGEN05_ULTRA,
+    WGMMA,
+    has_tensor_core,
+    of_target,
+)
 from tilewright.configurations.rule import HARDWARE, OURS, of_module, rule
 from tilewright.configurations.sources import k_contiguous
 from tilewright.families.gemm.config import MMA, GemmConfig
@@ -15,17 +23,17 @@ from tilewright.formats.types import bits
 def mainloop_arch(config: GemmConfig) -> str | None:
     """The mainloops cutlass, lean, stream and cute_dsl are for sm_90a; tcgen05 is for sm_100, sm_103 and
     sm_110; mma is for sm_12x, and for tests on sm_90a."""
-    tcgen05 = has_tensor_core(config.arch, TCGEN05) or has_tensor_core(config.arch, TCGEN05_ULTRA)
-    own = "tcgen05" if tcgen05 else "mma"
+    core = of_target(config.arch).tensor_core
+    own = "tcgen05" if core in (TCGEN05, TCGEN05_ULTRA) else "mma"
     if config.mainloop == "tcgen05":
-        legal, whose = tcgen05, "sm_100, sm_103 and sm_110"
+        legal, whose = own == "tcgen05", "sm_100, sm_103 and sm_110"
     elif config.mainloop == "mma":
-        legal, whose = not tcgen05, "sm_12x"
+        legal, whose = core in (MMA_SYNC, WGMMA), "sm_12x"
     else:
         legal, whose = has_tensor_core(config.arch, WGMMA), "sm_90a"
     if legal:
         return None
-    instead = "" if has_tensor_core(config.arch, WGMMA) else f"; {own} is for {config.arch}"
+    instead = "" if core in (WGMMA, TCGEN05_RUBIN) else f"; {own} is for {config.arch}"
     return f"the mainloop {config.mainloop} is for {whose}, not {config.arch}{instead}"
 
 
