@@ -5,16 +5,17 @@
 //   data[m,k], scales[m,k/128] = fp8_1x128(x[m,k])
 //
 //   types      x f32, data E4M3, scales FP32 or packed UE8M0, one for 1x128
-//   work       256 threads, 16 bytes at a time, exact arithmetic, programmatic dependent launch
+//   work       256 threads, 32 bytes at a time, exact arithmetic, programmatic dependent launch
 
 #include "tilewright/quantize/kernel.hpp"
+#include "tilewright/quantize/wide_loads.hpp"
 
 namespace tilewright::quantize_sm100f_fp8_1x128_f32_vector {
 
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Fp8, tilewright::quantize::F32, tilewright::quantize::Plain<tilewright::quantize::F32>, 256, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Fp8, tilewright::quantize::F32, tilewright::quantize::WidePlain<tilewright::quantize::F32>, 256, kPdl>;
   static void const* entry();
 };
 

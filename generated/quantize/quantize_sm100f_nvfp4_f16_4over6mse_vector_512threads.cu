@@ -5,16 +5,17 @@
 //   data[m,k], scales[m,k/16] = nvfp4(x[m,k])
 //
 //   types      x f16, data E2M1, scales E4M3, one for 1x16
-//   work       512 threads, 16 bytes at a time, exact arithmetic, the better of two scales by mse, programmatic dependent launch
+//   work       512 threads, 32 bytes at a time, exact arithmetic, the better of two scales by mse, programmatic dependent launch
 
 #include "tilewright/quantize/four_over_six.hpp"
+#include "tilewright/quantize/wide_loads.hpp"
 
 namespace tilewright::quantize_sm100f_nvfp4_f16_4over6mse_vector_512threads {
 
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::FourOverSix<tilewright::quantize::BlockError::kMse>, tilewright::quantize::F16, tilewright::quantize::Plain<tilewright::quantize::F16>, 512, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::FourOverSix<tilewright::quantize::BlockError::kMse>, tilewright::quantize::F16, tilewright::quantize::WidePlain<tilewright::quantize::F16>, 512, kPdl>;
   static void const* entry();
 };
 

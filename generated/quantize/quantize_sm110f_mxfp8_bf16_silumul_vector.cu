@@ -5,16 +5,17 @@
 //   data[m,k], scales[m,k/32] = mxfp8(silu(x[m,:k]) * x[m,k:])
 //
 //   types      x bf16, data E4M3, scales UE8M0, one for 1x32
-//   work       256 threads, 16 bytes at a time, exact arithmetic, programmatic dependent launch
+//   work       256 threads, 32 bytes at a time, exact arithmetic, programmatic dependent launch
 
 #include "tilewright/quantize/kernel.hpp"
+#include "tilewright/quantize/wide_loads.hpp"
 
 namespace tilewright::quantize_sm110f_mxfp8_bf16_silumul_vector {
 
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Mxfp8, tilewright::quantize::Bf16, tilewright::quantize::SiluMul<tilewright::quantize::Bf16, true>, 256, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Mxfp8, tilewright::quantize::Bf16, tilewright::quantize::WideSiluMul<tilewright::quantize::Bf16, true>, 256, kPdl>;
   static void const* entry();
 };
 

@@ -5,16 +5,17 @@
 //   data[m,k], scales[m,k/32] = mxfp8_e5m2(x[m,k])
 //
 //   types      x bf16, data E5M2, scales UE8M0, one for 1x32
-//   work       256 threads, 16 bytes at a time, exact arithmetic, programmatic dependent launch
+//   work       256 threads, 32 bytes at a time, exact arithmetic, programmatic dependent launch
 
 #include "tilewright/quantize/kernel.hpp"
+#include "tilewright/quantize/wide_loads.hpp"
 
 namespace tilewright::quantize_sm110f_mxfp8_e5m2_bf16_vector {
 
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Mxfp8E5m2, tilewright::quantize::Bf16, tilewright::quantize::Plain<tilewright::quantize::Bf16>, 256, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Mxfp8E5m2, tilewright::quantize::Bf16, tilewright::quantize::WidePlain<tilewright::quantize::Bf16>, 256, kPdl>;
   static void const* entry();
 };
 

@@ -5,16 +5,17 @@
 //   data[m,k], scales[m,k/16] = nvfp4(x[m,k])
 //
 //   types      x bf16, data E2M1, scales E4M3, one for 1x16
-//   work       512 threads, 16 bytes at a time, exact arithmetic, the better of two scales by mae, programmatic dependent launch
+//   work       512 threads, 32 bytes at a time, exact arithmetic, the better of two scales by mae, programmatic dependent launch
 
 #include "tilewright/quantize/four_over_six.hpp"
+#include "tilewright/quantize/wide_loads.hpp"
 
 namespace tilewright::quantize_sm120f_nvfp4_bf16_4over6mae_vector_512threads {
 
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::FourOverSix<tilewright::quantize::BlockError::kMae>, tilewright::quantize::Bf16, tilewright::quantize::Plain<tilewright::quantize::Bf16>, 512, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::FourOverSix<tilewright::quantize::BlockError::kMae>, tilewright::quantize::Bf16, tilewright::quantize::WidePlain<tilewright::quantize::Bf16>, 512, kPdl>;
   static void const* entry();
 };
 

@@ -5,16 +5,17 @@
 //   data[m,k], scales[m,k/16] = nvfp4(silu(x[m,:k]) * x[m,k:])
 //
 //   types      x f16, data E2M1, scales E4M3, one for 1x16
-//   work       256 threads, 16 bytes at a time, exact arithmetic, programmatic dependent launch
+//   work       256 threads, 32 bytes at a time, exact arithmetic, programmatic dependent launch
 
 #include "tilewright/quantize/kernel.hpp"
+#include "tilewright/quantize/wide_loads.hpp"
 
 namespace tilewright::quantize_sm120f_nvfp4_f16_silumul_vector {
 
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Nvfp4<true>, tilewright::quantize::F16, tilewright::quantize::SiluMul<tilewright::quantize::F16, true>, 256, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Nvfp4<true>, tilewright::quantize::F16, tilewright::quantize::WideSiluMul<tilewright::quantize::F16, true>, 256, kPdl>;
   static void const* entry();
 };
 

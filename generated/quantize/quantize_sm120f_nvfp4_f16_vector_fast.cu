@@ -5,16 +5,17 @@
 //   data[m,k], scales[m,k/16] = nvfp4(x[m,k])
 //
 //   types      x f16, data E2M1, scales E4M3, one for 1x16
-//   work       256 threads, 16 bytes at a time, fast arithmetic, programmatic dependent launch
+//   work       256 threads, 32 bytes at a time, fast arithmetic, programmatic dependent launch
 
 #include "tilewright/quantize/kernel.hpp"
+#include "tilewright/quantize/wide_loads.hpp"
 
 namespace tilewright::quantize_sm120f_nvfp4_f16_vector_fast {
 
 struct Quantize {
   static constexpr bool kPdl = true;
 
-  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Nvfp4<false>, tilewright::quantize::F16, tilewright::quantize::Plain<tilewright::quantize::F16>, 256, kPdl>;
+  using Kernel = tilewright::quantize::VectorKernel<tilewright::quantize::Nvfp4<false>, tilewright::quantize::F16, tilewright::quantize::WidePlain<tilewright::quantize::F16>, 256, kPdl>;
   static void const* entry();
 };
 

@@ -189,6 +189,7 @@ NUMBERS: dict[str, Callable[..., np.ndarray]] = {
     "div.s32": _divide,
     "div.rn.f32": np.divide,
     "mul.wide.s32": _wide_product,
+    "mul.wide.u32": lambda a, b: a.astype("u8") * b,
     "fma.rn.f32": _fma_exact,
     "fma.rn.sat.f32": lambda a, b, c: _saturated(_fma_exact(a, b, c)),
     "fma.rm.f32": _fma_down,

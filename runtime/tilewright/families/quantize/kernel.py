@@ -15,6 +15,7 @@ from tilewright.families.quantize.config import (
     by_thresholds,
     converts_e2m1,
     in_cute_dsl,
+    loads_32_bytes,
 )
 from tilewright.families.quantize.memory import box, resident, shared_bytes, threads
 from tilewright.families.quantize.problem import BLOCK
@@ -77,7 +78,7 @@ def work_text(config: QuantizeConfig) -> str:
     elif config.variant == "tma":
         words = [f"{config.stages} stages filled by a warp of bulk copies, {config.threads} threads quantise"]
     else:
-        words = [f"{config.threads} threads, 16 bytes at a time"]
+        words = [f"{config.threads} threads, {32 if loads_32_bytes(config) else 16} bytes at a time"]
     if config.direction == "quantize":
         words.append(f"{config.arithmetic} arithmetic")
     if config.four_over_six != "none":
@@ -116,20 +117,21 @@ def build(config: QuantizeConfig) -> dict[str, Any]:
 
 
 def _instructions(config: QuantizeConfig) -> list[str]:
-    """Patterns for opcodes, from their start: the conversion, and the bulk copy."""
+    """Patterns for opcodes, from their start: the conversion, and the bulk copy or the load of 32 bytes."""
     if config.direction == "dequantize":
         return []
     converts = bits(config.format) == 8 or converts_e2m1(config)
     conversions = [rf"F2FP\.SATFINITE\.{_data_type(config)}"] if converts else []
     copies = "UTMALDG" if in_cute_dsl(config) else "UBLKCP"
-    return [*conversions, copies] if config.variant == "tma" else conversions
+    loads = [copies] if config.variant == "tma" else [r"LDG\.E\.ENL2\.256"] if loads_32_bytes(config) else []
+    return [*conversions, *loads]
 
 
 def variables(config: QuantizeConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     scale = "FP32 or packed UE8M0" if config.format in _BLOCKWISE else TYPES[config.format].scale.upper()
     rows, columns = block(config.format)
-    own = _cute_dsl(config) if in_cute_dsl(config) else {"kernel": _kernel(config), "header": _header(config)}
+    own = _cute_dsl(config) if in_cute_dsl(config) else _in_cpp(config)
     return spelt(
         {
             **own,
@@ -166,6 +168,11 @@ def _data_type(config: QuantizeConfig) -> str:
     return {4: "E2M1", 8: "E5M2" if config.format == "mxfp8_e5m2" else "E4M3"}[bits(config.format)]
 
 
+def _in_cpp(config: QuantizeConfig) -> dict[str, Any]:
+    """Variables of the template of C++."""
+    return {"kernel": _kernel(config), "header": _header(config), "wide_loads": loads_32_bytes(config)}
+
+
 def _header(config: QuantizeConfig) -> str:
     return "kernel" if config.four_over_six == "none" else "four_over_six"
 
@@ -189,8 +196,9 @@ def _kernel(config: QuantizeConfig) -> str:
         return _type("NormKernel", format, x, *ends)
     if config.variant == "tma":
         return _type("TmaKernel", format, x, str(config.threads), str(config.stages), "kPdl")
+    wide = "Wide" if loads_32_bytes(config) else ""
     source = f"SiluMul<{x}, {exact}>" if config.fusion == "silu_mul" else f"Plain<{x}>"
-    return _type("VectorKernel", format, x, f"{prefix}{source}", *ends)
+    return _type("VectorKernel", format, x, f"{prefix}{wide}{source}", *ends)
 
 
 def _type(name: str, *parameters: str) -> str:
