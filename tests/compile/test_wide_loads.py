@@ -1,5 +1,5 @@
-"""Loads of 32 bytes, wherever a row begins: nvcc's PTX runs here, instruction by instruction (ptx_machine.py), on
-a machine that refuses addresses which are not aligned."""
+"""Loads of 32 bytes, wherever a row begins: nvcc's PTX runs here, instruction by instruction (ptx_machine.py)
+on a machine that refuses addresses which are not aligned."""
 
 from __future__ import annotations
 

@@ -15,10 +15,11 @@ from tilewright_generator.project import Project
 from tilewright_generator.render import Renderer
 
 FLAGS = ("true", "false")
-# What a template is given and does not write: the first chooses a text; all kernels of sm_90 swap; k is
+# What a template is given and does not write: some choose a text; all kernels of sm_90 swap; k is
 # contiguous in both operands of kernels with packed scales; a stage of 64 bytes is one box; CUTLASS and the
 # stream mainloop find out for themselves how many stages fit.
 UNWRITTEN = {
+    ("blockscaled_gemm/blackwell.cu.j2", "rubin"),
     ("blockscaled_gemm/blackwell.cu.j2", "stages"),
     ("blockscaled_gemm/blackwell.cu.j2", "two_sm"),
     ("blockscaled_gemm/hopper.cu.j2", "swap_ab"),
@@ -35,6 +36,7 @@ UNWRITTEN = {
     ("grouped_gemm/tcgen05_plain.cu.j2", "stages"),
     ("grouped_gemm/tcgen05_plain.cu.j2", "two_sm"),
     ("grouped_gemm/tcgen05_plain.cu.j2", "scaled"),
+    ("quantize/kernel.cu.j2", "wide_loads"),
 }
 
 

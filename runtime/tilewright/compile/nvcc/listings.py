@@ -10,7 +10,8 @@ from tilewright.compile.machine_code import FunctionCode, Resources
 # Opcodes that compute on tensor cores (HMMA, HGMMA, QGMMA, UTCHMMA, OMMA, ...), and the two that
 # griddepcontrol.wait and griddepcontrol.launch_dependents become on sm_90 to sm_121.
 _TENSOR = re.compile(r"^(?:UTC)?[A-Z]*MMA(?:\.|$)")
-# Conversions to 4 and 8 bits, loads of 32 bytes, bulk copies and TMA loads: what kernels that quantise are made of.
+# Conversions to 4 and 8 bits, loads of 32 bytes, bulk copies and TMA loads: what kernels that quantise are
+# made of.
 _DATA = re.compile(r"^(?:F2FP\.SATFINITE\.E|LDG\.E\.ENL2\.256|(?:UBLKCP|UTMALDG)(?:\.|$))")
 _GRID_DEPENDENCY = re.compile(r"^(?:ACQBULK|PREEXIT)$")
 _SASS_LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Za-z0-9_.]*)")

@@ -93,7 +93,7 @@ def converts_e2m1(config: QuantizeConfig) -> bool:
 
 
 def loads_32_bytes(config: QuantizeConfig) -> bool:
-    """Whether a thread loads its 32 bytes of a row with one instruction, which GPUs starting at sm_100 have."""
+    """Whether a thread loads its 32 bytes of a row with one instruction, as GPUs starting at sm_100 can."""
     return (
         config.variant == "vector"
         and config.direction == "quantize"
