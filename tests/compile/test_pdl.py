@@ -192,4 +192,5 @@ def test_the_definition_for_sm_110_makes_cutlass_wait(toolchain: NvccToolchain, 
 def test_other_targets_are_compiled_whole() -> None:
     covered = {RECORDS[name].arch for name in KERNELS}
     of_cutlass = {record.arch for record in RECORDS.values() if not is_ours(record)}
-    assert of_cutlass == covered | {"sm_110a"}
+    # The pinned nvcc does not compile for sm_107a: the record of its kernels says that they wait.
+    assert of_cutlass == covered | {"sm_107a", "sm_110a"}
