@@ -95,10 +95,12 @@ def test_a_release_that_kernels_need_and_the_machine_lacks(
     toolchain: NvccToolchain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(releases, "headers", list)
-    (row,) = [row for row in rows(capsys, "cutlass") if row["path"] is None]
-    table = json.loads((ROOT / "generated/sm120_nvfp4_gemm_small_n/table.json").read_text())
-    assert (row["release"], row["used"]) == ("4.5", False)
-    assert row["adds"] == {"sm120_nvfp4_gemm_small_n": len(table["kernels"])}
+    lacking = [row for row in rows(capsys, "cutlass") if row["path"] is None]
+    modules = {"4.5": "sm120_nvfp4_gemm_small_n", "4.8": "sm107_nvfp4_gemm"}
+    assert [(row["release"], row["used"]) for row in lacking] == [(release, False) for release in modules]
+    for row, module in zip(lacking, modules.values(), strict=True):
+        table = json.loads((ROOT / "generated" / module / "table.json").read_text())
+        assert row["adds"] == {module: len(table["kernels"])}
     assert cli.invoke(["toolchain", "--root", str(ROOT)]) == 0
     text = capsys.readouterr().out
     assert "    4.5        or later: not on this machine\n" in text
@@ -108,7 +110,8 @@ def test_a_release_that_kernels_need_and_the_machine_lacks(
 def test_a_release_that_a_wheel_has_is_not_lacking(
     toolchain: NvccToolchain, wheel: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert all(row["path"] is not None for row in rows(capsys, "cutlass"))
+    """A later one than the wheel's is, which Rubin's kernels need."""
+    assert [row["release"] for row in rows(capsys, "cutlass") if row["path"] is None] == ["4.8"]
 
 
 def test_with_newer_headers_nothing_is_added(
@@ -117,7 +120,8 @@ def test_with_newer_headers_nothing_is_added(
     # The option takes the folder that holds include/, too.
     (used,) = [row for row in rows(capsys, "cutlass", "--cutlass", str(wheel.parent)) if row["used"]]
     assert used["path"] == str(wheel)
-    assert all(not row["adds"] for row in rows(capsys, "cutlass", "--cutlass", str(wheel)))
+    present = [row for row in rows(capsys, "cutlass", "--cutlass", str(wheel)) if row["path"] is not None]
+    assert all(not row["adds"] for row in present)
 
 
 def test_headers_that_no_wheel_holds_are_listed_where_an_option_or_a_variable_names_them(
