@@ -7,8 +7,23 @@ import re
 import pytest
 from figures import DOCS, RESULTS, ROOT, Row, alike, geomean, merged, number, record, said, same, table
 
+from tilewright.declarations.table import Table
 from tilewright_generator.reports import speed_chart
 from tilewright_generator.reports import speeds as recorded_speeds
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("design", "(`grouped_gemm/form.hpp`): {} kernels have, beside their general"),
+        ("hopper", "{} kernels with scales of 128x128 have three forms"),
+    ],
+)
+def test_kernels_that_have_forms(name: str, sentence: str) -> None:
+    kernels = Table.read(ROOT / "generated/sm90_grouped_gemm/table.json")
+    configs = (kernels[kernel].config for kernel in kernels)
+    count = sum((config["scales"], config["d"]) == ("128x128", "bf16") for config in configs)
+    assert sentence.format(count) in (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
