@@ -13,7 +13,7 @@ from tilewright.formats.types import bits
 from tilewright.selection.estimates import held_by_memory
 
 FEW_COLUMNS = 32  # more sums would spill with four warpgroups, where weights are not decoded quickly
-QUICK_COLUMNS = 64  # with more, no kernel decodes quickly: kQuick of mixed_gemm/mainloop.hpp
+QUICK_COLUMNS = 64  # with more, tensor cores take the time: INT4 is not decoded quickly (quick_int4.hpp)
 PIECE = 64  # elements of k in a box of activations, and in a piece of the weight
 STREAM_PADDING = 16  # bytes after a row of sums of a stream kernel
 STREAM_BARRIER = 8  # bytes of a stage's mbarrier of a stream kernel, which has one
