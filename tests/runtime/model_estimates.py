@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.architectures import routing
-from tilewright.architectures.device import B200, B300, GB10, H200, RTX_PRO_6000, THOR
+from tilewright.architectures.device import B200, B300, DESCRIBED, GB10, H200, RTX_PRO_6000, THOR
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.libraries.registry import Registry
@@ -24,7 +24,8 @@ from tilewright.selection.families import family_of
 
 FILE = Path(__file__).parent / "data" / "model_estimates.json"
 FAMILIES = ("gemm", "blockscaled_gemm", "quantize", "hc_prenorm")
-DEVICES = {one.name: one for one in (H200, B200, B300, THOR, RTX_PRO_6000, GB10)}
+RUBIN = DESCRIBED["rubin"]
+DEVICES = {one.name: one for one in (H200, B200, B300, RUBIN, THOR, RTX_PRO_6000, GB10)}
 _PRODUCTS = [
     {"m": 16, "n": 2112, "k": 7168}, {"m": 96, "n": 8192, "k": 1536}, {"m": 32, "n": 5120, "k": 25600},
     {"m": 1000, "n": 1024, "k": 4096, "batch": 3}, {"m": 4096, "n": 8192, "k": 8192},
@@ -106,7 +107,7 @@ def _kin(record: KernelRecord) -> Iterator[KernelRecord]:
 
 def _sort(record: KernelRecord) -> Any:
     """What of its configuration the models look at, but for sizes."""
-    major = record.arch[: len("sm_10")]
+    major = record.arch[: len("sm_107" if record.arch.startswith("sm_107") else "sm_10")]
     if "direction" in record.config and major != "sm_90":
         major = "later"  # one to the models of quantising
     return major, str(record.config.get("cluster")), tuple(map(record.config.get, _SORT))
