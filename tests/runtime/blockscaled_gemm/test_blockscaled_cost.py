@@ -169,6 +169,14 @@ def test_no_estimate_beats_the_hardware(committed: Registry, device: DevicePrope
     assert few.bytes / read < device.memory_bandwidth
 
 
+@pytest.mark.parametrize(("name", "ratio"), [("b200", 2), ("b300", 3), ("rubin", 3.8)])
+def test_the_peak_of_fp4_is_that_of_the_devices_own_instructions(name: str, ratio: float) -> None:
+    """Beside FP8's, which has half the rate of FP4 on a B200."""
+    fp4, fp8 = (Problem(8, 8, 8, a=dtype, b=dtype).kind for dtype in ("nvfp4", "mxfp8"))
+    device = DESCRIBED[name]
+    assert FAMILY.peak(fp4, device) == pytest.approx(ratio * (FAMILY.peak(fp8, device) or 0))
+
+
 def test_weights_that_are_read_once_split_over_clusters_on_hopper(committed: Registry) -> None:
     """Few rows and few columns leave most SMs idle, unless k is cut; many rows do not."""
     few = ranked(committed, H200, Problem(16, 2048, 7168))[0]

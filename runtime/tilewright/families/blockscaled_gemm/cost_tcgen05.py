@@ -54,10 +54,11 @@ class Tcgen05(Tcgen05Model):
 
     @classmethod
     def peak(cls, kind: Any, device: DeviceProperties) -> float:
-        """The rate of FP4; on sm_103 the rate of its own MMAs, which multiply only FP4."""
+        """The rate of FP4; on sm_103 and sm_107 the rate of their own MMAs, which multiply only FP4."""
         architecture, wide = of_capability(device.capability), max(bits(kind.a), bits(kind.b))
-        ultra = architecture is not None and architecture.tensor_core.fp4_k == ULTRA_MMA_K and wide == 4
-        return super().peak(kind, device) * (cls.ULTRA_SPEEDUP if ultra else 1)
+        speedups = {ULTRA_MMA_K: cls.ULTRA_SPEEDUP, RUBIN_MMA_K: cls.RUBIN_SPEEDUP}
+        fp4_k = architecture.tensor_core.fp4_k if architecture is not None and wide == 4 else 0
+        return super().peak(kind, device) * speedups.get(fp4_k, 1)
 
     def stage_clocks(self, cluster: tuple[int, int]) -> float:
         prefetches = not self.ultra or self.config["prefetch"] != "none"
