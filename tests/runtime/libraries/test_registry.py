@@ -52,8 +52,8 @@ def test_a_gpu_without_kernels(generated: Path, built) -> None:
     assert "sm_90a (3 kernels, 2 built)" in text
     assert "sm_120f (1 kernels, 1 built)" in text
     assert (
-        "The rules of gemm know no target of this GPU (they know sm_90a, sm_100a, sm_100f, sm_103a, sm_110a, "
-        "sm_110f, sm_120a, sm_120f, sm_121a)" in text
+        "The rules of gemm know no target of this GPU (they know sm_90a, sm_100a, sm_100f, sm_103a, sm_107a, "
+        "sm_110a, sm_110f, sm_120a, sm_120f, sm_121a)" in text
     )
     assert "arch: sm_" not in text
 
