@@ -16,16 +16,16 @@ def test_dense_forms_alone_load_one_operand_early() -> None:
     """As many bulk loads as a stage of one operand has boxes; in clusters, as many that are shared, too."""
     (table,) = [table for table in TABLES if SMALL in table]
     row = rows_of(built(table, [SMALL]))[SMALL]
-    found = {}
+    loads = {}
     for exception in row["exceptions"]:
         assert (exception["kind"], exception["reason"]) == ("early_access", table[SMALL].early_loads)
         message = r"in (\w+), (\S+) at \w+(?:, and (\d+) more,)? can run before ACQBULK"
         function, opcode, more = re.fullmatch(message, exception["message"]).groups()  # type: ignore[union-attr]
         (form,) = re.findall(r"_constantb4GemmELNS0_4FormE(\d)", function)
-        found[form, "run_form_in_clusters" in function, opcode] = 1 + int(more or 0)
+        loads[form, "run_form_in_clusters" in function, opcode] = 1 + int(more or 0)
     boxes = table[SMALL].config["tile"][2] // 128
     dense = "1"  # grouped_gemm/form.hpp
-    assert found == {
+    assert loads == {
         (dense, False, "UTMALDG.3D"): boxes,
         (dense, True, "UTMALDG.3D"): boxes,
         (dense, True, "UTMALDG.3D.MULTICAST"): boxes,

@@ -132,8 +132,10 @@ def test_the_first_stages_of_weights_are_loaded_early(kernel: KernelRecord) -> N
     assert not torch.equal(*results)
     for cluster in CLUSTERS:
         tactic = Tactic(kernel.name, cluster=cluster)
-        found = [behind(writer, operands, tactic) for _ in range(TRIES)]
-        seen = [next((i for i, each in enumerate(results) if torch.equal(one, each)), -1) for one in found]
+        behind_writer = [behind(writer, operands, tactic) for _ in range(TRIES)]
+        seen = [
+            next((i for i, each in enumerate(results) if torch.equal(one, each)), -1) for one in behind_writer
+        ]
         assert -1 not in seen, tactic
         assert 0 in seen, f"{tactic} loads nothing early"
 

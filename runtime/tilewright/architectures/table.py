@@ -168,7 +168,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         gpus=(Gpu("b300", "NVIDIA B300", 148, 2.032e9, 8.0e12, 126 * MIB),),
     ),
     # Rubin runs the family's machine code, too: ptxas 13.5 compiles .target sm_100f and sm_103f for sm_107.
-    # That is the target to advise, because its own takes newer compilers, and CUTLASS 4.8.
+    # sm_100f is the target to advise: sm_107a takes newer compilers, and CUTLASS 4.8.
     Architecture(
         (10, 7), "Blackwell (data center)", ("sm_107a",), "sm_100f", SharedMemory(327 * KIB, 328 * KIB),
         TCGEN05_RUBIN, _SM107, nvcc="13.4",

@@ -35,8 +35,8 @@ def test_clusters(blockscaled_record: Record) -> None:
     }  # fmt: skip
     assert of(cluster=[2, 1]) == {("", "")}
     assert of(cluster=[1, 1], scheduler="stream_k") == {("", "")}
-    given = MATRIX_TACTIC.values(Tactic.parse("k@cluster=4x2,fallback=2x1,swizzle=2"), 148)
-    assert tuple(given.values()) == (0, 2, 0, 1, 0, 4, 2, 2, 1, 148)
+    values = MATRIX_TACTIC.values(Tactic.parse("k@cluster=4x2,fallback=2x1,swizzle=2"), 148)
+    assert tuple(values.values()) == (0, 2, 0, 1, 0, 4, 2, 2, 1, 148)
     assert str(Tactic("k", "4x2", "2x1", splits=4)) == "k@cluster=4x2,fallback=2x1,splits=4"
 
 

@@ -14,7 +14,7 @@ from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
 HEADERS = {"wgmma": ("mixed_gemm", "quick_int4_gemm"), "balanced": ("balanced", "quick_int4_balanced")}
-"""Of kernels of a mainloop, and of those that decode INT4 quickly."""
+"""The headers of each mainloop: of its kernels, and of its kernels that decode INT4 quickly."""
 
 
 def template(config: MixedGemmConfig) -> str:
