@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 # Names of types in other libraries, and ours.
 _OTHER_NAMES = {
@@ -36,7 +37,7 @@ def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
     names of types are known."""
     if len(wrong) > _LONGEST_WORD:
         return None
-    candidates = sorted(candidates)[:_MOST_CANDIDATES]
+    candidates = _compared(wrong, sorted(candidates))
     own_name = _OTHER_NAMES.get(wrong.lower())
     if own_name in candidates:
         return own_name
@@ -45,6 +46,18 @@ def nearest(wrong: str, candidates: Iterable[str]) -> str | None:
 
     near = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
     return folded[near[0]] if near else None
+
+
+def _compared(wrong: str, candidates: Sequence[str]) -> Sequence[str]:
+    """The candidates to compare. Of more than `_MOST_CANDIDATES`, those that begin most like the word."""
+    if len(candidates) <= _MOST_CANDIDATES:
+        return candidates
+    return sorted(candidates, key=lambda name: -_equal_letters(wrong, name))[:_MOST_CANDIDATES]
+
+
+def _equal_letters(left: str, right: str) -> int:
+    """The number of letters with which two words begin alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
 def did_you_mean(wrong: str, candidates: Iterable[str]) -> str:

@@ -57,8 +57,10 @@ def bind_arguments(
     if published_op is None:
         name = getattr(op, "__name__", repr(op))
         message = f"expected an op of tilewright, such as tilewright.gemm, got {name}"
-        ours = str(getattr(op, "__module__", "")).startswith("tilewright.")
-        hint = "It calls other ops, which its documentation names: plan one of them." if ours else None
+        hint = None
+        if str(getattr(op, "__module__", "")).startswith("tilewright."):
+            message = f"tilewright.{name} has no plan"
+            hint = f"Plan an op. If tilewright.{name} calls ops, help(tilewright.{name}) names them."
         raise ArgumentTypeError("op", message, hint=hint)
     try:
         bound = inspect.signature(op).bind(*arguments, **options)

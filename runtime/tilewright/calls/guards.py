@@ -254,7 +254,10 @@ def key_of_integers(value: Any) -> tuple[Any, ...]:
 
 def what(value: object) -> str:
     """The kind of a value, for a message."""
-    return "None" if value is None else f"a {type(value).__name__}"
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def shown(value: Any) -> str:

@@ -21,7 +21,7 @@ from tilewright import context as contexts
 from tilewright.calls import call_planning, checks
 from tilewright.calls.custom_ops import needs_dispatcher
 from tilewright.calls.emitting import compiled, prepared
-from tilewright.calls.guards import dims, factor, refuse_derivatives, refuse_negated
+from tilewright.calls.guards import dims, factor, refuse_derivatives, refuse_negated, what
 from tilewright.calls.op import Op, Operands, Values
 from tilewright.calls.plan import DirectPlan, Plan, UnplannedError
 from tilewright.calls.planning import TorchPlan
@@ -165,7 +165,7 @@ class Prepared:
         self._check(values)
         for name, tensor in zip(self.plan.operands, operands, strict=True):
             if needs_dispatcher(tensor):
-                message = f"it is a {type(tensor).__name__}; expected an ordinary tensor with memory"
+                message = f"it is {what(tensor)}; expected an ordinary tensor with memory"
                 raise ArgumentTypeError(name, message) from None
 
     def _launcher(self, operands: Operands, *, guarded: bool = True) -> Launcher:
@@ -245,6 +245,6 @@ def _description(tensor: Any) -> str:
     if tensor is None:
         return "absent"
     if not isinstance(tensor, torch.Tensor):
-        return f"a {type(tensor).__name__}"
+        return what(tensor)
     strides = ", ".join(map(str, tensor.stride()))
     return f"{dims(tensor.shape)} with strides ({strides}) of {tensor.dtype} on {tensor.device}"

@@ -41,10 +41,10 @@ def contraction(equation: str) -> Contraction:
         raise _wrong(equation, "expected two tensors and their product, such as 'ab,bc->ac'")
     for term in (a, b, out):
         if len(set(term)) != len(term):
-            raise _wrong(equation, f"{term!r} has a letter twice, which no matrix has")
+            raise _wrong(equation, f"{term!r} has a letter twice; diagonals are not supported")
     for letter in (*a, *b, *out):
         if (letter in a) + (letter in b) + (letter in out) < 2:
-            raise _wrong(equation, f"{letter!r} stands in one term alone")
+            raise _wrong(equation, f"{letter!r} is in one term only; expected each letter in two or three")
     if out and out[-1] in a and out[-1] in b:
         raise _wrong(equation, f"{out[-1]!r} counts a batch, which cannot be contiguous in the product")
     swapped = bool(out) and out[-1] in a

@@ -186,6 +186,10 @@ class Registry:
         headers are new enough. "" if no obstacle is known."""
         return self._builds.obstacle(self.table_of(record.name), record)
 
+    def refusal(self, record: KernelRecord) -> str:
+        """Why the compilers refused a kernel in the last attempt; "" if they did not."""
+        return self._builds.refusal(self.table_of(record.name), record)
+
     def buildable(self, record: KernelRecord) -> bool:
         return not self.obstacle(record)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.tables import wrapped
 from tilewright.declarations import catalog
-from tilewright.errors import ArgumentError, NoKernelError
+from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError, TilewrightError, UncompilableError
 from tilewright.libraries.builds import jit_allowed
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Explanation:
     kernel_set: str  # the name of the set that the chosen kernel comes from
     several_sets: bool  # whether kernels of several sets could have been chosen
     built: bool
-    raises: str | None  # what a call would raise instead: the kernel is not built, and may not be
+    raises: TilewrightError | None  # what a call would raise instead, because the kernel is not built
     rows: list[Row]  # in the model's order, then tactics without a model; the chosen one is among them
     left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
     copied: (
@@ -68,7 +68,7 @@ class Explanation:
             "tactic": str(self.choice.tactic),
             "set": self.kernel_set,
             "built": self.built,
-            "raises": self.raises,
+            "raises": self.raises and str(self.raises),
             "source": self.choice.source,
             "why": self.choice.why,
             "free": self.free and {"tactic": str(self.free[0]), "saved": self.free[1]},
@@ -99,8 +99,9 @@ class Explanation:
             origin = f", of the set {self.kernel_set}" if self.several_sets else ""
             yield f"An {self.device} would run {choice.tactic}, which is {_built(self.built)}{origin}."
         else:
-            yield f"On an {self.device} the choice is {choice.tactic}, and a call raises NotBuiltError:"
-            yield from (f"  {line}" for line in self.raises.splitlines())
+            error = type(self.raises).__name__
+            yield f"On an {self.device} the choice is {choice.tactic}, and a call raises {error}:"
+            yield from (f"  {line}" for line in str(self.raises).splitlines())
         yield f"Why ({choice.source}): {choice.why}."
         if self.order:
             yield f"Batch-invariant mode splits k: {self.order}."
@@ -205,12 +206,13 @@ def _seconds(row: Row) -> float:
     return row.estimate.seconds if row.estimate else inf
 
 
-def _raises(registry: Registry, record: KernelRecord) -> str | None:
-    """Why a call that needs a kernel that is not built raises an error; None if it does not."""
+def _raises(registry: Registry, record: KernelRecord) -> TilewrightError | None:
+    """The error of a call that needs a kernel that is not built; None if the call builds the kernel."""
     if not jit_allowed():
-        return str(registry.not_built(record))
+        return registry.not_built(record)
     obstacle = registry.obstacle(record)
-    return f"{record.name} is not built, and cannot be: {obstacle}" if obstacle else None
+    error = UncompilableError if registry.refusal(record) else NotBuiltError
+    return error(f"{record.name} is not built, and cannot be: {obstacle}") if obstacle else None
 
 
 def _copied(

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tilewright.base.spelling import did_you_mean, listed, text
+from tilewright.base.spelling import did_you_mean, listed, nearest, text
 from tilewright.base.tables import table, width, wrapped
 
 ROWS = [("kernel", "built", "is"), ("short", "yes", "a small one"), ("b", "no", "another")]
@@ -42,6 +42,11 @@ def test_a_long_text_stands_under_the_columns_where_these_leave_none() -> None:
     assert actual[5] == "    " + " ".join(["word"] * 15)
     assert " ".join(line.strip() for line in actual[5:]) == words
     assert max(map(len, actual)) <= 80
+
+
+def test_of_many_names_those_that_begin_alike_are_compared() -> None:
+    names = [f"{letter}_{n}" for letter in "abcdefghij" for n in range(400)]
+    assert nearest("j_x150", names) == "j_150"
 
 
 class Terminal:

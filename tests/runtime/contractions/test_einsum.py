@@ -42,8 +42,8 @@ def test_letters_of_an_equation_have_kinds(
         ("mk->km", "expected two tensors"),
         ("m1,1n->mn", "expected two tensors"),
         ("mkk,kn->mn", "'mkk' has a letter twice"),
-        ("mk,kn->m", "'n' stands in one term alone"),
-        ("mk,kn->mnx", "'x' stands in one term alone"),
+        ("mk,kn->m", "'n' is in one term only"),
+        ("mk,kn->mnx", "'x' is in one term only"),
         ("bmk,bkn->mnb", "'b' counts a batch"),
     ],
 )

@@ -31,6 +31,15 @@ def device_enum() -> str:
     return body
 
 
+def numbered_for_tcgen05() -> list[str]:
+    """The activations of kernels of tcgen05, by their numbers, which begin at 1."""
+    pattern = r"([A-Z0-9_, ]+) = ([0-9, ]+)  # tilewright_activation"
+    text = (HEADERS / "gemm/tcgen05_results.py").read_text(encoding="utf-8")
+    ((left, right),) = re.findall(pattern, text)
+    numbers = dict(zip(map(int, right.split(", ")), left.lower().split(", "), strict=True))
+    return [numbers[number] for number in range(1, len(numbers) + 1)]
+
+
 PLACES = {
     "gemm/args.h": names("gemm/args.h", r"TILEWRIGHT_ACTIVATION_(\w+) = \d+"),
     "sm90/epilogue_params.hpp": re.findall(r"k(\w+)", device_enum())[:-1],
@@ -38,6 +47,11 @@ PLACES = {
         "none",
         *names("sm90/element_epilogue.hpp", r"activation == Activation::k(\w+)"),
     ],
+    "gemm/tcgen05_results.py, formulas": [
+        "none",
+        *names("gemm/tcgen05_results.py", r"if activation == (\w+):"),
+    ],
+    "gemm/tcgen05_results.py, numbers": ["none", *numbered_for_tcgen05()],
     "families/gemm/op.py": [*ACTIVATED],
     "tests/gpu/gemm_reference.py": re.findall(
         r'"(\w+)":', REFERENCE.split("ACTIVATIONS = {")[1].split("\n}")[0]

@@ -63,6 +63,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("out", ArgumentError, "overlaps a", {"a": A, "b": A.t(), "out": A[:, :16]}),
     ("out_dtype", ArgumentTypeError, "it is torch.int32", {"out_dtype": torch.int32}),
     ("out", ArgumentTypeError, "expected float32", {"out": matrix(16, 24), "out_dtype": torch.float32}),
+    ("a", ArgumentTypeError, "it is an int; expected a torch.Tensor", {"a": 3}),
     ("beta", ArgumentTypeError, "it is a ndarray; expected a number", {"beta": np.zeros(1)}),
     (
         "fast_accum",

@@ -92,7 +92,9 @@ def test_none_is_left(place) -> None:
         with pytest.raises(UncompilableError, match=f"{PLAIN}: no"):
             context.load(FAMILY, PROBLEM, H200)
         assert compiler.asked == [PLAIN, STREAMK]  # once each
-    assert "cannot be: it does not compile" in str(explain(context, FAMILY, PROBLEM, H200).raises)
+    explanation = explain(context, FAMILY, PROBLEM, H200)
+    assert "a call raises UncompilableError:" in "\n".join(explanation.lines())
+    assert "cannot be: it does not compile" in explanation.as_json()["raises"]
 
 
 def test_one_that_the_caller_names_is_not_replaced(place) -> None:
