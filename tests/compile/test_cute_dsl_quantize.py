@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import struct
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import quantize_reference as of
 import torch
+from cute_dsl_ptx import ptx_of
 from ptx_machine import Launch, StuckError
 from ptx_memory import Memory, TensorMap
 from ptx_program import Program
@@ -39,19 +39,6 @@ needs_cute_dsl = pytest.mark.skipif(bool(installed.lacking()), reason=f"a kernel
 ROOT = Path(__file__).parents[2]
 TABLE = Table.read(ROOT / "generated" / "quantize_cute" / "table.json")
 NOT_SUPPORTED = "-1"
-MAKE_PTX = """
-import sys
-from pathlib import Path
-from tilewright.compile.cute_dsl import unit
-
-source, include, scratch, arch = *map(Path, sys.argv[1:4]), sys.argv[4]
-unit._prepare(arch, scratch)
-unit._offer([f"-I{include}"])
-loaded = unit._load(source)
-program = unit._shared(loaded, [f"-I{include}"]).Program(**loaded.SETTINGS)
-ptx = unit.named(unit._compiled(program, scratch), "kernel", program.PARAMETERS)
-Path(scratch, "kernel.ptx").write_text(ptx)
-"""
 Host = Callable[..., list[str]]
 
 
@@ -83,14 +70,8 @@ def facts(record: KernelRecord) -> tuple[int, ...]:
 
 @functools.cache
 def ptx(name: str) -> str:
-    """The PTX of a kernel, made in a process of its own: CuTe-DSL reads the target when it is imported."""
-    record = TABLE[name]
     with tempfile.TemporaryDirectory() as folder:
-        script, scratch = Path(folder, "make_ptx.py"), Path(folder, "scratch")
-        script.write_text(MAKE_PTX)
-        words = [TABLE.source(record), paths.include_dir(), scratch, record.arch]
-        subprocess.run([sys.executable, str(script), *map(str, words)], check=True, timeout=300)
-        return (scratch / "kernel.ptx").read_text()
+        return ptx_of(TABLE, TABLE[name], Path(folder))
 
 
 def memory_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import math
 import struct
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cute_dsl_ptx import ptx_of
 from ptx_machine import Launch, StuckError
 from ptx_memory import Memory, TensorMap
 from ptx_numbers import decode
 from ptx_program import Program
 
-from tilewright.base import paths
 from tilewright.compile.cute_dsl import installed
 from tilewright.declarations.table import KernelRecord, Table
 from tilewright.families.gemm.problem import ACTIVATIONS, ADDENDS
@@ -30,20 +28,8 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
+TABLE = Table.read(ROOT / "generated" / "sm100_gemm" / "table.json")
 FILLED = 0x77  # bytes of D before a launch
-MAKE_PTX = """
-import sys
-from pathlib import Path
-from tilewright.compile.cute_dsl import unit
-
-source, include, scratch = map(Path, sys.argv[1:4])
-unit._prepare(sys.argv[4], scratch)
-unit._offer([f"-I{include}"])
-loaded = unit._load(source)
-program = unit._shared(loaded, [f"-I{include}"]).Program(**loaded.SETTINGS)
-ptx = unit.named(unit._compiled(program, scratch), "kernel", program.PARAMETERS)
-Path(scratch, "kernel.ptx").write_text(ptx)
-"""
 
 
 @dataclass(frozen=True)
@@ -65,22 +51,6 @@ class Case:
     splits: int = 1
     scale_result: float = 0.0  # of a D of FP8; 0: none
     amax: float | None = None  # what it was before
-
-
-def kernel(name: str) -> KernelRecord:
-    return Table.read(ROOT / "generated" / "sm100_gemm" / "table.json")[name]
-
-
-def ptx(record: KernelRecord, folder: Path) -> str:
-    """The PTX of a kernel, made in a process of its own: CuTe-DSL reads the target when it is imported."""
-    source = ROOT / "generated" / "sm100_gemm" / record.source
-    script = folder / "make_ptx.py"
-    script.write_text(MAKE_PTX)
-    subprocess.run(
-        [sys.executable, script, source, paths.include_dir(), folder / "scratch", record.arch],
-        check=True, timeout=300,
-    )  # fmt: skip
-    return (folder / "scratch" / "kernel.ptx").read_text()
 
 
 def numbers(kind: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -228,16 +198,16 @@ SPLIT = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
-    record = kernel(name)
-    program = ptx(record, tmp_path)
+    record = TABLE[name]
+    program = ptx_of(TABLE, record, tmp_path)
     run(program, record, CASES[name], late=True)
     run(program, record, replace(CASES[name], c="", bias="", activation="none"), late=False)
 
 
 @pytest.mark.parametrize("name", OF_FP8)
 def test_a_result_of_fp8_is_scaled_and_raises_amax(tmp_path: Path, name: str) -> None:
-    record, case = kernel(name), OF_FP8[name]
-    program = ptx(record, tmp_path)
+    record, case = TABLE[name], OF_FP8[name]
+    program = ptx_of(TABLE, record, tmp_path)
     run(program, record, case, late=True)
     run(program, record, replace(case, amax=1e6, splits=1), late=False)
     run(program, record, replace(case, amax=None, scale_result=0.0), late=False)
@@ -246,8 +216,8 @@ def test_a_result_of_fp8_is_scaled_and_raises_amax(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize("name", SPLIT)
 def test_thread_blocks_share_k(tmp_path: Path, name: str) -> None:
     """Ranges of k of unequal lengths; a cluster computes one tile after another."""
-    record = kernel(name)
-    program = ptx(record, tmp_path)
+    record = TABLE[name]
+    program = ptx_of(TABLE, record, tmp_path)
     case = SPLIT[name]
     run(program, record, case, late=True)
     run(program, record, replace(case, splits=8 // case.splits if case.splits < 8 else 4), late=False)
@@ -255,8 +225,8 @@ def test_thread_blocks_share_k(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("barrier", ["sums are written", "sums are read"])
 def test_a_barrier_between_ranges_that_is_lacking_shows(tmp_path: Path, barrier: str) -> None:
-    record = kernel(FEW)
-    code = ptx(record, tmp_path)
+    record = TABLE[FEW]
+    code = ptx_of(TABLE, record, tmp_path)
     wait = "barrier.cluster.wait;"
     last = code.index("ld.shared::cluster")
     at = code.rindex(wait, 0, last) if barrier == "sums are written" else code.index(wait, last)
@@ -266,8 +236,8 @@ def test_a_barrier_between_ranges_that_is_lacking_shows(tmp_path: Path, barrier:
 
 def test_a_wait_that_is_lacking_shows(tmp_path: Path) -> None:
     """A load that does not wait for the MMAs that read its stage overwrites what they read."""
-    record = kernel(SOME)
-    program = ptx(record, tmp_path)
+    record = TABLE[SOME]
+    program = ptx_of(TABLE, record, tmp_path)
     at = program.rindex("mbarrier.try_wait", 0, program.index("cp.async.bulk.tensor"))
     begin, end = program.rindex("{", 0, at), program.index("}", at) + 1
     with pytest.raises((AssertionError, StuckError)):
