@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import quantize_inputs as inputs
 import quantize_reference as of
 import torch
 from cute_dsl_ptx import ptx_of
@@ -125,12 +126,12 @@ def tensor_map(text: str, size: int) -> TensorMap:
 def cases(x: str) -> Iterator[of.Case]:
     """Ragged extents, padding in every layout, groups, rows that do not count, all kinds of global scales."""
     for layout in LAYOUTS["nvfp4"]:
-        value = of.randoms((37, 80), x, 1)
-        yield of.Case("nvfp4", value, layout, of.global_scale_of(value))
-    yield of.Case("nvfp4", of.randoms((270, 16), x, 2), "128x4")
-    wider = of.randoms((11, 80 + 128 // bits(x)), x, 4)  # rows begin at odd multiples of 16 bytes, too
+        value = inputs.randoms((37, 80), x, 1)
+        yield of.Case("nvfp4", value, layout, inputs.global_scale_of(value))
+    yield of.Case("nvfp4", inputs.randoms((270, 16), x, 2), "128x4")
+    wider = inputs.randoms((11, 80 + 128 // bits(x)), x, 4)  # rows begin at odd multiples of 16 bytes, too
     yield of.Case("nvfp4", wider[:, :80], "linear")
-    stacked = of.randoms((2, 11, 80), x, 3)
+    stacked = inputs.randoms((2, 11, 80), x, 3)
     per_row = torch.arange(1.0, 23.0).view(2, 11)
     yield of.Case("nvfp4", stacked, "8x4", per_row, torch.tensor([7, 0], dtype=torch.int32))
 
@@ -154,7 +155,7 @@ def test_a_wait_that_is_lacking_shows(host: Host) -> None:
     text, record = ptx(SOME), TABLE[SOME]
     at = text.rindex("mbarrier.try_wait", 0, text.index("cp.async.bulk.tensor"))
     begin, end = text.rindex("{", 0, at), text.index("}", at) + 1
-    value = of.randoms((8, 1024), "bf16", 4)
+    value = inputs.randoms((8, 1024), "bf16", 4)
     run = of.Run(of.Case("nvfp4", value, "linear", 150.0))
 
     def check(program: str) -> None:

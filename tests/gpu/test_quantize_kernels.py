@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import quantize_comparison as comparison
+import quantize_inputs as inputs
 import quantize_reference as of
 import torch
 from generated_kernels import fixture, names, registry
@@ -89,8 +90,8 @@ def test_a_scale_for_each_row(kernel: KernelRecord) -> None:
     if not is_exact(kernel) or kernel.config["format"] != "nvfp4":
         pytest.skip("it has no global scale, or other tests compare it")
     for shape in ((129, 80), (1023, 1040), (2, 40, 512)):
-        value = of.randoms(shape, kernel.config["x"], 3)
-        per_row = torch.exp2(torch.arange(value[..., 0].numel(), device=of.DEVICE) % 60 - 30.0).view(
+        value = inputs.randoms(shape, kernel.config["x"], 3)
+        per_row = torch.exp2(torch.arange(value[..., 0].numel(), device=inputs.DEVICE) % 60 - 30.0).view(
             shape[:-1]
         )
         for layout in of.layouts_of("nvfp4"):
@@ -98,9 +99,11 @@ def test_a_scale_for_each_row(kernel: KernelRecord) -> None:
 
 
 def smooth(shape: tuple[int, ...], x: str, seed: int) -> torch.Tensor:
-    generator = torch.Generator(of.DEVICE).manual_seed(seed)
-    value = torch.randn(shape, generator=generator, device=of.DEVICE)
-    value *= torch.exp2(torch.randint(-3, 4, (*shape[:-1], 1), generator=generator, device=of.DEVICE).float())
+    generator = torch.Generator(inputs.DEVICE).manual_seed(seed)
+    value = torch.randn(shape, generator=generator, device=inputs.DEVICE)
+    value *= torch.exp2(
+        torch.randint(-3, 4, (*shape[:-1], 1), generator=generator, device=inputs.DEVICE).float()
+    )
     return value.to(X_DTYPES[x])
 
 
@@ -148,7 +151,7 @@ def test_fused_rows_that_do_not_count(kernel: KernelRecord) -> None:
     m, k = 133, 256
     value = smooth((3, m, parts * k), config["x"], 5)
     weight = smooth((k,), config["x"], 6) if config["fusion"] == "rmsnorm" else None
-    valid = torch.tensor([0, 40, m], dtype=torch.int32, device=of.DEVICE)
+    valid = torch.tensor([0, 40, m], dtype=torch.int32, device=inputs.DEVICE)
     exact = config["arithmetic"] == "exact"
     options: dict[str, Any] = {"fusion": config["fusion"], "weight": weight, "exact": exact}
     for layout in of.layouts_of(config["format"]):
@@ -162,7 +165,7 @@ def test_fused_rows_that_do_not_count(kernel: KernelRecord) -> None:
         assert bool((of.as_bytes(out)[~rows] == of.POISON).all()), str(case)
         assert bool((border == of.POISON).all()), str(case)
         _, expected = of.Case(
-            config["format"], torch.zeros(3, m, k, device=of.DEVICE), layout, rows_valid=valid
+            config["format"], torch.zeros(3, m, k, device=inputs.DEVICE), layout, rows_valid=valid
         ).wanted()
         if layout in ("linear", "m_major", "row_major", "packed"):
             plain, nothing = of.as_bytes(scales), of.as_bytes(expected)
@@ -182,7 +185,7 @@ def test_reading_back(kernel: KernelRecord) -> None:
             exact = case.read_back(data, scales)
             op = reading_back(case)
             for tactic in tactics(kernel):
-                out = torch.full(exact.shape, math.nan, device=of.DEVICE).to(dtype)
+                out = torch.full(exact.shape, math.nan, device=inputs.DEVICE).to(dtype)
                 actual = op(data, scales, out=out, tactic=tactic)
                 assert actual is out
                 comparison.check_read_back(
@@ -206,9 +209,9 @@ def test_reading_back_leaves_masked_rows(kernel: KernelRecord) -> None:
         pytest.skip("it quantises, or its rows are like others'")
     name, dtype = config["format"], X_DTYPES[config["x"]]
     value = smooth((3, 70, 64), "f32", 1)
-    valid = torch.tensor([0, 70, 33], dtype=torch.int32, device=of.DEVICE)
+    valid = torch.tensor([0, 70, 33], dtype=torch.int32, device=inputs.DEVICE)
     data, scales = reference.quantize(value, name)
-    out = torch.full((3, 70, 64), 7.0, dtype=dtype, device=of.DEVICE)
+    out = torch.full((3, 70, 64), 7.0, dtype=dtype, device=inputs.DEVICE)
     op = getattr(tilewright, f"dequantize_{name.removesuffix('_e5m2')}")
     op(data, scales, rows_valid=valid, out=out, tactic=kernel.name)
     rows = reference.valid_rows(valid, 70)
@@ -220,10 +223,12 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     """Programmatic launch starts it early: nothing is read, or written, ahead of its time."""
     config = kernel.config
     shape = (2, 260, 1536)
-    per_row = torch.exp2(torch.arange(2 * 260, device=of.DEVICE) % 7 + 5.0).view(2, 260)
-    scales = [torch.full((1,), 150.0, device=of.DEVICE), per_row] if config["format"] == "nvfp4" else [None]
+    per_row = torch.exp2(torch.arange(2 * 260, device=inputs.DEVICE) % 7 + 5.0).view(2, 260)
+    scales = (
+        [torch.full((1,), 150.0, device=inputs.DEVICE), per_row] if config["format"] == "nvfp4" else [None]
+    )
     for scale in scales:
-        valid = torch.full(shape[:1], shape[1], dtype=torch.int32, device=of.DEVICE)
+        valid = torch.full(shape[:1], shape[1], dtype=torch.int32, device=inputs.DEVICE)
         if config["direction"] == "dequantize":
             reading_back_waits(kernel, smooth(shape, "f32", 7), scale, valid)
         else:
@@ -261,7 +266,7 @@ def reading_back_waits(
     case = of.Case(config["format"], value, of.layouts_of(config["format"])[0], scale)
     data, scales = case.wanted()
     exact = case.read_back(data, scales)
-    out = torch.full(exact.shape, math.nan, dtype=X_DTYPES[config["x"]], device=of.DEVICE)
+    out = torch.full(exact.shape, math.nan, dtype=X_DTYPES[config["x"]], device=inputs.DEVICE)
     op = functools.partial(reading_back(case), data, scales, out=out, rows_valid=valid, tactic=kernel.name)
 
     def check(when: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import quantize_comparison as comparison
+import quantize_inputs as inputs
 import quantize_reference as of
 import torch
 from hypothesis import given, settings
@@ -45,7 +46,7 @@ def test_random_sizes(  # noqa: PLR0917 (as drawn)
     name, x = pair
     lead = (groups,) if groups else ()
     m = m if groups < 2 else -(-m // groups)
-    value = of.randoms((*lead, m, 16 * blocks), x, seed)
+    value = inputs.randoms((*lead, m, 16 * blocks), x, seed)
     generator = torch.Generator("cuda").manual_seed(seed)
     global_scale: Any = None
     if name == "nvfp4" and scale != "none":
@@ -82,7 +83,7 @@ def test_the_longest_rows() -> None:
 
 
 def test_forms_of_a_global_scale() -> None:
-    x = of.randoms((3, 40, 64), "bf16")
+    x = inputs.randoms((3, 40, 64), "bf16")
     flat = x[0]
     scales = [
         37.25,
@@ -108,7 +109,7 @@ def test_forms_of_a_global_scale() -> None:
 @pytest.mark.parametrize("x", ["bf16", "e4m3"])
 def test_no_synchronisation(x: str) -> None:
     """Numbers and tensors of the device alike, after the first call."""
-    value = of.to_type(torch.randn(256, 512, device="cuda"), x)
+    value = inputs.to_type(torch.randn(256, 512, device="cuda"), x)
     scale = torch.ones(1, device="cuda")
     for given_scale in (2.5, scale):
         tilewright.quantize_nvfp4(value, given_scale)
@@ -123,7 +124,7 @@ def test_no_synchronisation(x: str) -> None:
 
 @pytest.mark.parametrize("name", ["nvfp4", "mxfp4", "mxfp8"])
 def test_shuffled_rows(name: str) -> None:
-    x = of.randoms((256, 256), "bf16")
+    x = inputs.randoms((256, 256), "bf16")
     op = getattr(tilewright, f"quantize_{name}")
     data, scales = op(x, shuffle=True)
     plain, plain_scales = reference.quantize(x, name, layout="linear")
@@ -134,7 +135,7 @@ def test_shuffled_rows(name: str) -> None:
 
 @pytest.mark.parametrize("layout", scale_factors.LAYOUTS)
 def test_at_any_address_and_pitch(layout: str) -> None:
-    x = of.randoms((129, 80), "bf16")
+    x = inputs.randoms((129, 80), "bf16")
     expected, wanted_scales = reference.quantize(x, "nvfp4", layout=layout)  # type: ignore[arg-type]
     for offset, pitch in ((0, 80), (8, 88), (1, 80), (3, 83), (16, 96)):
         room = torch.zeros(offset + 129 * pitch + 64, dtype=torch.bfloat16, device="cuda")
@@ -158,7 +159,7 @@ def test_at_any_address_and_pitch(layout: str) -> None:
 
 
 def test_column_major_x_is_copied() -> None:
-    x = of.randoms((96, 128), "bf16")
+    x = inputs.randoms((96, 128), "bf16")
     actual, _ = tilewright.quantize_mxfp8(x.t().contiguous().t())
     comparison.compare(of.as_bytes(actual), of.as_bytes(reference.quantize(x, "mxfp8")[0]), "data")
 
@@ -166,7 +167,7 @@ def test_column_major_x_is_copied() -> None:
 @pytest.mark.parametrize("name", [*of.BYTE_FORMATS, "fp8_1x128", "fp8_128x128"])
 def test_in_a_graph(name: str) -> None:
     """A replay reads what x, the global scale and the rows that count are then, and writes where it did."""
-    x = of.to_type(torch.zeros(3, 140, 256, device="cuda"), "bf16")
+    x = inputs.to_type(torch.zeros(3, 140, 256, device="cuda"), "bf16")
     scale = torch.ones(1, device="cuda") if name == "nvfp4" else None
     valid = torch.full((3,), 140, dtype=torch.int32, device="cuda")
     case = of.Case(name, x, of.layouts_of(name)[0], scale, valid)
@@ -178,7 +179,7 @@ def test_in_a_graph(name: str) -> None:
         data, scales = case.quantize()
         constant = tilewright.quantize_nvfp4(x, 77.5)[0] if name == "nvfp4" else None
     for seed in range(3):
-        x.copy_(of.randoms(tuple(x.shape), "bf16", seed))
+        x.copy_(inputs.randoms(tuple(x.shape), "bf16", seed))
         valid.copy_(torch.tensor([seed, 140, 77], dtype=torch.int32))
         if scale is not None:
             scale.fill_(10.0 + seed)
@@ -197,7 +198,7 @@ def test_in_a_graph(name: str) -> None:
 
 def test_on_several_streams() -> None:
     streams = [torch.cuda.Stream() for _ in range(4)]
-    inputs = [of.randoms((1024, 2048), "bf16", seed) for seed in range(4)]
+    inputs = [inputs.randoms((1024, 2048), "bf16", seed) for seed in range(4)]
     expected = [reference.quantize(x, "nvfp4", 20.0) for x in inputs]
     torch.cuda.synchronize()
     for _ in range(5):
@@ -275,7 +276,7 @@ def test_more_than_2_to_the_32_elements(x: str) -> None:
         pytest.skip(f"{problem} and its check take {6 * problem.bytes / 1e9:.0f} GB")
     value = torch.empty(problem.m, problem.k, dtype=X_DTYPES[x], device="cuda")
     for part in value.split(8192):
-        part.copy_(of.to_type(torch.randn(part.shape, device="cuda"), x))
+        part.copy_(inputs.to_type(torch.randn(part.shape, device="cuda"), x))
     operands = measuring.operands(problem, x=value, global_scale=torch.full((1,), 448.0, device="cuda"))
     operands.call()
     registry = context.current().registry
