@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compiled_kernels import KERNELS, TABLES, Compiled
+from compiled_kernels import KERNELS, STREAM_K, TABLES, TWO_SM, ULTRA, Compiled
 
 from tilewright.compile.building import build
 from tilewright.compile.store import Store
@@ -26,3 +26,18 @@ def compiled() -> dict[str, Compiled]:
                 actual[name] = Compiled(table, table[name], row, libraries[table.module], entry.object)
     assert set(actual) == set(KERNELS)
     return actual
+
+
+@pytest.fixture
+def two_sm(compiled: dict[str, Compiled]) -> Compiled:
+    return compiled[TWO_SM]
+
+
+@pytest.fixture
+def ultra(compiled: dict[str, Compiled]) -> Compiled:
+    return compiled[ULTRA]
+
+
+@pytest.fixture
+def stream_k(compiled: dict[str, Compiled]) -> Compiled:
+    return compiled[STREAM_K]
