@@ -84,14 +84,13 @@ def test_listing_families_and_commands_imports_no_family() -> None:
 
 def test_the_docs_say_of_every_rule_whose_limit_it_is() -> None:
     lines = (ROOT / "docs/specs.md").read_text(encoding="utf-8").splitlines()
-    head = next(number for number, line in enumerate(lines) if line.startswith("| limit |"))
-    columns = [cell.strip(" `") for cell in lines[head].strip("|").split("|")][1:]
-    told = set()
+    head = lines.index("| family | limit | rules |")
+    told, family = set(), ""
     for line in lines[head + 2 :]:
         if not line.startswith("|"):
             break
-        whose, *cells = line.strip("|").split("|")
-        for family, cell in zip(columns, cells, strict=True):
-            told |= {(family, name, whose.strip()) for name in re.findall(r"`(\w+)`", cell)}
+        of, whose, rules = (cell.strip(" `") for cell in line[1:-1].split("|"))
+        family = of or family
+        told |= {(family, name, whose) for name in re.findall(r"\w+", rules)}
     packaged = [families.get(name) for name in families.names() if name != "tiny"]
     assert told == {(each.name, rule.name, rule.limit.whose) for each in packaged for rule in each.rules}
