@@ -453,6 +453,30 @@ void run_layouts() {
 // The launches of a kernel that has forms: those of a form without clusters have no such attribute, so that 0 is seen.
 template <class Family>
 void run_forms() {
+  if constexpr (std::is_same_v<Family, gemm>) {
+    auto const good = gemm::problem(64, 1024, 1024, 1);
+    static float scale = 1.0f;
+    run("lone", good);
+    auto args = good;
+    args.tactic.cluster_n = 2;
+    run("cluster", args);
+    args.alpha = 2.0f;
+    run("factor", args);
+    args.alpha = 1.0f, args.scale_b = &scale;
+    run("factor", args);
+    args = good, args.tactic.splits = 2;
+    run("splits", args);
+    args.tactic.decomposition = TILEWRIGHT_DECOMPOSE_SPLIT_K;
+    run("parts", args);
+    args = good, args.c = memory, args.beta = 1.0f, args.type_c = TILEWRIGHT_ADDEND_BF16;
+    run("addend", args);
+    args = good, args.bias = memory, args.type_bias = TILEWRIGHT_ADDEND_BF16;
+    run("addend", args);
+    args = good, args.d = memory + 8;
+    run("misaligned", args);
+    args = gemm::problem(64, 1001, 1024, 1);
+    run("odd", args);
+  }
   if constexpr (std::is_same_v<Family, grouped_gemm>) {
     auto const good = grouped_gemm::problem(64, 1024, 1024, 1);
     for (int grouping : {TILEWRIGHT_GROUPING_NONE, TILEWRIGHT_GROUPING_ROW_INDEX, TILEWRIGHT_GROUPING_ROWS_VALID,

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
 SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launching.cc says
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
+PLAIN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap"
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 HOST = r'(?m)^#include "(tilewright/\w+/\w*host\.hpp)"$'  # in a table: the host code of its units
@@ -315,3 +316,23 @@ def test_products_in_clusters_have_forms_of_their_own(launch: Launch) -> None:
     for name in ("lone", "cluster"):
         assert codes[name][2] == codes[name][3]
     assert len({general, *codes["lone"], *codes["cluster"]}) == 7
+
+
+def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch) -> None:
+    """gemm/plain_form.hpp: one form is launched without clusters, the other one with them. Neither has code
+    for factors, splits of k, C, a bias, or a D that TMA does not store. Parts of k are added up by a kernel
+    of their own, which is the last that is seen."""
+    cases = launch(PLAIN, ("forms",))
+    expected = {"lone": 0, "cluster": 2, "factor": 2, "splits": 2, "parts": 1}
+    expected |= dict.fromkeys(("addend", "misaligned", "odd"), 1)
+    assert {name: {row["cluster"] for row in rows} for name, rows in cases.items()} == {
+        name: {cluster} for name, cluster in expected.items()
+    }
+    for row in (row for rows in cases.values() for row in rows):
+        assert (row["status"], row["pdl"]) == (0, 1)
+    codes = {name: {row["code"] for row in rows} for name, rows in cases.items()}
+    general = codes["addend"]
+    assert len(general) == 1
+    for name in ("factor", "splits", "misaligned", "odd"):
+        assert codes[name] == general
+    assert len(general | codes["lone"] | codes["cluster"] | codes["parts"]) == 4

@@ -294,8 +294,10 @@ def test_an_operand_of_a_whole_batch(kernel: KernelRecord) -> None:
     m, n, k = fitted(kernel, (150, 272, 528))
     all_ways = cutting(kernel, k)
     ways = all_ways[2::5] or all_ways[-1:]
-    for i, name in enumerate(("a", "b", "c")):
-        case = case_of(kernel, (m, n, k), batch=3, full=True, tactic=ways[i % len(ways)])
+    forms = [("a", "", False), ("b", "1x2", False)] if kernel.config.get("plain_forms") else []
+    whole_batch = [(name, ways[i % len(ways)], True) for i, name in enumerate(("a", "b", "c"))]
+    for name, tactic, full in whole_batch + [(n, Tactic(kernel.name, cluster=c), f) for n, c, f in forms]:
+        case = case_of(kernel, (m, n, k), batch=3, full=full, tactic=tactic)
         if name not in case.arguments:
             continue
         own = case.arguments[name]
@@ -305,7 +307,7 @@ def test_an_operand_of_a_whole_batch(kernel: KernelRecord) -> None:
         each = single.expand(whole)
         call = case.arguments | {name: each}
         product = call["a"].double() @ call["b"].double()
-        _, linear = full_epilogue(kernel, (3, m, n), k)
+        linear = full_epilogue(kernel, (3, m, n), k)[1] if full else lambda product: product
         expected = linear(product)
         if name == "c":
             expected = expected - call["beta"] * (own.double() - each.double())
@@ -343,8 +345,11 @@ def test_c_is_added_in_place_and_not_read_without_beta(kernel: KernelRecord) -> 
 
 def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     """Programmatic launch starts it early: nothing is read, or written, ahead of its time."""
-    for tactic in cutting(kernel, 1024):
-        case = case_of(kernel, (256, 512, 1024), full=True, tactic=tactic)
+    ways = [(tactic, True) for tactic in cutting(kernel, 1024)]
+    if kernel.config.get("plain_forms"):
+        ways += [(Tactic(kernel.name, cluster=cluster), False) for cluster in ("", "2x1")]
+    for tactic, full in ways:
+        case = case_of(kernel, (256, 512, 1024), full=full, tactic=tactic)
         operands = {name: each for name, each in case.arguments.items() if isinstance(each, torch.Tensor)}
         assert {"a", "b"} <= operands.keys()
         check_waits(operands, {"d": case.out.view}, case.run, case.check)

@@ -37,8 +37,9 @@ class Maker {
     bool const plain = splits == 1 && plain_epilogue(columns_in_boxes(), c_in_boxes());
     return sizes && sm90::legal(args_.tactic, cluster_) && (splits == 1 || splits <= k_tiles()) &&
            known_epilogue(args_, facts_.activation) && (facts_.epilogue_through_smem || plain || count > 1) &&
-           aligned(args_.ld_a, args_.batch_stride_a) && aligned(args_.ld_b, args_.batch_stride_b) &&
-           tiles() * count < INT32_MAX && (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
+           (!form() || (count == 1 && unscaled())) && aligned(args_.ld_a, args_.batch_stride_a) &&
+           aligned(args_.ld_b, args_.batch_stride_b) && tiles() * count < INT32_MAX &&
+           (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
   }
 
   int64_t workspace_bytes() const {
@@ -68,6 +69,9 @@ class Maker {
   }
 
   sm90::ClusterShape const& cluster() const { return cluster_; }
+
+  // Whether the kernel is a plain form (plain_form.hpp): it stores no sums.
+  bool form() const { return facts_.sums == 0; }
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
@@ -165,6 +169,12 @@ class Maker {
     return n_boxes == args_.n && (args_.bias == nullptr || of_d(args_.type_bias)) && (args_.beta == 0.0f || c_by_tma);
   }
 
+  // Whether D is A B, aligned for TMA.
+  bool unscaled() const {
+    return args_.alpha == 1.0f && args_.scale_a == nullptr && args_.scale_b == nullptr && args_.beta == 0.0f &&
+           args_.bias == nullptr && reinterpret_cast<uintptr_t>(args_.d) % 16 == 0;
+  }
+
   static cudaError_t encode(CUtensorMap& map, sm90::Matrices const& matrices, Box const& box) {
     return sm90::encode_matrices(map, matrices, box.bytes, box.rows, box.swizzle);
   }
@@ -217,7 +227,9 @@ struct Host {
     }
     int const blocks = params.raster.blocks;
     shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
-    error = tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
+    bool const alone = maker.form() && maker.cluster().size() == 1;
+    error = alone ? launch_without_clusters(context, entry, &params, shape, stream)
+                  : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
     if (error != cudaSuccess || params.parts.count == 1) {
       return error;
     }

@@ -13,29 +13,6 @@ namespace tilewright::grouped_gemm {
 
 namespace {
 
-// Enqueues a kernel as tilewright::launch does, but not in clusters of one thread block.
-cudaError_t launch_without_clusters(Context const& context, void const* entry, void* params, LaunchShape const& shape,
-                                    cudaStream_t stream) {
-  static auto const enqueue = driver_function<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
-  CUfunction function = nullptr;
-  if (cudaError_t const error = allow<AnyKernel>(context, entry, shape, function); error != cudaSuccess) {
-    return error;
-  }
-  CUlaunchAttribute pdl{};
-  pdl.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  pdl.value.programmaticStreamSerializationAllowed = 1;
-  CUlaunchConfig config{};
-  config.gridDimX = shape.grid.x, config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = shape.block.x, config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes =
-      shape.pdl ? spread_bytes(shape, Occupancy::of(context, entry, shape.block)) : shape.smem_bytes;
-  config.hStream = stream;
-  config.attrs = &pdl;
-  config.numAttrs = shape.pdl ? 1 : 0;
-  return enqueue == nullptr ? cudaErrorNotSupported
-                            : static_cast<cudaError_t>(enqueue(&config, function, &params, nullptr));
-}
-
 // The `Host` (adapter.hpp) of a kernel with these facts.
 struct Host {
   using Args = grouped_gemm::Args;

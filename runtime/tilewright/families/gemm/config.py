@@ -4,9 +4,10 @@ D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypedDict
 
+from tilewright.configurations.rows import LEFT_OUT
 from tilewright.configurations.shared import (
     ONE_BLOCK,
     AnyTarget,
@@ -74,6 +75,11 @@ class GemmConfig:
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"
+    plain_forms: Annotated[
+        bool,
+        "a lean kernel with a D of 16 bits has short copies of its code for products with nothing added, "
+        "scaled or split",
+    ] = field(default=False, metadata=LEFT_OUT)
 
 
 class LeanFacts(TypedDict, total=False):

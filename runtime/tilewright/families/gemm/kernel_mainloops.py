@@ -83,7 +83,8 @@ class Lean(Mainloop):
     template = "lean"
 
     def words(self, config: GemmConfig) -> str:
-        return f"{config.schedule}, lean mainloop, clusters and splits of k at run time"
+        forms = flag(", plain forms", config.plain_forms)
+        return f"{config.schedule}, lean mainloop, clusters and splits of k at run time{forms}"
 
     def threads(self, config: GemmConfig) -> int:
         return 128 * (warpgroups(config).consumers + 1)
@@ -95,13 +96,21 @@ class Lean(Mainloop):
         return {"cluster_multiple": (1, 1), "splits": exchanges(config), "pieces": pieces}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
-        promotes = bits(config.a) == 8 and not config.fast_accum
-        return lean_tiles.variables(config) | {
-            "stages": memory(config).stages,
-            "warpgroups": config.schedule.capitalize(),
-            "sum": "PromotedSum" if promotes else "PlainSum",
-            "activation": config.activation.capitalize(),
+        return _boxed_variables(config) | {
+            "header": "plain_form" if config.plain_forms else "lean",
+            "with_forms": flag("_WITH_FORMS", config.plain_forms),
         }
+
+
+def _boxed_variables(config: GemmConfig) -> dict[str, Any]:
+    """Those of kernels whose stages are boxes of 128 bytes of k."""
+    promotes = bits(config.a) == 8 and not config.fast_accum
+    return lean_tiles.variables(config) | {
+        "stages": memory(config).stages,
+        "warpgroups": config.schedule.capitalize(),
+        "sum": "PromotedSum" if promotes else "PlainSum",
+        "activation": config.activation.capitalize(),
+    }
 
 
 class Mma(Lean):
@@ -112,6 +121,9 @@ class Mma(Lean):
 
     def facts(self, config: GemmConfig) -> LeanFacts:
         return {"splits": True}
+
+    def variables(self, config: GemmConfig) -> dict[str, Any]:
+        return _boxed_variables(config)
 
     def instruction(self, config: GemmConfig) -> str:
         """FP8 is multiplied as FP16 on sm_90a, whose mma.sync has no instruction for it."""

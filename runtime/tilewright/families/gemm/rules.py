@@ -277,6 +277,18 @@ def lean_epilogue(config: GemmConfig) -> str | None:
     return f"{why}: d is not f32" if config.d == "f32" else None
 
 
+# gemm/plain_form.hpp: TMA stores what the tensor core summed.
+@rule(OURS, "plain_forms mainloop d activation", compiles="no launch would run the forms")
+def plain_products(config: GemmConfig) -> str | None:
+    """Kernels with plain forms are lean, have a D of 16 bits, and apply no activation."""
+    if not config.plain_forms:
+        return None
+    if config.mainloop != "lean" or bits(config.d) != 16 or config.activation != "none":
+        words = f"{config.mainloop}, D {config.d}, activation {config.activation}"
+        return f"plain_forms is for lean kernels with a D of 16 bits and no activation, not {words}"
+    return None
+
+
 # gemm/stream_kernel.hpp: mma.sync.m16n8, of which B is the operand of 16 rows; a lane loads 16 bytes of two.
 @rule(OURS, "tile", compiles="it would be the same kernel under another name", of=STREAM)
 def stream_tile(config: GemmConfig) -> str | None:
