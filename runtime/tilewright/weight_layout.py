@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 VERSION = 1
 UNIT_N, UNIT_K = 64, 128
 """Rows and columns of a unit."""
+GATED_ROWS = 8
+"""Rows of each half that follow one another in a packed weight that is gated."""
 WHOLE_ROW = -1
 """The group size of a weight that has one scale for each row of n."""
 _GROUPS = (128, 64, 32, WHOLE_ROW)
@@ -97,6 +99,17 @@ def packed_shapes(n: int, k: int, format: str, group: int) -> tuple[tuple[int, i
     down, across = ceil(n / UNIT_N), ceil(k / UNIT_K)
     kind = FORMATS[format]
     return (down, across * kind.unit_bytes), (down, across * kind.record_bytes(group))
+
+
+def interleaved(rows: torch.Tensor) -> torch.Tensor:
+    """The rows [n, ...] of a gated weight as they are packed: 8 of the first half and 8 of the second in
+    turn. n is a multiple of 16."""
+    return rows.unflatten(0, (2, -1, GATED_ROWS)).transpose(0, 1).flatten(0, 2)
+
+
+def separated(rows: torch.Tensor) -> torch.Tensor:
+    """The rows that `interleaved` got."""
+    return rows.unflatten(0, (-1, 2, GATED_ROWS)).transpose(0, 1).flatten(0, 2)
 
 
 def check_extents(n: int, k: int) -> None:

@@ -16,6 +16,7 @@ from tilewright.weights.tensors import (
     check_expert,
     check_factors,
     check_integer,
+    check_kind,
     check_name,
     check_readable,
     check_shape,
@@ -48,6 +49,8 @@ class PackedWeight:
         version: of the layout.
         largest_scale: of MXFP4, the largest scale that is not NaN; read from `scale` where it is None. None
             for other formats.
+        gated: whether rows of gate and up are packed in turn (`pack_weight(..., gated=True)`): a weight of
+            products with `activation="silu_mul"`, and of no others.
         group_factors: float32 [experts] on the weight's device: the global scales where they differ between
             experts, else None. It is made once: a call that copied them to a GPU would wait for the copy, and
             no CUDA graph could capture it.
@@ -66,6 +69,7 @@ class PackedWeight:
     global_scale: float | tuple[float, ...] = 1.0
     version: int = weight_layout.VERSION
     largest_scale: float | None = None
+    gated: bool = False
     group_factors: torch.Tensor | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -73,6 +77,9 @@ class PackedWeight:
         for argument, extent in (("n", self.n), ("k", self.k)):
             check_integer(argument, extent)
         weight_layout.check_extents(self.n, self.k)
+        check_kind("gated", self.gated, bool)
+        if self.gated:
+            check_halves(self.n)
         check_name("format", self.format, _FORMATS)
         check_integer("group", self.group)
         layout = weight_layout.FORMATS[self.format]
@@ -102,7 +109,9 @@ class PackedWeight:
     def __repr__(self) -> str:
         shape = ", ".join(str(x) for x in (self.experts, self.n, self.k) if x is not None)
         dtype = "" if self.dtype is None else f", {str(self.dtype).removeprefix('torch.')} scales"
-        return f"PackedWeight({self.format} [{shape}], group {self.group}{dtype}, version {self.version})"
+        gated = ", gated" if self.gated else ""
+        kind = f"{self.format} [{shape}], group {self.group}{dtype}{gated}"
+        return f"PackedWeight({kind}, version {self.version})"
 
     @property
     def experts(self) -> int | None:
@@ -131,12 +140,12 @@ class PackedWeight:
         |---|---|
         | `packed_weight`, `packed_scale` | `weight` and `scale` |
         | `global_scale` | float32 [], or [experts] where they differ |
-        | `packed_layout` | int64 [6]: version, n, k, format, group, dtype |
+        | `packed_layout` | int64 [6]: version, n, k, format, group, dtype; of a gated weight [7]: and 1 |
 
         The format is 0 for `int4`, 1 for `int4_zp`, 2 for `mxfp4`, 3 for `nvfp4`, 4 for `int8` and 5 for
         `e4m3`; the dtype is 0 for None, 1 for bfloat16 and 2 for float16.
         """
-        numbers = (_FORMATS.index(self.format), self.group, _DTYPES.index(self.dtype))
+        numbers = (_FORMATS.index(self.format), self.group, _DTYPES.index(self.dtype), *[1] * self.gated)
         return {
             f"{prefix}packed_weight": self.weight,
             f"{prefix}packed_scale": self.scale,
@@ -167,15 +176,23 @@ class PackedWeight:
             )
         version, *fields = layout.tolist()
         _check_version(f"{prefix}packed_layout", version)
-        if len(fields) != _LAYOUT_FIELDS - 1:
+        if len(layout) not in {_LAYOUT_FIELDS, _LAYOUT_FIELDS + 1}:
             raise ArgumentError(
-                f"{prefix}packed_layout", f"expected {_LAYOUT_FIELDS} numbers, got {len(fields) + 1}"
+                f"{prefix}packed_layout", f"expected {_LAYOUT_FIELDS} numbers, got {len(layout)}"
             )
-        n, k, format, group, dtype = fields
-        if not (0 <= format < len(_FORMATS) and 0 <= dtype < len(_DTYPES)):
+        n, k, format, group, dtype, *gated = fields
+        if not (0 <= format < len(_FORMATS) and 0 <= dtype < len(_DTYPES) and gated in ([], [0], [1])):
             raise ArgumentError(f"{prefix}packed_layout", f"expected known numbers, got {layout.tolist()}")
         factor = factors.item() if factors.ndim == 0 else tuple(factors.tolist())
-        return cls(weight, scale, n, k, _FORMATS[format], group, _DTYPES[dtype], factor)
+        return cls(weight, scale, n, k, _FORMATS[format], group, _DTYPES[dtype], factor, gated=gated == [1])
+
+
+def check_halves(n: int) -> None:
+    """Raises ArgumentError unless n rows are two halves that can be packed in turn."""
+    if n % (2 * weight_layout.GATED_ROWS):
+        raise ArgumentError(
+            "n", f"{n}, expected a multiple of 16 for a gated weight: 8 rows of gate and 8 of up in turn"
+        )
 
 
 def _check_version(argument: str, version: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -9,12 +10,14 @@ import torch
 from tilewright import weight_layout
 from tilewright.errors import ArgumentError
 from tilewright.weights.joining import global_scale_of, stack
-from tilewright.weights.packed import SCALE_DTYPES, PackedFormat, PackedWeight
+from tilewright.weights.packed import SCALE_DTYPES, PackedFormat, PackedWeight, check_halves
 from tilewright.weights.quantized import QuantizedWeight
 from tilewright.weights.tensors import check_kind
 
 
-def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> PackedWeight:
+def pack_weight(
+    weight: QuantizedWeight, dtype: torch.dtype | None = None, *, gated: bool = False
+) -> PackedWeight:
     """Packs a weight, or each expert of a stack, into the layout that kernels read, on the weight's device.
 
     Args:
@@ -24,6 +27,9 @@ def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> Pa
             another type are rounded to it (float32 and float16 to bfloat16: a relative error of at most
             2^-9). None: the type of the scales, which must be one of the two. `mxfp4` and `nvfp4` have scales
             of their own types, and ignore it.
+        gated: packs a merged weight of gate and up (`concatenate([gate, up])`), whose rows are those of gate
+            and then those of up, for products with `activation="silu_mul"`: 8 rows of each in turn. n is a
+            multiple of 16.
 
     Scales of 8-bit weights that all are one number, as those of a whole tensor, become the global scale,
     which is float32, unless the type of the activations holds them.
@@ -33,11 +39,16 @@ def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> Pa
     """
     check_kind("weight", weight, QuantizedWeight)
     weight_layout.check_extents(weight.n, weight.k)
+    check_kind("gated", gated, bool)
+    if gated:
+        check_halves(weight.n)
     format = _format_of(weight)
     count = weight.experts
     experts = [weight] if count is None else [weight.expert(index) for index in range(count)]
     if weight_layout.FORMATS[format].typed:
         experts = [_typed(x, dtype) for x in experts]
+    if gated:
+        experts = [_with_rows(x, weight_layout.interleaved) for x in experts]
     parts = [weight_layout.pack(x.codes, x.scales, x.zeros, format=format, group=x.group) for x in experts]
     factors = tuple(global_scale_of(x) for x in experts)
     return PackedWeight(
@@ -49,7 +60,14 @@ def pack_weight(weight: QuantizedWeight, dtype: torch.dtype | None = None) -> Pa
         group=weight.group,
         dtype=experts[0].scales.dtype if weight_layout.FORMATS[format].typed else None,
         global_scale=factors[0] if len(set(factors)) == 1 else factors,
+        gated=gated,
     )
+
+
+def _with_rows(weight: QuantizedWeight, order: Callable[[torch.Tensor], torch.Tensor]) -> QuantizedWeight:
+    """The weight with its rows in another order."""
+    zeros = None if weight.zeros is None else order(weight.zeros)
+    return replace(weight, codes=order(weight.codes), scales=order(weight.scales), zeros=zeros)
 
 
 def _format_of(weight: QuantizedWeight) -> PackedFormat:
@@ -81,7 +99,8 @@ def _unpacked(packed: PackedWeight) -> QuantizedWeight:
         scale_dtype=packed.dtype or SCALE_DTYPES[packed.format],
     )
     format = "int4" if packed.format == "int4_zp" else packed.format
-    return QuantizedWeight(codes, scales, packed.group, format, zeros, packed.global_scale)
+    weight = QuantizedWeight(codes, scales, packed.group, format, zeros, packed.global_scale)
+    return _with_rows(weight, weight_layout.separated) if packed.gated else weight
 
 
 def _typed(weight: QuantizedWeight, dtype: torch.dtype | None) -> QuantizedWeight:
