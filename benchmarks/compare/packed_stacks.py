@@ -3,10 +3,14 @@
     TILEWRIGHT_JIT=0 python -m benchmarks.compare.packed_stacks --output benchmarks/results/packed_stacks
 
 Eight layers of models of shapes/stacks.yaml, each layer with its own weights, run in one CUDA graph per side,
-with RMSNorm, SiLU and additions between the products, by the same kernels on both sides. The graphs are
-replayed in turn. A time is the median of replays, in microseconds of a layer; a ratio is Humming's time over
-ours. The sides have random weights of their own: benchmarks.compare.packed_weights checks results. Writes
-OUTPUT.md. `--compile` runs Humming's side once, which compiles its kernels, and times nothing.
+with RMSNorm, SiLU and additions between the products, by the same kernels on both sides. SiLU of gate times
+up is one kernel (lib/silu_mul.py) after Humming's product, and after ours of the side `unfused`; our other
+side computes it in the product (`activation="silu_mul"`). The graphs are replayed in turn. A time is the
+median of replays, in microseconds of a layer; a ratio is Humming's time over ours. The sides have random
+weights of their own: benchmarks.compare.packed_weights checks results. Writes OUTPUT.md. `--compile` runs
+Humming's side once, which compiles its kernels, and times nothing. With `--as-engines` all sides run the
+other kernels of a serving engine: an addition to the residual stream and the RMSNorm after it are one kernel
+(lib/fused_norm.py), and nothing copies what attention would have written.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import torch
 from benchmarks.lib import in_turn, machine, ratios
 from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.stack_layers import Layer, models
-from benchmarks.lib.stacks import Stack, Weights, random_weights
+from benchmarks.lib.stacks import Multiply, Stack, Weights, random_weights
 
 import tilewright
 from tilewright.families.mixed_gemm import measuring
@@ -30,22 +34,47 @@ from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.tools.timing import Replays
 
 LAYERS, ROUNDS, WARM_REPLAYS = 8, 10, 3
+AS_ENGINES = (
+    "On all sides one kernel adds to the residual stream and computes the RMSNorm after it, and nothing "
+    "copies what attention would have written, as in a serving engine."
+)
 MODELS = ("llama-3.1-8b", "qwen2.5-7b", "llama-3.1-70b on 4 GPUs")
 ROWS = (1, 7, 16, 33, 64)
+
+
 # Humming reads contiguous activations. The attention's, which are columns of a wider tensor, are copied.
-SIDES = {
-    "ours": lambda a, weight: weight.ours(a.contiguous()),
-    "humming": lambda a, weight: weight.humming(
-        a.contiguous(), tuning_config=humming_tuning(weight.humming, len(a))
-    ),
-}
-
-
 class Packed(NamedTuple):
-    """A weight as each side reads it: a function of the activations, and Humming's layer."""
+    """A weight as each side reads it: two functions of the activations, of which `gated` computes
+    silu(gate) * up, and Humming's layer."""
 
     ours: Any
+    gated: Any
     humming: Any
+
+
+class Side(NamedTuple):
+    """A side's products, and if it has one, that which computes silu(gate) * up."""
+
+    multiply: Multiply
+    gated: Multiply | None = None
+
+
+def _ours(a: torch.Tensor, weight: Packed) -> torch.Tensor:
+    product: torch.Tensor = weight.ours(a.contiguous())
+    return product
+
+
+def _humming(a: torch.Tensor, weight: Packed) -> torch.Tensor:
+    tuning = humming_tuning(weight.humming, len(a))
+    product: torch.Tensor = weight.humming(a.contiguous(), tuning_config=tuning)
+    return product
+
+
+SIDES = {
+    "ours": Side(_ours, lambda a, weight: weight.gated(a)),
+    "unfused": Side(_ours),
+    "humming": Side(_humming),
+}
 
 
 def packed(weight_format: str) -> Callable[[torch.Tensor], Packed]:
@@ -56,10 +85,13 @@ def packed(weight_format: str) -> Callable[[torch.Tensor], Packed]:
         n, k = wide.shape
         weight, scale = measuring.random_weight(Problem(1, n, k, weight_format=weight_format), generator)
 
-        def ours(a: torch.Tensor) -> torch.Tensor:
-            return tilewright.packed_gemm(a, weight, scale, n=n, weight_format=weight_format)
+        def ours(a: torch.Tensor, activation: str = "none") -> torch.Tensor:
+            return tilewright.packed_gemm(
+                a, weight, scale, n=n, weight_format=weight_format, activation=activation
+            )
 
-        return Packed(ours, humming_layer(n, k, weight_format, wide))
+        gated = functools.partial(ours, activation="silu_mul")
+        return Packed(ours, gated, humming_layer(n, k, weight_format, wide))
 
     return read
 
@@ -75,12 +107,10 @@ def stack(weight_format: str, layer: Layer, m: int, count: int) -> Stack:
     return Stack("bf16", layer, m, packed_layers(weight_format, layer, count), "model")
 
 
-def microseconds(layers: Stack) -> dict[str, float]:
+def microseconds(layers: Stack, *, as_engines: bool) -> dict[str, float]:
     """The time of a layer, by side."""
-    graphs = {
-        side: Replays([functools.partial(layers.run, multiply)], warm_up=1)
-        for side, multiply in SIDES.items()
-    }
+    run = layers.run_as_engines_do if as_engines else layers.run
+    graphs = {name: Replays([functools.partial(run, *side)], warm_up=1) for name, side in SIDES.items()}
     for graph in [*graphs.values()] * WARM_REPLAYS:
         graph.replay()
     samples = {side: lambda graph=graph: graph.seconds(ahead=True) for side, graph in graphs.items()}
@@ -88,20 +118,23 @@ def microseconds(layers: Stack) -> dict[str, float]:
     return {side: round(seconds / LAYERS * 1e6, 2) for side, seconds in times.items()}
 
 
-def page(head: dict[str, str], rows: list[dict[str, Any]]) -> str:
+def page(head: dict[str, str], rows: list[dict[str, Any]], *, as_engines: bool) -> str:
     """A summary by format, and the times."""
+    between = AS_ENGINES if as_engines else "Other kernels are torch's on all sides."
     lines = [
-        "# Stacks of layers with 4-bit weights beside Humming",
+        f"# Stacks of layers with 4-bit weights beside Humming{', as serving engines run them' * as_engines}",
         "",
         f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}, "
         f"Humming {machine.describe('humming-kernels')['humming-kernels']}, {head['date']}. Measure: stack "
         f"({LAYERS} layers in one CUDA graph, sides in turn, medians of {ROUNDS} replays), with RMSNorm, "
-        "SiLU and additions. Microseconds of a layer; a ratio is Humming's time over ours.",
+        "SiLU and additions. Our product of gate and up computes silu(gate) * up itself "
+        '(`activation="silu_mul"`). After Humming\'s, and after ours of the side *unfused*, one Triton '
+        f"kernel does. {between} Microseconds of a layer; a ratio is Humming's time over ours.",
         "",
     ]
     groups = ratios.summaries(rows, ("format", "m"))
     lines += [*ratios.table(list(groups[0]), [[*each.values()] for each in groups]), ""]
-    columns = ("format", "model", "m", "us", "peer_us", "ratio")
+    columns = ("format", "model", "m", "us", "peer_us", "ratio", "unfused_us", "unfused_ratio")
     lines += ratios.table(columns, [[row[name] for name in columns] for row in rows])
     return "\n".join(lines) + "\n"
 
@@ -113,6 +146,9 @@ def main() -> None:
     parser.add_argument("--m", type=int, nargs="+", default=list(ROWS), help="rows")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no stack after this time")
     parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
+    parser.add_argument(
+        "--as-engines", action="store_true", help="other kernels as serving engines have them"
+    )
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth stack")
     options = parser.parse_args()
     until, (part, parts) = time.monotonic() + options.seconds, options.part
@@ -123,15 +159,16 @@ def main() -> None:
         if time.monotonic() > until:
             break
         if options.compile:
-            stack(name, layers[model], m, 1).run(SIDES["humming"])
+            stack(name, layers[model], m, 1).run(*SIDES["humming"])
             continue
-        times = microseconds(stack(name, layers[model], m, LAYERS))
+        times = microseconds(stack(name, layers[model], m, LAYERS), as_engines=options.as_engines)
         rows.append({
             "format": name, "model": model, "m": m, "us": times["ours"], "peer_us": times["humming"],
-            "ratio": round(times["humming"] / times["ours"], 4),
+            "ratio": round(times["humming"] / times["ours"], 4), "unfused_us": times["unfused"],
+            "unfused_ratio": round(times["humming"] / times["unfused"], 4),
         })  # fmt: skip
         print(rows[-1], flush=True)
-        machine.write_page(options.output, page(head, rows))
+        machine.write_page(options.output, page(head, rows, as_engines=options.as_engines))
 
 
 if __name__ == "__main__":

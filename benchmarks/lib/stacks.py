@@ -112,18 +112,38 @@ class Stack:
         self._fp8, self._layer, self._variant = dtype == "fp8", layer, variant
         generator = torch.Generator("cuda").manual_seed(0)
         self._x = random(generator, m, layer.width)
+        self._attended = random(generator, m, layer.out.k)  # what attention would have written
         self._layers = weights
         self._quantised = (
             [self._quantise(random(generator, m, product.k)) for product in layer] if self._fp8 else []
         )
 
-    def run(self, multiply: Multiply) -> torch.Tensor:
-        """The stack's result by a side's products, on the current stream."""
-        forward = self._model if self._variant == "model" else self._products
+    def run(self, multiply: Multiply, gated: Multiply | None = None) -> torch.Tensor:
+        """The stack's result by a side's products, on the current stream.
+
+        `gated`: of BF16 and variant `model`, the product of gate_up that returns silu(gate) * up [m, n/2].
+        Without it, one kernel does that after the product.
+        """
         x = self._x
         for weights in self._layers:
-            x = forward(x, weights, multiply)
+            if self._variant == "model":
+                x = self._model(x, weights, multiply, gated)
+            else:
+                x = self._products(x, weights, multiply)
         return x
+
+    def run_as_engines_do(self, multiply: Multiply, gated: Multiply | None = None) -> torch.Tensor:
+        """As `run`, of BF16 and variant `model`, with the other kernels of a serving engine: each addition
+        and the RMSNorm after it are one kernel, and nothing copies what attention would have written."""
+        from benchmarks.lib.fused_norm import add_rms_norm  # noqa: PLC0415 (it needs Triton)
+
+        residual, x = self._x, torch.zeros_like(self._x)
+        for weights in self._layers:
+            residual, normed = add_rms_norm(x, residual, weights.norms[0])
+            multiply(normed, weights.qkv)
+            residual, normed = add_rms_norm(multiply(self._attended, weights.out), residual, weights.norms[1])
+            x = multiply(self._gated(normed, weights, multiply, gated), weights.down)
+        return residual + x
 
     def _products(self, x: torch.Tensor, weights: Weights, multiply: Multiply) -> torch.Tensor:
         for index, product in enumerate(self._layer):
@@ -131,20 +151,32 @@ class Stack:
             x = multiply(a, weights[index])
         return x
 
-    def _model(self, x: torch.Tensor, weights: Weights, multiply: Multiply) -> torch.Tensor:
+    def _model(
+        self, x: torch.Tensor, weights: Weights, multiply: Multiply, gated: Multiply | None
+    ) -> torch.Tensor:
         heads = multiply(self._normed(x, weights.norms[0]), weights.qkv)[:, : self._layer.out.k]
         x = x + multiply(self._quantise(heads) if self._fp8 else heads, weights.out)
-        gate_up = multiply(self._normed(x, weights.norms[1]), weights.gate_up)
-        return x + multiply(self._activated(gate_up), weights.down)
+        normed = self._normed(x, weights.norms[1])
+        return x + multiply(self._gated(normed, weights, multiply, gated), weights.down)
+
+    def _gated(self, normed: Matrix, weights: Weights, multiply: Multiply, gated: Multiply | None) -> Matrix:
+        """silu(gate) * up, by one product or by a product and one kernel."""
+        if gated is not None:
+            return gated(normed, weights.gate_up)
+        return self._activated(multiply(normed, weights.gate_up))
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> Matrix:
         normed = torch.nn.functional.rms_norm(x, weight.shape, weight)
         return self._quantise(normed) if self._fp8 else normed
 
     def _activated(self, gate_up: torch.Tensor) -> Matrix:
-        """SiLU of the gate times the other half; for FP8 one kernel does both and quantises."""
+        """SiLU of the gate times the other half in one kernel, which for FP8 also quantises."""
         if self._fp8:
             return tilewright.quantize_fp8_blockwise(gate_up, activation="silu_mul")
+        if gate_up.is_cuda:
+            from benchmarks.lib.silu_mul import silu_mul  # noqa: PLC0415 (it needs Triton)
+
+            return silu_mul(gate_up)
         gate, up = gate_up.chunk(2, dim=-1)
         return torch.nn.functional.silu(gate) * up
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,6 +104,59 @@ def test_a_product_reads_what_the_one_before_wrote(stack: Any) -> None:
 
     stack("products").run(multiply)
     assert [float(a[0, 0]) for a in inputs[1:]] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+
+
+def plain(a: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch.mm(a, weight.mT)
+
+
+def fused(a: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    gate, up = plain(a, weight).chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * up
+
+
+def test_a_fused_product_takes_the_place_of_a_product_and_an_activation(stack: Any) -> None:
+    layers, gated = stack("model"), []
+
+    def noted(a: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        gated.append(tuple(weight.shape))
+        return fused(a, weight)
+
+    assert torch.equal(layers.run(plain, noted), layers.run(plain))
+    assert gated == [LAYER.gate_up] * 2
+
+
+def test_as_engines_run_them(stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each norm adds first, and `out` multiplies a contiguous tensor that nothing copied."""
+
+    def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> Any:
+        return x + residual, torch.nn.functional.rms_norm(x + residual, weight.shape, weight)
+
+    triton = SimpleNamespace(add_rms_norm=add_rms_norm)
+    monkeypatch.setitem(sys.modules, "benchmarks.lib.fused_norm", triton)
+    layers, read = stack("model", count=1), []
+
+    def multiply(a: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        read.append((a.shape[1], a.is_contiguous()))
+        return plain(a, weight)
+
+    result = layers.run_as_engines_do(multiply)
+    assert read == [(product.k, True) for product in LAYER]
+    (weights,) = layers._layers
+    middle, normed = add_rms_norm(plain(layers._attended, weights.out), layers._x, weights.norms[1])
+    expected = middle + plain(fused(normed, weights.gate_up), weights.down)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(layers.run_as_engines_do(plain, fused), expected)
+
+
+def test_a_page_of_packed_stacks_says_both_of_our_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_stacks.machine, "describe", lambda name: {name: "1"})
+    row = {"format": "mxfp4", "model": "a", "m": 1, "us": 10.0, "peer_us": 13.0, "ratio": 1.3}
+    row |= {"unfused_us": 10.4, "unfused_ratio": 1.25}
+    text = packed_stacks.page(HEAD | {"date": "2026-11-30"}, [row], as_engines=True)
+    assert "| mxfp4 | a | 1 | 10.000 | 13.000 | 1.300 | 10.400 | 1.250 |" in text
+    assert "as serving engines run them" in text.splitlines()[0]
+    assert packed_stacks.AS_ENGINES in text
 
 
 def test_each_product_of_packed_weights_has_a_weight_for_each_side(
