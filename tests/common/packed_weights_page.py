@@ -13,7 +13,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/packed_weights.md").read_tex
 _BLOCK = re.compile(r"^```python(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(mark, code) for mark, code in _BLOCK.findall(PAGE)]
 GPU = [code for mark, code in BLOCKS if mark == "gpu"]
-WEIGHTS = ("awq", "gate_up", "experts", "fp8", "int8", "awq")
+WEIGHTS = ("awq", "gate_up", "mlp", "experts", "fp8", "int8", "awq")
 """The weights of the blocks of `GPU`."""
 
 
@@ -46,4 +46,10 @@ def products(namespace: dict[str, Any], name: str) -> tuple[torch.Tensor, torch.
         decoded = unpack_weight(weight).dequantize().t()
         expected[start:end] = x[start:end] @ decoded
         sizes[start:end] = x[start:end].abs() @ decoded.abs()
-    return expected, 2.0**-8 * (sizes + expected.abs())
+    if not packed.gated:
+        return expected, 2.0**-8 * (sizes + expected.abs())
+    (gate, up), (of_gate, of_up) = expected.chunk(2, dim=1), sizes.chunk(2, dim=1)
+    silu = gate * gate.sigmoid()
+    expected = silu * up
+    steepest = 1.1  # slope of SiLU
+    return expected, 2.0**-8 * (steepest * of_gate * (up.abs() + of_up) + silu.abs() * of_up + expected.abs())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 
 import pytest
 from figures import DOCS, RESULTS, ROOT, Row, alike, geomean, merged, number, record, said, same, table
@@ -224,6 +225,15 @@ def test_stacks_of_packed_weights() -> None:
     assert same(figures[1], max(ratios))
     assert alike(figures[3], means["int4_g128", "1"])
     assert alike(figures[4], means["mxfp4", "1"])
+    mean = statistics.geometric_mean
+    unfused = [float(row["unfused_ratio"]) for row in record("packed_stacks", "| format | model | m | us |")]
+    engines = [float(row["ratio"]) for row in record("packed_stacks_engines", "| format | model | m | us |")]
+    (told,) = re.findall(
+        r"without that the mean of all cases is ([\d.]+), with it ([\d.]+)\..*? it is ([\d.]+) \(\[packed",
+        text,
+    )
+    for figure, those in zip(told, (unfused, ratios, engines), strict=True):
+        assert alike(figure, str(mean(those)))
 
 
 def test_groups_along_k_beside_torch() -> None:

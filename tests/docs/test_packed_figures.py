@@ -59,14 +59,14 @@ def test_many_problems(row: Row) -> None:
 
 
 def test_stacks() -> None:
-    means = {
-        (row["format"], row["m"]): row["geomean"] for row in record("packed_stacks", "| format | m | count |")
-    }
-    rows = table(PAGE, "| m | INT4 | MXFP4 |")
-    assert len(rows) == 5
-    for row in rows:
-        assert row["INT4"] == means["int4_g128", row["m"]]
-        assert row["MXFP4"] == means["mxfp4", row["m"]]
+    for name, kind in (("packed_stacks", ""), ("packed_stacks_engines", ", as engines")):
+        means = {(row["format"], row["m"]): row["geomean"] for row in record(name, "| format | m | count |")}
+        rows = table(PAGE, "| m | [INT4]")
+        assert len(rows) == 5
+        link = f"(../benchmarks/results/{name}.md)"
+        for row in rows:
+            assert row[f"[INT4{kind}]{link}"] == means["int4_g128", row["m"]]
+            assert row[f"[MXFP4{kind}]{link}"] == means["mxfp4", row["m"]]
 
 
 def test_fp8_activations() -> None:

@@ -36,6 +36,7 @@ REJECTED: list[Rejected] = [
     (MANY, {"warps": 4}, "warps_of_mainloop", "warps", {"warps": 8}),
     (FEW, {"mainloop": "balanced", "k_groups": 1}, "mainloop", "wgmma or stream", {"mainloop": "wgmma"}),
     (MANY, {"d": "f32"}, "type_of_d", "same", {"d": "same"}),
+    (MANY, {"activation": "silu_mul"}, "type_of_d", "given", {"activation": "given"}),
     (STREAM, {"tile": Tile(64, 40, 128)}, "stream_tile", "40", {"tile": Tile(64, 16, 128)}),
     (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),
     (

@@ -46,6 +46,7 @@ REJECTED: list[Rejected] = [
     (FEW, {"warps": 4}, "warps_of_mainloop", "warps", {"mainloop": "stream"}),
     (BALANCED, {"k_groups": 2}, "warps_of_mainloop", "k_groups", {"mainloop": "wgmma"}),
     (BALANCED, {"d": "f32"}, "warps_of_mainloop", "d of a balanced kernel is same", {"mainloop": "wgmma"}),
+    (FEW, {"activation": "silu_mul", "d": "f32"}, "gated_type", "d of a gated kernel is same", {"d": "same"}),
     (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),
     (
         STREAM, {"weight_format": "int4_g128", "tile": Tile(64, 32, 128), "warps": 4, "stages": 2},
@@ -72,6 +73,11 @@ def test_shared_memory_is_as_layout_hpp_lays_it_out() -> None:
     weights, scales, activations, barriers = 2 * 4096, 2 * 128, 16 * 256, 16
     stores = 2 * 16 * 64 * 2  # a buffer of 16 rows for each of two warpgroups
     assert memory(replace(FEW, stages=5)) == (5, 5 * (weights + scales + activations + barriers) + stores)
+
+
+def test_a_gated_kernel_stores_half_of_the_columns() -> None:
+    plain = memory(replace(FEW, stages=5))
+    assert memory(replace(FEW, stages=5, activation="silu_mul")).total == plain.total - 16 * 64 * 2
 
 
 def test_a_stage_of_64_of_k_has_half_of_the_scales_unless_all_128_share_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hammer_case import Case
@@ -10,12 +11,20 @@ from hammer_case import Case
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_fp8_gemm.problem import Problem as MixedFp8
+from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL
 from tilewright.families.mixed_gemm.problem import Problem as Mixed
 
 
 def mixed_cases(record: KernelRecord) -> Iterator[Case]:
     ways = {"wgmma": _mixed_wgmma, "stream": _mixed_stream, "balanced": _mixed_balanced}
-    yield from ways[record.config["mainloop"]](record)
+    for case in ways[record.config["mainloop"]](record):
+        yield _gated(case) if record.config["activation"] == SILU_MUL else case
+
+
+def _gated(case: Case) -> Case:
+    """The call with the activation of gated kernels."""
+    n = -(-case.problem.n // GATED_MULTIPLE) * GATED_MULTIPLE
+    return case._replace(problem=replace(case.problem, n=n, activation=SILU_MUL))
 
 
 def _mixed_kind(config: Mapping[str, Any]) -> tuple[str, str, str]:

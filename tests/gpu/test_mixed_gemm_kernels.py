@@ -14,7 +14,7 @@ from tilewright import weight_layout
 from tilewright.declarations.table import KernelRecord
 from tilewright.families.mixed_gemm.measuring import random_weight
 from tilewright.families.mixed_gemm.op import ACTIVATED
-from tilewright.families.mixed_gemm.problem import FORMATS, Problem
+from tilewright.families.mixed_gemm.problem import FORMATS, GATED_MULTIPLE, SILU_MUL, Problem
 from tilewright.families.mixed_gemm.reference import decoded, exact
 from tilewright.formats.dtypes import dtype_of
 
@@ -40,7 +40,10 @@ def test_every_kernel_is_built() -> None:
 
 
 def problem_of(record: KernelRecord, m: int, n: int, k: int, **options: Any) -> Problem:
+    """A problem of the kernel; a gated one has a few rows of W more where n is no multiple of 16."""
     config = record.config
+    if gated(record):
+        n, options = -(-n // GATED_MULTIPLE) * GATED_MULTIPLE, options | {"activation": SILU_MUL}
     a, d = config["a"], config["a"] if config["d"] == "same" else config["d"]
     return Problem(m, n, k, a, d, config["weight_format"], **options)
 
@@ -55,6 +58,7 @@ def operands(problem: Problem, seed: int = 0) -> dict[str, Any]:
     packed = random_weight(problem, generator)
     call = {"a": a, "weight": packed.weight, "scale": packed.scale, "n": problem.n}
     call["weight_format"], call["out_dtype"] = problem.weight_format, dtype_of(problem.d)
+    call["activation"] = problem.activation
     if problem.bias:
         call["bias"] = torch.randn(problem.n, generator=generator, device="cuda").to(call["out_dtype"])
     return call
@@ -84,6 +88,11 @@ def compare(actual: torch.Tensor, right: torch.Tensor, what: str) -> None:
 def rows_of(record: KernelRecord, m: int) -> int:
     """m, or the most rows that a stream kernel computes."""
     return min(m, record.config["tile"][1]) if record.config["mainloop"] == "stream" else m
+
+
+def gated(record: KernelRecord) -> bool:
+    """Whether the kernel multiplies gated weights."""
+    return bool(record.config["activation"] == SILU_MUL)
 
 
 def balanced(record: KernelRecord) -> bool:
@@ -121,43 +130,47 @@ def test_every_tactic(kernel: KernelRecord, index: int) -> None:
     right = expected(kernel, call, problem)
     for place, tactic in enumerate(tactic for tactic in TACTICS if legal(kernel, tactic, k)):
         room = 8 if place % 2 == 0 or balanced(kernel) else 3  # TMA stores D, or threads do
-        wide = torch.full((m + 2, n + room), float("nan"), device="cuda", dtype=call["out_dtype"])
-        tilewright.packed_gemm(**call, out=wide[1:-1, :n], tactic=kernel.name + tactic)
-        compare(wide[1:-1, :n], right, f"{kernel.name}{tactic} {problem}")
-        wide[1:-1, :n] = float("nan")
+        columns = problem.d_columns
+        wide = torch.full((m + 2, columns + room), float("nan"), device="cuda", dtype=call["out_dtype"])
+        out = wide[1:-1, :columns]
+        tilewright.packed_gemm(**call, out=out, tactic=kernel.name + tactic)
+        compare(out, right, f"{kernel.name}{tactic} {problem}")
+        out.fill_(float("nan"))
         assert bool(wide.isnan().all()), f"{kernel.name}{tactic} {problem}: wrote beyond D"
 
 
 def test_a_balanced_kernel_refuses_what_it_cannot_store(kernel: KernelRecord) -> None:
     if not balanced(kernel):
         return
-    call = operands(problem_of(kernel, 5, 72, 160))
-    unaligned = torch.empty(5, 75, device="cuda", dtype=call["out_dtype"])[:, :72]
+    problem = problem_of(kernel, 5, 72, 160)
+    call, columns = operands(problem), problem.d_columns
+    unaligned = torch.empty(5, columns + 3, device="cuda", dtype=call["out_dtype"])[:, :columns]
     with pytest.raises(tilewright.TilewrightError):
         tilewright.packed_gemm(**call, out=unaligned, tactic=kernel.name)
-    with pytest.raises(tilewright.TilewrightError, match="no activation"):
-        tilewright.packed_gemm(**call, activation="silu", tactic=kernel.name)
+    reason = f"nothing but {SILU_MUL}" if problem.gated else "no activation"
+    with pytest.raises(tilewright.TilewrightError, match=reason):
+        tilewright.packed_gemm(**call | {"activation": "silu"}, tactic=kernel.name)
 
 
-@pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
+@pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu", SILU_MUL])
 def test_bias_alpha_and_activation(kernel: KernelRecord, activation: str) -> None:
-    if balanced(kernel) and activation != "none":
+    plain = "none" if balanced(kernel) else activation
+    if gated(kernel) != (activation == SILU_MUL) or (not gated(kernel) and activation != plain):
         return
     problem = problem_of(
         kernel, rows_of(kernel, kernel.config["tile"][1] + 3), 328, 416, bias=True, activation=activation
     )
     call = operands(problem, 1)
     for tactic in with_splits(kernel, 3):
-        out = torch.full((problem.m, problem.n), float("nan"), device="cuda", dtype=call["out_dtype"])
-        tilewright.packed_gemm(
-            **call, alpha=0.37, activation=activation, out=out, tactic=kernel.name + tactic
-        )
+        shape = problem.m, problem.d_columns
+        out = torch.full(shape, float("nan"), device="cuda", dtype=call["out_dtype"])
+        tilewright.packed_gemm(**call, alpha=0.37, out=out, tactic=kernel.name + tactic)
         compare(out, expected(kernel, call, problem, 0.37), f"{kernel.name}{tactic} {activation}")
 
 
-def test_every_code_and_scale(kernel: KernelRecord) -> None:
-    """An identity reads the weights: to the bit, every code with every scale, also zeros and subnormals; NaN
-    where a scale is NaN. Scales of a row of W are all finite or all not, because infinity times 0 is NaN."""
+def every_code_and_scale(kernel: KernelRecord) -> dict[str, Any]:
+    """Every code with every scale, also zeros and subnormals. Scales of a row of W are all finite or all not,
+    because infinity times 0 is NaN."""
     format, group = FORMATS[kernel.config["weight_format"]]
     dtype, zeros = dtype_of(kernel.config["a"]), None
     if format in {"mxfp4", "nvfp4"}:
@@ -172,19 +185,73 @@ def test_every_code_and_scale(kernel: KernelRecord) -> None:
     codes = (torch.arange(n * k, device="cuda") % (1 << bits)).view(n, k).to(torch.uint8)
     if format == "e4m3":
         codes[(codes & 0x7F) == 0x7F] = 0
-    packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
+    return {"codes": codes, "scales": scales, "zeros": zeros}
+
+
+def test_every_code_and_scale(kernel: KernelRecord) -> None:
+    """An identity reads the weights: to the bit; NaN where a scale is NaN."""
+    if gated(kernel):
+        return
+    format, group = FORMATS[kernel.config["weight_format"]]
+    parts = every_code_and_scale(kernel)
+    n, k = parts["codes"].shape
+    packed = weight_layout.pack(**parts, format=format, group=group)
     problem = problem_of(kernel, k, n, k)
     # A stream kernel multiplies sums by scales in F32, which D rounds, unless it is of F32.
     is_exact = kernel.config["mainloop"] == "stream" and problem.d == "f32"
     right = (exact if is_exact else decoded)(packed, problem).to(dtype_of(problem.d))
-    call = {"n": n, "weight_format": problem.weight_format, "out_dtype": right.dtype, "tactic": kernel.name}
-    parts = torch.eye(k, device="cuda", dtype=dtype).split(rows_of(kernel, k))
-    products = [tilewright.packed_gemm(part, packed.weight, packed.scale, **call) for part in parts]
-    actual = torch.cat(products).T
+    actual = times_identity(kernel, packed, problem)
     finite, missing = torch.isfinite(right).all(1), right.isnan().any(1)
     assert int(finite.sum()) > n // 2
     assert torch.equal(actual[finite], right[finite])
     assert bool(actual[missing].isnan().all())
+
+
+@pytest.mark.parametrize("half", ["gate", "up"])
+def test_every_code_and_scale_of_a_gated_weight(kernel: KernelRecord, half: str) -> None:
+    """Every row of up where gate is 32, whose SiLU is 32: to the bit. Every row of gate where up is 1. The
+    other half is a bias; its codes are zeros."""
+    if not gated(kernel):
+        return
+    format, group = FORMATS[kernel.config["weight_format"]]
+    parts = every_code_and_scale(kernel)
+    n, k = parts["codes"].shape
+    one = {"mxfp4": 127, "nvfp4": 0x38}.get(format, 1)
+    zero = weight_layout.FORMATS[format].middle
+    merged = {}
+    for name, rest in (("codes", zero), ("scales", one), ("zeros", zero)):
+        if (rows := parts[name]) is not None:
+            others = torch.full_like(rows, rest)
+            merged[name] = torch.cat([rows, others] if half == "gate" else [others, rows])
+    packed = weight_layout.pack(
+        **{name: weight_layout.interleaved(rows) for name, rows in merged.items()}, format=format, group=group
+    )
+    problem = problem_of(kernel, k, 2 * n, k, bias=True)
+    biases = {"gate": (0.0, 1.0), "up": (32.0, 0.0)}[half]
+    bias = torch.tensor(biases, device="cuda", dtype=dtype_of(problem.a)).repeat_interleave(n)
+    weight = (exact if kernel.config["mainloop"] == "stream" else decoded)(packed, problem).double()
+    gate, up = (weight + bias.double()[:, None]).split(n)
+    right = (torch.nn.functional.silu(gate) * up).to(dtype_of(problem.d))
+    actual = times_identity(kernel, packed, problem, bias)
+    finite = torch.isfinite(right).all(1) & torch.isfinite(gate.float()).all(1)  # the sums, too
+    missing = weight.isnan().view(2, n, k).any(0).any(1)
+    assert int(finite.sum()) > n // 2
+    if half == "up":
+        assert torch.equal(actual[finite], right[finite])
+    else:
+        torch.testing.assert_close(actual[finite], right[finite], rtol=8e-3, atol=1e-6)
+    assert bool(actual[missing].isnan().all())
+
+
+def times_identity(
+    kernel: KernelRecord, packed: weight_layout.Packed, problem: Problem, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """D of an identity, transposed."""
+    identity = torch.eye(problem.k, device="cuda", dtype=dtype_of(problem.a))
+    call = {"n": problem.n, "weight_format": problem.weight_format, "out_dtype": dtype_of(problem.d)}
+    call |= {"activation": problem.activation, "bias": bias, "tactic": kernel.name}
+    parts = identity.split(rows_of(kernel, problem.k))
+    return torch.cat([tilewright.packed_gemm(part, packed.weight, packed.scale, **call) for part in parts]).T
 
 
 def test_equal_runs(kernel: KernelRecord) -> None:
@@ -221,7 +288,8 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     call = operands(problem)
     right = expected(kernel, call, problem)
     for tactic in with_splits(kernel, 2):
-        out = torch.full((problem.m, 208), float("nan"), device="cuda", dtype=call["out_dtype"])[:, :200]
+        shape, columns = (problem.m, problem.d_columns + 8), problem.d_columns
+        out = torch.full(shape, float("nan"), device="cuda", dtype=call["out_dtype"])[:, :columns]
         tensors = {name: call[name] for name in ("a", "weight", "scale", "bias")}
 
         def run(out: torch.Tensor = out, tactic: str = tactic) -> None:

@@ -15,7 +15,8 @@ struct F32 {
   static float bits(double value) { return static_cast<float>(value); }
 };
 
-template <class Type, Format kFormat, int kGroup, class TypeD = Type>
+// `kGated`: D [m, n/2] is silu(gate) * up, of a weight with 8 rows of each in turn.
+template <class Type, Format kFormat, int kGroup, class TypeD = Type, bool kGated = false>
 struct Kernel {
   using D = decltype(TypeD::bits(0));
 
@@ -40,27 +41,37 @@ struct Kernel {
     }
   }
 
+  // alpha times a row of A by a row of the packed weight, and an element of the bias.
+  static double linear(Args const& args, int row, int packed_row, int bias_at) {
+    auto const* const a = static_cast<uint16_t const*>(args.a);
+    double sum = 0;
+    for (int k = 0; k < args.k; ++k) {
+      sum += Type::value(a[row * args.ld_a + k]) *
+             weight_at<Type, kFormat, kGroup>(args.weight, args.scale, args.k, packed_row, k);
+    }
+    double const added = args.bias != nullptr ? bias(static_cast<D const*>(args.bias)[bias_at]) : 0;
+    return args.alpha * sum + added;
+  }
+
   static int32_t launch(void const* opaque, void*, void*) {
     auto const& args = *static_cast<Args const*>(opaque);
-    auto const* const a = static_cast<uint16_t const*>(args.a);
     for (int row = 0; row < args.m; ++row) {
-      for (int column = 0; column < args.n; ++column) {
-        double sum = 0;
-        for (int k = 0; k < args.k; ++k) {
-          sum += Type::value(a[row * args.ld_a + k]) *
-                 weight_at<Type, kFormat, kGroup>(args.weight, args.scale, args.k, column, k);
+      for (int column = 0; column < (kGated ? args.n / 2 : args.n); ++column) {
+        int const gate = column / 8 * 16 + column % 8;
+        double value = activated(linear(args, row, kGated ? gate : column, column), args.activation);
+        if (kGated) {
+          value *= linear(args, row, gate + 8, args.n / 2 + column);
         }
-        double value = args.alpha * sum;
-        if (args.bias != nullptr) {
-          value += bias(static_cast<D const*>(args.bias)[column]);
-        }
-        static_cast<D*>(args.d)[row * args.ld_d + column] = TypeD::bits(activated(value, args.activation));
+        static_cast<D*>(args.d)[row * args.ld_d + column] = TypeD::bits(value);
       }
     }
     return TILEWRIGHT_OK;
   }
 
-  static int32_t can_implement(void const*) { return TILEWRIGHT_OK; }
+  static int32_t can_implement(void const* opaque) {
+    int const activation = static_cast<Args const*>(opaque)->activation;
+    return !kGated || activation == TILEWRIGHT_MIXED_ACTIVATION_SILU ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+  }
   static int64_t workspace_bytes(void const*) { return 0; }
 };
 
@@ -83,6 +94,9 @@ HOST_KERNEL(host_mixed_int4_zp, Bf16, kInt4Zeros, 128)
 HOST_KERNEL(host_mixed_int4_f16, F16, kInt4Zeros, 32)
 HOST_KERNEL(host_mixed_mxfp4, Bf16, kMxfp4, 32)
 HOST_KERNEL(host_mixed_nvfp4, Bf16, kNvfp4, 16)
+HOST_KERNEL(host_mixed_int4_silu_mul, Bf16, kInt4, 128, Bf16, true)
+HOST_KERNEL(host_mixed_int4_f16_silu_mul, F16, kInt4Zeros, 32, F16, true)
+HOST_KERNEL(host_mixed_nvfp4_silu_mul, Bf16, kNvfp4, 16, Bf16, true)
 HOST_KERNEL(host_mixed_int8, Bf16, kInt8, 128)
 HOST_KERNEL(host_mixed_int8_f16, F16, kInt8, 128)
 HOST_KERNEL(host_mixed_e4m3, Bf16, kE4m3, 128)

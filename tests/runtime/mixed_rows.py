@@ -26,6 +26,11 @@ HOST_MIXED_ROWS = [
     make_mixed_row("host_mixed_int4_f16", a="f16", weight_format="int4_zp_g32"),
     make_mixed_row("host_mixed_mxfp4", weight_format="mxfp4"),
     make_mixed_row("host_mixed_nvfp4", weight_format="nvfp4"),
+    make_mixed_row("host_mixed_int4_silu_mul", activation="silu_mul"),
+    make_mixed_row(
+        "host_mixed_int4_f16_silu_mul", a="f16", weight_format="int4_zp_g32", activation="silu_mul"
+    ),
+    make_mixed_row("host_mixed_nvfp4_silu_mul", weight_format="nvfp4", activation="silu_mul"),
     make_mixed_row("host_mixed_int8", weight_format="int8_g128"),
     make_mixed_row("host_mixed_int8_f16", a="f16", weight_format="int8_g128"),
     make_mixed_row("host_mixed_e4m3", weight_format="e4m3_g128"),

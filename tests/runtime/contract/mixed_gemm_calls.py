@@ -18,11 +18,12 @@ def matrix(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def call(a: torch.dtype, problem: Problem) -> dict[str, Any]:
     packed, d = random_weight(problem, torch.Generator().manual_seed(3)), dtype_of(problem.d)
+    activation = problem.activation if problem.gated else "gelu"
     return {
         "a": matrix(problem.m, problem.k).to(a), "weight": packed.weight, "scale": packed.scale,
         "n": problem.n, "weight_format": problem.weight_format, "alpha": 0.5,
-        "bias": matrix(problem.n, seed=1).to(d), "activation": "gelu",
-        "out": torch.zeros(problem.m, problem.n, dtype=d), "out_dtype": d,
+        "bias": matrix(problem.n, seed=1).to(d), "activation": activation,
+        "out": torch.zeros(problem.m, problem.d_columns, dtype=d), "out_dtype": d,
     }  # fmt: skip
 
 
@@ -42,18 +43,30 @@ def nvfp4() -> dict[str, Any]:
     return call(torch.bfloat16, Problem(3, 8, 32, weight_format="nvfp4")) | {"activation": "none"}
 
 
+def gated_int4() -> dict[str, Any]:
+    return call(torch.bfloat16, Problem(6, 80, 160, activation="silu_mul"))
+
+
+def gated_int4_with_zeros() -> dict[str, Any]:
+    kind = {"a": "f16", "d": "f16", "weight_format": "int4_zp_g32"}
+    return call(torch.float16, Problem(5, 16, 96, **kind, activation="silu_mul"))
+
+
 def e4m3() -> dict[str, Any]:
     return call(torch.float16, Problem(3, 72, 160, a="f16", d="f16", weight_format="e4m3_g128"))
 
 
+PLAIN = (int4, int4_to_f32, int4_with_zeros, nvfp4, e4m3)
+GATED = (gated_int4, gated_int4_with_zeros)
 CONTRACT = FamilyCalls(
     "mixed_gemm",
-    {"packed_gemm": (int4, int4_to_f32, int4_with_zeros, nvfp4, e4m3)},
+    {"packed_gemm": (*PLAIN, *GATED)},
     kernels="mixed_host",
     measured=(
         Problem(4, 72, 160, bias=True),
         Problem(4, 72, 160, d="f32", bias=True),
         Problem(4, 8, 64, weight_format="mxfp4"),
         Problem(4, 72, 160, weight_format="int8_g128"),
+        Problem(4, 80, 160, bias=True, activation="silu_mul"),
     ),
 )

@@ -8,7 +8,13 @@ from tilewright.calls import guards
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.op import packed_fp8_gemm
-from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_fp8_arguments
+from tilewright.families.mixed_gemm.matching import (
+    check_activation,
+    check_result,
+    is_fp8,
+    refuse_fp8_arguments,
+    refuse_gated,
+)
 from tilewright.families.mixed_gemm.op import packed_gemm
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.weights import PackedWeight
@@ -39,7 +45,9 @@ def mixed_gemm(
         a_scale: float32 [m], a factor of each row of an `a` of FP8; 1 if absent.
         fast_accum: for FP8 activations by MXFP4, lets sums of all of k stay in the tensor core, which keeps
             about 14 bits of them.
-        out, out_dtype, alpha, bias, activation, tactic: as in `packed_gemm`. The result for FP8 activations
+        activation: as in `packed_gemm`; silu_mul, with n/2 columns of D, goes with a gated weight
+            (`pack_weight(..., gated=True)`) and an `a` of 16 bits, and a gated weight with nothing else.
+        out, out_dtype, alpha, bias, tactic: as in `packed_gemm`. The result for FP8 activations
             has the weight's dtype; where that is None, the type of `out`, or `out_dtype` (default bfloat16).
 
     Raises:
@@ -54,9 +62,11 @@ def mixed_gemm(
             f"a stack of {weight.experts} experts, expected one weight",
             hint="mixed_grouped_gemm multiplies by a stack; weight.expert(index) is one weight",
         )
+    check_activation(weight, activation)
     alpha = guards.factor("alpha", alpha) * weight.global_scale
     guards.check_flag("fast_accum", fast_accum)
     if is_fp8(a, weight):
+        refuse_gated(weight, "FP8 activations")
         check_result(weight, out, out_dtype)
         dtype = weight.dtype or torch.bfloat16
         return packed_fp8_gemm(

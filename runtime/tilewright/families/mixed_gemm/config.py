@@ -21,6 +21,7 @@ from tilewright.configurations.shared import (
     Threads,
     WgmmaTarget,
 )
+from tilewright.families.mixed_gemm.problem import SILU_MUL
 
 Format = Literal[
     "int4_g32", "int4_g64", "int4_g128", "int4_zp_g32", "int4_zp_g64", "int4_zp_g128", "mxfp4", "nvfp4",
@@ -55,6 +56,10 @@ class MixedGemmConfig:
     )
     stages: Stages = "auto"
     pdl: OwnPdl = True
+    activation: Annotated[
+        Literal["given", "silu_mul"],
+        "function that is applied last. given: by the call. silu_mul: silu(gate) * up of a gated weight",
+    ] = field(default="given", metadata=LEFT_OUT)
 
 
 def with_mainloop(*names: str) -> Callable[[MixedGemmConfig], bool]:
@@ -63,6 +68,11 @@ def with_mainloop(*names: str) -> Callable[[MixedGemmConfig], bool]:
 
 
 WGMMA, STREAM = with_mainloop("wgmma", "balanced"), with_mainloop("stream")
+
+
+def is_gated(config: MixedGemmConfig) -> bool:
+    """Whether D has a column for a row of gate and one of up."""
+    return config.activation == SILU_MUL
 
 
 def type_of_d(config: MixedGemmConfig) -> str:

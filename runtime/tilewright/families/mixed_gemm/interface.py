@@ -5,10 +5,16 @@ from __future__ import annotations
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Number, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
-from tilewright.families.mixed_gemm.problem import ACTIVATIONS, OUTPUTS
+from tilewright.families.mixed_gemm.problem import ACTIVATIONS, OUTPUTS, Problem
 from tilewright.families.mixed_gemm.vocabulary import WORDS
 
 ACTIVATION = Codes("tilewright_mixed_activation", ACTIVATIONS, text="What is applied last.")
+
+
+def _code_of(problem: Problem) -> str:
+    """The activation in C's words. Kernels that compute silu_mul compute nothing else, and get its SiLU."""
+    return "silu" if problem.gated else problem.activation
+
 
 INTERFACE = Interface(
     words=WORDS,
@@ -32,11 +38,11 @@ W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 
         ),
         Matrix(
             "out", "[m, n], n contiguous", field="d",
-            rows="m", columns="n", type="d", alignment=1, written=True,
+            rows="m", columns="d_columns", type="d", alignment=1, written=True,
         ),
         Packed("bias", "[n] of D's type, or null", extents=("n",), type="d"),
     ),
     numbers=(Number("alpha", "of the product", of_product=True),),
-    codes=(Code("activation", ACTIVATION),),
+    codes=(Code("activation", ACTIVATION, of=_code_of),),
     tactic=MATRIX_TACTIC,
 )  # fmt: skip

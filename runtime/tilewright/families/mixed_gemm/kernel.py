@@ -8,13 +8,23 @@ from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations.shared import Memory, flag
 from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_gemm import rules
-from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts, type_of_d
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts, is_gated, type_of_d
 from tilewright.families.mixed_gemm.memory import PIECE, QUICK_COLUMNS, blocks_of_sm, consumers, memory
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
-HEADERS = {"wgmma": ("mixed_gemm", "quick_int4_gemm"), "balanced": ("balanced", "quick_int4_balanced")}
-"""The headers of each mainloop: of its kernels, and of its kernels that decode INT4 quickly."""
+HEADERS = {
+    ("wgmma", False): ("mixed_gemm", "quick_int4_gemm"),
+    ("balanced", False): ("balanced", "quick_int4_balanced"),
+    ("wgmma", True): ("gated_gemm", "quick_int4_gated_gemm"),
+    ("balanced", True): ("gated_balanced", "quick_int4_gated_balanced"),
+}
+"""Headers by mainloop, and whether kernels are gated: of kernels, and of those that decode INT4 quickly."""
+_SUM = "alpha * sum over k of A[m,k] W[n,k] + bias[n]"
+GATED = f"D[m,n/2] = silu(gate) * up, the halves of {_SUM}"
+ACTIVATED = f"D[m,n] = activation({_SUM})"
+PLAIN = {"wgmma": ACTIVATED, "stream": ACTIVATED, "balanced": f"D[m,n] = {_SUM}"}
+"""What kernels compute that are not gated, by their mainloop."""
 
 
 def template(config: MixedGemmConfig) -> str:
@@ -31,6 +41,7 @@ def kernel_name(config: MixedGemmConfig) -> str:
         flag(config.mainloop, config.mainloop != "wgmma"), flag(f"{config.warps}warps", config.warps != 8),
         flag(f"{config.k_groups}kgroups", config.k_groups > 1),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
+        flag(config.activation, is_gated(config)),
     )  # fmt: skip
 
 
@@ -89,14 +100,20 @@ def build(config: MixedGemmConfig) -> dict[str, Any]:
 
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    own = {} if config.mainloop == "stream" else {"header": header(config)}
+    own = {"header": header(config)}
+    if is_gated(config):
+        own |= {"formula": GATED, "gated": "Gated", "macro": "TILEWRIGHT_GATED"}
+    else:
+        own |= {"formula": PLAIN[config.mainloop], "gated": "", "macro": "TILEWRIGHT"}
     return shared_variables(config) | own
 
 
 def header(config: MixedGemmConfig) -> str:
     """The header of a kernel. With more columns, tensor cores take the time, and not decoding."""
+    if config.mainloop == "stream":
+        return "gated_stream" if is_gated(config) else "stream"
     quick = config.weight_format == "int4_g128" and config.a == "bf16" and config.tile.n <= QUICK_COLUMNS
-    return HEADERS[config.mainloop][quick]
+    return HEADERS[config.mainloop, is_gated(config)][quick]
 
 
 def shared_variables(config: MixedGemmConfig) -> dict[str, str]:

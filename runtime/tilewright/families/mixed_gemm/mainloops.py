@@ -8,7 +8,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_gemm import clustered, cost, cost_balanced, cost_stream, learnt
-from tilewright.families.mixed_gemm.problem import Problem
+from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, Problem
 from tilewright.selection.fitting import MOST_BLOCKS, misfit_blocks, misfit_tiles_of_k, with_splits
 from tilewright.selection.kernels import Kernels
 
@@ -18,7 +18,16 @@ class Packed(Kernels[Problem]):
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         d = record.config["a"] if record.config["d"] == "same" else record.config["d"]
-        return None if d == kind.d else f"its D is {d}, not {kind.d}"
+        if d != kind.d:
+            return f"its D is {d}, not {kind.d}"
+        if (record.config["activation"] == SILU_MUL) == kind.gated:
+            return None
+        return f"it does not compute {SILU_MUL}" if kind.gated else f"it computes nothing but {SILU_MUL}"
+
+    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.gated and problem.n % GATED_MULTIPLE:
+            return f"gate and up have rows in units of 8, n in units of {GATED_MULTIPLE}, not {problem.n}"
+        return None
 
 
 class Wgmma(Packed, clustered.Product[Problem]):
@@ -37,7 +46,9 @@ class Stream(Packed):
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         rows = record.config["tile"][1]
-        return f"it computes {rows} rows at most, not {problem.m}" if problem.m > rows else None
+        if problem.m > rows:
+            return f"it computes {rows} rows at most, not {problem.m}"
+        return super().misfit_extents(record, problem)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         return super().misfit_arguments(tactic, record) or misfit_blocks(tactic, record)
@@ -68,9 +79,9 @@ class Balanced(Packed, clustered.SharedActivations[Problem]):
     refine = staticmethod(learnt.refine)
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        if problem.activation == "none":
-            return None
-        return f"it has no activation, not even {problem.activation}"
+        if problem.activation not in ("none", SILU_MUL):
+            return f"it has no activation, not even {problem.activation}"
+        return super().misfit_extents(record, problem)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record)

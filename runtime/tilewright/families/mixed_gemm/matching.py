@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from tilewright.errors import ArgumentError, ArgumentTypeError
+from tilewright.families.mixed_gemm.problem import SILU_MUL
 from tilewright.weights import PackedWeight
 
 
@@ -20,6 +21,29 @@ def is_fp8(a: torch.Tensor, weight: PackedWeight) -> bool:
     if a.ndim >= 2 and a.shape[-1] != weight.k:
         raise ArgumentError("a", f"{a.shape[-1]} columns, expected {weight.k}, the weight's k")
     return fp8
+
+
+def check_activation(weight: PackedWeight, activation: object) -> None:
+    """Raises ArgumentError unless a gated weight, and no other, goes with silu_mul."""
+    if weight.gated and activation != SILU_MUL:
+        raise ArgumentError(
+            "activation",
+            f"{activation}, expected {SILU_MUL}: the weight was packed with gated=True",
+            hint="pack the weight without gated for other activations",
+        )
+    if activation == SILU_MUL and not weight.gated:
+        raise ArgumentError(
+            "activation",
+            f"{SILU_MUL} needs a gated weight",
+            hint="pack the merged weight of gate and up with pack_weight(..., gated=True)",
+        )
+
+
+def refuse_gated(weight: PackedWeight, what: str) -> None:
+    """Raises ArgumentError for a gated weight, which `what` cannot be multiplied by."""
+    if weight.gated:
+        message = f"it is gated; {what} expect a weight that is not gated"
+        raise ArgumentError("weight", message, hint="pack the weight without gated")
 
 
 def check_result(

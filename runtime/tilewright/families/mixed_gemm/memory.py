@@ -7,7 +7,7 @@ from __future__ import annotations
 from tilewright import weight_layout
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import BARRIER, Memory
-from tilewright.families.mixed_gemm.config import MixedGemmConfig, type_of_d
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, is_gated, type_of_d
 from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.formats.types import bits
 from tilewright.selection.estimates import held_by_memory
@@ -85,6 +85,8 @@ def _stream(config: MixedGemmConfig) -> Memory:
 
 def _wgmma(config: MixedGemmConfig) -> Memory:
     stores = lean_tiles.store_bytes(warpgroups(config), bits(type_of_d(config)), swapped=True)
+    if is_gated(config):
+        stores //= 2  # of D's columns
     stage = stage_bytes(config) + BARRIER
     return lean_tiles.fitted(config.stages, stage, stores, unit=config.k_groups)
 

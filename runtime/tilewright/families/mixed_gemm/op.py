@@ -17,14 +17,15 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.interface import INTERFACE
-from tilewright.families.mixed_gemm.problem import TYPES_OF_A, Problem
+from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, TYPES_OF_A, Problem
 
-# By name, as torch has them.
+# By name, as torch has them; functions of all columns.
 ACTIVATED = {
     "none": lambda x: x,
     "relu": torch.relu,
     "gelu": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
+    SILU_MUL: lambda x: torch.nn.functional.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :],
 }
 
 
@@ -53,7 +54,7 @@ class PackedProduct(Op):
     def without_kernel(self, problem: Any, given: Values) -> None:
         """activation(bias): k or alpha is 0."""
         out, bias = given["out"], given["bias"]
-        value = torch.zeros_like(out, dtype=torch.float32)
+        value = torch.zeros((out.shape[0], problem.n), dtype=torch.float32, device=out.device)
         if bias is not None:
             value += bias.float()
         out.copy_(ACTIVATED[problem.activation](value))
@@ -65,6 +66,10 @@ class _Mixed(PackedProduct):
 
     def rules(self, values: Values, problem: Problem) -> None:
         check_activations(problem.a, problem.weight_format)
+        if problem.gated and problem.n % GATED_MULTIPLE:
+            raise ArgumentError(
+                "n", f"expected a multiple of {GATED_MULTIPLE} for {SILU_MUL}, got {problem.n}"
+            )
 
 
 @public(_Mixed())
@@ -95,11 +100,14 @@ def packed_gemm(
         n: rows of W, a multiple of 8.
         weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4, nvfp4,
             int8_g128 or e4m3_g128. A weight with one scale for each row is packed as groups of 128.
-        out: [m, n], rows contiguous, in a wider tensor too; made if absent.
+        out: [m, n], for silu_mul [m, n/2], rows contiguous, in a wider tensor too; made if absent.
         out_dtype: D's type where `out` is absent: that of a (the default), or float32.
         alpha: a factor, such as NVFP4's scale of the whole weight. If it is 0, a and W are not read.
         bias: [n] of D's type, contiguous.
-        activation: none, relu, gelu (erf) or silu; applied last.
+        activation: none, relu, gelu (erf) or silu; applied last. silu_mul: D is silu(gate) * up, of a weight
+            that `pack_weight(..., gated=True)` packed, whose n rows, like the bias, are those of gate and
+            then those of up; n is a multiple of 16. With another weight, and with another activation for
+            such a weight, D is wrong: the bytes do not say how they were packed (`mixed_gemm` knows).
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 
     Returns:

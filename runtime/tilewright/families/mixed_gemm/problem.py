@@ -19,6 +19,10 @@ FORMATS = {
 # A, and the types that D may have: the first is the default.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16", "f32"), ("f16",): ("f16", "f32")}
 ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
+SILU_MUL = "silu_mul"
+"""The activation of gated products: D = silu(gate) * up, of the two halves of W's rows."""
+GATED_MULTIPLE = 2 * weight_layout.GATED_ROWS
+"""What n of a gated product is a multiple of."""
 TYPES_OF_A = {name: ("bf16",) if name == "mxfp4" else ("bf16", "f16") for name in FORMATS}
 """The types of A that a format is multiplied by: FP16 has too little range for MXFP4."""
 
@@ -52,6 +56,11 @@ class PackedProblem(ProblemBase):
         def bytes(self) -> int: ...
 
     @property
+    def d_columns(self) -> int:
+        """Columns of D."""
+        return self.n
+
+    @property
     def slices(self) -> int:
         """Rows of one packed weight: each holds 64 rows of W."""
         return self.packed_shapes[0][0]
@@ -76,10 +85,12 @@ class PackedProblem(ProblemBase):
 
 @dataclass(frozen=True, slots=True)
 class Problem(PackedProblem):
-    """D[m,n] = activation(alpha * sum over k of A[m,k] W[n,k] + bias[n]), of packed weights W."""
+    """D[m,n] = activation(alpha * sum over k of A[m,k] W[n,k] + bias[n]), of packed weights W.
+
+    With the activation silu_mul, W is a gated weight of n rows, and D [m, n/2] is silu(gate) * up."""
 
     op_text = "mixed_gemm"
-    kind_fields = ("a", "d", "weight_format")
+    kind_fields = ("a", "d", "weight_format", "gated")
 
     m: int
     n: int
@@ -91,13 +102,23 @@ class Problem(PackedProblem):
     activation: str = "none"
 
     @property
+    def gated(self) -> bool:
+        """Whether D has a column for a row of gate and one of up."""
+        return self.activation == SILU_MUL
+
+    @property
+    def d_columns(self) -> int:
+        return self.n // 2 if self.gated else self.n
+
+    @property
     def flops(self) -> int:
         return 2 * self.m * self.n * self.k
 
     @property
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix and each scale once."""
-        return self.packed_bytes + self.m * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
+        of_row = self.k * TYPES[self.a].bits + self.d_columns * TYPES[self.d].bits
+        return self.packed_bytes + self.m * of_row // 8
 
     @property
     def types_text(self) -> str:

@@ -20,8 +20,8 @@ def decoded(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
 
 
 def exact(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
-    """W [n, k] in float64: what stream kernels multiply, whose scales of integers and E4M3 are factors of
-    sums."""
+    """W [n, k] in float64, a gated one with gate's rows first: what stream kernels multiply, whose scales of
+    integers and E4M3 are factors of sums."""
     format, group = FORMATS[problem.weight_format]
     dtype = dtype_of(problem.a)
     of_scales = {"mxfp4": torch.uint8, "nvfp4": torch.float8_e4m3fn}.get(format, dtype)
@@ -29,6 +29,9 @@ def exact(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
     codes, scales, zeros = weight_layout.unpack(
         packed, n, k, format=format, group=group, scale_dtype=of_scales
     )
+    if problem.gated:
+        codes, scales = weight_layout.separated(codes), weight_layout.separated(scales)
+        zeros = None if zeros is None else weight_layout.separated(zeros)
     factors = _powers(scales) if format == "mxfp4" else scales.double()
     factors = factors.repeat_interleave(group, -1)[:, :k]
     if format in ("mxfp4", "nvfp4"):

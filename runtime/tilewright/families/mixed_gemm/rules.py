@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
-from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig, with_mainloop
+from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig, is_gated, with_mainloop
 from tilewright.families.mixed_gemm.memory import (
     activation_bytes,
     consumers,
@@ -125,6 +125,13 @@ def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
         "balanced": {"k_groups": 1, "warps": 8, "d": "same"},
     }
     return unsettled(config, f"a {config.mainloop} kernel", settled[config.mainloop])
+
+
+# sm90/gated_epilogue.hpp: boxes of D have elements of 16 bits.
+@rule(OURS, "activation d")
+def gated_type(config: MixedGemmConfig) -> str | None:
+    """A gated kernel has D of A's type."""
+    return unsettled(config, "a gated kernel", {"d": "same"}) if is_gated(config) else None
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tilewright.declarations.vocabulary import Choice, Extent, Fields, Flag, Types, Words
-from tilewright.families.mixed_gemm.problem import ACTIVATIONS, FORMATS, OUTPUTS, Problem
+from tilewright.families.mixed_gemm.problem import ACTIVATIONS, FORMATS, OUTPUTS, SILU_MUL, Problem
+
+_ACTIVATIONS = (*ACTIVATIONS, SILU_MUL)
 
 
 def _outputs(fields: Fields) -> tuple[str, ...]:
@@ -40,6 +42,6 @@ WORDS = Words(
         Choice("out_dtype", "Type of D: that of A (the default) or f32.", _outputs, field="d"),
         FORMAT,
         Flag("bias", "Add a bias."),
-        Choice("activation", f"{', '.join(ACTIVATIONS)}.", ACTIVATIONS),
+        Choice("activation", f"{', '.join(_ACTIVATIONS)}.", _ACTIVATIONS),
     ),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from tilewright.calls import guards
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_grouped_gemm.op import packed_fp8_grouped_gemm
-from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_fp8_arguments
+from tilewright.families.mixed_gemm.matching import check_result, is_fp8, refuse_fp8_arguments, refuse_gated
 from tilewright.families.mixed_gemm.problem import format_name
 from tilewright.families.mixed_grouped_gemm.op import packed_grouped_gemm
 from tilewright.weights import PackedWeight
@@ -61,6 +61,7 @@ def mixed_grouped_gemm(
         raise ArgumentError(
             "weight", "one weight, expected a stack of experts", hint="mixed_gemm multiplies by one weight"
         )
+    refuse_gated(weight, "products of groups")
     fp8 = is_fp8(a, weight)
     alpha = guards.factor("alpha", alpha)
     guards.check_flag("fast_accum", fast_accum)

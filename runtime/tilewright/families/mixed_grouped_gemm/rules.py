@@ -23,10 +23,10 @@ from tilewright.families.mixed_grouped_gemm.memory import memory
 
 
 # op.py: D has A's type.
-@rule(OURS, "d")
+@rule(OURS, "d activation")
 def type_of_d(config: MixedGemmConfig) -> str | None:
-    """D has the type of A."""
-    return unsettled(config, "a kernel of groups", {"d": "same"})
+    """D has the type of A, and is not gated."""
+    return unsettled(config, "a kernel of groups", {"d": "same", "activation": "given"})
 
 
 # balanced_phases.hpp: the host divides the stages of all tiles, whose number it does not know here.
