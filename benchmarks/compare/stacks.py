@@ -11,6 +11,10 @@ for FP8 the quantising of activations, by the same kernels on both sides. The gr
 time is the median of replays, in microseconds of a layer; a ratio is the peer's time over ours. Each product
 of one layer is compared with the peer's first. Writes OUTPUT.md.
 
+BF16 stacks of variant `model` run by ours twice: as the peer does, and as variant `model, fused`, where one
+call of `gemm` with activation="silu_mul" computes gate_up and silu(gate) * up. On the other sides one Triton
+kernel computes that (lib/silu_mul.py), as serving engines do after a product of cuBLAS.
+
 With --constant, FP8 stacks also run by our products with the promise that weights are constant, in the same
 turns: `constant_us`, and `gain`, our time without the promise over it.
 
@@ -49,25 +53,41 @@ def weights(dtype: str, layer: Layer) -> list[stacks.Weights]:
 
 def check(dtype: str, layer: Layer, m: int, variant: str, *, constant: bool) -> None:
     """Raises ValueError if a product of one layer differs from the peer's."""
-    stacks.Stack(dtype, layer, m, weights(dtype, layer)[:1], variant).run(
-        stacks.compared(stacks.sides(dtype, constant=constant))
-    )
+    sides = stacks.sides(dtype, constant=constant)
+    stack = stacks.Stack(dtype, layer, m, weights(dtype, layer)[:1], variant)
+    stack.run(stacks.compared(sides))
+    if fuses(dtype, variant):
+        stack.run(sides["peer"], stacks.fused_compared(sides["peer"], stacks.fused, stack.activated))
     torch.cuda.synchronize()
+
+
+def fuses(dtype: str, variant: str) -> bool:
+    """Whether ours also runs with the activation in the epilogue of gate_up."""
+    return (dtype, variant) == ("bf16", "model")
 
 
 def microseconds(dtype: str, layer: Layer, m: int, variant: str, *, constant: bool) -> dict[str, float]:
     """The time of a layer, by side."""
     stack = stacks.Stack(dtype, layer, m, weights(dtype, layer), variant)
-    graphs = {
-        side: Replays([lambda multiply=multiply: stack.run(multiply)], warm_up=1)  # type: ignore[misc]
-        for side, multiply in stacks.sides(dtype, constant=constant).items()
-    }
+    sides = stacks.sides(dtype, constant=constant)
+    runs = {side: functools.partial(stack.run, multiply) for side, multiply in sides.items()}
+    if fuses(dtype, variant):
+        runs["fused"] = functools.partial(stack.run, sides["ours"], stacks.fused)
+    graphs = {side: Replays([run], warm_up=1) for side, run in runs.items()}
     for graph in [*graphs.values()] * WARM_REPLAYS:
         graph.replay()
     # The GPU waits before each replay: a busy host, which launches late, does not count.
     samples = {side: lambda graph=graph: graph.seconds(ahead=True) for side, graph in graphs.items()}
     times = in_turn.medians(samples, ROUNDS, rotate=True)
     return {side: round(seconds / LAYERS * 1e6, 3) for side, seconds in times.items()}
+
+
+def rows_of(dtype: str, model: str, m: int, variant: str, times: dict[str, float]) -> list[dict[str, Any]]:
+    """The row of a stack; and one of ours with a fused activation, if that ran."""
+    rows = [row_of(dtype, model, m, variant, times)]
+    if "fused" in times:
+        rows.append(row_of(dtype, model, m, f"{variant}, fused", times | {"ours": times["fused"]}))
+    return rows
 
 
 def row_of(dtype: str, model: str, m: int, variant: str, times: dict[str, float]) -> dict[str, Any]:
@@ -93,7 +113,9 @@ def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) ->
         "",
         f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}. Measure: stack "
         f"({LAYERS} layers in one CUDA graph, sides in turn, medians of {ROUNDS} replays). A ratio is the "
-        "peer's time over ours. FP8 runs beside DeepGEMM, BF16 beside cuBLAS.",
+        "peer's time over ours. FP8 runs beside DeepGEMM, BF16 beside cuBLAS. SiLU and the product with the "
+        "other half is one kernel after gate_up, except in `model, fused`: there ours is `gemm(..., "
+        'activation="silu_mul")`.',
         "",
     ]
     summaries = ratios.summaries(rows, keys)
@@ -162,7 +184,7 @@ def main() -> int:
             check(dtype, layer, m, variant, constant=options.constant)
             if not options.check:
                 times = microseconds(dtype, layer, m, variant, constant=options.constant)
-                rows.append(row_of(dtype, model, m, variant, times))
+                rows += rows_of(dtype, model, m, variant, times)
                 print(json.dumps(rows[-1]), flush=True)
         except (TilewrightError, ValueError, RuntimeError) as error:
             failed.append(f"{name}: {str(error).splitlines()[0][:200]}")

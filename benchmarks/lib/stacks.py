@@ -53,6 +53,35 @@ def sides(dtype: str, *, constant: bool = False) -> dict[str, Multiply]:
     return {"peer": multiply_fp8(theirs), "ours": multiply_fp8(ours), **of_constants}
 
 
+def fused(a: Matrix, weight: Matrix) -> torch.Tensor:
+    """Our product by the merged weight of a gate and an up projection, with silu(gate) * up in its
+    epilogue."""
+    return tilewright.gemm(a, weight.mT, activation="silu_mul")
+
+
+def fused_compared(peer: Multiply, ours: Multiply, activated: Callable[[Matrix], Matrix]) -> Multiply:
+    """The peer's product and then `activated`, with a comparison of ours, which does both. The peer's result
+    goes on.
+
+    Raises ValueError if the results differ by more than rounding.
+    """
+
+    def multiply(a: Matrix, weight: Matrix) -> torch.Tensor:
+        expected = activated(peer(a, weight))
+        check_close(ours(a, weight), expected)
+        return expected
+
+    return multiply
+
+
+def check_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    """Raises ValueError if a side's product differs from the peer's by more than rounding."""
+    difference = float((actual.double() - expected.double()).norm() / expected.double().norm())
+    if not difference <= TOLERANCE:  # a NaN fails
+        shape = list(expected.shape)
+        raise ValueError(f"a product {shape} differs by {difference:.2e}, {TOLERANCE:.0e} is allowed")
+
+
 def compared(sides: dict[str, Multiply]) -> Multiply:
     """Products of all sides, with a comparison of each. The peer's result goes on.
 
@@ -62,11 +91,7 @@ def compared(sides: dict[str, Multiply]) -> Multiply:
     def multiply(a: Matrix, weight: Matrix) -> torch.Tensor:
         expected = sides["peer"](a, weight)
         for side in sides.keys() - {"peer"}:
-            actual = sides[side](a, weight)
-            difference = float((actual.double() - expected.double()).norm() / expected.double().norm())
-            if not difference <= TOLERANCE:  # a NaN fails
-                shape = list(expected.shape)
-                raise ValueError(f"a product {shape} differs by {difference:.2e}, {TOLERANCE:.0e} is allowed")
+            check_close(sides[side](a, weight), expected)
         return expected
 
     return multiply
@@ -163,13 +188,13 @@ class Stack:
         """silu(gate) * up, by one product or by a product and one kernel."""
         if gated is not None:
             return gated(normed, weights.gate_up)
-        return self._activated(multiply(normed, weights.gate_up))
+        return self.activated(multiply(normed, weights.gate_up))
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> Matrix:
         normed = torch.nn.functional.rms_norm(x, weight.shape, weight)
         return self._quantise(normed) if self._fp8 else normed
 
-    def _activated(self, gate_up: torch.Tensor) -> Matrix:
+    def activated(self, gate_up: torch.Tensor) -> Matrix:
         """SiLU of the gate times the other half in one kernel, which for FP8 also quantises."""
         if self._fp8:
             return tilewright.quantize_fp8_blockwise(gate_up, activation="silu_mul")

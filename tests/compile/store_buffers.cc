@@ -110,7 +110,11 @@ void wait_for_stores() {
 
 }  // namespace tilewright::sm90
 
+#define __expf expf
+#define __fdividef(x, y) ((x) / (y))
+
 #include "tilewright/sm90/epilogue.hpp"
+#include "tilewright/sm90/gated_epilogue.hpp"
 
 using namespace tilewright::sm90;
 
@@ -174,9 +178,43 @@ void check_both(char const* what) {
   check<kRows, kColumns, kSwapped, kBuffers, kTogether, true>(what);
 }
 
+// Tiles of a kernel with a gated activation, from registers or, with `kAny`, each subtile by itself.
+template <int kRows, int kColumns, bool kSwapped, bool kAny>
+void check_gated(char const* what) {
+  using Store = Epilogue<Element, kRows, kColumns, kSwapped, kSiluMul>;
+  EpilogueParams params{};
+  params.alpha = 1.0f, params.m = params.n = params.n_boxes = 1 << 20;
+  CUtensorMap const map;
+  buffer_bytes = Store::kBufferBytes;
+  Store store(params, &map, 1024, 0);
+  stores = faults = 0;
+  constexpr int kTiles = 500;
+  static float sums[kRows][kColumns / 2];
+  for (int tile = 0; tile < kTiles; ++tile) {
+    float values[Store::kColumnGroups * 4] = {};
+    if constexpr (!kAny) {
+      store.store(sums, 0, 0, 0);
+    }
+    for (int subtile = 0; kAny && subtile < kRows * Store::kSubtiles; ++subtile) {
+      store.store_any(values, {}, 0, 0, 0);
+    }
+  }
+  store.drain();
+  if (faults != 0 || stores != long(kTiles) * kRows * Store::kSubtiles || !pending.empty()) {
+    std::printf("%s, gated: %d writes to buffers that are read, %ld stores, %d groups at the end\n", what, faults,
+                stores, int(pending.size()));
+  }
+}
+
 }  // namespace
 
 int main() {
+  check_gated<1, 256, false, false>("128x256");
+  check_gated<2, 96, false, true>("256x96");
+  check_gated<1, 48, false, false>("64x48");
+  check_gated<3, 88, true, false>("192x88, swapped");
+  check_gated<1, 120, true, true>("64x120, swapped");
+  check_gated<1, 8, true, false>("64x8, swapped");
   check_both<1, 256, false, 2, true>("128x256, of 64 rows");
   check_both<2, 128, false, 2, true>("256x128");
   check_both<2, 96, false, 4, true>("256x96");

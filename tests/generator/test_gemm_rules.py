@@ -34,11 +34,14 @@ from tilewright.families.gemm.config import GemmConfig
 from tilewright.families.gemm.rules import RULES
 from tilewright_generator.rules import verdicts
 
+LEAN_GATED = replace(LEAN, activation="silu_mul", c="none")
+
 
 @pytest.mark.parametrize(
     "one",
     [
         *(BF16, PINGPONG, FEW_ROWS, FP8, E5M2, TF32, S8, replace(S8, tile=shape("128x256x128"))),
+        *(LEAN_GATED, replace(LEAN_GATED, tile=shape("64x8x128"), swap_ab=True, schedule="cooperative")),
         *(LEAN, LEAN_TURNS, LEAN_FP8, replace(LEAN, tile=shape("64x104x128"), swap_ab=True)),
         *(STREAM, replace(STREAM, a="e4m3", b="e5m2", d="e5m2")),
         *(MMA, MMA_FP8_OUT, replace(MMA, arch="sm_90a"), replace(MMA, tile=shape("64x8x128"), swap_ab=True)),
@@ -215,6 +218,15 @@ REJECTED: list[Rejected] = [
     (LEAN, {"activation": "relu"}, "given_activation", ("none or given",), {"activation": "given"}),
     (BF16, {"activation": "given"}, "given_activation", ("relu, gelu, silu",), {"activation": "silu"}),
     (LEAN, {"c": "none"}, "lean_epilogue", ("expected c: same",), {"c": "same"}),
+    (LEAN_GATED, {"c": "same"}, "lean_epilogue", ("silu_mul add no C", "expected c: none"), {"c": "none"}),
+    (LEAN_GATED, {"layout": "nn"}, "gated_product", ("layout tn, not nn",), {"layout": "tn"}),
+    (LEAN_GATED, {"layout": "tt"}, "gated_product", ("layout tn, not tt",), {"layout": "tn"}),
+    (LEAN_GATED, {"d": "f32"}, "gated_product", ("bf16 or f16, not f32",), {"d": "bf16"}),
+    (LEAN_GATED, tile("64x24x128"), "gated_product", ("24 columns", "multiple of 16"), tile("64x32x128")),
+    (LEAN_GATED, tile("64x24x128"), "gated_product", ("24 columns",), {"swap_ab": True}),
+    (LEAN_GATED, tile("192x48x128"), "gated_product", ("24 columns",), tile("192x32x128")),
+    (MMA, {"activation": "silu_mul"}, "gated_product", ("only lean kernels", "mma"), {"activation": "given"}),
+    (BF16, {"activation": "silu_mul"}, "gated_product", ("only lean kernels",), {"activation": "silu"}),
     (CUTE_DSL, {"d": "f32"}, "cute_dsl_types", ("bf16, bf16, f32",), {"d": "bf16"}),
     (CUTE_DSL, tile("64x128x64"), "cute_dsl_tile", ("not 64",), tile("128x128x64")),
     (CUTE_DSL, tile("128x96x64"), "cute_dsl_tile", ("96 is not",), tile("128x64x64")),

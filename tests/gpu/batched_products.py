@@ -44,6 +44,18 @@ def gemm(a: str, n: int, k: int, **options: Any) -> Product:
     )
 
 
+def gated(n: int, k: int) -> Product:
+    """silu(gate) * up of a merged weight, with a bias."""
+    left, right = reference.random((MOST, k), "bf16", 1), reference.random((n, k), "bf16", 2).t()
+    bias = reference.random((n,), "bf16", 3)
+
+    def expected(rows: torch.Tensor) -> torch.Tensor:
+        return reference.ACTIVATIONS["silu_mul"](0.03 * (left[rows].float() @ right.float()) + bias.float())
+
+    options: dict[str, Any] = {"alpha": 0.03, "bias": bias, "activation": "silu_mul"}
+    return Product(lambda start, m: tilewright.gemm(left[start : start + m], right, **options), expected)
+
+
 def with_addends(a: str, n: int, k: int) -> Product:
     """activation(alpha * A B + beta * C + bias), with factors whose products are rounded; FP8 has scales."""
     left, right = reference.random((MOST, k), a, 1), reference.random((n, k), a, 2).t()
@@ -196,6 +208,7 @@ FACTORIES: dict[str, Callable[[int, int], Product]] = {
     "fp8, fast": lambda n, k: gemm("e4m3", n, k, out_dtype=torch.bfloat16, fast_accum=True),
     "tf32": lambda n, k: gemm("tf32", n, k),
     "bf16, addends": lambda n, k: with_addends("bf16", n, k),
+    "bf16, gated": gated,
     "fp8, addends": lambda n, k: with_addends("e4m3", n, k),
     "einsum": einsum,
     "scaled": scaled,

@@ -14,7 +14,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.blockscaled_gemm.problem import Problem as Blockscaled
 from tilewright.families.gemm.mainloops import MOST_ROWS, mainloop_of
-from tilewright.families.gemm.problem import GIVEN
+from tilewright.families.gemm.problem import GATED, GIVEN
 from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.grouped_gemm.problem import part_multiple
@@ -63,7 +63,9 @@ def _lean(record: KernelRecord) -> Iterator[Case]:
     clusters = ("2x2", "2x1", "1x4")
     cluster = clusters[zlib.crc32(name.encode()) % len(clusters)]
     yield Case(_gemm(record, wide, 3 * stage), Tactic(name, cluster, raster="along_n", swizzle=2))
-    if config["layout"][1] == "n":  # B has k contiguous, and D any columns
+    if config["activation"] in GATED:  # whose columns come in pairs
+        yield Case(_gemm(record, wide, 2 * stage, **added), Tactic(name, "1x2"))
+    elif config["layout"][1] == "n":  # B has k contiguous, and D any columns
         m, n = wide
         yield Case(_gemm(record, (m, n + _BY_THREADS), 2 * stage, **added), Tactic(name, "1x2"))
     yield Case(_gemm(record, wide, 2 * stage, **added), Tactic(name, "4x1", raster="along_m"))

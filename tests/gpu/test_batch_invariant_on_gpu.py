@@ -28,7 +28,9 @@ SHAPES = [  # n, k
 # Shapes where every m splits k (families/gemm/fixed_splits.py) into 2 to 4 ranges. In half of them kernels
 # with k tiles of 128 and 256 bytes agree where the ranges begin.
 SPLIT = [(256, 22400), (512, 16384), (1024, 21504), (768, 19136), (1472, 18304), (576, 6976), (1344, 24704)]
-SPLITTING = ["bf16", "f16", "bf16 into f32", "fp8", "fp8, fast", "bf16, addends", "fp8, addends"]
+SPLITTING = [
+    *("bf16", "f16", "bf16 into f32", "fp8", "fp8, fast", "bf16, addends", "fp8, addends", "bf16, gated"),
+]
 MOST_ERROR = 1e-2  # of the norm: D is rounded to BF16, and FP8's sums keep 14 bits
 pytestmark = pytest.mark.marks_kernels
 

@@ -20,7 +20,18 @@ from tilewright.context import current
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.gemm.family import FAMILY
-from tilewright.families.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
+from tilewright.families.gemm.problem import (
+    ACTIVATIONS,
+    FP8,
+    GATED,
+    GATED_OUTPUTS,
+    INTEGER_ACTIVATIONS,
+    OUTPUTS,
+    OWN_OPERANDS,
+    PAIRED_COLUMNS,
+    Problem,
+    addends,
+)
 
 FIRST = int(os.environ.get("TILEWRIGHT_RANDOM_SEED", "0"))
 CALLS = 25  # of a test
@@ -50,6 +61,9 @@ class Call:
         elif a == "tf32":  # whose operands TMA reads: rows of whole 16 bytes
             self.n, self.k = -(-self.n // 4) * 4, -(-self.k // 4) * 4
         self.n += 64 // self.m * (self.m < 64)  # norms of fewer numbers say little
+        self.gated = a in OWN_OPERANDS and self.d in GATED_OUTPUTS and chance.random() < 0.2
+        if self.gated:
+            self.n = -(-self.n // PAIRED_COLUMNS) * PAIRED_COLUMNS
         self.aligned = chance.random() < 0.6
         either = a in ("bf16", "f16")
         batch = chance.choice((0, 0, 0, 1, 2, 5)) if self.m * self.n < 2**18 else 0
@@ -80,7 +94,7 @@ class Call:
                     options[name] = torch.tensor([factor], device=reference.DEVICE)
                     alpha *= float(options[name])
         expected = alpha * product
-        if chance.random() < 0.5:
+        if chance.random() < 0.5 and not self.gated:
             kind = chance.choice(kinds)
             whole = bool(self.lead) and chance.random() < 0.3
             c = reference.random(shape[-2:] if whole else shape, kind, seeds[0])
@@ -90,7 +104,8 @@ class Call:
         if chance.random() < 0.5:
             options["bias"] = reference.random((self.n,), chance.choice(kinds), seeds[1])
             expected = expected + options["bias"].double()
-        options["activation"] = chance.choice(INTEGER_ACTIVATIONS if integer else ACTIVATIONS)
+        activations = (*GATED,) if self.gated else INTEGER_ACTIVATIONS if integer else ACTIVATIONS
+        options["activation"] = chance.choice(activations)
         expected = reference.ACTIVATIONS[options["activation"]](expected)
         self.amax = None
         if self.types[0] in FP8:

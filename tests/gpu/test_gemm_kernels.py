@@ -21,7 +21,15 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.mainloops import MOST_ROWS, Stream, mainloop_of
-from tilewright.families.gemm.problem import ACTIVATIONS, FP8, GIVEN, Problem, addends
+from tilewright.families.gemm.problem import (
+    ACTIVATIONS,
+    FP8,
+    GATED,
+    GIVEN,
+    PAIRED_COLUMNS,
+    Problem,
+    addends,
+)
 from tilewright.libraries import workspace
 
 SHAPES = yaml.safe_load(
@@ -64,19 +72,36 @@ def addend(record: KernelRecord) -> str:
     return addends(record.config["a"], record.config["d"])[0]
 
 
+def gated(record: KernelRecord) -> bool:
+    """Whether D is made of two halves of the product."""
+    return record.config["activation"] in GATED
+
+
 def fitted(record: KernelRecord, shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The shape, or for a kernel of few rows one that it takes."""
+    """The shape, or for a kernel of few rows, or of pairs of columns, one that it takes."""
     m, n, k = shape
+    if gated(record):
+        return m, -(-n // PAIRED_COLUMNS) * PAIRED_COLUMNS, k
     return (min(m, MOST_ROWS), n, -(-k // 16) * 16) if mainloop_of(record) == "stream" else shape
 
 
 def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Those that the kernel takes as they are."""
-    return (shape for shape in among if FAMILY.misfit(record, problem_of(record, *shape)) is None)
+    """Those that the kernel takes as they are, or with n rounded up to whole pairs."""
+    made = [fitted(record, shape) if gated(record) else shape for shape in among]
+    return (shape for shape in made if FAMILY.misfit(record, problem_of(record, *shape)) is None)
+
+
+def plain_epilogue(record: KernelRecord, k: int) -> tuple[dict[str, Any], Any]:
+    """The product as it is; for products of two halves a factor, so that F16 holds them."""
+    if not gated(record):
+        return {}, lambda product: product
+    alpha = 2.0 ** round(math.log2(1 / math.sqrt(k)))
+    return {"alpha": alpha}, lambda product: alpha * product
 
 
 def full_epilogue(record: KernelRecord, shape: tuple[int, ...], k: int) -> tuple[dict[str, Any], Any]:
-    """Arguments that use all that the kernel can do, and the function of A B that they ask for.
+    """Arguments that use all that the kernel can do, and the function of A B, of this shape, that they ask
+    for.
 
     No factor is a power of two: such a one is a shift, which is exact wherever it is applied.
     """
@@ -141,10 +166,9 @@ def case_of(
 ) -> Case:
     """Operands within poison; `full` uses all epilogues; `aligned`: D's rows are."""
     config = record.config
-    m, n, k = shape = fitted(record, shape)
+    _, _, k = shape = fitted(record, shape)
     a, b, product = reference.operands(config["a"], config["b"], shape, batch)
-    out_shape = (batch, m, n) if batch else (m, n)
-    call, linear = full_epilogue(record, out_shape, k) if full else ({}, lambda product: product)
+    call, linear = full_epilogue(record, product.shape, k) if full else plain_epilogue(record, k)
     tactic, activation = tactic or Tactic(record.name), activation_of(record, shape)
     arguments = {
         "a": reference.embed(a, row_major=config["layout"][0] == "t"),
@@ -156,7 +180,7 @@ def case_of(
     }
     what = f"{tactic} {shape} batch {batch} {activation} {'with all epilogues' if full else 'plain'}"
     expected = reference.ACTIVATIONS[activation](linear(product))
-    out = reference.Output.make(out_shape, config["d"], aligned=aligned)
+    out = reference.Output.make(tuple(expected.shape), config["d"], aligned=aligned)
     return Case(record, what, k, out, expected, arguments)
 
 
@@ -173,7 +197,7 @@ def cutting(record: KernelRecord, k: int = 4096) -> list[Tactic]:
         whole = [Tactic(record.name, cluster=cluster) for cluster in ("", "2x1", "1x2", "2x2", "1x4", "8x1")]
         stages = -(-k // record.config["tile"][2])
         ways = (("", 2), ("", 7), ("2x1", 3), ("", 8), ("2x1", 4), ("2x2", 2))
-        in_memory = (("", 3), ("2x1", 5), ("", 9))
+        in_memory = () if gated(record) else (("", 3), ("2x1", 5), ("", 9))
         cut = [Tactic(record.name, cluster, splits=n) for cluster, n in ways if n <= stages]
         return (
             whole
@@ -247,7 +271,7 @@ def test_other_types_of_c_and_bias(kernel: KernelRecord) -> None:
         bias = 8 * reference.random((n,), bias_type, seed=4)
         case.arguments |= {"bias": bias, "alpha": 0.625}
         expected = expected + bias.double()
-        if c_type is not None:
+        if c_type is not None and not gated(kernel):
             c = reference.random((m, n), c_type, seed=3)
             case.arguments |= {"c": c, "beta": -1.625}
             expected = expected - 1.625 * c.double()
@@ -380,6 +404,8 @@ def filled_workspaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> None:
     """Whatever a workspace held before."""
+    if gated(kernel):
+        pytest.skip("the kernel has no workspace")
     if mainloop_of(kernel) in BOXED:
         for shape in shapes(
             kernel, [(1033, 272, 4104), (256, 512, 4096), (3000, 1536, 3072), (72, 131, 4096)]
@@ -409,7 +435,7 @@ def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> Non
     if mainloop_of(kernel) in ("lean", "stream"):
         several = mainloop_of(kernel) == "stream" or kernel.facts["splits"]
         cut = [Tactic(kernel.name, splits=splits) for splits in (2, 8) if several]
-        if mainloop_of(kernel) == "lean":
+        if mainloop_of(kernel) == "lean" and not gated(kernel):
             cut.append(Tactic(kernel.name, "2x1", decomposition="split_k", splits=11))
     elif mainloop_of(kernel) == "mma":
         cut = [Tactic(kernel.name, decomposition="split_k", splits=11)]

@@ -43,6 +43,7 @@ def cases() -> dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]]:
         "c": ((a, b), {"c": c, "alpha": 2.0, "beta": -0.5}),
         "bias": ((a, b), {"bias": bias, "activation": "silu"}),
         "batch": ((random(3, 48, 256), b), {}),
+        "gated": ((a, b), {"activation": "silu_mul", "bias": bias}),
         "padded": ((random(50, 252), weight(126, 252)), {}),
         "empty": ((a[:0], b), {}),
         "no_k": ((a[:, :0], b[:0]), {"c": c, "beta": 1.0}),
@@ -53,7 +54,10 @@ def cases() -> dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]]:
 
 @pytest.mark.parametrize(
     "case",
-    ["bf16", "row_major_b", "stream_k", "c", "bias", "batch", "padded", "empty", "no_k", "fp8", "int8"],
+    [
+        *("bf16", "row_major_b", "stream_k", "c", "bias", "batch", "gated", "padded", "empty", "no_k"),
+        *("fp8", "int8"),
+    ],
 )
 def test_opcheck(case: str) -> None:
     operands, options = cases()[case]

@@ -105,6 +105,38 @@ int32_t launch(void const* opaque, void* workspace, void*) {
   return TILEWRIGHT_OK;
 }
 
+// silu of the first half of the product's columns times the other half.
+struct SiluMul {};
+
+template <class Activation>
+int32_t launch(void const* opaque, void*, void*) {
+  auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
+  auto const* a = static_cast<Bf16 const*>(args.a);
+  auto const* b = static_cast<Bf16 const*>(args.b);
+  auto* d = static_cast<Bf16*>(args.d);
+  double const scale = (args.scale_a ? *args.scale_a : 1.0) * (args.scale_b ? *args.scale_b : 1.0);
+  if (args.activation != TILEWRIGHT_ACTIVATION_SILU || args.n % 16 != 0 || args.beta != 0) {
+    return TILEWRIGHT_NOT_SUPPORTED;
+  }
+  auto const element = [&](int64_t l, int64_t i, int64_t j) {
+    double sum = 0;
+    for (int64_t p = 0; p < args.k; ++p) {
+      sum += load(a[l * args.batch_stride_a + i * args.ld_a + p]) * load(b[l * args.batch_stride_b + j * args.ld_b + p]);
+    }
+    return args.alpha * scale * sum + (args.bias != nullptr ? addend(args.type_bias, args.bias, j) : 0.0);
+  };
+  for (int64_t l = 0; l < args.batch; ++l) {
+    for (int64_t i = 0; i < args.m; ++i) {
+      for (int64_t j = 0; j < args.n / 2; ++j) {
+        double const gate = element(l, i, j);
+        store(d[l * args.batch_stride_d + i * args.ld_d + j],
+              gate / (1 + std::exp(-gate)) * element(l, i, args.n / 2 + j));
+      }
+    }
+  }
+  return TILEWRIGHT_OK;
+}
+
 int32_t can_implement(void const* opaque) {
   auto const& args = *static_cast<tilewright_gemm_args const*>(opaque);
   return args.m > 0 && args.n > 0 && args.k > 0 ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
@@ -133,5 +165,6 @@ HOST_KERNEL(host_s8_tn, TILEWRIGHT_ABI_VERSION, kArgs, int8_t, int32_t, true, tr
 HOST_KERNEL(host_e4m3_lean, TILEWRIGHT_ABI_VERSION, kArgs, E4m3, Bf16, true, true, false)
 HOST_KERNEL(host_e4m3_lean_turns, TILEWRIGHT_ABI_VERSION, kArgs, E4m3, Bf16, true, true, false)
 HOST_KERNEL(host_e4m3_lean_e4m3, TILEWRIGHT_ABI_VERSION, kArgs, E4m3, E4m3, true, true, false)
+HOST_KERNEL(host_bf16_gated, TILEWRIGHT_ABI_VERSION, kArgs, SiluMul)
 HOST_KERNEL(host_old_abi, 77, kArgs, Bf16, Bf16, true, true, false)
 HOST_KERNEL(host_other_struct, TILEWRIGHT_ABI_VERSION, kArgs + 8, Bf16, Bf16, true, true, false)

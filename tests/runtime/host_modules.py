@@ -49,10 +49,8 @@ def make_row(name: str, **fields: Any) -> dict[str, Any]:
 def make_lean_row(name: str, *, splits: bool = True, **fields: Any) -> dict[str, Any]:
     """A row of a kernel with the mainloop of ours, whose sums may go through its stages' memory or not."""
     schedule = "cooperative" if splits else "pingpong"
-    row = make_row(
-        name, mainloop="lean", cluster="dynamic", bias=True, schedule=schedule,
-        c="same" if splits else "none", **fields,
-    )  # fmt: skip
+    defaults = {"schedule": schedule, "c": "same" if splits else "none"}
+    row = make_row(name, mainloop="lean", cluster="dynamic", bias=True, **defaults | fields)
     row["facts"] |= {"splits": splits, "pieces": 2, "cluster_multiple": [1, 1]}
     return row
 
@@ -68,6 +66,7 @@ HOST_ROWS = [
     make_lean_row("host_e4m3_lean", **_E4M3),
     make_lean_row("host_e4m3_lean_turns", **_E4M3, splits=False),
     make_lean_row("host_e4m3_lean_e4m3", **_E4M3, d="e4m3"),
+    make_lean_row("host_bf16_gated", activation="silu_mul", c="none"),
     make_row("host_absent", activation="silu"),
     make_row("host_old_abi", activation="gelu"),
     make_row("host_other_struct", activation="gelu", layout="nt"),

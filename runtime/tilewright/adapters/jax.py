@@ -19,6 +19,7 @@ import torch
 import tvm_ffi
 
 import tilewright
+from tilewright.families.gemm.problem import GATED
 
 _TARGET = "tilewright_gemm"
 # XLA's names of platforms, by the type of a DLPack device. On the CPU there are the tests' kernels alone.
@@ -33,7 +34,8 @@ def gemm(
     activation: str = "none",
     dtype: Any = None,
 ) -> jax.Array:
-    """activation(a @ weight.T + bias): a is [m, k], weight [n, k], bias [n].
+    """activation(a @ weight.T + bias): a is [m, k], weight [n, k], bias [n]. With silu_mul, the result is
+    [m, n/2], as that of `tilewright.gemm`.
 
     dtype: of the result; default: that of `a`. Types are those of `tilewright.gemm`; it has no derivative and
     no batching rule.
@@ -41,7 +43,8 @@ def gemm(
     if a.ndim != 2 or weight.ndim != 2 or a.shape[1] != weight.shape[1]:
         raise ValueError(f"expected a of [m, k] and weight of [n, k], got {a.shape} and {weight.shape}")
     _register()
-    result = jax.ShapeDtypeStruct((a.shape[0], weight.shape[0]), dtype or a.dtype)
+    columns = weight.shape[0] // 2 if activation in GATED else weight.shape[0]
+    result = jax.ShapeDtypeStruct((a.shape[0], columns), dtype or a.dtype)
     call = jax.ffi.ffi_call(_TARGET, result)
     tensors = (a, weight) if bias is None else (a, weight, bias)
     answer: jax.Array = call(*tensors, activation=activation)

@@ -47,9 +47,22 @@ def fp8() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def gated() -> dict[str, Any]:
+    """The merged weight of a gate and an up projection, whose D has half as many columns."""
+    return {
+        "a": matrix(16, 32), "b": matrix(48, 32, seed=1).mT, "out": matrix(16, 24, seed=2), "alpha": 0.5,
+        "scale_a": torch.tensor([0.5]), "scale_b": torch.tensor([3.0]), "bias": matrix(48, seed=4),
+        "activation": "silu_mul",
+    }  # fmt: skip
+
+
 CONTRACT = FamilyCalls(
     "gemm",
-    {"gemm": (everything, batch, integers, padded, fp8)},
+    {"gemm": (everything, batch, integers, padded, fp8, gated)},
     kernels="host",
-    measured=(Problem(16, 24, 32, c=True), Problem(16, 16, 32, a="s8", b="s8", d="s32")),
+    measured=(
+        Problem(16, 24, 32, c=True),
+        Problem(16, 48, 32, bias=True, activation="silu_mul"),
+        Problem(16, 16, 32, a="s8", b="s8", d="s32"),
+    ),
 )

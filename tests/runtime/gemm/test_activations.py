@@ -10,7 +10,7 @@ import torch
 
 from tilewright.families.gemm import kernel_mainloops
 from tilewright.families.gemm.op import ACTIVATED
-from tilewright.families.gemm.problem import ACTIVATIONS, GIVEN
+from tilewright.families.gemm.problem import ACTIVATIONS, GATED, GIVEN
 from tilewright_generator import families
 from tilewright_generator.fields import fields_of
 
@@ -52,10 +52,10 @@ PLACES = {
         *names("gemm/tcgen05_results.py", r"if activation == (\w+):"),
     ],
     "gemm/tcgen05_results.py, numbers": ["none", *numbered_for_tcgen05()],
-    "families/gemm/op.py": [*ACTIVATED],
+    "families/gemm/op.py": [*ACTIVATED][: -len(GATED)],
     "tests/gpu/gemm_reference.py": re.findall(
         r'"(\w+)":', REFERENCE.split("ACTIVATIONS = {")[1].split("\n}")[0]
-    ),
+    )[: -len(GATED)],
     "families/gemm/kernel_mainloops.py": [*kernel_mainloops.ACTIVATIONS],
 }
 
@@ -67,8 +67,17 @@ def test_an_activation_is_known_everywhere(place: str) -> None:
 
 def test_specs_know_the_activations_and_that_a_call_says_which() -> None:
     field = fields_of(families.get("gemm"))["activation"]
-    assert field.values.split("|") == [*ACTIVATIONS, GIVEN]
+    assert field.values.split("|") == [*ACTIVATIONS, GIVEN, *GATED]
     assert re.findall(r"k(\w+)", device_enum())[-1] == GIVEN
+
+
+def test_a_gated_activation_is_known_to_torch_to_the_reference_and_to_a_gate() -> None:
+    assert [*ACTIVATED] == [*ACTIVATIONS, *GATED]
+    assert all(f'"{name}": ' in REFERENCE for name in GATED)
+    assert set(GATED.values()) < set(ACTIVATIONS)
+    x = torch.tensor([[-2.0, 3.0, 5.0, 7.0], [1.0, 0.0, -1.0, 4.0]])
+    expected = torch.nn.functional.silu(x[:, :2]) * x[:, 2:]
+    assert torch.equal(ACTIVATED["silu_mul"](x), expected)
 
 
 def test_torch_computes_something_else_for_each() -> None:

@@ -259,8 +259,12 @@ def test_tactics_that_are_none(text: str) -> None:
 def test_types_and_activations_are_those_of_specs() -> None:
     hints = get_type_hints(generator.GemmConfig)
     assert {a for a, _ in problems.OUTPUTS} == set(get_args(hints["a"]))
-    assert get_args(hints["activation"]) == (*problems.ACTIVATIONS, problems.GIVEN)
-    integer = [SimpleNamespace(d="s32", activation=name) for name in problems.ACTIVATIONS]
+    assert get_args(hints["activation"]) == (
+        *problems.ACTIVATIONS,
+        problems.GIVEN,
+        *problems.GATED,
+    )
+    integer = [SimpleNamespace(d="s32", activation=name) for name in (*problems.ACTIVATIONS, *problems.GATED)]
     allowed = tuple(x.activation for x in integer if rules.integer_epilogue(x) is None)
     assert allowed == problems.INTEGER_ACTIVATIONS
 

@@ -211,7 +211,7 @@ def test_modules_and_what_would_run(
     say: Say, host_generated: Path, gpu_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = texts(say("modules"))
-    assert "ok: host_gemm: 12 kernels, 12 built, 12 run on NVIDIA H200 -> " in text
+    assert "ok: host_gemm: 13 kernels, 13 built, 13 run on NVIDIA H200 -> " in text
     assert "ok: host_blockscaled: 17 kernels, 17 built, 0 run on NVIDIA H200 -> " in text
     assert "problem: no kernel runs on NVIDIA Thor -> Add a spec with `arch: sm_110a`" in texts(
         say("modules", THOR)

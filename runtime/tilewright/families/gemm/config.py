@@ -70,8 +70,9 @@ class GemmConfig:
     swap_ab: SwapAB = False
     bias: Annotated[bool, "add bias[n]; a call may leave it out"] = False
     activation: Annotated[
-        Literal["none", "relu", "gelu", "silu", "given"],
-        "function that is applied last; gelu is the exact one (erf); given (our kernels): by the call",
+        Literal["none", "relu", "gelu", "silu", "given", "silu_mul"],
+        "function that is applied last; gelu is the exact one (erf); given (our kernels): by the call; "
+        "silu_mul (lean kernels): silu of D's first half times the other, D has half as many columns",
     ] = "none"
     pdl: Pdl = True
     stages: Stages = "auto"

@@ -18,6 +18,12 @@ from tilewright.selection import weighing
 from tilewright.selection.composite_family import CompositeFamily
 from tilewright.selection.weighing import Candidate
 
+# Added to the reasons why no kernel computes a problem with a gated activation.
+GATED_KERNELS = (
+    "{0} is an epilogue of lean kernels for sm_90a, for bf16, f16 and FP8 operands, without C. Elsewhere "
+    "call gemm without it, and apply it to the result."
+)
+
 
 class _Gemm(CompositeFamily[Problem]):
     name = "gemm"
@@ -33,6 +39,12 @@ class _Gemm(CompositeFamily[Problem]):
         if architecture is not None and architecture.tensor_core.instruction == TCGEN05.instruction:
             return Tcgen05.peak(kind, device)
         return hopper_peak(kind, device)
+
+    def explain(self, records: Sequence[KernelRecord], problem: Problem) -> str:
+        reasons = super().explain(records, problem)
+        if not problem.gated:
+            return reasons
+        return f"{reasons}\n  {GATED_KERNELS.format(problem.activation)}"
 
     def sweep(
         self,

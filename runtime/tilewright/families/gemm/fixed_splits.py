@@ -105,7 +105,7 @@ def candidates(record: KernelRecord, problem: Problem, clusters: tuple[str, ...]
     if record.facts["splits"]:
         clustered = fitting.in_clusters(record, grid, problem.k, (splits,), clusters)
     tile_m, tile_n, _ = record.config["tile"]
-    if 4 * splits * down * across * tile_m * tile_n > MOST_SUMS:
+    if problem.gated or 4 * splits * down * across * tile_m * tile_n > MOST_SUMS:
         return clustered
     in_memory = (
         fitting.with_splits(record.name, cluster, splits, "split_k")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Interface, Matrix, Number, Packed
 from tilewright.declarations.matrix_tactic import MATRIX_TACTIC
-from tilewright.families.gemm.problem import ACTIVATIONS, ADDENDS, OUTPUTS
+from tilewright.families.gemm.problem import ACTIVATIONS, ADDENDS, GATED, OUTPUTS
 from tilewright.families.gemm.vocabulary import WORDS
 
 ADDEND = Codes(
@@ -40,12 +40,12 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
         ),
         Matrix(
             "c", "[m, n], n contiguous; null where beta is 0; may be d",
-            rows="m", columns="n", batch="batch", single=True, type=lambda problem: problem.type_of_c,
+            rows="m", columns="d_columns", batch="batch", single=True, type=lambda problem: problem.type_of_c,
             alignment=1, twin="out", unread_if_zero="beta",
         ),
         Matrix(
             "out", "[m, n], n contiguous", field="d",
-            rows="m", columns="n", batch="batch", single=True, type="d", alignment=1, written=True,
+            rows="m", columns="d_columns", batch="batch", single=True, type="d", alignment=1, written=True,
         ),
         Packed("bias", "n elements, or null", extents=("n",), type=lambda problem: problem.type_of_bias),
         Packed("scale_a", "one device float, or null for 1", type="f32"),
@@ -61,7 +61,8 @@ A kernel compiled with swapped operands swaps them itself; nothing here changes 
     codes=(
         Code("type_c", ADDEND, lambda problem: problem.type_of_c),
         Code("type_bias", ADDEND, lambda problem: problem.type_of_bias),
-        Code("activation", ACTIVATION),
+        # A gated kernel gets the activation of its gate.
+        Code("activation", ACTIVATION, lambda problem: GATED.get(problem.activation, problem.activation)),
     ),
     tactic=MATRIX_TACTIC,
 )  # fmt: skip

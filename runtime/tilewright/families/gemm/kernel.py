@@ -11,6 +11,7 @@ from tilewright.families.gemm import kernel_mainloops as mainloops
 from tilewright.families.gemm import rules
 from tilewright.families.gemm.config import GemmConfig, GemmFacts
 from tilewright.families.gemm.memory import memory
+from tilewright.families.gemm.problem import GATED
 from tilewright.formats.types import bits
 
 RULES = rules.RULES
@@ -20,13 +21,16 @@ settling = Settling("mainloop", "lean", rules.SETTLED)
 def template(config: GemmConfig) -> str:
     """The template that a kernel is rendered from."""
     mainloop = mainloops.of(config)
-    return f"gemm/{mainloop.template}.{'py' if mainloop.compiler else 'cu'}.j2"
+    name = "gated" if config.activation in GATED else mainloop.template
+    return f"gemm/{name}.{'py' if mainloop.compiler else 'cu'}.j2"
 
 
 def host(config: GemmConfig) -> str:
     """The header with a unit's host code, which its module's table includes: a unit with the lean, mma or
     cute_dsl mainloop, or that of tcgen05, has no host code except its facts."""
     cute_dsl = flag("tilewright/gemm/cute_dsl_host.hpp", mainloops.of(config).compiler == "cute_dsl")
+    if config.activation in GATED:
+        return "tilewright/gemm/gated_host.hpp"
     return cute_dsl or flag("tilewright/gemm/lean_host.hpp", config.mainloop in ("lean", "mma"))
 
 
@@ -51,6 +55,8 @@ def formula(config: GemmConfig) -> str:
     added = flag(" + beta * C[m,n]", config.c == "same") + flag(" + bias[n]", config.bias)
     terms = f"alpha{scales} * A[m,k] B[k,n]{added}"
     result = flag("scale_result * ", bits(config.d) == 8)
+    if config.activation in GATED:
+        return f"D[m,n/2] = silu(x[m,:n/2]) * x[m,n/2:], x = {terms}"
     if config.activation != "none" or result:
         terms = f"{activation_text(config)}({terms})"
     return f"D[m,n] = {result}{terms}"

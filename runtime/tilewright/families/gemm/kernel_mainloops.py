@@ -20,6 +20,7 @@ from tilewright.families.gemm.memory import (
     tcgen05_columns,
     warpgroups,
 )
+from tilewright.families.gemm.problem import GATED
 from tilewright.formats.types import bits
 
 ACTIVATIONS = {"none": "Identity", "relu": "ReLu", "gelu": "GELU", "silu": "SiLu"}
@@ -92,11 +93,20 @@ class Lean(Mainloop):
     def facts(self, config: GemmConfig) -> LeanFacts:
         _, rows, columns = warpgroups(config)
         width = lean_tiles.shared_subtile_columns(columns, config.swap_ab, bits(config.d))
+        if config.activation in GATED and not config.swap_ab:  # sm90/gated_epilogue.hpp
+            width = 32 if columns % 32 == 0 else 16
+            from_registers = lean_tiles.subtile_columns(columns, swapped=False)
+            if lean_tiles.shared_subtile_columns(columns, swapped=False, bits=16) == from_registers:
+                width = 2 * lean_tiles.subtile_columns(columns // 2, swapped=False)
         pieces = rows * (columns // width)
         return {"cluster_multiple": (1, 1), "splits": exchanges(config), "pieces": pieces}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
-        return _boxed_variables(config) | {
+        common = _boxed_variables(config)
+        if config.activation in GATED:  # gated.cu.j2: both operands have k contiguous
+            own = ("mn_major_a", "mn_major_b", "activation")
+            return {name: value for name, value in common.items() if name not in own}
+        return common | {
             "header": "plain_form" if config.plain_forms else "lean",
             "with_forms": flag("_WITH_FORMS", config.plain_forms),
         }

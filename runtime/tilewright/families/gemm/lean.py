@@ -10,7 +10,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm import cost_lean, fixed_splits, learnt
 from tilewright.families.gemm.mainloop import Mainloop, misfit_promotion, misfit_rows
-from tilewright.families.gemm.problem import Problem
+from tilewright.families.gemm.problem import GATED, PAIRED_COLUMNS, Problem
 from tilewright.selection import fitting, memory_splits
 
 CLUSTERS = (*fitting.CLUSTERS, "4x2", "2x4")  # that selection considers
@@ -33,7 +33,9 @@ class Lean(Mainloop):
         return () if record.facts["splits"] else ("c", "out")
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        """TMA loads any extents, and stores whole 16 bytes."""
+        """TMA loads any extents, and stores whole 16 bytes. Rows of B in pairs come as whole pairs."""
+        if problem.gated and problem.n % PAIRED_COLUMNS:
+            return f"it pairs columns in groups of {PAIRED_COLUMNS}: n of {problem.n} is no multiple"
         return misfit_rows(problem) if self.by_tma(record) else None
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
@@ -42,6 +44,8 @@ class Lean(Mainloop):
             return reason or fitting.misfit_blocks(tactic, record)
         if tactic.decomposition != "split_k":
             return f"it has no decomposition {tactic.decomposition}"
+        if record.config["activation"] in GATED:
+            return "it adds k ranges in clusters only: no second kernel pairs their sums"
         return fitting.misfit_blocks(replace(tactic, splits=1), record)
 
     def misfit_together(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
@@ -81,7 +85,7 @@ class Lean(Mainloop):
         most = device.sm_count // (down * across)
         splits = range(1, max(1, min(most if record.facts["splits"] else 1, fitting.MOST_BLOCKS)) + 1)
         clustered = fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
-        if most < 2 or problem.batch > 1:
+        if most < 2 or problem.batch > 1 or problem.gated:
             return clustered
         in_memory = []
         for cluster, (m, n) in fitting.CLUSTERS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.declarations.table import KernelRecord
-from tilewright.families.gemm.problem import ADDENDS, GIVEN, Problem, addends
+from tilewright.families.gemm.problem import ADDENDS, GATED, GIVEN, Problem, addends
 from tilewright.formats.types import TMA_BYTES, bits, bytes_of
 from tilewright.selection.kernels import Kernels
 
@@ -21,7 +21,8 @@ class Mainloop(Kernels[Problem]):
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         config = record.config
-        if config["activation"] not in ((kind.activation, GIVEN) if kind.activation != "none" else ("none",)):
+        general = () if kind.activation == "none" or kind.activation in GATED else (GIVEN,)
+        if config["activation"] not in (kind.activation, *general):
             return f"its activation is {config['activation']}, not {kind.activation}"
         if kind.added_bias and not config["bias"]:
             return "it adds no bias"
@@ -38,7 +39,7 @@ class Mainloop(Kernels[Problem]):
 
 def misfit_rows(problem: Problem) -> str | None:
     """Why TMA alone cannot store the rows of D: it stores whole 16 bytes."""
-    row = problem.n * bytes_of(problem.d)
+    row = problem.d_columns * bytes_of(problem.d)
     if not (row % TMA_BYTES or problem.alignment % TMA_BYTES):
         return None
     return (

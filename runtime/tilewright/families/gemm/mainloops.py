@@ -11,7 +11,7 @@ from tilewright.declarations.tactics import MATRIX_SETTINGS, Tactic
 from tilewright.families.gemm import cost, cost_mma, cost_stream, cost_tcgen05
 from tilewright.families.gemm.lean import Lean
 from tilewright.families.gemm.mainloop import Mainloop, misfit_promotion, misfit_rows
-from tilewright.families.gemm.problem import INTEGER_ACTIVATIONS, Problem
+from tilewright.families.gemm.problem import GATED, INTEGER_ACTIVATIONS, Problem
 from tilewright.formats.types import TMA_BYTES, bytes_of
 from tilewright.selection import cluster_splits, fitting, memory_splits
 
@@ -117,6 +117,8 @@ class Tcgen05(Mainloop):
 
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         """C and the bias have any type, whatever stores D."""
+        if kind.activation in GATED:
+            return f"it does not apply {kind.activation}"
         if kind.activation not in INTEGER_ACTIVATIONS and record.config["d"] == "s32":
             return f"integers have no activation {kind.activation}"
         return None

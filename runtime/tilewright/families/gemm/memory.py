@@ -22,6 +22,7 @@ from tilewright.configurations.shared import (
 )
 from tilewright.configurations.sources import k_contiguous, kernel_operands, swizzle
 from tilewright.families.gemm.config import GemmConfig
+from tilewright.families.gemm.problem import GATED
 from tilewright.formats.types import bits
 
 SUBTILE_COLUMNS, SUBTILE_BUFFERS = 64, 2  # of what a cute_dsl kernel stores at a time: lines of 128 bytes
@@ -98,10 +99,16 @@ def _cutlass(config: GemmConfig) -> Memory:
 
 def _boxed(config: GemmConfig) -> Memory:
     divided, barriers = warpgroups(config), 0
-    if bits(config.d) == 16:  # barriers at which a C arrives, in the buffers from which TMA stores
+    gated = config.activation in GATED
+    # Barriers at which a C arrives, in the buffers from which TMA stores.
+    if bits(config.d) == 16 and not gated:
         warps = 1 if config.swap_ab else 4  # warps that store independently
         barriers = 8 * divided.consumers * warps * lean_tiles.store_buffers(divided, config.swap_ab)
-    stores = lean_tiles.store_bytes(divided, bits(config.d), config.swap_ab) + barriers
+    # D of a gated activation has half of the columns (sm90/gated_epilogue.hpp).
+    halved = divided._replace(columns=divided.columns // 2) if gated and not config.swap_ab else divided
+    stores = lean_tiles.store_bytes(halved, bits(config.d), config.swap_ab) + barriers
+    if gated and config.swap_ab:
+        stores //= 2
     stage = lean_tiles.operand_bytes(config) + BARRIER
     return lean_tiles.fitted(config.stages, stage, stores, room=block_bytes(config))
 

@@ -17,7 +17,7 @@ from tilewright.errors import ArgumentError, ArgumentTypeError
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.interface import INTERFACE
 from tilewright.families.gemm.placement import place
-from tilewright.families.gemm.problem import ADDENDS, FP8, Problem, addends
+from tilewright.families.gemm.problem import ADDENDS, FP8, GATED_OUTPUTS, Problem, addends
 from tilewright.formats.dtypes import dtype_of
 from tilewright.formats.types import TMA_BYTES
 
@@ -29,7 +29,13 @@ ACTIVATED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.relu,
     "gelu": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
+    "silu_mul": lambda x: torch.nn.functional.silu(_half(x, 0)) * _half(x, 1),
 }
+
+
+def _half(x: torch.Tensor, number: int) -> torch.Tensor:
+    """The first or the second half of the columns."""
+    return x.chunk(2, dim=-1)[number]
 
 
 class _Gemm(Op):
@@ -60,6 +66,8 @@ class _Gemm(Op):
         for name in ("scale_result", "amax"):
             if values[name] is not None and problem.d not in FP8:
                 raise ArgumentError(name, f"expected a result of FP8 beside it, got {dtype_of(problem.d)}")
+        if problem.gated:
+            check_gated(values, problem)
         if problem.integer:
             for name in ("scale_a", "scale_b"):
                 if values[name] is not None:
@@ -77,7 +85,7 @@ class _Gemm(Op):
         0."""
         out, c, bias, beta, amax = (values[name] for name in ("out", "c", "bias", "beta", "amax"))
         compute = torch.int32 if problem.integer else torch.float32
-        value = torch.zeros_like(out, dtype=compute)
+        value = torch.zeros((*out.shape[:-1], problem.n), dtype=compute, device=out.device)
         if c is not None and beta != 0:
             value += c.to(compute) * (int(beta) if problem.integer else beta)
         if bias is not None:
@@ -91,6 +99,19 @@ class _Gemm(Op):
                 value = value * values["scale_result"]
             value = value.clamp(-most, most)
         out.copy_(value)
+
+
+def check_gated(values: Values, problem: Problem) -> None:
+    """Raises ArgumentError or ArgumentTypeError for what products with a gated activation do not have."""
+    for name in ("c", "amax", "scale_result"):
+        if values[name] is not None:
+            raise ArgumentError(name, f"not supported with activation {problem.activation}")
+    if problem.d not in GATED_OUTPUTS:
+        expected = dtypes(map(dtype_of, GATED_OUTPUTS))
+        raise ArgumentTypeError(
+            "out_dtype" if values["out"] is None else "out",
+            f"it is {dtype_of(problem.d)}; expected {expected} with activation {problem.activation}",
+        )
 
 
 def check_integer_factors(alpha: float, beta: float) -> None:
@@ -144,7 +165,10 @@ def gemm(
         result before scale_result, if that is larger (a NaN counts as larger). Set it to zero first to get
         the value of one call.
         bias: [n], contiguous, of the types that c may have.
-        activation: none, relu, gelu (erf) or silu; applied last.
+        activation: none, relu, gelu (erf) or silu; applied last. Or silu_mul, for a b that holds the weights
+            of a gate and of another projection side by side: out is [m, n/2], silu(x[:, :n/2]) * x[:, n/2:]
+            of the x [m, n] that other calls return. n is then a multiple of 16, out bfloat16 or float16;
+            there is no c, and operands in which k is not contiguous are copied.
         fast_accum: lets FP8 sums stay in the tensor core, which keeps about 14 bits of them.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`), instead of the one the model selects.
 

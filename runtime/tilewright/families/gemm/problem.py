@@ -22,6 +22,10 @@ OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {
 ADDENDS = ("f32", "f16", "bf16", "s32")  # types of C and the bias; their order is C's
 ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
 GIVEN = "given"  # the activation of a kernel that applies the one that a call names
+# Gated activations, and the activation of their gate: silu_mul is silu(first half) * second half, along n.
+GATED = {"silu_mul": "silu"}
+GATED_OUTPUTS = ("bf16", "f16")  # types of D with a gated activation
+PAIRED_COLUMNS = 16  # n of a gated product is a multiple of this: kernels load 8 columns of each half in turn
 INTEGER_ACTIVATIONS = ("none", "relu")  # for a D of s32
 
 
@@ -39,6 +43,8 @@ class Problem(Product):
     """D[m,n] = activation(alpha * scale_a * scale_b * A[m,k] B[k,n] + beta * C[m,n] + bias[n]).
 
     A D of FP8 is multiplied by scale_result before it is rounded.
+
+    With a gated activation, D is [m, n/2]: with x the argument above, D = silu(x[:, :n/2]) * x[:, n/2:].
 
     `layout` is BLAS's, A before B: an A is `t` if k is contiguous (row-major), a B is `n` if k is contiguous
     (column-major). D is row-major.
@@ -83,6 +89,16 @@ class Problem(Product):
         return self.type_of_bias if self.bias else ""
 
     @property
+    def gated(self) -> bool:
+        """Whether D is made of two halves of the product."""
+        return self.activation in GATED
+
+    @property
+    def d_columns(self) -> int:
+        """The columns of D."""
+        return self.n // 2 if self.gated else self.n
+
+    @property
     def integer(self) -> bool:
         """Whether D and the factors are integers."""
         return self.d == "s32"
@@ -96,7 +112,7 @@ class Problem(Product):
     def bytes(self) -> int:
         """Bytes that memory must move at least: each matrix once."""
         outputs = TYPES[self.d].bits + (TYPES[self.type_of_c].bits if self.c else 0)
-        return self.batch * (sum(self.operand_bytes) + self.m * self.n * outputs // 8)
+        return self.batch * (sum(self.operand_bytes) + self.m * self.d_columns * outputs // 8)
 
     @property
     def types_text(self) -> str:

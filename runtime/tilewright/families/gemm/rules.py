@@ -1,7 +1,8 @@
 """The rules for `gemm` kernels. All code that asks whether a configuration is legal asks these.
 
 `cutlass_rules` has the rules for CUTLASS's mainloop alone, `mma_rules` those for the mainloop of mma.sync,
-`cute_dsl_rules` those for the one in CuTe-DSL, `tcgen05_rules` those for the one of tcgen05.
+`cute_dsl_rules` those for the one in CuTe-DSL, `tcgen05_rules` those for the one of tcgen05, `gated_rules`
+those for gated activations.
 
 The comment above a rule names its source. What nvcc accepts of all this is recorded in
 `benchmarks/results/rules_against_compiler_gemm.md`.
@@ -14,7 +15,7 @@ from tilewright.configurations.rule import HARDWARE, OURS, Rule, cutlass, of_mod
 from tilewright.configurations.shared import ONE_BLOCK
 from tilewright.configurations.shared_rules import stream_k_schedule
 from tilewright.configurations.sources import k_contiguous
-from tilewright.families.gemm import cute_dsl_rules, cutlass_rules, mma_rules, tcgen05_rules
+from tilewright.families.gemm import cute_dsl_rules, cutlass_rules, gated_rules, mma_rules, tcgen05_rules
 from tilewright.families.gemm.config import BOXED, LEAN, STREAM, TILED, GemmConfig
 from tilewright.families.gemm.memory import (
     STREAM_COLUMNS,
@@ -24,7 +25,7 @@ from tilewright.families.gemm.memory import (
     memory,
     warpgroups,
 )
-from tilewright.families.gemm.problem import ACTIVATIONS, OUTPUTS, OWN_OPERANDS
+from tilewright.families.gemm.problem import ACTIVATIONS, GATED, OUTPUTS, OWN_OPERANDS
 from tilewright.formats.types import bits
 
 # Bytes of a tile's K.
@@ -224,7 +225,7 @@ def given_activation(config: GemmConfig) -> str | None:
     """The activation of our kernels is none or given; CUTLASS's kernels have the activation that they
     apply."""
     own = config.mainloop != "cutlass"
-    if config.activation != "none" and own != (config.activation == "given"):
+    if config.activation not in ("none", *GATED) and own != (config.activation == "given"):
         legal = "none or given (each call says which)" if own else ", ".join(ACTIVATIONS)
         return f"the activation of {config.mainloop} kernels is {legal}, not {config.activation}"
     return None
@@ -256,7 +257,10 @@ def lean_columns(config: GemmConfig) -> str | None:
 def lean_pieces(config: GemmConfig) -> str | None:
     """The tile that a warpgroup of a lean or mma kernel stores divides into epilogue subtiles of at least 16
     columns."""
-    return misfit_subtiles(warpgroups(config).columns, config.swap_ab)
+    columns = warpgroups(config).columns
+    if config.activation in GATED and not config.swap_ab:
+        columns //= 2  # of D
+    return misfit_subtiles(columns, config.swap_ab)
 
 
 # gemm/lean_kernel.hpp: a C of D's 16 bits comes in boxes, any other one goes through the stages' memory, as D
@@ -266,8 +270,10 @@ def lean_pieces(config: GemmConfig) -> str | None:
     unless=(tile_depth, accumulator_registers, shared_memory),
 )  # fmt: skip
 def lean_epilogue(config: GemmConfig) -> str | None:
-    """A lean kernel has a C. A ping-pong kernel, or one whose sums do not fit into its stages, has a D of 16
-    bits."""
+    """A lean kernel has a C, unless its activation is gated. A ping-pong kernel, or one whose sums do not fit
+    into its stages, has a D of 16 bits."""
+    if config.activation in GATED:
+        return None if config.c == "none" else f"kernels of {config.activation} add no C: expected c: none"
     if exchanges(config) or bits(config.d) == 16:
         return None if config.c == "same" else "our kernels add C if a call has one: expected c: same"
     stages = memory(config).stages
@@ -303,6 +309,7 @@ RULES: tuple[Rule, ...] = (
     *of_module(__name__),
     *cutlass_rules.RULES,
     *mma_rules.RULES,
+    *gated_rules.RULES,
     *cute_dsl_rules.RULES,
     *tcgen05_rules.RULES,
 )

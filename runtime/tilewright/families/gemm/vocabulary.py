@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from tilewright.declarations.vocabulary import MATRIX_EXTENTS, Choice, Fields, Flag, Types, Words
-from tilewright.families.gemm.problem import ACTIVATIONS, FP8, INTEGER_ACTIVATIONS, OUTPUTS, Problem, addends
+from dataclasses import replace
+
+from tilewright.declarations.vocabulary import MATRIX_EXTENTS, Choice, Extent, Fields, Flag, Types, Words
+from tilewright.families.gemm.problem import (
+    ACTIVATIONS,
+    FP8,
+    GATED,
+    INTEGER_ACTIVATIONS,
+    OUTPUTS,
+    PAIRED_COLUMNS,
+    Problem,
+    addends,
+)
 
 _PAIRS = {a: {"a": a, "b": b} for a, b in OUTPUTS if b != "e5m2"}
 _BY_E5M2 = {f"{a}x{b}": {"a": a, "b": b} for a, b in OUTPUTS if b == "e5m2"}
@@ -18,14 +29,30 @@ def _addends(fields: Fields) -> tuple[str, ...]:
 
 
 def _activations(fields: Fields) -> tuple[str, ...]:
-    return INTEGER_ACTIVATIONS if fields["d"] == "s32" else ACTIVATIONS
+    return INTEGER_ACTIVATIONS if fields["d"] == "s32" else (*ACTIVATIONS, *GATED)
+
+
+def _multiple_of_n(fields: Fields) -> int:
+    return PAIRED_COLUMNS if fields.get("activation") in GATED else 1
+
+
+def _extent(extent: Extent) -> Extent:
+    """An extent of a matrix product, as `gemm` has it."""
+    if extent.name != "n":
+        return extent
+    return replace(
+        extent,
+        help="Columns of B; of D too, or twice those of D if the activation is gated.",
+        multiple=_multiple_of_n,
+        because="a gated activation pairs groups of 8 columns",
+    )
 
 
 WORDS = Words(
     family="gemm",
     summary="D[m,n] = A[m,k] B[k,n].",
     problem=Problem,
-    extents=MATRIX_EXTENTS,
+    extents=tuple([_extent(extent) for extent in MATRIX_EXTENTS]),
     types=Types(
         option="--dtype",
         default="bf16",
@@ -47,7 +74,7 @@ WORDS = Words(
         Choice("c_dtype", "Type of C. Default: D's (FP8: bf16).", _addends, field="c_type"),
         Flag("bias", "Add a bias."),
         Choice("bias_dtype", "Type of the bias. Default: D's (FP8: bf16).", _addends, field="bias_type"),
-        Choice("activation", f"{', '.join(ACTIVATIONS)}.", _activations),
+        Choice("activation", f"{', '.join((*ACTIVATIONS, *GATED))}.", _activations),
         Flag(
             "fast_accum",
             "Allow kernels that keep FP8 sums in the tensor core.",

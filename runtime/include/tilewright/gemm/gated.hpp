@@ -1,0 +1,68 @@
+// The header of generated lean `gemm` kernels with a gated activation for sm_90a: the kernel, and its facts for the
+// host.
+#pragma once
+
+#include "tilewright/descriptor.hpp"
+#include "tilewright/gemm/gated_kernel.hpp"
+#include "tilewright/gemm/gated_params.hpp"
+
+namespace tilewright::gemm::gated {
+
+// The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels.
+template <class Traits>
+struct Calls {
+  using Kernel = typename Traits::Kernel;
+  using Args = tilewright_gemm_args;
+
+  static int32_t can_implement(void const* args) { return gated::can_implement(facts(), args); }
+
+  static int64_t workspace_bytes(void const* args) { return gated::workspace_bytes(facts(), args); }
+
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    return gated::launch(facts(), args, workspace, stream);
+  }
+
+ private:
+  template <class Store>
+  static constexpr lean::Box box() {
+    return {Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle};
+  }
+
+  // What a lean kernel has and this one does not stays 0: MN-major operands, C, and the second kernel of a split k.
+  static constexpr lean::Facts make_facts() {
+    lean::Facts facts{};
+    facts.tile_m = Kernel::TileM;
+    facts.tile_n = Kernel::TileN;
+    facts.tile_k = Kernel::kTileBytesK / Kernel::ElementA::kBytes;
+    facts.bytes = Kernel::ElementA::kBytes;
+    facts.bytes_d = Kernel::ElementD::kBytes;
+    facts.vector_d = 16 / Kernel::ElementD::kBytes;
+    facts.threads = Kernel::kThreads;
+    facts.shared_bytes = Kernel::kSharedBytes;
+    facts.addend_d = Kernel::ElementD::kAddend;
+    facts.activation = Kernel::kActivation;
+    facts.swapped = Kernel::kSwapped;
+    facts.pdl = Traits::kPdl;
+    facts.boxes = Kernel::Store::kBoxes;
+    facts.epilogue_through_smem = Kernel::kEpilogueThroughSmem;
+    facts.box = box<typename Kernel::Store>();
+    facts.shared_box = box<typename Kernel::SharedStore>();
+    facts.entry = &Traits::entry;
+    return facts;
+  }
+
+  // A local variable: C++14 wants a static member of a template defined a second time.
+  static lean::Facts const& facts() {
+    static constexpr lean::Facts kFacts = make_facts();
+    return kFacts;
+  }
+};
+
+}  // namespace tilewright::gemm::gated
+
+// As TILEWRIGHT_LEAN_GEMM_KERNEL. No second kernel adds up k ranges.
+#define TILEWRIGHT_GATED_GEMM_KERNEL(NAME)                                                                          \
+  extern "C" __global__ void __cluster_dims__()                                                                     \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                         \
+  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::gemm::gated::Calls<tilewright::NAME::Gemm>, 1, \
+                           1024)
