@@ -217,6 +217,8 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(STREAM, arch="sm_120f"),
     replace(MMA, tile=Tile(192, 40, 64)),
     replace(MMA, layout="nt", tile=Tile(64, 96, 64)),
+    replace(LEAN, tile=Tile(128, 160, 64), activation="given", plain_forms=True),
+    replace(LEAN, tile=Tile(128, 160, 64), d="f32", plain_forms=True),
     replace(LEAN, tile=Tile(64, 24, 64), c="none", activation="silu_mul"),
     replace(LEAN, tile=Tile(64, 8, 64), c="none", activation="silu_mul"),
 )
