@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from benchmarks.lib import in_turn
 
 from tilewright.declarations.tactics import Tactic
@@ -12,10 +10,7 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.tools.timing import Replays
 
 REPLAYS = 9
-WARM_SECONDS = 0.02  # of all in turn, before: float64 references, and pauses, leave other clocks
-# Of calls this long, so many: after 0.02 s clocks still fell, and whoever came second was slower (of the same
-# choice beside the same kernel of cuBLAS 0.92 to 1.03, where 0.1 s gave 1.02 to 1.03).
-LONG_SECONDS, LONG_WARM_SECONDS = 1e-4, 0.1
+WARM_SECONDS = 0.02  # of all in turn, before samples of calls that are not long
 
 
 def microseconds(problem: Problem, operands: list[measuring.Operands], tactics: list[Tactic]) -> list[float]:
@@ -31,11 +26,11 @@ def microseconds(problem: Problem, operands: list[measuring.Operands], tactics: 
 
 def by_turns(graphs: list[Replays]) -> list[float]:
     """Microseconds of a call of each graph, when all have been replayed for a while."""
-    long = max(graph.seconds() for graph in graphs) > LONG_SECONDS
-    until = time.monotonic() + (LONG_WARM_SECONDS if long else WARM_SECONDS)
-    while time.monotonic() < until:
-        for graph in graphs:
-            graph.seconds()
+    calls = [graph.seconds() for graph in graphs]
+    of_round = sum(seconds * graph.calls for seconds, graph in zip(calls, graphs, strict=True))
+    settling = in_turn.settling_rounds(of_round, max(calls), short=WARM_SECONDS)
     # The GPU waits before each replay: a busy host, which launches late, does not count.
     sides = {place: lambda graph=graph: graph.seconds(ahead=True) for place, graph in enumerate(graphs)}
-    return [round(seconds * 1e6, 3) for seconds in in_turn.medians(sides, REPLAYS).values()]
+    return [
+        round(seconds * 1e6, 3) for seconds in in_turn.medians(sides, REPLAYS, settling=settling).values()
+    ]

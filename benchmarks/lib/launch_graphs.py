@@ -17,8 +17,8 @@ BETWEEN = "between"  # names the other kernels alone, among the sides that take 
 COLD_LAUNCHES = 16  # of a graph: the other kernels overwrite L2, so that more sets are not needed
 LEAST_LAUNCHES = 4  # of a graph of long products
 ENOUGH_SECONDS = 1e-3  # of a graph's products: longer products need fewer launches
-ROUNDS, LEAST_ROUNDS = 11, 3  # replays of each side in turn; of long products fewer
-SAMPLED_SECONDS = 0.1  # of all samples of a problem, which decide how many rounds there are
+ROUNDS, LEAST_ROUNDS = 11, 4  # replays of each side in turn; of long products fewer
+SAMPLED_SECONDS = 0.2  # of all samples of a problem, which decide how many rounds there are
 SHORT_ROUND = 0.01  # seconds of a round in which each warm sample is behind a replay that fills the caches
 SCREENED = 3  # replays of each tactic before the best are timed in turn
 MOST_RESERVED = 48 * 10**9  # bytes that torch may keep from one problem to the next
@@ -69,13 +69,16 @@ class Graphs:
 
     def microseconds(self) -> dict[tuple[str, Hashable], float]:
         """By measure and side: medians of replays in turn, without the other kernels' time."""
-        of_round = sum(graph.seconds() * graph.calls for graph in self._graphs.values())
+        calls = {key: graph.seconds() for key, graph in self._graphs.items()}
+        of_round = sum(seconds * self._graphs[key].calls for key, seconds in calls.items())
         short = of_round < SHORT_ROUND
         samples = {
             (measure, side): sample_of(measure if short else "cold", graph)
             for (measure, side), graph in self._graphs.items()
         }
-        return net_times(in_turn.medians(samples, rounds_of(of_round), rotate=True))
+        replayed = 2 * of_round if short else of_round  # warm samples of short graphs are behind a replay
+        settling = in_turn.settling_rounds(replayed, max(calls.values()))
+        return net_times(in_turn.medians(samples, rounds_of(of_round), rotate=True, settling=settling))
 
 
 def sample_of(measure: str, graph: Replays) -> Callable[[], float]:

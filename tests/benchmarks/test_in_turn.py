@@ -9,7 +9,7 @@ import pytest
 from benchmarks.lib import in_turn
 
 
-def sampled(sides: str, rounds: int, *, rotate: bool) -> tuple[str, dict[str, float]]:
+def sampled(sides: str, rounds: int, *, rotate: bool, settling: int = 0) -> tuple[str, dict[str, float]]:
     """The order in which sides are asked, of which each answers how often any was, and their medians."""
     asked: list[str] = []
 
@@ -20,7 +20,8 @@ def sampled(sides: str, rounds: int, *, rotate: bool) -> tuple[str, dict[str, fl
 
         return sample
 
-    actual = in_turn.medians({name: side(name) for name in sides}, rounds, rotate=rotate)
+    samples = {name: side(name) for name in sides}
+    actual = in_turn.medians(samples, rounds, rotate=rotate, settling=settling)
     return "".join(asked), actual
 
 
@@ -39,3 +40,19 @@ def test_every_side_begins_equally_often() -> None:
 def test_one_slow_sample_does_not_count() -> None:
     samples = itertools.chain([9.0], itertools.repeat(1.0))
     assert in_turn.medians({"a": lambda: next(samples)}, 3) == {"a": pytest.approx(1.0)}
+
+
+def test_samples_do_not_count_until_the_clocks_have_settled() -> None:
+    order, actual = sampled("ab", 1, rotate=True, settling=2)
+    assert len(order) == 6
+    assert sorted(actual.values()) == [5.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("round_seconds", "longest_call", "short", "rounds"),
+    [(0.03, 1e-3, 0.0, 4), (0.03, 1e-5, 0.0, 0), (0.003, 1e-5, 0.02, 7), (5.0, 1.0, 0.0, 1)],
+)
+def test_long_calls_settle_longer(
+    round_seconds: float, longest_call: float, short: float, rounds: int
+) -> None:
+    assert in_turn.settling_rounds(round_seconds, longest_call, short=short) == rounds
