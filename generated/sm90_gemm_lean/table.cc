@@ -19,6 +19,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x168x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x176x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x176x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x208x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nn_128x224x64_lean_coop) \
@@ -85,12 +86,14 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_128x8x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x104x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x112x64_lean_pingpong) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x112x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x80x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_192x96x64_lean_pingpong) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x112x64_lean_coop) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x112x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_nt_256x144x64_lean_coop) \
@@ -246,6 +249,7 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x16x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x176x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x176x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x176x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x192x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_128x208x64_lean_coop_swap) \
@@ -261,9 +265,11 @@
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x144x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x192x64_lean_coop_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x80x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_192x96x64_lean_pingpong_swap) \
+  X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x112x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x128x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x160x64_lean_coop) \
   X(gemm_sm90_bf16_bf16_f32_bf16_tt_256x160x64_lean_coop_swap) \
@@ -595,6 +601,7 @@
   X(gemm_sm90_f16_f16_f32_f16_nn_128x168x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x16x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x176x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nn_128x176x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x208x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nn_128x224x64_lean_coop) \
@@ -661,12 +668,14 @@
   X(gemm_sm90_f16_f16_f32_f16_nt_128x8x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x104x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x112x64_lean_pingpong) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_192x112x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x64x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x80x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_192x96x64_lean_pingpong) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x112x64_lean_coop) \
+  X(gemm_sm90_f16_f16_f32_f16_nt_256x112x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x120x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_nt_256x144x64_lean_coop) \
@@ -822,6 +831,7 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_128x16x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x176x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x176x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_128x176x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x184x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x192x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_128x208x64_lean_coop_swap) \
@@ -837,9 +847,11 @@
   X(gemm_sm90_f16_f16_f32_f16_tt_192x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x144x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x160x64_lean_coop_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_192x192x64_lean_coop_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x80x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap) \
   X(gemm_sm90_f16_f16_f32_f16_tt_192x96x64_lean_pingpong_swap) \
+  X(gemm_sm90_f16_f16_f32_f16_tt_256x112x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_256x128x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_256x160x64_lean_coop) \
   X(gemm_sm90_f16_f16_f32_f16_tt_256x160x64_lean_coop_swap) \
