@@ -3,7 +3,6 @@ splits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,25 @@ import pytest
 import torch
 import yaml
 from generated_kernels import fixture, names, registry
+from grouped_products import (
+    MARK,
+    call_in_place,
+    check,
+    clusters,
+    elements_right,
+    judge,
+    made,
+    of,
+    spoil,
+    tactics,
+)
 
 import tilewright
-from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.grouped_gemm import measuring
 from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.problem import Problem
 
-MARK = 77.0  # in D before a kernel writes to it
-ELEMENT_ERROR = 0.03  # of one element, of the root mean square of all; a wrong one is off by about 1
 SHAPES = Path(__file__).parents[2] / "benchmarks/shapes/grouped.yaml"
 EDGES = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))["edge"]
 
@@ -33,73 +40,6 @@ def test_every_kernel_is_built() -> None:
     records = [registry().record(name) for name in names("grouped_gemm")]
     missing = [one.name for one in records if not registry().is_built(one)]
     assert not missing, f"{len(missing)} kernels are not built: run `tilewright build sm90_grouped_gemm`"
-
-
-def of(kernel: KernelRecord, **fields: Any) -> Problem:
-    config = kernel.config
-    if config["layout"] == "nt" and fields.get("grouping") != "k_sizes":
-        pytest.skip("it multiplies parts of k alone")
-    if config["constant_b"] and fields.get("grouping", "none") != "none":
-        pytest.skip("products of groups do not say that B is constant")
-    types = {name: config[name] for name in ("a", "b", "d", "scales", "layout", "constant_b")}
-    return Problem(**{"m": 300, "n": 392, "k": 656, **types, **fields})
-
-
-def made(problem: Problem, seed: int = 0) -> measuring.Operands:
-    actual = measuring.make(problem, torch.Generator("cuda").manual_seed(seed))
-    actual.out.fill_(MARK)
-    return actual
-
-
-def tactics(kernel: KernelRecord, problem: Problem) -> Iterator[Tactic]:
-    """Each cluster and split that the model weighs, and an order of tiles that it does not."""
-    yield Tactic(kernel.name, raster="along_n", swizzle=4)
-    yield from FAMILY.candidates(kernel, problem, H200)
-
-
-def clusters(kernel: KernelRecord, *several: str) -> tuple[str, ...]:
-    """These clusters, or none for a kernel of mma.sync."""
-    return several if kernel.config["mainloop"] == "lean" else ("",)
-
-
-def spoil(operands: measuring.Operands) -> None:
-    """Fills what A and its scale factors hold in rows of padding with NaN."""
-    problem = operands.problem
-    padding = (operands.groups() < 0).reshape(operands.a.shape[:-1])
-    if problem.a == "e4m3":
-        operands.a.view(torch.uint8)[padding] = 0x7F
-        assert operands.scale_a is not None
-        operands.scale_a.masked_fill_(padding[..., None], float("nan"))
-    else:
-        operands.a[padding] = float("nan")
-
-
-def elements_right(operands: measuring.Operands, what: object = "") -> None:
-    """Norms, and each element of every row that counts: norms do not see a wrong one among many."""
-    operands.check()
-    actual, expected = operands.compared(every=True)
-    rms = float(expected.square().mean().sqrt())
-    rounding = expected.abs() * (2.0**-8 if operands.problem.d == "bf16" else 2.0**-20)
-    excess = (actual - expected).abs() - rounding - ELEMENT_ERROR * rms
-    worst = int(excess.nan_to_num(float("inf")).argmax())
-    assert bool((excess <= 0).all()), (
-        f"{what}: {int((~(excess <= 0)).sum())} elements are wrong, the worst "
-        f"{float(actual.flatten()[worst])} instead of {float(expected.flatten()[worst])}"
-    )
-
-
-def check(operands: measuring.Operands, tactic: Tactic | None = None) -> None:
-    """D is right where rows count, and zero or untouched elsewhere."""
-    operands.call(tactic)
-    judge(operands, tactic)
-
-
-def judge(operands: measuring.Operands, tactic: Tactic | None) -> None:
-    counts = (operands.groups() >= 0).reshape(operands.out.shape[:-1])
-    if counts.any():
-        elements_right(operands, tactic)
-    rest = operands.out[~counts]
-    assert ((rest == 0) | (rest == MARK)).all(), f"{tactic}: padding leaks"
 
 
 @pytest.mark.parametrize("c", ["none", "other", "out"])
@@ -139,15 +79,6 @@ def test_columns_that_are_skipped_stay(kernel: KernelRecord, head: tuple[int, in
         assert (heads[..., left : left + gap] == MARK).all(), tactic
         operands.out.copy_(torch.cat([heads[..., :left], heads[..., left + gap :]], -1).flatten(-2))
         elements_right(operands, tactic)
-
-
-def call_in_place(operands: measuring.Operands, tactic: Tactic) -> None:
-    """D is the C that it is added to, whose values `operands.c` keeps."""
-    before = torch.randn_like(operands.out)
-    operands.out.copy_(before)
-    operands.c = operands.out
-    operands.call(tactic)
-    operands.c = before
 
 
 @pytest.mark.parametrize("row_alignment", [4, 32, 64, 128])
