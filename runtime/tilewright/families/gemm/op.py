@@ -162,8 +162,8 @@ def gemm(
         scale_a, scale_b: one float32 each on the device: read when the kernel runs.
         scale_result: the same, for a D of FP8: the factor of the result before it is rounded.
         amax: one float32 on the device, for a D of FP8. The call raises it to the largest magnitude of the
-        result before scale_result, if that is larger (a NaN counts as larger). Set it to zero first to get
-        the value of one call.
+            result before scale_result, if that is larger (a NaN counts as larger). Set it to zero first to
+            get the value of one call.
         bias: [n], contiguous, of the types that c may have.
         activation: none, relu, gelu (erf) or silu; applied last. Or silu_mul, for a b that holds the weights
             of a gate and of another projection side by side: out is [m, n/2], silu(x[:, :n/2]) * x[:, n/2:]

@@ -70,10 +70,10 @@ def hc_prenorm(
         b: [n, k] float32, rows contiguous; n a multiple of 8 up to 128. It is rounded to TF32 (10 bits of
             mantissa), to nearest, as it is loaded; a is exact.
         splits: the number of sums, each over a part of k. The ceil(k/64) blocks of 64 divide evenly among
-        splits; the first (blocks mod splits) splits have one more. The caller adds the sums up. None: one sum
-        over all of k, which the kernel divides as it likes and adds up in a fixed order.
+            splits; the first (blocks mod splits) splits have one more. The caller adds the sums up. None: one
+            sum over all of k, which the kernel divides as it likes and adds up in a fixed order.
         normalize: divides D by sqrt(squares/k + eps), which is RMSNorm of a without weights, followed by the
-        product. `splits` must be None.
+            product. `splits` must be None.
         eps: added to the mean square; not read without `normalize`.
         out: float32 [m, n], or [splits, m, n], rows contiguous; made if absent.
         squares: float32 [m], or [splits, m], contiguous; made if absent.

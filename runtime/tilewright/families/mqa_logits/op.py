@@ -91,18 +91,19 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
             [queries, heads, head_dim / 2], uint8 or float4_e2m1fn_x2, of heads of 64 or 128 elements.
         kv: [keys, head_dim], of q's dtype: one head, which all heads of a query share.
         kv_scale: [keys], float32, contiguous. For FP4 int32: an exponent (UE8M0) for each 32 elements of a
-        key, the first in the lowest byte. Keys of 64 elements have two exponents; other bytes are not read.
+            key, the first in the lowest byte. Keys of 64 elements have two exponents; other bytes are not
+            read.
         weights: [queries, heads], float32.
         starts, ends: [queries], int32 on the device: the range of keys that each query looks at. It is cut to
-        the keys that exist, and is empty if the end is not beyond the start.
+            the keys that exist, and is empty if the end is not beyond the start.
         q_scale: [queries, heads], int32, contiguous: exponents as in kv_scale, for FP4 only.
         out: [queries, keys], rows contiguous; made if absent.
         out_dtype: float32 (the default) or bfloat16, where `out` is absent.
         columns: if not 0, rows are compressed. `out` is [queries, columns], and key j of query i is in column
-        j - starts[i]; keys beyond the last column are left out.
+            j - starts[i]; keys beyond the last column are left out.
         clean: whether all other elements of `out` become -infinity; otherwise they keep their values.
         tactic: a kernel's name, or a tactic (`NAME@splits=4`: parts into which the keys of a block of queries
-        are divided), instead of the one the model selects.
+            are divided), instead of the one the model selects.
 
     Returns:
         The logits. Empty where there are no queries or no columns.
@@ -134,16 +135,16 @@ def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
 
     Args:
         q: [queries, heads, head_dim], as in `mqa_logits`. Every sequence has the same number of queries (at
-        most 32), and sequences follow one another; with `indices`, sequences may have any number.
+            most 32), and sequences follow one another; with `indices`, sequences may have any number.
         kv_cache: [pages, page * (head_dim + 4)], float8_e4m3fn or uint8: in each page the data of 32 or 64
             keys, then their scales, float32. For FP4 [pages, page * (head_dim / 2 + 4)].
         lengths: int32 on the device: the number of keys that each query looks at; or one number for each
-        sequence, for its last query. Each query before it then looks at one key less.
+            sequence, for its last query. Each query before it then looks at one key less.
         block_table: [sequences, pages of a sequence], int32, rows contiguous: the pages of each sequence.
         schedule: the result of `paged_mqa_schedule` for the same lengths and indices.
         keys: the columns of the logits; longer lengths are cut to it.
         indices: [queries], int32, for batches of variable length: the sequence of each query. Queries of a
-        sequence follow one another. `block_table` then has a row for each query.
+            sequence follow one another. `block_table` then has a row for each query.
     """
     raise AssertionError("`calls.protocol` writes the body")
 

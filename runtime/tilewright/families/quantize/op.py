@@ -43,18 +43,18 @@ def quantize_nvfp4(
         x: [m, k], or [groups, m, k] (stacked experts), rows contiguous, in a wider tensor too; k a multiple
             of 16. bfloat16, float16, float32, and (NVFP4 only) float8_e4m3fn.
         global_scale: 448 * 6 / amax(x), or a number near it; 1 if absent. A number, or a float32 tensor: one
-        element, one for each row ([m], [groups, m]: per token), or one for each group. A number or a CPU
-        tensor of one element becomes a constant on the device, which is kept; tensors on other devices are
-        copied, without waiting.
+            element, one for each row ([m], [groups, m]: per token), or one for each group. A number or a CPU
+            tensor of one element becomes a constant on the device, which is kept; tensors on other devices
+            are copied, without waiting.
         layout: the layout of the scale factors: 128x4, 8x4 or linear, see `tilewright.scale_factors`.
         shuffle: stores rows and their scale factors in the order of `tilewright.row_shuffle`, which
-        TensorRT-LLM's generated GEMMs require for weights (FlashInfer's do_shuffle). x is copied for it.
+            TensorRT-LLM's generated GEMMs require for weights (FlashInfer's do_shuffle). x is copied for it.
         activation: silu_mul quantises silu(x[..., :k]) * x[..., k:] of an x that is 2k wide.
         rms_weight: [k], of x's dtype: quantises x / sqrt(mean(x^2) + eps) * rms_weight. These two take
             bfloat16 and float16, compute in FP32 and round nothing in between; they are not exact to the bit.
         eps: added to the mean square.
         rows_valid: int32 [groups] on the device (one element for a matrix): the rows of each group that are
-        read and written, from the first; the scale factors of other rows are 0.
+            read and written, from the first; the scale factors of other rows are 0.
         four_over_six: none, or mse or mae: each block has the better of two scale factors, of which one makes
             its amax 6 and the other makes it 4, by the sum of squares or of magnitudes of its errors (arXiv
             2512.02010). The second is larger by half: with a global scale of 256 * 6 / amax(x) it always fits
@@ -135,11 +135,10 @@ def quantize_fp8_blockwise(
     Args:
         block: (1, 128), (128, 1): per channel, or (128, 128).
         scale_type: float32; or (except for (128, 1)) ue8m0: rounded up to powers of two, four packed into an
-        int32.
+            int32.
         scale_layout: for float32 scales of (1, 128), m_major (the default: columns at multiples of 4 rows, as
-        TMA reads them) or row_major. Other float32 scales are row_major; ue8m0 scales are packed, which is
-        m_major too.
-            See `tilewright.blockwise_scales`.
+            TMA reads them) or row_major. Other float32 scales are row_major; ue8m0 scales are packed, which
+            is m_major too. See `tilewright.blockwise_scales`.
         out_scales: the scales' tensor; an m_major one with memory for its padding
             (`blockwise_scales.allocate`).
 

@@ -62,7 +62,7 @@ def transpose_fp8(
     Args:
         x: [rows, columns] or [batch, rows, columns], columns contiguous. float8_e4m3fn or float8_e5m2.
         group_rows: int32 on the device, the number of rows of each group: multiples of 128, or 0. They add up
-        to `rows`, and are read when the kernel runs.
+            to `rows`, and are read when the kernel runs.
         out: the result's tensor, rows contiguous; made if absent.
         tactic: a kernel's name, instead of the one selected.
 
