@@ -25,8 +25,8 @@ def exclusive(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """While this is held, no other process holds it for `folder`; `waiting` is called if another one does.
 
     The folder is made if need be, and removed again if it stays empty. A link in the place of the lock is an
-    UnwritableFileError. SIGTERM and SIGHUP end the process
-    with 128 and their number, after what is held has been let go.
+    UnwritableFileError. SIGTERM and SIGHUP end the process with 128 and their number, after what is held has
+    been let go.
     """
     with _signals_unwind(), ExitStack() as stack:
         descriptor = _lock(folder, waiting)

@@ -53,8 +53,7 @@ def command(
 
     Writes only files that change, and removes files that no spec generates any more. A file that was edited
     by hand is kept, and the exit code is 1. With --filter, only the sources of those kernels are written,
-    beside the
-    tables, and nothing is removed.
+    beside the tables, and nothing is removed.
     """
     project = Project.find(root, out)
     folder = project.out

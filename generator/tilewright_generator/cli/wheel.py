@@ -68,8 +68,7 @@ def command(
 
     If the wheel is installed beside tilewright, its kernels run without nvcc, CUTLASS and g++, as long as
     tables, flags and headers are those that they were built from; `tilewright doctor` names the differences.
-    Modules that do not
-    come with tilewright go into the wheel with their tables, sources and tuned files.
+    Modules that do not come with tilewright go into the wheel with their tables, sources and tuned files.
     """
     from tilewright import __version__  # noqa: PLC0415 (`--help` needs none of this)
     from tilewright.base import writing  # noqa: PLC0415

@@ -2,9 +2,9 @@
 
 If the captured work has broken the capture (with a synchronisation, for example),
 `torch.cuda.CUDAGraph.capture_end` raises before it cleans up. From then on, torch's default generator counts
-as captured, so that random
-numbers cannot be drawn, and its allocator defers frees until the capture ends, which it never does. In this
-module the driver captures, and torch only learns which memory to use during the capture.
+as captured, so that random numbers cannot be drawn, and its allocator defers frees until the capture ends,
+which it never does. In this module the driver captures, and torch only learns which memory to use during the
+capture.
 """
 
 from __future__ import annotations

@@ -253,8 +253,8 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
 
     Returns:
         D; for a quantised D the pair (D, scale factors), the latter in the 128x4 layout with zeros as
-        padding. An
-        empty tensor where m, n or the batch is 0; beta * c (+ bias, activation), or 0, where k is 0.
+        padding. An empty tensor where m, n or the batch is 0; beta * c (+ bias, activation), or 0, where k is
+        0.
 
     Operands that no kernel can read where they lie (because TMA does not support their extents, strides or
     addresses) are copied, with padding, and the log says so.

@@ -108,8 +108,7 @@ class MqaLogitsConfig:
     def tensor(self) -> tuple[int, int]:
         """The tiles of products in tensor memory, and the columns that they occupy; with FP4, also columns
         for the exponents of each tile's 128 keys and of the queries. Each warpgroup has two tiles if they
-        fit,
-        else one."""
+        fit, else one."""
         if self.mma != "tcgen05":
             return 0, 0
         exponents = 4 if self.q == "mxfp4" else 0

@@ -139,8 +139,7 @@ def tune(
 
     A result is used from then on in this process, and is written to the tuned file (see docs/tuning.md) for
     other processes. Tuning a problem takes about a second. Kernels that are not built are not tried, and a
-    problem
-    that has an entry is left as it is.
+    problem that has an entry is left as it is.
 
     Args:
         file: a tuned file to write to, for one family; default: the user's file for this GPU.

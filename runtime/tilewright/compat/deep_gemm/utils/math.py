@@ -1,8 +1,8 @@
 """Casts to FP8 and FP4 with a scale to a block, and back.
 
 FP8 in blocks of 128 is quantised by a kernel; what no kernel does (other blocks, other types, powers of two
-for channels) by torch. A
-scale is max(amax, 1e-4) / 448 (FP4: / 6), which `use_ue8m0` rounds up to a power of two.
+for channels) by torch. A scale is max(amax, 1e-4) / 448 (FP4: / 6), which `use_ue8m0` rounds up to a power of
+two.
 """
 
 from __future__ import annotations
