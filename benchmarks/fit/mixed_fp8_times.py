@@ -43,7 +43,7 @@ KINDS = (
     {"weight_format": "mxfp4"},
     {"weight_format": "mxfp4", "fast_accum": True},
 )
-# Rows of products at most, and how many of four problems have so many.
+# The least and the most rows, and how many of four problems have at most that number.
 ROWS = ((1, 128, 1), (129, 1024, 3), (1025, 8192, 4))
 # n, k, experts, and experts that a token chooses, of layers of models.
 LAYERS = (

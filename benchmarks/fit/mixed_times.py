@@ -35,7 +35,7 @@ from tilewright.tools.measuring import copies
 from tilewright.tools.timing import Replays
 
 FORMATS = ("int4_g128", "mxfp4", "nvfp4", "int4_g128", "mxfp4", "nvfp4", "int8_g128", "e4m3_g128")  # in turn
-# Rows, and the share of problems that have at most so many.
+# The least and the most rows, and the share of problems that have at most that number.
 ROWS = ((1, 8, 0.2), (9, 16, 0.42), (17, 64, 0.75), (65, 256, 0.92), (257, 4096, 1.0))
 BEHIND = 256  # rows at most: more take longer than what a kernel before costs
 # [n, k] of layers of models with 7 to 70 billion weights, which are three problems of ten.

@@ -176,7 +176,7 @@ def _as_json(entry: Entry) -> dict[str, Any]:
 
 
 def _fault(entry: Mapping[str, Any], tactics: int) -> str | None:
-    """What is wrong with the family, extent, values or choices of an entry of a file with so many tactics."""
+    """What is wrong with an entry: its family, extent, values or choices. The file has `tactics` tactics."""
     if entry["family"] not in catalog.names():
         return f"family: there is no family named {entry['family'][:_SHOWN]!r}"
     words = catalog.words_of(entry["family"])

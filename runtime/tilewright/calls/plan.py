@@ -222,7 +222,7 @@ class MisalignedError(AlignmentError):
     kernel, or with copies."""
 
     def __init__(self, argument: str) -> None:
-        super().__init__(argument, "its address is not a multiple of what the kernel wants")
+        super().__init__(argument, "its address is not a multiple of the bytes that the kernel expects")
 
 
 def _cuda_error(status: int) -> str:

@@ -215,7 +215,7 @@ def _failure(job: Job, store: Store, status: int, log: str, absent: Sequence[str
     if status == 0:
         what += f" and wrote no {' and no '.join(absent)}"
     elif killed:
-        what = "was killed, probably for want of memory"
+        what = "was killed, probably because memory ran out"
     return Outcome(
         "failed",
         f"the compiler {what}",

@@ -48,7 +48,7 @@ def check_integer(argument: str, value: object) -> None:
 
 
 def check_bits(bits: object) -> None:
-    """Raises an error unless codes of so many bits can be read: 4 or 8."""
+    """Raises an error unless `bits`, those of a code, are 4 or 8."""
     check_integer("bits", bits)
     if bits not in {4, 8}:
         raise ArgumentError("bits", f"{bits}, expected 4 or 8")

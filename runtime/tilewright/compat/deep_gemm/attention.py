@@ -29,7 +29,7 @@ def fp8_fp4_mqa_logits(
     max_seqlen_k: int = 0,
     logits_dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:
-    """[queries, keys]; with `max_seqlen_k`, compressed rows of so many columns, which are not cleaned.
+    """[queries, keys]; with `max_seqlen_k`, compressed rows of that number of columns, which are not cleaned.
 
     q is FP8 and None, or FP4 (int8, two to a byte) and int32 words of exponents; kv the same, of FP8 with
     float32 scales.
