@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -26,4 +27,6 @@ def test_operands_are_made_computed_and_checked(
     with pytest.raises(WrongResultError):
         first.check()
     peer = measuring.peer_of(of_family, problem)
-    assert peer is None or callable(peer[1])
+    if peer is not None:
+        with contextlib.suppress(RuntimeError):  # torch may have the function for GPUs alone
+            peer[1](second)
