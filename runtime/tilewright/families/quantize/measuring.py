@@ -98,7 +98,7 @@ class Operands(measuring.Operands):
     @functools.cached_property
     def copied(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Two buffers, of which one is copied to the other: together the bytes that the problem moves."""
-        room = torch.empty(2, self.problem.bytes // 2, dtype=torch.uint8, device="cuda")
+        room = torch.empty(2, self.problem.bytes // 2, dtype=torch.uint8, device=self.out.device)
         return room[0], room[1]
 
 
