@@ -11,9 +11,9 @@ for FP8 the quantising of activations, by the same kernels on both sides. The gr
 time is the median of replays, in microseconds of a layer; a ratio is the peer's time over ours. Each product
 of one layer is compared with the peer's first. Writes OUTPUT.md.
 
-BF16 stacks of variant `model` run by ours twice: as the peer does, and as variant `model, fused`, where one
-call of `gemm` with activation="silu_mul" computes gate_up and silu(gate) * up. On the other sides one Triton
-kernel computes that (lib/silu_mul.py), as serving engines do after a product of cuBLAS.
+Our side of BF16 stacks of variant `model` runs twice: as the peer does, and as variant `model, fused`,
+where one call of `gemm` with activation="silu_mul" computes gate_up and silu(gate) * up. On the other sides
+one Triton kernel computes that (lib/silu_mul.py), as serving engines do after a product of cuBLAS.
 
 With --constant, FP8 stacks also run by our products with the promise that weights are constant, in the same
 turns: `constant_us`, and `gain`, our time without the promise over it.
