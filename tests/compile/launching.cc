@@ -4,7 +4,8 @@
 //   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|grouped_gemm|quantize [-DHOST='"HEADER"'] [-DLEAN]
 //     launching.cc kernel.o
 //
-// HEADER has the host's code of a kernel whose module's table includes it. LEAN: it is a lean kernel of `gemm`.
+// HEADER has the host's code of a kernel whose module's table includes it. LEAN: it is a lean kernel of `gemm`; GATED: one
+// with a gated activation.
 //
 // Prints a line for each case: its name, then `name=value` of what was seen.
 #include <cuda.h>
@@ -456,6 +457,14 @@ void run_forms() {
   if constexpr (std::is_same_v<Family, gemm>) {
     auto const good = gemm::problem(64, 1024, 1024, 1);
     static float scale = 1.0f;
+#ifdef GATED
+    auto gated = good;
+    gated.activation = TILEWRIGHT_ACTIVATION_SILU;
+    run("gated", gated);
+    gated.alpha = 2.0f, gated.scale_a = &scale, gated.bias = memory, gated.type_bias = TILEWRIGHT_ADDEND_BF16;
+    run("gated", gated);
+    return;
+#endif
     run("lone", good);
     auto args = good;
     args.tactic.cluster_n = 2;

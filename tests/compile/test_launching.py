@@ -23,6 +23,7 @@ SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launch
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 PLAIN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap"
+GATED = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_silu_mul"
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 HOST = r'(?m)^#include "(tilewright/\w+/\w*host\.hpp)"$'  # in a table: the host code of its units
@@ -58,6 +59,7 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
                 f"-I{paths.include_dir()}", f"-isystem{toolchain.include}",
                 *(f'-DHOST="{header}"' for header in re.findall(HOST, table_text)),
                 *(["-DLEAN"] if "_lean_" in name else []),
+                *(["-DGATED"] if name.endswith("_silu_mul") else []),
                 str(Path(__file__).with_name("launching.cc")), str(entry.object), "-o", str(programs[name]),
             ]  # fmt: skip
             subprocess.run(command, check=True)
@@ -336,3 +338,9 @@ def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch
     for name in ("factor", "splits", "misaligned", "odd"):
         assert codes[name] == general
     assert len(general | codes["lone"] | codes["cluster"] | codes["parts"]) == 4
+
+
+def test_gated_products_are_scaled_and_biased_in_clusters(launch: Launch) -> None:
+    """They are no plain forms, although they have no sums either (lean_host.hpp)."""
+    cases = launch(GATED, ("forms",))
+    assert [(row["status"], row["launched"], row["cluster"]) for row in cases["gated"]] == [(0, 1, 1)] * 2

@@ -70,8 +70,9 @@ class Maker {
 
   sm90::ClusterShape const& cluster() const { return cluster_; }
 
-  // Whether the kernel is a plain form (plain_form.hpp): it stores no sums.
-  bool form() const { return facts_.sums == 0; }
+  // Whether the kernel is a plain form (plain_form.hpp): it stores no sums, as gated kernels do not, and has no
+  // activation, which they have.
+  bool form() const { return facts_.sums == 0 && facts_.activation == sm90::Activation::kNone; }
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
