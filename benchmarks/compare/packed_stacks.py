@@ -7,10 +7,12 @@ with RMSNorm, SiLU and additions between the products, by the same kernels on bo
 up is one kernel (lib/silu_mul.py) after Humming's product, and after ours of the side `unfused`; our other
 side computes it in the product (`activation="silu_mul"`). The graphs are replayed in turn. A time is the
 median of replays, in microseconds of a layer; a ratio is Humming's time over ours. The sides have random
-weights of their own: benchmarks.compare.packed_weights checks results. Writes OUTPUT.md. `--compile` runs
-Humming's side once, which compiles its kernels, and times nothing. With `--as-engines` all sides run the
-other kernels of a serving engine: an addition to the residual stream and the RMSNorm after it are one kernel
-(lib/fused_norm.py), and nothing copies what attention would have written.
+weights of their own: benchmarks.compare.packed_weights checks results. `--compile` runs Humming's side once,
+which compiles its kernels, and times nothing.
+
+Writes OUTPUT.md, and of each stack with the other kernels of a serving engine OUTPUT_engines.md: an addition
+to the residual stream and the RMSNorm after it are one kernel (lib/fused_norm.py) on all sides, and nothing
+copies what attention would have written.
 """
 
 from __future__ import annotations
@@ -118,6 +120,16 @@ def microseconds(layers: Stack, *, as_engines: bool) -> dict[str, float]:
     return {side: round(seconds / LAYERS * 1e6, 2) for side, seconds in times.items()}
 
 
+def row_of(weight_format: str, model: str, m: int, times: dict[str, float]) -> dict[str, Any]:
+    """The times of a stack's layer, and Humming's over ours."""
+    peer = times["humming"]
+    return {
+        "format": weight_format, "model": model, "m": m, "us": times["ours"], "peer_us": peer,
+        "ratio": round(peer / times["ours"], 4), "unfused_us": times["unfused"],
+        "unfused_ratio": round(peer / times["unfused"], 4),
+    }  # fmt: skip
+
+
 def page(head: dict[str, str], rows: list[dict[str, Any]], *, as_engines: bool) -> str:
     """A summary by format, and the times."""
     between = AS_ENGINES if as_engines else "Other kernels are torch's on all sides."
@@ -146,29 +158,26 @@ def main() -> None:
     parser.add_argument("--m", type=int, nargs="+", default=list(ROWS), help="rows")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no stack after this time")
     parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
-    parser.add_argument(
-        "--as-engines", action="store_true", help="other kernels as serving engines have them"
-    )
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth stack")
     options = parser.parse_args()
     until, (part, parts) = time.monotonic() + options.seconds, options.part
     layers = models("bf16")
     cases = [(name, model, m) for name in options.formats for model in MODELS for m in options.m]
-    head, rows = machine.gpu_run("benchmarks.compare.packed_stacks"), list[dict[str, Any]]()
+    head = machine.gpu_run("benchmarks.compare.packed_stacks")
+    rows: dict[bool, list[dict[str, Any]]] = {False: [], True: []}  # by whether the stacks run as engines do
     for name, model, m in cases[part - 1 :: parts]:
         if time.monotonic() > until:
             break
         if options.compile:
             stack(name, layers[model], m, 1).run(*SIDES["humming"])
             continue
-        times = microseconds(stack(name, layers[model], m, LAYERS), as_engines=options.as_engines)
-        rows.append({
-            "format": name, "model": model, "m": m, "us": times["ours"], "peer_us": times["humming"],
-            "ratio": round(times["humming"] / times["ours"], 4), "unfused_us": times["unfused"],
-            "unfused_ratio": round(times["humming"] / times["unfused"], 4),
-        })  # fmt: skip
-        print(rows[-1], flush=True)
-        machine.write_page(options.output, page(head, rows, as_engines=options.as_engines))
+        layers_of_case = stack(name, layers[model], m, LAYERS)
+        for as_engines, of_kind in rows.items():
+            times = microseconds(layers_of_case, as_engines=as_engines)
+            of_kind.append(row_of(name, model, m, times))
+            print("engines" if as_engines else "model", of_kind[-1], flush=True)
+            output = options.output.with_name(options.output.stem + "_engines" * as_engines)
+            machine.write_page(output, page(head, of_kind, as_engines=as_engines))
 
 
 if __name__ == "__main__":

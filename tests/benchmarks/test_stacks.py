@@ -151,8 +151,7 @@ def test_as_engines_run_them(stack: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_page_of_packed_stacks_says_both_of_our_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_stacks.machine, "describe", lambda name: {name: "1"})
-    row = {"format": "mxfp4", "model": "a", "m": 1, "us": 10.0, "peer_us": 13.0, "ratio": 1.3}
-    row |= {"unfused_us": 10.4, "unfused_ratio": 1.25}
+    row = packed_stacks.row_of("mxfp4", "a", 1, {"ours": 10.0, "unfused": 10.4, "humming": 13.0})
     text = packed_stacks.page(HEAD | {"date": "2026-11-30"}, [row], as_engines=True)
     assert "| mxfp4 | a | 1 | 10.000 | 13.000 | 1.300 | 10.400 | 1.250 |" in text
     assert "as serving engines run them" in text.splitlines()[0]
