@@ -28,6 +28,13 @@ REJECTED: list[Rejected] = [
     (MANY, {"a": "f16"}, "types", "not f16", {"weight_format": "nvfp4"}),
     (FEW, {"tile": Tile(320, 16, 128)}, "tile_sides", "320", {"tile": Tile(256, 16, 128)}),
     (FEW, {"tile": Tile(128, 40, 128)}, "tile_sides", "40", {"tile": Tile(128, 32, 128)}),
+    (
+        BALANCED, {"tile": Tile(256, 40, 128)}, "tile_sides", "40", {"activation": "silu_mul"},
+    ),
+    (
+        FEW, {"tile": Tile(128, 40, 128), "activation": "silu_mul"}, "tile_sides", "40",
+        {"mainloop": "balanced"},
+    ),
     (FEW, {"tile": Tile(128, 16, 256)}, "tile_depth", "256", {"tile": Tile(128, 16, 128)}),
     (MANY, {"tile": Tile(256, 192, 64)}, "registers", "192 sums", {"tile": Tile(256, 128, 64)}),
     (MANY, {"tile": Tile(192, 192, 64)}, "registers", "96 sums", {"tile": Tile(192, 128, 64)}),

@@ -148,6 +148,16 @@ def test_layers_of_models_lose_no_speed_by_their_tiles(layer: str, weight_format
     assert gated.estimate.seconds <= 1.01 * plain.estimate.seconds
 
 
+def test_batch_invariant_mode_has_kernels_of_one_order_of_sums() -> None:
+    for m in (1, 33, 700):
+        problem = Problem(m, 28672, 4096, activation="silu_mul")
+        fitting = FAMILY.fitting(RECORDS, problem)
+        first = FAMILY.weigh(fitting, problem, H200, batch_invariant=True)[0]
+        assert first.record.config["mainloop"] == "wgmma"
+        assert first.tactic.splits == 1
+        assert first.record.name.endswith("_silu_mul")
+
+
 def test_kernels_compute_one_or_the_other() -> None:
     gated, plain = Problem(8, 4096, 4096, activation="silu_mul"), Problem(8, 4096, 4096, activation="silu")
     for record in RECORDS:

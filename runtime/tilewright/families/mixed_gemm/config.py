@@ -75,6 +75,11 @@ def is_gated(config: MixedGemmConfig) -> bool:
     return config.activation == SILU_MUL
 
 
+def has_40_columns(config: MixedGemmConfig) -> bool:
+    """Whether the kernel's source includes the wgmma of 40 columns (mixed_gemm/wgmma_40.hpp)."""
+    return config.tile.n == 40 and config.mainloop == "balanced" and is_gated(config)
+
+
 def type_of_d(config: MixedGemmConfig) -> str:
     """The type of D."""
     return config.a if config.d == "same" else config.d

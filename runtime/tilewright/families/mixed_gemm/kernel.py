@@ -8,7 +8,13 @@ from tilewright.architectures.table import MMA_SYNC, WGMMA
 from tilewright.configurations.shared import Memory, flag
 from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_gemm import rules
-from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts, is_gated, type_of_d
+from tilewright.families.mixed_gemm.config import (
+    MixedGemmConfig,
+    MixedGemmFacts,
+    has_40_columns,
+    is_gated,
+    type_of_d,
+)
 from tilewright.families.mixed_gemm.memory import PIECE, QUICK_COLUMNS, blocks_of_sm, consumers, memory
 from tilewright.families.mixed_gemm.problem import FORMATS
 
@@ -113,7 +119,7 @@ def header(config: MixedGemmConfig) -> str:
     if config.mainloop == "stream":
         return "gated_stream" if is_gated(config) else "stream"
     quick = config.weight_format == "int4_g128" and config.a == "bf16" and config.tile.n <= QUICK_COLUMNS
-    return HEADERS[config.mainloop, is_gated(config)][quick]
+    return HEADERS[config.mainloop, is_gated(config)][quick] + "_40" * has_40_columns(config)
 
 
 def shared_variables(config: MixedGemmConfig) -> dict[str, str]:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
-from tilewright.families.mixed_gemm.config import STREAM, WGMMA, MixedGemmConfig, is_gated, with_mainloop
+from tilewright.families.mixed_gemm.config import (
+    STREAM,
+    WGMMA,
+    MixedGemmConfig,
+    has_40_columns,
+    is_gated,
+    with_mainloop,
+)
 from tilewright.families.mixed_gemm.memory import (
     activation_bytes,
     consumers,
@@ -39,13 +46,14 @@ def types(config: MixedGemmConfig) -> str | None:
 
 
 # wgmma.mma_async is 64 rows high. kernel.hpp: one warpgroup has 64 rows, two have 128 or 256, three have 192.
-@rule(OURS, "tile", of=WGMMA)
+@rule(OURS, "tile mainloop activation", of=WGMMA)
 def tile_sides(config: MixedGemmConfig) -> str | None:
-    """M is 64, 128, 192 or 256; N is one of the widths of wgmma that are spelt out."""
+    """M is 64, 128, 192 or 256; N is one of the widths of wgmma that are spelt out, and 40 of gated balanced
+    kernels."""
     m, n, _ = config.tile
     if m not in (64, 128, 192, 256):
         return f"tile M {m} is not 64, 128, 192 or 256"
-    if n not in _WIDTHS:
+    if n not in _WIDTHS and not has_40_columns(config):
         return f"tile N {n} is not one of {', '.join(map(str, _WIDTHS))}"
     return None
 
