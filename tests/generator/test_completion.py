@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import ROOT, run_in_a_process
 
-TILE = "gemm_sm90_bf16_bf16_f32_bf16_tn_192x112x64_lean_pingpong"
+TILE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x104x64_lean_pingpong"
 
 
 def program(tmp_path: Path) -> dict[str, str]:

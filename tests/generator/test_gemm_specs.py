@@ -226,10 +226,13 @@ def test_a_table_has_the_host_code_of_units_that_leave_it_there() -> None:
             continue
         rows = table["kernels"]
         lean = any(row["config"].get("mainloop") in ("lean", "mma") for row in rows)
+        gated = any(row["config"].get("activation") == "silu_mul" for row in rows)
         text = path.with_name("table.cc").read_text()
         actual[path.parent.name] = lean
-        assert ('#include "tilewright/gemm/lean_host.hpp"' in text) == lean, path.parent.name
+        host = "gated_host" if gated else "lean_host"
+        assert (f'#include "tilewright/gemm/{host}.hpp"' in text) == lean, path.parent.name
     assert actual["sm90_gemm_lean"]
+    assert actual["sm90_gemm_gated"]
     assert actual["sm120_gemm_lean"]
     assert not actual["sm90_gemm_stream"]
 
