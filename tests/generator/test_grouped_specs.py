@@ -10,6 +10,7 @@ from tilewright.configurations import rows
 from tilewright.configurations.shapes import Tile
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
+from tilewright.families.grouped_gemm.kernel import in_rounds, variables
 from tilewright.families.grouped_gemm.memory import blocks_of, buffers, memory
 from tilewright_generator import families
 
@@ -199,6 +200,28 @@ def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told() -> None:
     for side in (256, 512):
         stages, total = memory(replace(FP8, tile=Tile(side, side, 256)))
         assert (total > HOPPER_SHARED_MEMORY) == (stages < 2)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (replace(FP8, tile=Tile(128, 160, 128)), True),
+        (replace(FP8, tile=Tile(128, 192, 128)), True),
+        (FP8, False),  # its columns lie in one block of factors
+        (replace(FP8, tile=Tile(128, 144, 128)), False),  # eight copies of the loop
+        (replace(FP8, tile=Tile(128, 224, 128)), False),  # three blocks
+        (replace(FP8, tile=Tile(128, 96, 128)), False),
+        (replace(FP8, tile=Tile(192, 128, 128)), False),
+        (replace(FP8, tile=Tile(128, 160, 128), promotion="in_turn"), False),
+        (replace(FP8, tile=Tile(128, 160, 128), scales="1x128"), False),
+        (replace(FP8, tile=Tile(128, 160, 128), d="f32"), False),
+        (replace(MMA, tile=Tile(128, 160, 128)), False),
+    ],
+)
+def test_which_kernels_run_in_rounds(config: GroupedGemmConfig, expected: bool) -> None:
+    assert in_rounds(config) == expected
+    if not reasons(config):
+        assert (variables(config).get("around") == "InRounds") == expected
 
 
 def test_names() -> None:

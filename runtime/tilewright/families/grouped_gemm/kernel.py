@@ -29,7 +29,7 @@ from tilewright.families.grouped_gemm.config import (
     own_scales,
     packed,
 )
-from tilewright.families.grouped_gemm.memory import buffers, memory, warpgroups
+from tilewright.families.grouped_gemm.memory import blocks_of, buffers, memory, warpgroups
 from tilewright.families.grouped_gemm.problem import PACKED_SCALES, scales_text
 from tilewright.formats.types import bits
 
@@ -204,11 +204,23 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
     )
 
 
+def in_rounds(config: GroupedGemmConfig) -> bool:
+    """Whether dense products run the main loop in rounds (grouped_gemm/in_rounds.hpp): where two warpgroups
+    of 64 rows promote sums after each stage, and more than 128 columns lie in two blocks of scale factors.
+    A tile of 144 columns would need eight copies of the loop."""
+    scaled = config.scales == "128x128" and config.d == "bf16" and not by_mma(config)
+    tile = config.tile
+    promoted = config.promotion == "after" and not config.swap_ab
+    copies = blocks_of(tile.n) == 2 and tile.n % 32 == 0
+    return scaled and promoted and copies and tile.m == 128 and tile.n > 128
+
+
 def _own_variables(config: GroupedGemmConfig) -> dict[str, Any]:
     """The template variables of our own kernels."""
     tile = fp4_variables(config) if fp4(config) else lean_tiles.variables(config)
     promotion = {} if by_mma(config) else {"promotion": camel(config.promotion)}
     common = {"pdl": config.pdl, "store_buffers": buffers(config)}
-    # A struct of weights_first.hpp around the kernel; "": none.
-    around = {} if by_mma(config) else {"around": flag("WeightsFirst", config.constant_b)}
+    # A struct of weights_first.hpp or in_rounds.hpp around the kernel; "": none.
+    name = "WeightsFirst" if config.constant_b else "InRounds" if in_rounds(config) else ""
+    around = {} if by_mma(config) else {"around": name}
     return tile | scale_variables(config) | promotion | common | around
