@@ -6,17 +6,17 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x112x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_ahead) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_deep) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x160x128_deep) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x144x128_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x160x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x256x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x256x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x32x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x64x128) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x96x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_64x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_64x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_f16_128x128x128) \
@@ -39,12 +39,14 @@
   X(mixed_fp8_gemm_sm90_e4m3_int4_zp_g128_f16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_zp_g128_f16_128x192x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_zp_g128_f16_128x64x128) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x112x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_ahead) \
-  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_deep) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_fastacc) \
-  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_deep) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x144x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_fastacc) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128) \
@@ -59,6 +61,7 @@
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x64x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x96x128_fastacc) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x96x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_64x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_64x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_f16_128x128x128) \

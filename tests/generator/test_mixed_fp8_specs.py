@@ -27,7 +27,7 @@ TABLE = ROOT / "generated/sm90_mixed_fp8_gemm/table.json"
 ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
 FEW = MixedFp8GemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128))
 MANY = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 192, 128))
-DEEP = replace(MANY, schedule="deep", tile=Tile(128, 128, 128))
+IN_TURN = replace(MANY, schedule="in_turn", tile=Tile(128, 160, 128))
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
@@ -35,8 +35,10 @@ REJECTED: list[Rejected] = [
     (MANY, {"weight_format": "e4m3_g128"}, "formats", "not e4m3_g128", {"weight_format": "mxfp4"}),
     (MANY, {"tile": Tile(192, 64, 128)}, "tile_sides", "192", {"tile": Tile(128, 64, 128)}),
     (FEW, {"tile": Tile(64, 16, 64)}, "tile_sides", "64", {"tile": Tile(64, 16, 128)}),
-    (FEW, {"schedule": "ahead"}, "decodes_for_two", "M 64", {"tile": Tile(128, 64, 128)}),
-    (DEEP, {"weight_format": "int4_g64"}, "whole_stages", "have 64", {"weight_format": "int4_g128"}),
+    (FEW, {"schedule": "ahead"}, "two_multiply", "M 64", {"tile": Tile(128, 64, 128)}),
+    (IN_TURN, {"tile": Tile(64, 160, 128)}, "two_multiply", "in_turn has two", {"tile": Tile(128, 160, 128)}),
+    (IN_TURN, {"weight_format": "int4_g64"}, "whole_stages", "have 64", {"weight_format": "int4_g128"}),
+    (IN_TURN, {"tile": Tile(128, 176, 128)}, "part_width", "of 320 together", {"tile": Tile(128, 144, 128)}),
     (MANY, {"width": 80}, "part_width", "parts of 80 columns do not divide", {"width": 64}),
     (MANY, {"tile": Tile(128, 256, 128), "width": 128}, "part_width", "of 320 together", {"width": 32}),
     (FEW, {"fast_accum": True}, "fast_formats", "scales of int4_g128", {"weight_format": "mxfp4"}),
@@ -48,7 +50,7 @@ REJECTED: list[Rejected] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("one", [FEW, MANY], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [FEW, MANY, IN_TURN], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: MixedFp8GemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 

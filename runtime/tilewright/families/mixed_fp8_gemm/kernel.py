@@ -14,8 +14,8 @@ from tilewright.families.mixed_gemm.config import MixedGemmFacts
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
-POLICIES = {"at_will": ("mainloop", "AtWill"), "deep": ("deep", "Deep"), "ahead": ("ahead", "Ahead")}
-"""The header and the type of each schedule's policy."""
+POLICIES = {"at_will": ("mainloop", "AtWill"), "ahead": ("ahead", "Ahead")}
+"""The header and the type of the policy of each schedule that has parts of the columns."""
 
 
 def kernel_name(config: MixedFp8GemmConfig) -> str:
@@ -40,6 +40,8 @@ def policy(config: MixedFp8GemmConfig) -> tuple[str, str]:
     """The header and the type of the schedule's policy."""
     if config.fast_accum:
         return "fast", f"Fast<{config.k_groups}>"
+    if config.schedule == "in_turn":
+        return "in_turn", "InTurn"
     header, name = POLICIES[config.schedule] if config.block == "auto" else ("blocks", "AtWill")
     groups = f", {config.k_groups}" if config.k_groups > 1 else ""
     return header, f"{name}<{width(config)}{groups}>"

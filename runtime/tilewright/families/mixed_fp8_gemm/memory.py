@@ -28,7 +28,7 @@ BUFFERS = 2
 
 def width(config: MixedFp8GemmConfig) -> int:
     """The columns that a warpgroup multiplies and promotes at once; 0 if there is no such number."""
-    if config.fast_accum:
+    if config.fast_accum or config.schedule == "in_turn":
         return config.tile.n
     if config.width != "auto":
         return config.width

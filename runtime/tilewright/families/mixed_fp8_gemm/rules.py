@@ -33,16 +33,15 @@ def tile_sides(config: MixedFp8GemmConfig) -> str | None:
     return next(filter(None, reasons), None)
 
 
-# ahead.hpp: a thread of the warpgroup that decodes has elements of one of two slices.
+# ahead.hpp: a thread of the warpgroup that decodes has elements of one of two slices. in_turn.hpp: a named
+# barrier passes the turn to the other warpgroup.
 @rule(OURS, "schedule tile", unless=(tile_sides,))
-def decodes_for_two(config: MixedFp8GemmConfig) -> str | None:
-    """A warpgroup decodes ahead for two others."""
-    alone = config.schedule == "ahead" and config.tile.m != 128
-    return (
-        f"a tile of M {config.tile.m} has one warpgroup that multiplies: none decodes ahead"
-        if alone
-        else None
-    )
+def two_multiply(config: MixedFp8GemmConfig) -> str | None:
+    """A warpgroup decodes ahead for two others, and two multiply in turn."""
+    if config.schedule == "at_will" or config.tile.m == 128:
+        return None
+    m = config.tile.m
+    return f"schedule {config.schedule} has two warpgroups that multiply, and a tile of M {m} has one"
 
 
 # fast.hpp: its sums are multiplied by no scales, so these are powers of two, which E5M2's exponents hold.
@@ -54,13 +53,13 @@ def fast_formats(config: MixedFp8GemmConfig) -> str | None:
     return None
 
 
-# deep.hpp: a stage's sums are promoted once.
+# in_turn.hpp: a stage's sums are promoted once.
 @rule(OURS, "schedule weight_format", unless=(formats,))
 def whole_stages(config: MixedFp8GemmConfig) -> str | None:
-    """A stage that is decoded before it is multiplied has one scale for 128 of k, or MXFP4's."""
+    """A stage that warpgroups multiply in turn has one scale for 128 of k, or MXFP4's."""
     format, group = PACKED_FORMATS[config.weight_format]
-    if config.schedule == "deep" and format != "mxfp4" and group != 128:
-        return f"schedule deep promotes 128 of k at once, and groups of {config.weight_format} have {group}"
+    if config.schedule == "in_turn" and format != "mxfp4" and group != 128:
+        return f"schedule in_turn promotes 128 of k at once: groups of {config.weight_format} have {group}"
     return None
 
 
