@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST_MOVES = 329  # of a first call; it may only fall
+# Of a first call. It should only fall: it was 329 until D's columns became a property of a problem.
+MOST_MOVES = 347
 ROW = re.compile(r"\| (\w+) \| (\d+) \| \d+ \| \d+ \| (\d+) \|")
 
 
