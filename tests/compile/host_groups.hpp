@@ -27,27 +27,6 @@ struct cudaLaunchConfig_t {
   unsigned numAttrs;
 };
 
-// What forms (grouped_gemm/host.hpp) take from cuda.h and launch.hpp. Kernels of mma.sync have none.
-enum CUlaunchAttributeID { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION };
-struct CUlaunchAttribute {
-  CUlaunchAttributeID id;
-  struct {
-    int programmaticStreamSerializationAllowed;
-  } value;
-};
-struct CUlaunchConfig {
-  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, numAttrs;
-  cudaStream_t hStream;
-  CUlaunchAttribute* attrs;
-};
-inline int cuLaunchKernelEx(CUlaunchConfig const*, CUfunction, void**, void**) { std::abort(); }
-namespace tilewright {
-struct Occupancy {
-  static Occupancy of(Context const&, void const*, dim3 const&) { std::abort(); }
-};
-inline int spread_bytes(LaunchShape const&, Occupancy const&) { std::abort(); }
-}  // namespace tilewright
-
 // Runs the thread blocks of a kernel, one after the other.
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(Parameters...),

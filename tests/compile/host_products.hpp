@@ -68,6 +68,21 @@ int at_once = 3;  // thread blocks of a grid of clusters, so that each computes 
 
 }  // namespace host
 
+// What launches without clusters (any_kernel.hpp) take from cuda.h and launch.hpp. Kernels of mma.sync have none.
+enum CUlaunchAttributeID { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION };
+struct CUlaunchAttribute {
+  CUlaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } value;
+};
+struct CUlaunchConfig {
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, numAttrs;
+  cudaStream_t hStream;
+  CUlaunchAttribute* attrs;
+};
+inline int cuLaunchKernelEx(CUlaunchConfig const*, CUfunction, void**, void**) { std::abort(); }
+
 // launch.hpp
 namespace tilewright {
 
@@ -77,6 +92,10 @@ struct ContextId {
 struct Context {
   ContextId current;
 };
+struct Occupancy {
+  static Occupancy of(Context const&, void const*, dim3 const&) { std::abort(); }
+};
+inline int spread_bytes(LaunchShape const&, Occupancy const&) { std::abort(); }
 struct KernelInContext {
   ContextId context;
   CUfunction function;
