@@ -91,10 +91,19 @@ def test_c_at_any_address(offset: int) -> None:
 
 
 def test_no_kernel_adds_c_to_other_formats() -> None:
-    of = reference.of_pair("mxfp8 x mxfp4", (63, 200, 256))
+    adding = {
+        (record.config["a"], record.config["b"])
+        for record in reference.routed()
+        if record.config["c"] != "none"
+    }
+    others = [pair for pair, types in reference.PAIRS.items() if types not in adding]
+    if not others:
+        pytest.skip("some kernel of this GPU adds C to each pair of formats")
     c = torch.zeros(63, 200, device="cuda", dtype=torch.bfloat16)
-    with pytest.raises(NoKernelError, match="it adds no C"):
-        of.multiply(c=c, beta=1.0)
+    for pair in others:
+        of = reference.of_pair(pair, (63, 200, 256))
+        with pytest.raises(NoKernelError, match="it adds no C"):
+            of.multiply(c=c, beta=1.0)
 
 
 def _float4(data: torch.Tensor) -> torch.Tensor:

@@ -68,12 +68,12 @@ def test_in_a_graph(name: str) -> None:
 
 def test_on_several_streams() -> None:
     streams = [torch.cuda.Stream() for _ in range(4)]
-    inputs = [inputs.randoms((1024, 2048), "bf16", seed) for seed in range(4)]
-    expected = [reference.quantize(x, "nvfp4", 20.0) for x in inputs]
+    matrices = [inputs.randoms((1024, 2048), "bf16", seed) for seed in range(4)]
+    expected = [reference.quantize(x, "nvfp4", 20.0) for x in matrices]
     torch.cuda.synchronize()
     for _ in range(5):
         actual = []
-        for stream, x in zip(streams, inputs, strict=True):
+        for stream, x in zip(streams, matrices, strict=True):
             with torch.cuda.stream(stream):
                 actual.append(tilewright.quantize_nvfp4(x, 20.0))
         torch.cuda.synchronize()
