@@ -113,7 +113,7 @@ class Lean(Mainloop):
 
 
 def _boxed_variables(config: GemmConfig) -> dict[str, Any]:
-    """Those of kernels whose stages are boxes of 128 bytes of k."""
+    """A template's variables, for kernels whose stages are boxes of 128 bytes of k."""
     promotes = bits(config.a) == 8 and not config.fast_accum
     return lean_tiles.variables(config) | {
         "stages": memory(config).stages,
