@@ -44,7 +44,6 @@ MODELS = ("llama-3.1-8b", "qwen2.5-7b", "llama-3.1-70b on 4 GPUs")
 ROWS = (1, 7, 16, 33, 64)
 
 
-# Humming reads contiguous activations. The attention's, which are columns of a wider tensor, are copied.
 class Packed(NamedTuple):
     """A weight as each side reads it: two functions of the activations, of which `gated` computes
     silu(gate) * up, and Humming's layer."""
@@ -61,6 +60,7 @@ class Side(NamedTuple):
     gated: Multiply | None = None
 
 
+# Humming reads contiguous activations. The attention's, columns of a wider tensor, are copied on all sides.
 def _ours(a: torch.Tensor, weight: Packed) -> torch.Tensor:
     product: torch.Tensor = weight.ours(a.contiguous())
     return product

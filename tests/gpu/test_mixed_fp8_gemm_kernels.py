@@ -12,11 +12,11 @@ from late_writes import check_waits
 import tilewright
 from tilewright import weight_layout
 from tilewright.declarations.table import KernelRecord
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_fp8_gemm.measuring import LARGEST_SCALE
 from tilewright.families.mixed_fp8_gemm.problem import Problem
 from tilewright.families.mixed_fp8_gemm.reference import rounding_bound, weight_of
 from tilewright.families.mixed_gemm.measuring import random_weight
-from tilewright.families.mixed_gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.formats.dtypes import dtype_of
 

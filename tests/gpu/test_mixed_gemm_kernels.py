@@ -12,8 +12,8 @@ from late_writes import check_waits
 import tilewright
 from tilewright import weight_layout
 from tilewright.declarations.table import KernelRecord
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.measuring import random_weight
-from tilewright.families.mixed_gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.problem import FORMATS, GATED_MULTIPLE, SILU_MUL, Problem
 from tilewright.families.mixed_gemm.reference import decoded, exact
 from tilewright.formats.dtypes import dtype_of

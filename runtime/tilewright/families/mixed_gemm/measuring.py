@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from tilewright import weight_layout
-from tilewright.families.mixed_gemm.op import ACTIVATED, packed_gemm
+from tilewright.families.gemm.op import ACTIVATED
+from tilewright.families.mixed_gemm.op import packed_gemm
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
 from tilewright.families.mixed_gemm.reference import decoded
 from tilewright.formats.dtypes import dtype_of

@@ -15,18 +15,10 @@ from tilewright.calls.publish import public
 from tilewright.context import Context
 from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.interface import INTERFACE
 from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, TYPES_OF_A, Problem
-
-# By name, as torch has them; functions of all columns.
-ACTIVATED = {
-    "none": lambda x: x,
-    "relu": torch.relu,
-    "gelu": torch.nn.functional.gelu,
-    "silu": torch.nn.functional.silu,
-    SILU_MUL: lambda x: torch.nn.functional.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 :],
-}
 
 
 def check_activations(a: str, weight_format: str) -> None:
