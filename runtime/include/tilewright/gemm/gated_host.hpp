@@ -17,7 +17,7 @@ namespace {  // as in lean_host.hpp
 // Checks problems and makes the parameters of a launch.
 class Maker {
  public:
-  Maker(lean::Facts const& facts, Args const& args) : facts_(facts), args_(args), lean_(facts, args) {}
+  Maker(lean::Facts const& facts, Args const& args) : facts_(facts), args_(args), lean_(facts, args, false) {}
 
   // The halves of B have whole groups of 8 rows, there is no C, and one cluster has all k ranges of a tile.
   bool can_implement() const {

@@ -21,9 +21,11 @@ namespace {  // so that g++ inlines functions that are called once
 // through a workspace.
 class Maker {
  public:
-  Maker(Facts const& facts, Args const& args)
+  // `form`: whether the kernel is a plain form (plain_form.hpp).
+  Maker(Facts const& facts, Args const& args, bool form)
       : facts_(facts),
         args_(args),
+        form_(form),
         cluster_(sm90::cluster_of(args.tactic)),
         rows_(facts.swapped ? args.n : args.m),
         columns_(facts.swapped ? args.m : args.n) {}
@@ -37,7 +39,7 @@ class Maker {
     bool const plain = splits == 1 && plain_epilogue(columns_in_boxes(), c_in_boxes());
     return sizes && sm90::legal(args_.tactic, cluster_) && (splits == 1 || splits <= k_tiles()) &&
            known_epilogue(args_, facts_.activation) && (facts_.epilogue_through_smem || plain || count > 1) &&
-           (!form() || (count == 1 && unscaled())) && aligned(args_.ld_a, args_.batch_stride_a) &&
+           (!form_ || (count == 1 && unscaled())) && aligned(args_.ld_a, args_.batch_stride_a) &&
            aligned(args_.ld_b, args_.batch_stride_b) && tiles() * count < INT32_MAX &&
            (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
   }
@@ -69,10 +71,6 @@ class Maker {
   }
 
   sm90::ClusterShape const& cluster() const { return cluster_; }
-
-  // Whether the kernel is a plain form (plain_form.hpp): it stores no sums, as gated kernels do not, and has no
-  // activation, which they have.
-  bool form() const { return facts_.sums == 0 && facts_.activation == sm90::Activation::kNone; }
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
@@ -137,6 +135,7 @@ class Maker {
  private:
   Facts const& facts_;
   Args const& args_;
+  bool const form_;
   sm90::ClusterShape const cluster_;
   int const rows_, columns_;  // rows of the kernel's A and B
 
@@ -204,13 +203,16 @@ struct Host {
 
   Facts const& facts;
 
-  bool can_implement(Args const& args) const { return Maker(facts, args).can_implement(); }
+  // Whether the kernel is a plain form: it has no sums of a k range, which all other kernels store.
+  bool form() const { return facts.sums == 0; }
 
-  int64_t workspace_bytes(Args const& args) const { return Maker(facts, args).workspace_bytes(); }
+  bool can_implement(Args const& args) const { return Maker(facts, args, form()).can_implement(); }
+
+  int64_t workspace_bytes(Args const& args) const { return Maker(facts, args, form()).workspace_bytes(); }
 
   // Enqueues the kernel, and a second one if parts of k are added up through the workspace.
   cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) const {
-    Maker const maker(facts, args);
+    Maker const maker(facts, args, form());
     LaunchShape shape{};
     shape.block = dim3(facts.threads);
     shape.smem_bytes = facts.shared_bytes;
@@ -228,7 +230,7 @@ struct Host {
     }
     int const blocks = params.raster.blocks;
     shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
-    bool const alone = maker.form() && maker.cluster().size() == 1;
+    bool const alone = form() && maker.cluster().size() == 1;
     error = alone ? launch_without_clusters(context, entry, &params, shape, stream)
                   : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
     if (error != cudaSuccess || params.parts.count == 1) {
