@@ -17,7 +17,7 @@ from tilewright_generator.reports import speeds as recorded_speeds
     ("name", "sentence"),
     [
         ("design", "(`grouped_gemm/form.hpp`): {} kernels have, beside their general"),
-        ("hopper", "{} kernels with scales of 128x128 have three forms"),
+        ("hopper_launches", "{} kernels with scales of 128x128 have three forms"),
     ],
 )
 def test_kernels_that_have_forms(name: str, sentence: str) -> None:

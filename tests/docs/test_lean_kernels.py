@@ -71,18 +71,19 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_rungs_that_are_not_of_that_record_are_hopper_md_s() -> None:
-    hopper, text = (
-        " ".join(page.read_text(encoding="utf-8").split()) for page in (PAGE.parent / "hopper.md", PAGE)
+def test_rungs_that_are_not_of_that_record_are_other_pages() -> None:
+    hopper, tiles, selection, text = (
+        " ".join((PAGE.parent / f"{name}.md").read_text(encoding="utf-8").split())
+        for name in ("hopper", "hopper_tiles", "selection", PAGE.stem)
     )
     assert "684x512x5248: 19.7 to 12.6 us" in text
     assert "684x512x5248 took 19.7 us, and takes 12.6 us since" in hopper
     assert "on 161 hard shapes: 0.987 to 0.998" in text
-    assert "| 3 | 99 that cuBLAS has | 161 on which ours still lost | 44 |" in hopper
-    assert "| 3 | 0.987 | 0.998 |" in hopper
+    assert "| 3 | 99 that cuBLAS has | 161 on which ours still lost | 44 |" in tiles
+    assert "| 3 | 0.987 | 0.998 |" in tiles
     assert "time over the fastest tactic's: 1.045 to 1.011" in text
-    assert "| mechanisms alone | 1.045 |" in hopper
-    assert "| mechanisms and trees | 1.011 |" in hopper
+    assert "| mechanisms alone | 1.045 |" in selection
+    assert "| mechanisms and trees | 1.011 |" in selection
 
 
 def test_headers_and_names_of_the_page_are_there() -> None:

@@ -73,7 +73,7 @@ TRAFFIC_SHARE = 0.3  # share of the power that loading a multiplication's operan
 # The rows of groups, as shares of the expected number. Callers expect more rows than come: 1.2 times as many
 # in DeepGEMM's tests. On the 203 masked products of seeds 21 to 27, which benchmarks/fit/cold_times.py timed
 # with such rows, choices without trees are 4.1 % behind the fastest tactic. With shares of 0.7 to 1.3 they
-# were 5.6 % behind (docs/hopper.md).
+# were 5.6 % behind (docs/selection.md).
 SPREAD = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 
 
