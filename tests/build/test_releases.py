@@ -104,7 +104,7 @@ def test_a_release_that_kernels_need_and_the_machine_lacks(
     assert cli.invoke(["toolchain", "--root", str(ROOT)]) == 0
     text = capsys.readouterr().out
     assert "    4.5        or later: not on this machine\n" in text
-    assert 'docs/use.md, "Newer CUTLASS headers"' in text
+    assert 'docs/commands.md, "Newer CUTLASS headers"' in text
 
 
 def test_a_release_that_a_wheel_has_is_not_lacking(

@@ -1,4 +1,4 @@
-"""The table of docs/use.md names every word in which a family's problems are written."""
+"""The table of docs/commands.md names every word in which a family's problems are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USUAL = {"none", "tn", "same", "quantize"}  # usual values
 
 def rows() -> dict[str, list[str]]:
     """The cells of each family, behind its name."""
-    page = (ROOT / "docs/use.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
     table = page.partition(HEAD)[2].partition("\n\n")[0]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
     return {family.strip("` |"): rest for family, *rest in cells}

@@ -134,7 +134,7 @@ def test_outside_of_a_command_nothing_is_quiet() -> None:
     ("line", "found"), [("tilewright bui", "build"), ("tilewright build --str", "--strict")]
 )
 def test_a_shell_completes(line: str, found: str) -> None:
-    """As docs/use.md says to set up: the shell asks the program itself."""
+    """As docs/commands.md says to set up: the shell asks the program itself."""
     answer = run_in_a_process(
         _TILEWRIGHT_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(line.count(" "))
     )

@@ -24,7 +24,7 @@ set_option = click.option(
     "--set",
     "set_name",
     metavar="NAME",
-    help="The kernels of this set (docs/use.md): shipped, or the name of an installed one.",
+    help="The kernels of this set (docs/own_repository.md): shipped, or the name of an installed one.",
 )
 
 

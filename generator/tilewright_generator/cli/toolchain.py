@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TITLES = {"nvcc": "nvcc", "cutlass": "CUTLASS headers"}
 _NOT_HERE = "or later: not on this machine"
-_WHEELS = 'wheels that hold it: docs/use.md, "Newer CUTLASS headers"'
+_WHEELS = 'wheels that hold it: docs/commands.md, "Newer CUTLASS headers"'
 
 
 class Release(NamedTuple):
