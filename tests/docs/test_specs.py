@@ -1,4 +1,4 @@
-"""docs/specs.md has every field of every family, with the values and the default that the code has."""
+"""docs/spec_fields.md has every field of every family, with the values and the default that the code has."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from tilewright_generator import families
 from tilewright_generator.fields import Field, fields_of
 
-PAGE = (Path(__file__).parents[2] / "docs/specs.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## Fields of `(\w+)`\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL))
+PAGE = (Path(__file__).parents[2] / "docs/spec_fields.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## Fields of `(\w+)`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 
 
 def rows(family: str) -> dict[str, tuple[str, str]]:
