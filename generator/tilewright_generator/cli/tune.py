@@ -68,9 +68,10 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def command(*, files: tuple[Path, ...], **options: Any) -> int:
     """Find the fastest tactic of each problem on this machine's GPUs, and keep it where ops look for it.
 
-    The cost model leaves out what is hopeless; the rest is timed in CUDA graphs with operands that L2 does
-    not hold, the best ones longer and longer. The fastest is checked against the reference. Each result is
-    written at once: after an interruption the same command goes on with what is left.
+    The cost model leaves out tactics that are far slower than its first. The rest is timed in CUDA graphs
+    with operands that L2 does not hold, the best ones longer and longer. The fastest is checked against the
+    reference. Each result is written at once: after an interruption the same command goes on with what is
+    left.
 
     With --report alone nothing is tuned: the FILEs (default: what ops would use) are drawn, without a GPU; an
     image holds one --family.
