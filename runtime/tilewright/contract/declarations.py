@@ -76,13 +76,18 @@ def test_ops_take_what_is_declared(family: str) -> None:
         assert op.parameters[-1].kind == "tactic", op.name
 
 
+def _with_ops_like_it(name: str, docstrings: dict[str, str]) -> str:
+    """An op's docstring, and those of ops that its first paragraph compares it with ("as `gemm` does")."""
+    text = docstrings[name]
+    others = re.findall(r"\b[Aa]s `(\w+)`", text.partition("\n\n")[0])
+    return text + "".join(_with_ops_like_it(other, docstrings) for other in others if other in docstrings)
+
+
 def test_docstrings_tell_of_every_argument(family: str) -> None:
-    """Each op's own, or that of the op which it says it is like."""
+    """Each op's own, or that of the op which it says it works as."""
     docstrings = {name: op.function.__doc__ or "" for name, op in ops_of(family).items()}
     for name, op in ops_of(family).items():
-        text = docstrings[name]
-        while like := re.match(r"As `(\w+)`", text):
-            text = docstrings[like[1]] + text.replace(like[0], "")
+        text = _with_ops_like_it(name, docstrings)
         lacking = [
             parameter.name for parameter in op.parameters if not re.search(rf"\b{parameter.name}\b", text)
         ]

@@ -33,7 +33,8 @@ def einsum(
     alpha: float = 1.0,
     beta: float | None = None,
 ) -> torch.Tensor:
-    """alpha * (the sum of products of a and b that `equation` names) + beta * c, on the current stream.
+    """Computes alpha * (the sum of products of a and b that `equation` names) + beta * c on the current
+    stream.
 
     One `gemm` of views: letters of a, b and the product count its batch, those of a and the product its rows,
     those of b and the product its columns, and the sum goes over those of a and b alone. Several letters of a

@@ -219,7 +219,7 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
     out_global_scale: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> Any:
-    """activation(alpha * (a * a_descale) @ (b * b_descale) + beta * c + bias), on the current stream.
+    """Computes activation(alpha * (a * a_descale) @ (b * b_descale) + beta * c + bias) on the current stream.
 
     NVFP4: E2M1 elements, two to a byte (the even one in the low nibble), blocks of 16 along k, each with an
     E4M3 scale factor. The two tensors' global scales go into `alpha`, as 1 / (scale_a * scale_b).
@@ -264,18 +264,20 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
 
 @public(_Multiply(("mxfp4", "mxfp4")), like=mm_nvfp4)
 def mm_mxfp4(*_: Any, **__: Any) -> Any:
-    """As `mm_nvfp4`, for MXFP4 matrices: blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127)
-    (float8_e8m0fnu or uint8)."""
+    """Multiplies MXFP4 matrices, as `mm_nvfp4` does NVFP4 ones: blocks of 32 along k, each with a UE8M0 scale
+    factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
 
 
 @public(_Multiply(*[(a, b) for a in _FP8 for b in _FP8]), like=mm_nvfp4)
 def mm_mxfp8(*_: Any, **__: Any) -> Any:
-    """As `mm_nvfp4`, for MXFP8 matrices: a [m, k] and b [k, n] of float8_e4m3fn or float8_e5m2, blocks of 32
-    along k, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
+    """Multiplies MXFP8 matrices, as `mm_nvfp4` does NVFP4 ones: a [m, k] and b [k, n] of float8_e4m3fn or
+    float8_e5m2, blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or
+    uint8)."""
 
 
 @public(_Multiply(*_MIXED), like=mm_nvfp4)
 def mm_mxfp8_mxfp4(*_: Any, **__: Any) -> Any:
-    """As `mm_nvfp4`, for one MXFP8 and one MXFP4 matrix, in either order. A matrix of float8_e4m3fn or
-    float8_e5m2 is MXFP8; a matrix of float4_e2m1fn_x2 or uint8 is MXFP4, with k/2 bytes along k. Both have
-    blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
+    """Multiplies an MXFP8 and an MXFP4 matrix, in either order, as `mm_nvfp4` does NVFP4 ones. A matrix of
+    float8_e4m3fn or float8_e5m2 is MXFP8; a matrix of float4_e2m1fn_x2 or uint8 is MXFP4, with k/2 bytes
+    along k. Both have blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or
+    uint8)."""

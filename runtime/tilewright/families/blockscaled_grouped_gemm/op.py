@@ -99,9 +99,9 @@ def grouped_mm_nvfp4(
     out_dtype: torch.dtype | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """alpha[g] * (a * a_descale) @ (b[g] * b_descale[g]), on the current stream, where g is the group of each
-    row of a. The groups are read on the device when the kernel runs, so that a CUDA graph can be replayed
-    with others.
+    """Computes alpha[g] * (a * a_descale) @ (b[g] * b_descale[g]) on the current stream, where g is the group
+    of each row of a. The groups are read on the device when the kernel runs, so that a CUDA graph can be
+    replayed with others.
 
     NVFP4, and the 128x4 layout of scale factors, are as `mm_nvfp4` has them. The two tensors' global scales
     go into `alpha`. A call passes one of `group_of_row`, `group_ends` and `rows_valid`.
@@ -146,19 +146,19 @@ def grouped_mm_nvfp4(
 
 @public(_MultiplyGroups(("mxfp4", "mxfp4")), like=grouped_mm_nvfp4)
 def grouped_mm_mxfp4(*_: Any, **__: Any) -> Any:
-    """As `grouped_mm_nvfp4`, for MXFP4 matrices: blocks of 32 along k, each with a UE8M0 scale factor,
-    2^(byte - 127) (float8_e8m0fnu or uint8)."""
+    """Multiplies MXFP4 matrices of groups, as `grouped_mm_nvfp4` does NVFP4 ones: blocks of 32 along k, each
+    with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8)."""
 
 
 @public(_MultiplyGroups(("mxfp8", "mxfp8")), like=grouped_mm_nvfp4)
 def grouped_mm_mxfp8(*_: Any, **__: Any) -> Any:
-    """As `grouped_mm_nvfp4`, for MXFP8 matrices: a [m, k] and b [groups, k, n] of float8_e4m3fn, blocks of 32
-    along k, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu or uint8). k is a multiple of
-    16."""
+    """Multiplies MXFP8 matrices of groups, as `grouped_mm_nvfp4` does NVFP4 ones: a [m, k] and b [groups, k,
+    n] of float8_e4m3fn, blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127) (float8_e8m0fnu
+    or uint8). k is a multiple of 16."""
 
 
 @public(_MultiplyGroups(("mxfp8", "mxfp4"), ("mxfp8_e5m2", "mxfp4")), like=grouped_mm_nvfp4)
 def grouped_mm_mxfp8_mxfp4(*_: Any, **__: Any) -> Any:
-    """As `grouped_mm_nvfp4`, for MXFP8 activations a [m, k] of float8_e4m3fn or float8_e5m2 by MXFP4 weights
-    b [groups, k/2, n]. Both have blocks of 32 along k, each with a UE8M0 scale factor, 2^(byte - 127)
-    (float8_e8m0fnu or uint8). k is a multiple of 128."""
+    """Multiplies MXFP8 activations a [m, k] of float8_e4m3fn or float8_e5m2 by MXFP4 weights b [groups, k/2,
+    n], as `grouped_mm_nvfp4` does NVFP4 matrices. Both have blocks of 32 along k, each with a UE8M0 scale
+    factor, 2^(byte - 127) (float8_e8m0fnu or uint8). k is a multiple of 128."""

@@ -140,9 +140,8 @@ def gemm(
     fast_accum: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """scale_result * activation(alpha * scale_a * scale_b * (a @ b) + beta * c + bias).
-
-    On the current stream.
+    """Computes scale_result * activation(alpha * scale_a * scale_b * (a @ b) + beta * c + bias) on the
+    current stream.
 
     Args:
         a: [m, k], or [batch, m, k]. bfloat16, float16, float8_e4m3fn, float8_e5m2, float32 (computed as

@@ -30,8 +30,8 @@ def scaled_gemm(
     constant_b: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """(a * scale_a) @ (b * scale_b) + c, on the current stream: FP8 whose elements share F32 scale factors
-    along 128 of k. Sums of 128 of k are scaled and added up in F32.
+    """Computes (a * scale_a) @ (b * scale_b) + c on the current stream, of FP8 whose elements share F32 scale
+    factors along 128 of k. Sums of 128 of k are scaled and added up in F32.
 
     Args:
         a: [m, k], or [batch, m, k], row-major. float8_e4m3fn.
@@ -88,9 +88,9 @@ def grouped_gemm_contiguous(
     scale_block: int = 128,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `scaled_gemm`, or without scale factors in BF16, where each row of a has the b of its group: the
-    rows of all groups lie in one matrix. The groups are read on the device when the kernel runs, so that a
-    CUDA graph can be replayed with others.
+    """Multiplies each row of a by the b of its group, as `scaled_gemm` does, or without scale factors in
+    BF16. The rows of all groups lie in one matrix. The groups are read on the device when the kernel runs, so
+    that a CUDA graph can be replayed with others.
 
     Args:
         a: [m, k], row-major. float8_e4m3fn, or bfloat16 without scale factors. What padding holds, NaN too,
@@ -132,8 +132,8 @@ def grouped_gemm_masked(
     scale_block: int = 128,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `grouped_gemm_contiguous`, where each group has rows of its own, of which the first `rows_valid`
-    count.
+    """Multiplies as `grouped_gemm_contiguous` does, where each group has a matrix of rows, of which the first
+    `rows_valid` count.
 
     Args:
         a: [groups, m, k], each row-major.
@@ -163,7 +163,7 @@ def grouped_gemm_k(
     scale_block: int = 128,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """A product of each group's part of k, on the current stream: gradients of the weights of a mixture of
+    """Multiplies each group's part of k, on the current stream: gradients of the weights of a mixture of
     experts. out[g] = sum over the k of group g of (a * scale_a) @ (b * scale_b), plus c[g].
 
     Args:

@@ -60,7 +60,7 @@ def hc_prenorm(
     squares: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """a @ b.T in TF32 and the sum of squares of a's rows, in one pass over a, on the current stream.
+    """Computes a @ b.T in TF32 and the sum of squares of a's rows, in one pass over a, on the current stream.
 
     Hyper-connections compute it before their norm (DeepGEMM's `tf32_hc_prenorm_gemm`): a linear map of a
     normalised row is that of the row itself, divided by the root of its mean square.

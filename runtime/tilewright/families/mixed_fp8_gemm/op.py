@@ -53,11 +53,11 @@ def packed_fp8_gemm(
     largest_scale: float = 2.0**127,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """activation(alpha * a_scale[:, None] * (a @ W.T) + bias) for FP8 activations and a packed weight W
-    [n, k] of 4 bits, on the current stream.
+    """Computes activation(alpha * a_scale[:, None] * (a @ W.T) + bias) for FP8 activations and a packed
+    weight W [n, k] of 4 bits, on the current stream.
 
     The codes of W become FP8, which holds them exactly, and are multiplied by FP8's tensor cores. Sums of
-    each group are multiplied by its scale in FP32 (docs/packed_weights.md says what is exact).
+    each group are multiplied by its scale in FP32 (docs/packed_kernels.md says what is exact).
 
     Args:
         a: [m, k] float8_e4m3fn, rows contiguous, in a wider tensor too; k a multiple of 32.

@@ -45,9 +45,9 @@ def packed_fp8_grouped_gemm(
     largest_scale: float = 2.0**127,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """alpha * group_factors[g] * a_scale[:, None] * (a @ W[g].T) + bias[g] for FP8 activations, on the
-    current stream, where g is the group of each row of a, and W [groups, n, k] a packed weight of 4 bits. The
-    groups are read on the device when the kernel runs, so that a CUDA graph can be replayed with others.
+    """Computes alpha * group_factors[g] * a_scale[:, None] * (a @ W[g].T) + bias[g] for FP8 activations on
+    the current stream, where g is the group of each row of a, and W [groups, n, k] a packed weight of 4 bits.
+    The groups are read on the device when the kernel runs, so that a CUDA graph can be replayed with others.
 
     Weights are multiplied as in `packed_fp8_gemm`; groups are those of `packed_grouped_gemm`.
     A call passes one of `group_of_row`, `group_ends` and `rows_valid`.

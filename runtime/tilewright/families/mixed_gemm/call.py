@@ -34,7 +34,7 @@ def mixed_gemm(
     fast_accum: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """activation(alpha * (a @ W.T) + bias) for a weight W [n, k] of `tilewright.pack_weight`.
+    """Computes activation(alpha * (a @ W.T) + bias) for a weight W [n, k] of `tilewright.pack_weight`.
 
     It calls `tilewright.packed_gemm`, or `tilewright.packed_fp8_gemm` for FP8 activations, with the weight's
     tensors and format, and with alpha times the weight's global scale. torch.compile sees that op.

@@ -79,9 +79,9 @@ def packed_gemm(
     activation: str = "none",
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """activation(alpha * (a @ W.T) + bias) for a packed weight W [n, k], on the current stream.
+    """Computes activation(alpha * (a @ W.T) + bias) for a packed weight W [n, k], on the current stream.
 
-    W is decoded to a's type and multiplied with sums in FP32 (docs/packed_weights.md says what is exact).
+    W is decoded to a's type and multiplied with sums in FP32 (docs/packed_kernels.md says what is exact).
 
     Args:
         a: [m, k] bfloat16 or float16 (MXFP4: bfloat16), rows contiguous, in a wider tensor too; k a multiple

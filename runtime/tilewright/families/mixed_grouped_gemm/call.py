@@ -33,8 +33,8 @@ def mixed_grouped_gemm(
     fast_accum: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """alpha * (a @ W[g].T) + bias[g] for a stack W of experts of `tilewright.pack_weight`, where g is the
-    expert of each row of a.
+    """Computes alpha * (a @ W[g].T) + bias[g] for a stack W of experts of `tilewright.pack_weight`, where g
+    is the expert of each row of a.
 
     It calls `tilewright.packed_grouped_gemm`, or `tilewright.packed_fp8_grouped_gemm` for FP8 activations,
     with the weight's tensors and format. torch.compile sees that op.

@@ -89,11 +89,11 @@ def packed_grouped_gemm(
     bias: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """alpha * group_factors[g] * (a @ W[g].T) + bias[g], on the current stream, where g is the group of each
-    row of a, and W [groups, n, k] a packed weight. The groups are read on the device when the kernel runs,
-    so that a CUDA graph can be replayed with others.
+    """Computes alpha * group_factors[g] * (a @ W[g].T) + bias[g] on the current stream, where g is the group
+    of each row of a, and W [groups, n, k] a packed weight. The groups are read on the device when the kernel
+    runs, so that a CUDA graph can be replayed with others.
 
-    W is decoded to a's type and multiplied with sums in FP32 (docs/packed_weights.md says what is exact).
+    W is decoded to a's type and multiplied with sums in FP32 (docs/packed_kernels.md says what is exact).
     A call passes one of `group_of_row`, `group_ends` and `rows_valid`.
 
     Args:

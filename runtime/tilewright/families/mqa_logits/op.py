@@ -83,8 +83,9 @@ def mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     clean: bool = True,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """Logits of an indexer: out[i, j] = kv_scale[j] * sum over h of weights[i, h] * relu(q[i, h] . kv[j]) for
-    starts[i] <= j < ends[i], on the current stream. Sums are FP32. Keys that no query looks at are not read.
+    """Computes the logits of an indexer: out[i, j] = kv_scale[j] * sum over h of weights[i, h] * relu(q[i, h]
+    . kv[j]) for starts[i] <= j < ends[i], on the current stream. Sums are FP32. Keys that no query looks at
+    are not read.
 
     Args:
         q: [queries, heads, head_dim], float8_e4m3fn; 16, 32 or 64 heads of 32, 64 or 128 elements. FP4 is
@@ -131,7 +132,8 @@ def paged_mqa_logits(  # noqa: PLR0917 (as users of DeepGEMM pass them)
     clean: bool = False,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `mqa_logits`, for keys in pages of a cache: query i looks at the first keys of its sequence.
+    """Computes logits, as `mqa_logits` does, for keys in pages of a cache: query i looks at the first keys of
+    its sequence.
 
     Args:
         q: [queries, heads, head_dim], as in `mqa_logits`. Every sequence has the same number of queries (at

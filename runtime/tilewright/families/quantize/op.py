@@ -35,7 +35,8 @@ def quantize_nvfp4(
     out_scales: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """x as NVFP4, on the current stream: E2M1 in blocks of 16 along k, each with an E4M3 scale factor.
+    """Quantises x to NVFP4, on the current stream: E2M1 in blocks of 16 along k, each with an E4M3 scale
+    factor.
 
     The result equals `tilewright.reference.quantize` bit for bit, also for NaN, infinities and subnormals.
 
@@ -88,8 +89,8 @@ def quantize_mxfp4(
     out_scales: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `quantize_nvfp4`, into MXFP4: E2M1 in blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127),
-    the scales float8_e8m0fnu. There is no global scale. A last block may be of 16."""
+    """Quantises to MXFP4, as `quantize_nvfp4` does to NVFP4: E2M1 in blocks of 32, each with a UE8M0 scale
+    factor, 2^(byte - 127), the scales float8_e8m0fnu. There is no global scale. A last block may be of 16."""
     raise AssertionError("`calls.protocol` writes the body")
 
 
@@ -108,9 +109,9 @@ def quantize_mxfp8(
     out_scales: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `quantize_nvfp4`, into MXFP8: elements of `dtype`, float8_e4m3fn or float8_e5m2, [..., m, k], in
-    blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127), the scales float8_e8m0fnu. There is no
-    global scale. A last block may be of 16."""
+    """Quantises to MXFP8, as `quantize_nvfp4` does to NVFP4: elements of `dtype`, float8_e4m3fn or
+    float8_e5m2, [..., m, k], in blocks of 32, each with a UE8M0 scale factor, 2^(byte - 127), the scales
+    float8_e8m0fnu. There is no global scale. A last block may be of 16."""
     raise AssertionError("`calls.protocol` writes the body")
 
 
@@ -129,8 +130,8 @@ def quantize_fp8_blockwise(
     out_scales: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `quantize_nvfp4`, into FP8 (E4M3) with a scale for each block of rows x columns, as DeepGEMM's
-    kernels read it; exactly `tilewright.reference.quantize_fp8_blockwise`.
+    """Quantises, as `quantize_nvfp4` does, to FP8 (E4M3) with a scale for each block of rows x columns, as
+    DeepGEMM's kernels read it; exactly `tilewright.reference.quantize_fp8_blockwise`.
 
     Args:
         block: (1, 128), (128, 1): per channel, or (128, 128).
@@ -163,7 +164,7 @@ def dequantize_nvfp4(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """The matrix that NVFP4 data stand for, on the current stream: element * scale factor / global scale.
+    """Decodes NVFP4, on the current stream: element * scale factor / global scale.
 
     The product is exact in FP32; the quotient and the result are rounded to nearest.
 
@@ -194,14 +195,15 @@ def dequantize_mxfp4(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `dequantize_nvfp4`, for MXFP4: float8_e8m0fnu or uint8 scales, and no global scale."""
+    """Decodes MXFP4, as `dequantize_nvfp4` does NVFP4: float8_e8m0fnu or uint8 scales, and no global
+    scale."""
     raise AssertionError("`calls.protocol` writes the body")
 
 
 @public(_ReadBack("mxfp8"), like=dequantize_mxfp4)
 def dequantize_mxfp8(*_: Any, **__: Any) -> Any:
-    """As `dequantize_nvfp4`, for MXFP8: float8_e4m3fn or float8_e5m2 data [..., m, k], float8_e8m0fnu or
-    uint8 scales, and no global scale."""
+    """Decodes MXFP8, as `dequantize_nvfp4` does NVFP4: float8_e4m3fn or float8_e5m2 data [..., m, k],
+    float8_e8m0fnu or uint8 scales, and no global scale."""
 
 
 @public(_ReadBack(fp8_blockwise))
@@ -215,7 +217,7 @@ def dequantize_fp8_blockwise(
     out: torch.Tensor | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """As `dequantize_nvfp4`, for FP8 in blocks: float8_e4m3fn data [..., m, k], the `block` of the data, and
-    float32 scales that are m_major or row_major by their strides (others are copied), or packed (int32).
-    The product with a float32 scale is rounded to nearest."""
+    """Decodes FP8 in blocks, as `dequantize_nvfp4` does NVFP4: float8_e4m3fn data [..., m, k], the `block` of
+    the data, and float32 scales that are m_major or row_major by their strides (others are copied), or packed
+    (int32). The product with a float32 scale is rounded to nearest."""
     raise AssertionError("`calls.protocol` writes the body")

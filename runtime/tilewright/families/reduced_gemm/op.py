@@ -45,7 +45,8 @@ def reduced_gemm(
     beta: float | None = None,
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """alpha * (the sum over the batch of a @ b) + beta * c, on the current stream; the same bits every time.
+    """Computes alpha * (the sum over the batch of a @ b) + beta * c on the current stream, with the same bits
+    every time.
 
     Sums are FP32 from the first product to the last.
 
