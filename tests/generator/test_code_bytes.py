@@ -7,7 +7,7 @@ from command_line import ROOT
 
 from tilewright_generator import records
 
-# The most bytes of machine code that a kernel of a module may have. docs/hopper_launches.md says what they cost.
+# The most bytes of machine code of a kernel, by module. docs/hopper_launches.md says what they cost.
 MOST_BYTES = {
     "hc_prenorm": 58_000,
     "sm90_blockscaled_gemm": 39_000,
