@@ -97,6 +97,9 @@ def test_a_gap_in_each_head_stays_as_it_is(b200: Context) -> None:
     assert (whole[..., left : left + mid] == 7.0).all()
     with pytest.raises(ArgumentError, match=r"heads of 40 \+ 88 columns, and of 40 \+ 16 \+ 88 in d"):
         deep_gemm.fp8_gemm_nt_skip_head_mid(a.pair, b.pair, d, (40, 16, 88))
+    for splits in ((0, 0, 0), (0, 192, 0), (-40, 144, 88)):
+        with pytest.raises(ArgumentError, match="head_splits: b has 384 rows and d 576 columns; expected"):
+            deep_gemm.fp8_gemm_nt_skip_head_mid(a.pair, b.pair, d, splits)
 
 
 @pytest.mark.parametrize("layout", ["nt", "tn"])
@@ -123,6 +126,27 @@ def test_groups_along_k_by_sizes_on_the_host(b200: Context, layout: str, with_c:
         product = deep_gemm.k_grouped_fp8_gemm_tn_contiguous
     product(*pairs, d, sizes, groups, c)
     close(d, expected)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("across", [32, 128])
+@pytest.mark.parametrize("sizes", [[128, 0, 384, 640], [128, 128]])
+def test_scales_of_each_group_along_k(b200: Context, sizes: list[int], across: int, packed: bool) -> None:
+    """Each group begins with a column of scales, or a word of four, of its own: of 32 and of 128 of k."""
+    ends = torch.tensor(sizes).cumsum(0).tolist()
+    parts = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    a, b = (Operand(rows, ends[-1], block=(1, across), seed=rows) for rows in (16, 48))
+    pairs = []
+    for each in (a, b):
+        data = torch.cat([each.data.view(torch.uint8)[:, part].flatten() for part in parts])
+        scales = [each.scales[:, part.start // across : part.stop // across] for part in parts]
+        codes = [(group.contiguous().view(torch.int32) >> 23).to(torch.uint8) for group in scales]
+        words = torch.cat(list(map(blockwise_scales.pack, codes)), dim=1)
+        pairs.append((data.view(torch.float8_e4m3fn), words if packed else each.scales))
+    d = torch.empty(len(sizes), 16, 48)
+    groups = torch.tensor(sizes, dtype=torch.int32)
+    deep_gemm.k_grouped_fp8_gemm_nt_contiguous(*pairs, d, sizes, groups, recipe=(1, 1, across))
+    close(d, torch.stack([a.values[:, part] @ b.values[:, part].mT for part in parts]))
 
 
 def test_what_is_refused(b200: Context) -> None:

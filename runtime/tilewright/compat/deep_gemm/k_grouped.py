@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 import tilewright
+from tilewright import blockwise_scales
 from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4
@@ -23,6 +24,7 @@ from tilewright.compat.deep_gemm.scales import (
     words,
 )
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
+from tilewright.compat.deep_gemm.utils.math import ceil_div
 from tilewright.errors import ArgumentError
 
 STAGE = 64  # elements of k that a kernel of 16 bits multiplies together
@@ -84,7 +86,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
         _check_sizes(ks_cpu, len(d), k)
     left, right = _matrix("a", x, m, k), _matrix("b", y, n, k)
     if has_tcgen05(x) and ks_cpu and not use_psum_layout:
-        _one_by_one((left.flatten(), of_x), (right.flatten(), of_y), d, ks_cpu, c)
+        _one_by_one((left.flatten(), of_x), (right.flatten(), of_y), d, ks_cpu, c, recipe)
         return
     rows, columns, block = _scales((left, of_x), (right, of_y), grouped_layout, recipe)
     operands = left, right.mT, grouped_layout, rows, columns
@@ -166,20 +168,33 @@ def _check_sizes(sizes: Sequence[int], groups: int, k: int) -> None:
         raise ArgumentError("ks_cpu", message)
 
 
-def _one_by_one(a: Pair, b: Pair, d: torch.Tensor, sizes: Sequence[int], c: torch.Tensor | None) -> None:
-    """A block-scaled product for each group, by sizes on the host. Data are flat, scales [., all k / 128]."""
+def _one_by_one(
+    a: Pair, b: Pair, d: torch.Tensor, sizes: Sequence[int], c: torch.Tensor | None, recipe: Recipe
+) -> None:
+    """A block-scaled product for each group, by sizes on the host. Data are flat; scales [., columns] are
+    those that `recipe` says, and each group begins with a new column, also of packed ones."""
     m, n = d.shape[1:]
+    blocks_a, blocks_b = (
+        _column_slices(scales, block, sizes)
+        for (_, scales), (_, block) in zip((a, b), granularities(recipe), strict=True)
+    )
     for group, (start, k) in enumerate(zip(_starts(sizes), sizes, strict=True)):
         added = None if c is None else c[group]
         if k == 0:
             d[group].copy_(added) if added is not None else d[group].zero_()
             continue
-        blocks = slice(start // BLOCK, (start + k) // BLOCK)
         left, right = (
-            (data[rows * start : rows * (start + k)].view(rows, k), scales[:, blocks])
-            for (data, scales), rows in ((a, m), (b, n))
+            (data[rows * start : rows * (start + k)].view(rows, k), scales[:, blocks[group]])
+            for (data, scales), rows, blocks in ((a, m, blocks_a), (b, n, blocks_b))
         )
-        block_scaled.multiply(left, right, d[group], added, (1, 1, BLOCK))
+        block_scaled.multiply(left, right, d[group], added, recipe)
+
+
+def _column_slices(scales: torch.Tensor, block: int, sizes: Sequence[int]) -> list[slice]:
+    """The columns that hold each group's scales of `block` elements of k, or words of four."""
+    in_column = block * (blockwise_scales.SCALES_PER_WORD if scales.dtype == torch.int32 else 1)
+    counts = [ceil_div(size, in_column) for size in sizes]
+    return [slice(start, start + count) for start, count in zip(_starts(counts), counts, strict=True)]
 
 
 def _sizes_of_ends(ends: torch.Tensor, unit: int, *, scaled: bool = False) -> torch.Tensor:

@@ -124,14 +124,15 @@ def fp8_gemm_nt_skip_head_mid(
     left, mid, right = head_splits
     if block_scaled.needed(a, b, recipe):
         y = k_major(b[0])
-        n = y.shape[-2]
-        if n % (left + right) or d.shape[-1] != n // (left + right) * (left + mid + right):
+        n, head = y.shape[-2], left + right
+        whole_heads = min(head_splits) >= 0 and head > 0 and n % head == 0
+        if not whole_heads or d.shape[-1] != n // head * (head + mid):
             expected = f"heads of {left} + {right} columns, and of {left} + {mid} + {right} in d"
             message = f"b has {n} rows and d {d.shape[-1]} columns; expected {expected}"
             raise ArgumentError("head_splits", message)
         whole = d.new_empty((d.shape[0], n))
         block_scaled.multiply(a, (y, b[1]), whole, None, recipe, casts=not disable_ue8m0_cast)
-        heads, gaps = whole.view(len(whole), -1, left + right), d.view(len(whole), -1, left + mid + right)
+        heads, gaps = whole.view(len(whole), -1, head), d.view(len(whole), -1, head + mid)
         gaps[..., :left] = heads[..., :left]
         gaps[..., left + mid :] = heads[..., left:]
         return
