@@ -98,6 +98,8 @@ class TilewrightFP8ScaledMMLinearKernel(FP8ScaledMMLinearKernel):  # type: ignor
                 return False, f"takes {what} with one scale for the tensor"
         if c.out_dtype not in _OUTPUTS:
             return False, f"has results of bfloat16 or float16, not {c.out_dtype}"
+        if c.weight_shape[1] % 16:
+            return False, f"takes k in multiples of 16, not {c.weight_shape[1]}"
         return True, None
 
     def apply_scaled_mm(

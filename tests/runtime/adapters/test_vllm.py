@@ -100,6 +100,11 @@ def test_the_entry_point_is_it() -> None:
         ),
         ("fp8", config(key(1, -1, static=False), key(-1, -1, static=True)), "activations with one scale"),
         ("fp8", config(key(-1, -1, static=True), key(-1, 1, static=True)), "weights with one scale"),
+        (
+            "fp8",
+            config(TENSOR.activation_quant_key, TENSOR.weight_quant_key, weight_shape=(N, 3420)),
+            "k in multiples of 16, not 3420",
+        ),
     ],
 )
 def test_vllm_takes_it_for_what_it_computes(kind: str, layer: Any, expected: str | None) -> None:
