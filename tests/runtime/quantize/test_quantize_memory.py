@@ -109,6 +109,12 @@ def test_scales_of_ones_own(hopper: Context) -> None:
         assert same(scales, wanted_scales)
         if layout != "row_major":
             assert not blockwise_scales.with_padding(own)[..., 130:].any()
+            memory = shifted(torch.full_like(blockwise_scales.with_padding(own), 7), 4)
+            tilewright.quantize_fp8_blockwise(
+                x, block, scale_type=scale_type, scale_layout=layout, out_scales=memory[..., :130].mT
+            )
+            assert same(memory[..., :130].mT, wanted_scales)
+            assert not memory[..., 130:].any()
     with pytest.raises(ArgumentError, match=r"out_scales: strides .* memory for"):
         tilewright.quantize_fp8_blockwise(x[0], out_scales=torch.empty_strided((130, 3), (1, 132)))
 
