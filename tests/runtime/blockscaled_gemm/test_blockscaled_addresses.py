@@ -87,6 +87,9 @@ def test_a_d_that_the_ultra_kernels_cannot_write(
     close(tilewright.mm_nvfp4(*call, out=shifted(out, 16)), exact)
     assert used(blackwell) == only
     assert "d's rows begin at multiples of 8 elements" in caplog.text
+    # And then one of two bytes, for which D is copied.
+    close(tilewright.mm_nvfp4(*call, out=shifted(out, 2)), exact)
+    assert "copies out," in caplog.text
     wide = torch.zeros(256, 264).bfloat16()
     assert kernel(wide[:, :256]) == {"host_nvfp4"}
     assert "d's rows begin at multiples of 8 elements" in caplog.text

@@ -7,8 +7,10 @@ import torch
 from block_scaled_operands import Operand, close
 
 from tilewright import blockwise_scales
+from tilewright.architectures.device import H200
 from tilewright.compat import deep_gemm
-from tilewright.context import Context
+from tilewright.compat.deep_gemm import block_scaled
+from tilewright.context import Context, use
 from tilewright.errors import ArgumentError, NoKernelError, UnsupportedDeviceError
 
 
@@ -149,6 +151,20 @@ def test_scales_of_each_group_along_k(b200: Context, sizes: list[int], across: i
     close(d, torch.stack([a.values[:, part] @ b.values[:, part].mT for part in parts]))
 
 
+def test_what_needs_block_scaled_kernels_on_hopper() -> None:
+    """FP4, scales of 32 of k, and scales that are no float32: words, or bytes in the kernels' layout."""
+    a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
+    fp4 = Operand(48, 384, block=(1, 32), fp4=True)
+    ready = (b.data, torch.ones(256, 12, dtype=torch.uint8).view(torch.float8_e8m0fnu))
+    with use(Context(described=H200)):
+        assert not block_scaled.needed(a.pair, b.pair, None)
+        assert block_scaled.needed(a.pair, b.packed, None)
+        assert block_scaled.needed(a.packed, b.pair, None)
+        assert block_scaled.needed(a.pair, ready, None)
+        assert block_scaled.needed(a.pair, fp4.pair, None, (1, 128), (1, 32))
+        assert block_scaled.needed(a.pair, b.pair, (1, 1, 32))
+
+
 def test_what_is_refused(b200: Context) -> None:
     a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
     d = torch.empty(20, 144, dtype=torch.bfloat16)
@@ -158,6 +174,9 @@ def test_what_is_refused(b200: Context) -> None:
         deep_gemm.fp8_gemm_nt(a.pair, (b.data, b.scales[:, :2]), d)
     with pytest.raises(ArgumentError, match=r"recipe: it is \(1, 64\) and \(128, 64\)"):
         deep_gemm.fp8_gemm_nt(a.pair, b.pair, d, recipe=(1, 128, 64))
+    heads = torch.empty(20, 144 + 64, dtype=torch.bfloat16)
+    with pytest.raises(ArgumentError, match="disable_ue8m0_cast: these tensor cores multiply by UE8M0"):
+        deep_gemm.fp8_gemm_nt_skip_head_mid(a.pair, b.pair, heads, (72, 64, 72), disable_ue8m0_cast=True)
     narrow = Operand(48, 384, block=(1, 32), fp4=True)
     part, recipes = d[:, :48].clone(), {"recipe_a": (1, 128), "recipe_b": (1, 32)}
     with pytest.raises(NoKernelError, match="adds no C"):

@@ -29,7 +29,7 @@ def test_deep_gemms_names() -> None:
 
     arguments = calls.paged() | {"out": None, "lengths": torch.tensor([[12, 70], [0, 40]], dtype=torch.int32)}
     schedule = deep_gemm.get_paged_mqa_logits_metadata(arguments["lengths"], calls.PAGE, 8)
-    assert schedule.shape == (9, 2)
+    assert torch.equal(schedule, tilewright.paged_mqa_schedule(arguments["lengths"], blocks=8, next_n=2))
     q = arguments["q"].view(2, 2, calls.HEADS, calls.HEAD_DIM)
     cache = arguments["kv_cache"].view(6, calls.PAGE, 1, calls.HEAD_DIM + 4)
     actual = deep_gemm.fp8_paged_mqa_logits(
@@ -84,3 +84,19 @@ def test_deep_gemms_names_of_fp4() -> None:
         True,
     )
     assert torch.equal(actual, tilewright.paged_mqa_logits(**arguments | {"lengths": lengths}))
+
+    few = 8  # heads: the others of a kernel's 16 are added with weights of 0
+    weights = arguments["weights"].clone()
+    weights[:, few:] = 0
+    actual = deep_gemm.fp8_fp4_paged_mqa_logits(
+        (q[:, :, :few], q_scale[:, :, :few]),
+        cache,
+        arguments["weights"][:, :few],
+        lengths,
+        arguments["block_table"],
+        arguments["schedule"],
+        80,
+        True,
+    )
+    expected = tilewright.paged_mqa_logits(**arguments | {"lengths": lengths, "weights": weights})
+    assert torch.equal(actual, expected)

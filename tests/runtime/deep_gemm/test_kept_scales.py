@@ -61,6 +61,18 @@ def test_other_scales_at_an_earlier_address_are_converted(b200: Context) -> None
     assert len(kept_scales._State.kept) == 1
 
 
+def test_scales_are_converted_for_each_matrix_that_they_scale(b200: Context) -> None:
+    """The same four scales are those of three matrices: of other extents, and turned."""
+    a, scales = Operand(20, 256), torch.tensor([[1.0, 2.0], [4.0, 8.0]])
+    whole = Operand(256, 256, block=(128, 128), seed=2)
+    for rows, k, scales_of in ((256, 256, scales), (144, 240, scales), (256, 256, scales.mT)):
+        data, d = whole.data[:rows, :k], torch.empty(20, rows)
+        deep_gemm.fp8_gemm_nt((a.data[:, :k], a.scales), (data, scales_of), d)
+        wide = scales_of.repeat_interleave(128, 0).repeat_interleave(128, 1)[:rows, :k]
+        close(d, a.values[:, :k] @ (data.double() * wide).mT)
+    assert len(kept_scales._State.kept) == 3
+
+
 def test_tensors_whose_writes_torch_does_not_count_are_not_kept(b200: Context) -> None:
     a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
     d = torch.empty(20, 144)

@@ -14,9 +14,10 @@ from tilewright.context import Context
 from tilewright.errors import ArgumentError
 
 
-def test_in_place_accumulation(host: Context) -> None:
-    a, b = matrix(16, 32), column_major(matrix(32, 24))
-    out = matrix(16, 24, seed=7)
+@pytest.mark.parametrize("n", [24, 20])  # 20: b, C and D are copied
+def test_in_place_accumulation(host: Context, n: int) -> None:
+    a, b = matrix(16, 32), column_major(matrix(32, n))
+    out = matrix(16, n, seed=7)
     wanted = (a.double() @ b.double() + out.double()).bfloat16()
     tilewright.gemm(a, b, c=out, out=out, beta=1.0)
     torch.testing.assert_close(out, wanted)

@@ -132,6 +132,7 @@ def test_a_number_is_one_constant_of_the_device(hopper: Context) -> None:
     first = constant(2.5, cpu)
     assert constant(2.5, cpu) is first
     assert constant(2.25, cpu) is not first
+    assert constant(2.5, torch.device("meta")).is_meta
     assert math.copysign(1, constant(-0.0, cpu)) == -1
     assert math.copysign(1, constant(0.0, cpu)) == 1
     for number in range(2000):  # the oldest go
