@@ -73,4 +73,4 @@ def bf16(*shape: int) -> torch.Tensor:
 
 M, N, K = 128, 256, 1152  # the last word of 128 of k holds one exponent
 GROUPS = torch.tensor([128, 256], dtype=torch.int32)
-SIZES = torch.tensor([128, 640, 0, 384], dtype=torch.int32)  # of k
+SIZES = torch.tensor([128, 640, 0, 384, 128], dtype=torch.int32)  # of k

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -50,6 +51,24 @@ def test_fake_results_lie_as_real_ones(name: str, layout: str) -> None:
             fake = torch_op(f"quantize_{kind}")(mode.from_tensor(x), **options)
         for one, other in zip(fake, real, strict=True):
             assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
+
+
+@pytest.mark.parametrize("activation", ["none", "silu_mul"])
+@pytest.mark.parametrize(("name", "layout"), KINDS)
+def test_a_result_is_made_beside_one_that_is_given(name: str, layout: str, activation: str) -> None:
+    kind, options, _ = calls(name, layout)
+    quantise = functools.partial(
+        getattr(tilewright, f"quantize_{kind}"), torch.empty(130, 256, dtype=torch.bfloat16, device="meta")
+    )
+    results = dict(zip(("out", "out_scales"), quantise(activation=activation, **options), strict=True))
+    for given, tensor in results.items():
+        both = quantise(activation=activation, **options, **{given: tensor})
+        for made, expected in zip(both, results.values(), strict=True):
+            assert (made.shape, made.dtype, made.stride()) == (
+                expected.shape,
+                expected.dtype,
+                expected.stride(),
+            )
 
 
 def test_options_that_no_public_call_has() -> None:
