@@ -111,6 +111,10 @@ def test_legal(config: GroupedGemmConfig) -> None:
         (replace(MMA, tile=Tile(128, 128, 128)), "registers", "128 registers a thread for sums > 112"),
         (replace(MMA, promotion="overlapped"), "promotion_of_tile", "one way to promote sums"),
         (replace(MMA, tile=Tile(128, 96, 64)), "tile_depth", "is 64 bytes, not 128 or 256"),
+        (replace(MMA, constant_b=True), "constant_weights", "not mma, scales"),
+        (replace(FP8, constant_b=True, scales="1x128"), "constant_weights", "lean, scales 1x128, D bf16"),
+        (replace(FP8, constant_b=True, d="f32"), "constant_weights", "lean, scales 128x128, D f32"),
+        (replace(FP8, constant_b=True, pdl=False), "constant_weights", "without pdl"),
         (replace(NARROW, swap_ab=True, tile=Tile(64, 8, 64)), "tile_depth", "512 B are not a multiple"),
         (replace(FP8, scales="1x32_ue8m0"), "packed_scales", "no instruction of lean on sm_90a"),
         (
