@@ -127,6 +127,9 @@ def test_gemma_keeps_its_sizes_in_text_config(write: Write) -> None:
     listing = listed(write({"model_type": "gemma3", "torch_dtype": "bfloat16", "text_config": text}))
     assert dense(listing)["qkv_proj"] == ((8 + 2 * 4) * 256, 2560, 34)
     assert dense(listing)["lm_head"] == (262208, 2560, 1)
+    quantised = listed(write({"model_type": "gemma3", "quantization_config": BLOCKS, "text_config": text}))
+    assert by_layer(quantised, "o_proj", "scaled_gemm")
+    assert not by_layer(quantised, "o_proj", "gemm")
 
 
 def test_experts_of_every_second_layer(write: Write) -> None:
@@ -153,6 +156,12 @@ def test_shares_that_cut_blocks_are_left_out(write: Write) -> None:
         ("experts.gate_up", 6), ("experts.down", 6)
     ]  # fmt: skip
     assert "share of 192 cuts blocks of 128" in listing.left_out[0].reason
+    listing = listed(EXAMPLES / "deepseek-v3.json", tp=128, ep=8, max_tokens=8)
+    reasons = {left.layer: left.reason for left in listing.left_out}
+    assert reasons["q_b_proj"] == "outputs of 192 cut blocks of 128 rows that share a scale"
+    assert reasons["gate_up_proj"] == "outputs of 144, 144 cut blocks of 128 rows that share a scale"
+    assert reasons["down_proj"] == "inputs of 144 cut blocks of 128 columns that share a scale"
+    assert "kv_b_proj" not in reasons
 
 
 def test_modules_that_are_not_quantised(write: Write) -> None:
