@@ -247,7 +247,20 @@ REJECTED: list[Rejected] = [
         ("of 16 up to 256, not 40",),
         tile("128x48x64"),
     ),
-    (TCGEN05, {"cluster": Cluster(3, 1)}, "tcgen05_cluster", ("3x1",), {"cluster": Cluster(4, 2)}),
+    (
+        TCGEN05,
+        {"cluster": Cluster(3, 1)},
+        "tcgen05_cluster",
+        ("3x1 is not of 8 thread blocks",),
+        {"cluster": Cluster(4, 2)},
+    ),
+    (
+        TCGEN05,
+        {"cluster": Cluster(4, 4)},
+        "tcgen05_cluster",
+        ("4x4 is not of 8 thread blocks",),
+        {"cluster": Cluster(2, 4)},
+    ),
     (TCGEN05, {"cluster": "dynamic"}, "tcgen05_cluster", ("compiled in",), {"cluster": Cluster(1, 1)}),
     (TCGEN05_2SM, {"cluster": Cluster(1, 2)}, "tcgen05_cluster", ("pairs",), {"cluster": Cluster(2, 2)}),
     (
