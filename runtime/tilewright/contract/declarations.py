@@ -77,10 +77,10 @@ def test_ops_take_what_is_declared(family: str) -> None:
 
 
 def _with_ops_like_it(name: str, docstrings: dict[str, str]) -> str:
-    """An op's docstring, and those of ops that its first paragraph compares it with ("as `gemm` does")."""
+    """An op's docstring, and those of ops that its first paragraph compares it with ("as `NAME` does")."""
     text = docstrings[name]
-    others = re.findall(r"\b[Aa]s `(\w+)`", text.partition("\n\n")[0])
-    return text + "".join(_with_ops_like_it(other, docstrings) for other in others if other in docstrings)
+    names = re.findall(r"\b[Aa]s `(\w+)`", text.partition("\n\n")[0])
+    return text + "".join(_with_ops_like_it(each, docstrings) for each in names if each in docstrings)
 
 
 def test_docstrings_tell_of_every_argument(family: str) -> None:
