@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from figures import DOCS, RESULTS, ROOT
+from figures import DOCS, RESULTS, ROOT, record
 
 RECORD = json.loads((RESULTS / "host_overhead.json").read_text(encoding="utf-8"))
 HOST = RECORD["host_us"]
@@ -34,6 +34,13 @@ def test_a_plan_takes_less_than_half() -> None:
 
 def test_parts_of_a_call() -> None:
     page = text("torch.md")
-    for call, name in (("`gemm(out=)`", "tilewright.gemm(out=)"), ("a plan", "plan(a, b, out)")):
+    for call, name in (("`gemm(out=)`", "tilewright.gemm(out=)"), ("a plan, with `out`", "plan(a, b, out)")):
         ratio = RECORD["ratios"][f"{name} / torch.mm(out=)"]
         assert f"| {call} | {ratio:.2f} of `torch.mm`'s |" in page
+
+
+def test_calls_with_scales_beside_deep_gemm() -> None:
+    rows = record("deepgemm_host", "| call | us |")
+    shares = [float(row["share"]) for row in rows if "fp8" in row["call"]]
+    assert len(shares) == 3
+    assert f"[{min(shares):.2f} to {max(shares):.2f} of DeepGEMM's time](" in text("grouped.md")
