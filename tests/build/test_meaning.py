@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.compile.keys import HeaderSet
-from tilewright.compile.meaning import meaning
+from tilewright.compile.meaning import host_meaning, meaning
 
 SOURCE = b"""// A comment.
 #define F(x) (x)
@@ -87,3 +87,42 @@ def test_headers_that_include_each_other_have_a_key(tmp_path: Path) -> None:
         len(headers(tmp_path, a=text.format("b"), b=text.format("a")).meaning(b'#include "tilewright/a.hpp"'))
         == 64
     )
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "__device__ int twice(int x) { return 2 * x; }",
+        "template <int N> static __device__ int twice(int x) { if (x) { return N; } return x; }",
+        "__device__ int twice(int x);",
+        '__device__ void load() { asm("{ .reg .pred p; }" ::: "memory"); }',
+        "__device__ char brace() { return '}'; }",
+        "#define DEVICE __device__ __forceinline__",
+        '#define KERNEL(NAME) extern "C" __global__ void NAME() { go(); }',
+        "__global__ void __launch_bounds__(128, 1) go() {\n#pragma unroll\n  for (;;) { work(); }\n}",
+    ],
+)
+def test_functions_of_the_device_are_no_code_of_the_host(device: str) -> None:
+    text = "struct A {\n  int before() { return 1; }\n%s\n  int after() { return 2; }\n};\n"
+    left = host_meaning((text % device).encode())
+    assert left.replace(b"\n", b"") == host_meaning((text % "").encode()).replace(b"\n", b"")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "int size() { return 1; }",
+        "__host__ __device__ int size() { return 1; }",
+        "__device__ int a(int x); int size() { return 1; }",
+        "__device__ A(int x) : a_{x}, size_{1} {}",
+        "#define DEVICE __device__\nint size() { return 1; }",
+        "#define DEVICE __device__\nstruct B { int size() { return 1; } };",
+        "#if X\n__device__ void a() {\n#else\n__device__ void b() {\n#endif\n}\nint size() { return 1; }",
+        "#define KERNEL(NAME) __global__ void NAME() { go(); } int size() { return 1; }",
+        "__device__ int a(int x = int{}) { return 1; }",
+    ],
+)
+def test_what_may_run_on_the_host_is_kept(host: str) -> None:
+    text = f"namespace n {{\n{host}\nint last; }}\n"
+    assert host_meaning(text.encode()) != host_meaning(text.replace("1", "2").encode())
+    assert b"int last;" in host_meaning(text.encode())

@@ -72,6 +72,12 @@ class Compiler(ABC):
 
         return meaning(source)
 
+    def host_meaning(self, source: bytes) -> bytes:
+        """The part of a source that a kernel's host key covers: what runs on the host."""
+        from tilewright.compile.meaning import host_meaning  # noqa: PLC0415
+
+        return host_meaning(source)
+
     def headers_release(self, record: KernelRecord, release: str) -> str:
         """The release of the toolchain's headers as a kernel's source key holds it; empty if it does not."""
         return ""

@@ -1,7 +1,8 @@
 """The meaning of a C++ text for the compiler: the text without comments and layout.
 
 Source keys of records are digests of it. So records of compiled and run kernels stay current if a comment, a
-line break or the place of a header changes.
+line break or the place of a header changes. Host keys are digests of what is left of it without the functions
+that only a GPU runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ _TOKEN = re.compile(rb"(?P<literal>" + _LITERAL + rb")|//[^\n]*|/\*.*?\*/", re.D
 _HELD = re.compile(rb"\0(\d+)\0")
 _SPACES = re.compile(rb"[ \t\r\n\f\v]+")
 _AROUND = re.compile(rb" ?([(){}\[\];,]) ?")  # no two of them make another token
+_PARTS = re.compile(
+    rb"(?P<literal>" + _LITERAL + rb")|__host__ __device__|(?P<device>\b__(?:device|global)__)|[{};\n]",
+    re.DOTALL,
+)
+_ENDS = (b"{", b"}", b";", b"\n")  # of a statement
 
 
 def meaning(text: bytes) -> bytes:
@@ -39,3 +45,33 @@ def meaning(text: bytes) -> bytes:
         parts += [code, _SPACES.sub(b" ", line)]  # a space may mean something there: `#define F (x)`
         between = b""
     return _HELD.sub(lambda match: literals[int(match[1])], b"\n".join(filter(None, parts)))
+
+
+def host_meaning(text: bytes) -> bytes:
+    """The meaning of a text without its `__device__` and `__global__` functions.
+
+    A function is left out from the beginning of its statement to the brace that closes the first one opened,
+    or to the semicolon. So the rest of a constructor that initialises members in braces is kept: more may be
+    kept than the host's code, never less. A text whose braces do not balance (because of an `#if`) is kept
+    whole.
+    """
+    whole = meaning(text)
+    kept: list[bytes] = []
+    decided = 0  # where the text begins that is neither kept nor left out yet
+    statement = 0  # where the current statement begins
+    left_out = False  # it is a function of the device
+    depth = balance = 0  # of braces: in that function, in the text
+    for part in _PARTS.finditer(whole):
+        token = part[0]
+        balance += (token == b"{") - (token == b"}")
+        if part["device"]:
+            left_out = True
+        if not left_out:
+            statement = part.end() if token in _ENDS else statement
+            continue
+        depth += (token == b"{") - (token == b"}")
+        if depth <= 0 and token in _ENDS[1:]:
+            kept.append(whole[decided:statement])
+            decided = statement = part.end()
+            left_out, depth = False, 0
+    return whole if balance or depth else b"".join([*kept, whole[decided:]])

@@ -1,13 +1,23 @@
-"""Source keys: what the source of a kernel tells its compiler, equal on every machine. Records hold them."""
+"""What records say a kernel was made of, equal on every machine: source keys and host keys.
+
+A *source key* covers what the source of a kernel tells its compiler. A *host key* covers the code that runs
+on the host when the kernel is called: the check of a problem, tensor maps, arguments, the launch. It is in
+the module's table.cc, in the kernel's own unit, and in the headers that these two reach.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tilewright.base import reading
 from tilewright.compile import compilers
 from tilewright.compile.keys import HeaderSet, digest
+from tilewright.compile.meaning import host_meaning
 from tilewright.declarations.table import KernelRecord, Table
+
+_TABLE = "table.cc"
+_KERNELS = re.compile(rb"(?m)^#define TILEWRIGHT_KERNELS\(.*\n")  # one line, without layout
 
 
 class SourceKeys:
@@ -27,3 +37,31 @@ class SourceKeys:
             compiler.headers_release(record, self._cutlass),
             *compiler.flags(record),
         )
+
+
+class HostKeys:
+    """Computes host keys against one set of headers."""
+
+    def __init__(self, include: Path) -> None:
+        self._headers = _HostHeaders(include)
+        self._tables: dict[Path, str] = {}  # digests by the module's folder
+
+    def of(self, table: Table, record: KernelRecord) -> str:
+        """The key, 32 hexadecimal digits. It does not change with other kernels in the module, or with code
+        that runs on the GPU alone. Raises FileNotFoundError or UnreadableFileError, as `SourceKeys.of` does.
+        """
+        compiler = compilers.of(record)
+        if table.folder not in self._tables:
+            text = host_meaning(reading.contents(table.folder / _TABLE))
+            self._tables[table.folder] = self._headers.including(_KERNELS.sub(b"", text))
+        unit = compiler.host_meaning(reading.contents(table.source(record)))
+        return digest(
+            "host", self._tables[table.folder], self._headers.including(unit), *compiler.table_flags()
+        )
+
+
+class _HostHeaders(HeaderSet):
+    """Headers, as far as they tell the host's compiler anything."""
+
+    def meaning(self, source: bytes) -> str:
+        return self.including(host_meaning(source))

@@ -6,6 +6,7 @@ the checks of the machine code are nvcc's, and a library holds nothing of CuTe-D
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from tilewright.declarations.table import KernelRecord
 if TYPE_CHECKING:
     from tilewright.compile.nvcc.toolchain import NvccToolchain
 
+_HOST = re.compile(rb'(?ms)^HOST = """(.*?)"""')
 _HOST_FLAGS = ("-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
 
 
@@ -40,6 +42,11 @@ class CuteDsl(Nvcc):
     def meaning(self, source: bytes) -> bytes:
         """The source as it is: layout means something in Python."""
         return source
+
+    def host_meaning(self, source: bytes) -> bytes:
+        """That of the unit of the host, which the source holds."""
+        unit = _HOST.search(source)
+        return super().host_meaning(unit[1]) if unit else source
 
     def headers_release(self, record: KernelRecord, release: str) -> str:
         """Empty: programs in CuTe-DSL include no headers of CUTLASS's."""
