@@ -68,7 +68,7 @@ RUN_RECORD = Object(
                     "hammered": _HAMMERED,
                     "problems": Integer(),
                     "max_error": Union((Number(), Null())),
-                    "date": String(),
+                    **fields(("date", "host_key"), String()),
                     **DIGEST,
                 },
                 others=Anything(),

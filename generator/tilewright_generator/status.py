@@ -6,13 +6,17 @@ current only if its source key is that of the kernel as it stands; a row of a ru
 what the kernel is compiled to now, so that a header can be put in other words without a GPU at hand.
 benchmarks/results/stale.json bounds the rows of other sources: a change of a header makes rows stale, and its
 author raises the bound. A kernel without a row is "never" compiled or run, which is no fault.
+
+The machine code of a kernel says nothing of the code on the host that launches it. So a row of a run also
+has the key of that host code (compile/source_keys.py). A change of it makes no row stale, because all kernels
+share much of it. The host code of a module is stale until one of its kernels has passed its tests with it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +24,7 @@ from tilewright.base import reading
 from tilewright.base.schema import Integer, Map, Object, Schema, String, fields
 from tilewright.errors import UnreadableFileError
 from tilewright_generator.errors import DriftError
+from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ MOST_STALE = Path("benchmarks/results/stale.json")
 _PIN = re.compile(r'"nvidia-cutlass==(\d+\.\d+\.\d+)')
 CURRENT, STALE, FAILED, NEVER = "current", "stale", "failed", "never"
 RECORDED = ("compiled", "run", "hammered")
+HOST = "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,8 @@ class Verdict:
     source; among these a failed one, else the newest."""
     hammer: Mapping[str, Any] = field(default_factory=dict)
     """The hammer's runs and how many had wrong bits, chosen alike."""
+    host: str = NEVER
+    """Whether a run that passed had today's host code. "never" if no run's host code is known."""
 
 
 def cutlass_version(project: Project) -> str:
@@ -70,11 +78,12 @@ class Records:
     """The committed records of a project about its kernels."""
 
     def __init__(self, project: Project) -> None:
-        from tilewright.compile.source_keys import SourceKeys  # noqa: PLC0415
+        from tilewright.compile.source_keys import HostKeys, SourceKeys  # noqa: PLC0415
 
         self._compiled = project.root / COMPILED
         self._runs = _runs(project)
         self._keys = SourceKeys(include(project), cutlass_version(project))
+        self._host_keys = HostKeys(include(project))
 
     def verdicts(self, table: Table) -> list[Verdict]:
         """The verdict on each kernel of the table, by name. Raises DriftError if a source is missing."""
@@ -82,7 +91,8 @@ class Records:
         verdicts = []
         for name in sorted(table):
             try:
-                verdicts.append(self._verdict(table, name, rows.get(name, {})))
+                verdict = self._verdict(table, name, rows.get(name, {}))
+                verdicts.append(replace(verdict, host=self._host(table, name)))
             except OSError as error:
                 source = table.source(table[name])
                 raise DriftError(f"{source}: {error.strerror}; `tilewright generate` writes it") from None
@@ -126,6 +136,13 @@ class Records:
         hammered, hammer = judged(self._runs.hammered.get(name, []))
         return Verdict(name, record.arch, compiled, run, hammered, row, record.spills, check, hammer)
 
+    def _host(self, table: Table, name: str) -> str:
+        runs = self._runs.passed.get(name, [])
+        keys = {run["host_key"] for run in runs if run["passed"] and "host_key" in run}
+        if not keys:
+            return NEVER
+        return CURRENT if self._host_keys.of(table, table[name]) in keys else STALE
+
 
 Modules = Sequence[tuple[str, Sequence[Verdict]]]  # by their names, the verdicts on their kernels
 
@@ -136,8 +153,17 @@ def verdicts(project: Project) -> Modules:
     return [(table.module, records.verdicts(table)) for table in tables(project)]
 
 
+def stale_hosts(modules: Modules) -> list[str]:
+    """The modules that ran on a GPU, none of whose kernels has passed its tests with today's host code."""
+    return [
+        module
+        for module, verdicts in modules
+        if any(verdict.check for verdict in verdicts) and all(verdict.host != CURRENT for verdict in verdicts)
+    ]
+
+
 def faults(project: Project, modules: Modules, *, release: bool = False) -> list[str]:
-    """The faults of the records: kernels whose run failed, and more stale rows than
+    """The faults of the records: kernels whose run failed, and more stale rows or host code than
     benchmarks/results/stale.json allows. A release allows none."""
     verdicts = [verdict for _, several in modules for verdict in several]
     allowed = _allowed(project, release)
@@ -158,19 +184,26 @@ def faults(project: Project, modules: Modules, *, release: bool = False) -> list
         stale = sum(getattr(verdict, what) == STALE for verdict in verdicts)
         if what in allowed and stale > allowed[what]:
             messages.append(f"{stale} rows of what was {what} are stale, and {allowed[what]} may be")
+    hosts = stale_hosts(modules)
+    if HOST in allowed and len(hosts) > allowed[HOST]:
+        messages.append(
+            f"the host code of {counted(len(hosts), 'module')} is stale, and {allowed[HOST]} may be: "
+            f"{', '.join(hosts)}"
+        )
     return messages
 
 
 def _allowed(project: Project, release: bool) -> dict[str, Any]:
-    """How many rows may be stale, by what they say of kernels, and the kernels that failed and wait for a GPU
-    to run again on, each with what was wrong and mended. Nothing is bounded where the file is missing.
+    """How many rows may be stale, by what they say of kernels; in how many modules the host code may be; and
+    the kernels that failed and wait for a GPU to run again on, each with what was wrong and mended. Nothing
+    is bounded where the file is missing.
 
     Raises UnreadableFileError where the file is not a record.
     """
     if release:
-        return dict.fromkeys(RECORDED, 0)
+        return dict.fromkeys((*RECORDED, HOST), 0)
     counts = fields(("compiled", "run"), Integer())
-    failed: dict[str, Schema] = {"failed": Map(String()), "hammered": Integer()}
+    failed: dict[str, Schema] = {"failed": Map(String()), **fields(("hammered", HOST), Integer())}
     try:
         allowed: dict[str, Any] = reading.load_json(project.root / MOST_STALE, Object(counts, failed))
     except FileNotFoundError:

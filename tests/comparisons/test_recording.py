@@ -50,6 +50,9 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if share := os.environ.get("TILEWRIGHT_SHARE"):
         config.hook.pytest_deselected(items=shares.deal(items, share))
+    if modules := os.environ.get("TILEWRIGHT_HOSTS"):
+        module_of = {"first": "one", "second": "one", "third": "other"}
+        config.hook.pytest_deselected(items=shares.represent(items, modules, module_of))
 
 
 @pytest.fixture
@@ -153,7 +156,7 @@ def record(pytester: pytest.Pytester) -> Record:
         tests: str = TESTS,
         **card: str,
     ) -> Any:
-        made_of = {"source_key": key, "machine_code": f"code of {key}"}
+        made_of = {"source_key": key, "machine_code": f"code of {key}", "host_key": f"host of {key}"}
         keys = dict.fromkeys(("first", "second", "third"), made_of)
         Path("given.json").write_text(json.dumps({"card": {**CARD, **card}, "keys": keys}))
         pytester.makeconftest(CONFTEST)
@@ -172,7 +175,7 @@ def test_a_whole_run_that_passes(record: Record) -> None:
     for name in ("first", "second"):
         row = rows[name]
         assert (row["passed"], row["problems"], row["source_key"]) == (True, 2, "k1")
-        assert row["machine_code"] == "code of k1"
+        assert (row["machine_code"], row["host_key"]) == ("code of k1", "host of k1")
         assert row["max_error"] == pytest.approx(1e-6, rel=0.1)
     assert "third" not in rows
     assert "not recorded" not in rows["said"]["text"]
@@ -200,6 +203,30 @@ def test_shares_together_run_every_test_once_and_keep_all_rows(
 def test_what_is_no_share_is_refused(share: str) -> None:
     with pytest.raises(pytest.UsageError, match="I from 1 to N"):
         shares.deal([], share)
+
+
+MORE_OF_ONE_KERNEL = f"""{TESTS}
+
+@pytest.mark.parametrize(("kernel", "size"), [("first", 1), ("second", 1), ("second", 2)])
+def test_sizes(kernel, size):
+    comparing.compare(ONE, ONE, kernel)
+"""
+
+
+def test_the_kernel_with_the_most_tests_stands_for_its_module(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = record(tests=MORE_OF_ONE_KERNEL)
+    monkeypatch.setenv("TILEWRIGHT_HOSTS", "one")
+    rows = record(tests=MORE_OF_ONE_KERNEL, key="k2")
+    assert re.search(r"5 passed, \d+ deselected", rows["said"]["text"])
+    assert (rows["second"]["passed"], rows["second"]["host_key"]) == (True, "host of k2")
+    assert rows["first"] == before["first"]
+
+
+def test_a_module_that_no_test_takes_a_kernel_of_is_refused() -> None:
+    with pytest.raises(pytest.UsageError, match="HOSTS=one: no test takes a kernel of one"):
+        shares.represent([], "one", {"first": "one"})
 
 
 def test_kernels_whose_tests_compare_by_themselves_have_rows_where_they_were_launched(record: Record) -> None:

@@ -101,11 +101,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if share := os.environ.get(shares.SHARE):
         left = shares.deal(items, share)
         config.hook.pytest_deselected(items=left)
+    if modules := os.environ.get(shares.HOSTS):
+        module_of = {name: table.module for table in Registry().tables.values() for name in table}
+        config.hook.pytest_deselected(items=shares.represent(items, modules, module_of))
     mine = [item for item in items if _HERE in item.path.parents]
     reason = _why_not() if mine else None
     for item in mine:
         item.add_marker(pytest.mark.gpu)
         if reason is not None and not _required():
-            kernel = getattr(getattr(item, "callspec", None), "params", {}).get("kernel")
+            kernel = shares.kernel_of(item)
             more = verified.why_never_run(kernel) if kernel else None
             item.add_marker(pytest.mark.skip(reason=f"{reason}, and {more}" if more else reason))

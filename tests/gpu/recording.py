@@ -23,13 +23,14 @@ written under a lock when a process is through.
 from __future__ import annotations
 
 import datetime
+import functools
 import inspect
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import filelock
 import pytest
@@ -37,8 +38,12 @@ import torch
 
 from tilewright_generator import records
 
+if TYPE_CHECKING:
+    from tilewright.compile.source_keys import HostKeys
+
 MARK = "marks_kernels"
 HAMMERED = "hammered"
+HOST_KEY = "host_key"
 LEAST_HAMMERED = 2000  # runs
 KEPT_BACK = 8  # hammered kernels that are not written yet, at most
 
@@ -48,8 +53,8 @@ _Rows = dict[str, dict[str, Any]]  # of a record, by their kernels' names
 class Recorder:
     """A pytest plugin.
 
-    `card` says of which GPU and driver; `made_of`, a kernel's source key and machine code; `names` are
-    those of all kernels, in the order of the record; `comparing` are modules whose `compare` and
+    `card` says of which GPU and driver; `made_of`, a kernel's source key, machine code and host key; `names`
+    are those of all kernels, in the order of the record; `comparing` are modules whose `compare` and
     `compare_values`, (found, wanted, ...), tests look up in them.
     """
 
@@ -151,7 +156,7 @@ class Recorder:
     def _add_hammered(self, rows: _Rows, today: str) -> None:
         while self._hammered:
             name, counts = self._hammered.popitem()
-            made_of = self._made_of(name)
+            made_of = {key: word for key, word in self._made_of(name).items() if key != HOST_KEY}
             rows.setdefault(name, {"name": name, **made_of})[HAMMERED] = {**made_of, "date": today, **counts}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -213,13 +218,24 @@ def of_this_gpu(file: Path) -> Recorder:
 
 
 def _made_of(kernel: str) -> dict[str, str]:
-    """Of what is loaded; the sources on disk may be newer."""
+    """Of what is loaded; the sources on disk may be newer. The host code is that on disk when the first
+    kernel is recorded: no library is loaded unless its headers are as they were."""
     from tilewright import context  # noqa: PLC0415
     from tilewright.compile.library import described  # noqa: PLC0415
 
     registry = context.current().registry
-    built = described(registry.library(registry.record(kernel)).path).kernels[kernel]
-    return {"source_key": built["source_key"], "machine_code": built.get("machine_code", "")}
+    record = registry.record(kernel)
+    built = described(registry.library(record).path).kernels[kernel]
+    made_of = {"source_key": built["source_key"], "machine_code": built.get("machine_code", "")}
+    return {**made_of, "host_key": _host_keys().of(registry.table_of(kernel), record)}
+
+
+@functools.cache
+def _host_keys() -> HostKeys:
+    from tilewright.base import paths  # noqa: PLC0415
+    from tilewright.compile.source_keys import HostKeys  # noqa: PLC0415
+
+    return HostKeys(paths.include_dir())
 
 
 def _watch_launches(launched: Callable[[str], None]) -> None:

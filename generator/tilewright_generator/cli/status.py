@@ -15,7 +15,7 @@ from tilewright_generator.cli.verbosity import comment, note
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
-from tilewright_generator.status import CURRENT, FAILED, NEVER, RECORDED, STALE, Modules
+from tilewright_generator.status import CURRENT, FAILED, HOST, NEVER, RECORDED, STALE, Modules
 
 _ALL = "all"
 
@@ -49,7 +49,7 @@ def command(
     those whose rows are stale or failed. `tilewright list` shows the same for each kernel. Outside of a
     project, the kernels that come with tilewright are counted.
 
-    --check fails if a kernel's last run on a GPU failed, or if more rows are stale than
+    --check fails if a kernel's last run on a GPU failed, or if more is stale than
     benchmarks/results/stale.json allows. A kernel that was never compiled or run is not a fault.
     """
     if release and not check:
@@ -96,18 +96,24 @@ def _summary(modules: Modules) -> Iterator[str]:
                 yield from tables.wrapped(head + spelling.listed(names), hanging="  ")
         if never := sum(getattr(verdict, what) == NEVER for verdict in verdicts):
             yield f"{what}, never: {counted(never, 'kernel')}"
+    if hosts := status.stale_hosts(modules):
+        head = f"{HOST}, {STALE}: {counted(len(hosts), 'module')}: "
+        yield from tables.wrapped(head + spelling.listed(hosts), hanging="  ")
     yield from tables.wrapped(
         "The tables count what holds of the kernels as they are now. stale: a record of another source, "
-        "header, flag or CUTLASS release. never: no record, which is no failure. Each kernel: "
-        "tilewright list --long"
+        "header, flag or CUTLASS release. never: no record, which is no failure. host: kernels that passed "
+        "with the host code as it is now; it is stale where a module has none. Each kernel: tilewright list "
+        "--long"
     )
 
 
 def _counts(title: str, groups: Modules) -> list[str]:
-    """A table: how many kernels there are, and how many are compiled, run and hammered as they are now."""
-    rows: list[tuple[str, ...]] = [(title, "kernels", *RECORDED)]
+    """A table: how many kernels there are, and how many are compiled, run and hammered as they are now, and
+    passed with the host code as it is now."""
+    columns = (*RECORDED, HOST)
+    rows: list[tuple[str, ...]] = [(title, "kernels", *columns)]
     for name, verdicts in groups:
-        current = (sum(getattr(verdict, what) == CURRENT for verdict in verdicts) for what in RECORDED)
+        current = (sum(getattr(verdict, what) == CURRENT for verdict in verdicts) for what in columns)
         rows.append((name, str(len(verdicts)), *map(str, current)))
     return tables.table(rows, indent="")
 

@@ -10,6 +10,7 @@ import pytest
 from command_line import ROOT
 from recorded_project import CODE, MODULE, _unit, status
 
+from tilewright.compile.source_keys import HostKeys
 from tilewright.declarations.table import Table
 from tilewright_generator import records
 
@@ -31,6 +32,10 @@ def project(tmp_path: Path) -> Path:
     head = {"format": 1, "gpu": "NVIDIA H200", "driver": "1", "date": "2026-01-01"}
     keys = {unit["name"]: unit["source_key"] for unit in report["kernels"]}
     ran = {"machine_code": CODE, "problems": 9, "max_error": 1e-3, "passed": True}
-    checks = [{"name": name, "source_key": key, **ran} for name, key in keys.items()]
+    hosts = HostKeys(tmp_path / "runtime/include")
+    checks = [
+        {"name": name, "source_key": key, **ran, "host_key": hosts.of(table, table[name])}
+        for name, key in keys.items()
+    ]
     records.write(tmp_path / "benchmarks/results/gpu/h200.json", head, checks)
     return tmp_path

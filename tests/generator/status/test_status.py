@@ -40,12 +40,12 @@ def test_counts_by_module_and_by_target_and_names_what_does_not_hold(project: Pa
     lines = [" ".join(line.split()) for line in done.out.splitlines() if line]
     assert lines[:7] == [
         f"kernels of the set {project / 'generated'}",
-        "module kernels compiled run hammered",
-        f"sm90_gemm_stream {never} 0 0 0",
-        f"{MODULE} {kernels} {kernels} {kernels - 1} 0",
-        "target kernels compiled run hammered",
-        f"sm_90a {kernels + never} {kernels} {kernels - 1} 0",
-        f"all {kernels + never} {kernels} {kernels - 1} 0",
+        "module kernels compiled run hammered host",
+        f"sm90_gemm_stream {never} 0 0 0 0",
+        f"{MODULE} {kernels} {kernels} {kernels - 1} 0 {kernels - 1}",
+        "target kernels compiled run hammered host",
+        f"sm_90a {kernels + never} {kernels} {kernels - 1} 0 {kernels - 1}",
+        f"all {kernels + never} {kernels} {kernels - 1} 0 {kernels - 1}",
     ]
     assert lines[7] == f"compiled, never: {never} kernels"
     assert f"run, failed: 1 kernel: {failed}" in " ".join(lines)
