@@ -55,13 +55,18 @@ class Plans(dict[Any, Any]):
 
 
 class Context:
-    """The context of ops.
+    """What ops work with: kernels, GPUs, tuned files, remembered plans. `tilewright.context.use` makes it the
+    current one for a block.
 
-    described: the GPU that every tensor counts as lying on, wherever it lies.
-    batch_invariant: whether selection takes only tactics that give a row of a result the same bits, whatever
-        other rows there are (`tilewright.batch_invariant`); by default as the bundle was made, else False.
-    bundle: the bundle from which all tactics and kernels are taken, instead of a registry
-        (`tilewright.bundle`).
+    Args:
+        registry: the kernels; default: `Registry()`, all sets that are in force.
+        described: a GPU that every tensor counts as lying on, wherever it lies, such as one that is not in
+            this machine; default: the GPU of each tensor.
+        batch_invariant: whether selection takes only tactics that give a row of a result the same bits,
+            whatever other rows there are (`tilewright.batch_invariant`); by default as the bundle was made,
+            else False.
+        bundle: the bundle from which all tactics and kernels are taken, instead of a registry
+            (`tilewright.bundle`).
     """
 
     def __init__(

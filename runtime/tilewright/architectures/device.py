@@ -17,7 +17,7 @@ log = logging.getLogger("tilewright")
 
 
 class DeviceProperties(NamedTuple):
-    """A GPU, as far as kernels are chosen by it."""
+    """The properties of a GPU that decide which kernels run on it, and which of them is chosen."""
 
     name: str
     capability: Capability

@@ -208,7 +208,7 @@ class Prepared:
 
 
 def plan(op: Callable[P, R], /, *arguments: P.args, **options: P.kwargs) -> Callable[..., R]:
-    """A prepared call of an op, for operands that lie as the given ones do.
+    """Prepares a call of an op, for operands that lie as the given ones do.
 
     Args:
         op: one of tilewright's ops: those that torch knows, too (`torch.ops.tilewright`).

@@ -37,8 +37,12 @@ class Shadowed(NamedTuple):
 class Registry:
     """The kernels of the modules of one or several sets (`base/sets.py`).
 
-    generated: a folder of modules, or several folders and names of sets, of which the first counts most;
-        default: the sets in force (TILEWRIGHT_GENERATED, installed packages, tilewright's own).
+    Args:
+        generated: a folder of modules, or several folders and names of sets, of which the first counts most;
+            default: the sets in force (TILEWRIGHT_GENERATED, installed packages, tilewright's own).
+        libraries: finds the built libraries of a module, by its name; default: the build cache, then prebuilt
+            libraries. `tilewright.compile.prebuilt.only(folder)` finds those of a folder alone.
+        build: builds a kernel of a table, by its name, that a call needs; default: compiles it.
 
     If two sets have a kernel of one name, the first set's is the kernel; `shadowed` says which differ.
 
