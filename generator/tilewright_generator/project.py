@@ -51,7 +51,7 @@ class Project:
     @property
     def templates(self) -> list[Path]:
         """The folders of templates: first the project's, then tilewright's, then those of plugin families."""
-        return [self.root / "templates", *_installed()]
+        return [*dict.fromkeys((self.root / "templates", *_installed()))]
 
     def owns(self, template: Path) -> bool:
         """Whether a template is the project's own, and not one that is installed."""

@@ -91,12 +91,12 @@ class Renderer:
             raise self._fault(template, f"{self._place(template, error)}: {error} (for {name})") from error
 
     def _place(self, template: str, error: BaseException) -> str:
-        """The template that was being rendered, and the line."""
-        names = {path: name for name, path in self._paths.items()}
+        """The path of the template that was being rendered, and the line."""
+        paths = {*self._paths.values()}
         for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
-            if name := names.get(frame.f_code.co_filename):
-                return f"{name}:{line}"
-        return template
+            if (path := frame.f_code.co_filename) in paths:
+                return f"{path}:{line}"
+        return self._paths[template]
 
     def _source(self, name: str) -> str:
         """The text of a template that is compiled then. Raises TemplateNotFound."""
