@@ -81,7 +81,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     (
         "c",
         ArgumentTypeError,
-        "its dtype is torch.float64; expected bfloat16",
+        "its dtype is torch.float64; expected one of bfloat16, float16, float32",
         {"beta": 1.0, "c": matrix(16, 24).double()},
     ),
     ("c", ArgumentError, "its shape", {"beta": 1.0, "c": matrix(24, 16)}),
@@ -89,7 +89,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     (
         "bias",
         ArgumentTypeError,
-        "expected bfloat16, float16, float32, got torch.int32",
+        "its dtype is torch.int32; expected one of bfloat16, float16, float32",
         {"bias": matrix(24).int()},
     ),
     (

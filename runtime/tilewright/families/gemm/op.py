@@ -59,10 +59,11 @@ class _Gemm(Op):
 
     def rules(self, values: Values, problem: Problem) -> None:
         legal = addends(problem.a, problem.d)
-        for name, type in (("c", problem.type_of_c), ("bias", problem.type_of_bias)):
-            if type not in legal:
+        for name in ("c", "bias"):
+            addend = values[name]
+            if addend is not None and addend.dtype not in map(dtype_of, legal):
                 expected = dtypes(map(dtype_of, legal))
-                raise ArgumentTypeError(name, f"expected {expected}, got {dtype_of(type)}")
+                raise ArgumentTypeError(name, f"its dtype is {addend.dtype}; expected one of {expected}")
         for name in ("scale_result", "amax"):
             if values[name] is not None and problem.d not in FP8:
                 raise ArgumentError(name, f"expected a result of FP8 beside it, got {dtype_of(problem.d)}")
