@@ -81,7 +81,8 @@ def check_contiguous(matrix: Matrix, tensor: torch.Tensor) -> None:
         expected = "contiguous rows (a last stride of 1)"
         if inner == -2:
             expected = f"contiguous columns: the transpose of a row-major [{matrix.columns}, {matrix.rows}]"
-        raise ArgumentError(matrix.name, f"its strides are {tuple(tensor.stride())}; expected {expected}")
+        message = f"its strides are {tuple(tensor.stride())}; expected {expected}"
+        raise ArgumentError(matrix.name, message, hint=matrix.remedy or None)
 
 
 def check_packed(operand: Packed, tensor: torch.Tensor, shape: tuple[int, ...], problem: Any) -> None:

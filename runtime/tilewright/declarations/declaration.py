@@ -89,6 +89,7 @@ class Matrix(Operand):
     """The dimension along which two elements of FP4 lie in a byte, if the problem decides what is contiguous.
     Otherwise it is the contiguous one."""
     parts: Callable[[Any], int] = lambda problem: 1  # the factor of the extent `columns` in the columns
+    remedy: str = ""  # what brings a tensor into the declared layout, for the error about another one
 
     @cached_property
     def strides(self) -> tuple[str, ...]:

@@ -154,6 +154,15 @@ def test_two_elements_of_fp4_share_a_byte_along_the_contiguous_dimension(dtype: 
         checked(a=a, b=b[:, :64])
 
 
+def test_an_operand_whose_transpose_would_do() -> None:
+    with pytest.raises(ArgumentError, match="expected k of 256") as caught:
+        checked(b=CALL["b"].mT)
+    assert caught.value.hint == "Its transpose has it: pass b.mT."
+    with pytest.raises(ArgumentError, match="expected k of 256") as caught:
+        checked(b=CALL["b"][:, :128])
+    assert caught.value.hint is None
+
+
 WRONG: list[tuple[str, type[ArgumentError], dict[str, Any]]] = [
     ("a: its dtype is torch.float16; expected one of bfloat16, float4_e2m1fn_x2, uint8", ArgumentTypeError,
      {"a": CALL["a"].half()}),

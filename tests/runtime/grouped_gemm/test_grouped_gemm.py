@@ -161,19 +161,35 @@ class TestRefusals:
 
     def test_bf16_with_scales(self, grouped: Context) -> None:
         made, fp8 = operands(grouping="row_index", **BF16), operands(grouping="row_index")
-        with pytest.raises(ArgumentError, match="scale_a: it is a tensor; expected None for bf16"):
+        with pytest.raises(ArgumentError, match="expected None for bf16 x bf16 -> bf16, grouping row"):
             tilewright.grouped_gemm_contiguous(made.a, made.b, fp8.scale_a, fp8.scale_b, **made.layout)
 
     def test_no_groups_or_two_of_them(self, grouped: Context) -> None:
         made, other = operands(grouping="row_index"), operands(grouping="ends")
-        for layout in ({}, {**made.layout, **other.layout}):
-            with pytest.raises(ArgumentError, match="expected either group_of_row or group_ends"):
+        for layout, actual in (({}, "neither"), ({**made.layout, **other.layout}, "both")):
+            with pytest.raises(ArgumentError, match=f"expected either .* or group_ends, got {actual}"):
                 tilewright.grouped_gemm_contiguous(made.a, made.b, made.scale_a, made.scale_b, **layout)
 
     def test_groups_of_another_type(self, grouped: Context) -> None:
         made = operands(grouping="rows_valid")
         with pytest.raises(ArgumentTypeError, match=r"rows_valid: its dtype is torch.int64; expected int32"):
             tilewright.grouped_gemm_masked(made.a, made.b, made.rows_valid.long(), made.scale_a, made.scale_b)
+
+    def test_operands_in_deep_gemms_order(self, grouped: Context) -> None:
+        """`rows_valid` stands last there. Its int32, taken for packed scales, must not decide the message."""
+        made = operands(grouping="rows_valid")
+        with pytest.raises(
+            ArgumentTypeError, match=r"^rows_valid: its dtype is torch.float32; expected int32"
+        ):
+            tilewright.grouped_gemm_masked(made.a, made.b, made.scale_a, made.scale_b, made.rows_valid)
+
+    def test_row_major_scales(self, grouped: Context) -> None:
+        made = operands(grouping="rows_valid")
+        rows = made.scale_a.contiguous()
+        with pytest.raises(ArgumentError, match=r"expected contiguous columns") as caught:
+            tilewright.grouped_gemm_masked(made.a, made.b, made.rows_valid, rows, made.scale_b)
+        assert caught.value.hint is not None
+        assert caught.value.hint.startswith("tilewright.scale_columns(scale_a) ")
 
     def test_scales_that_tma_cannot_read(self, grouped: Context) -> None:
         made = operands(grouping="row_index", m=37)

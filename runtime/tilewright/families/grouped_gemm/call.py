@@ -63,7 +63,8 @@ class Product(Op):
             message = "expected 32, and scale factors of int32, beside FP4"
             raise ArgumentError("scale_block", f"{message}; got {values['scale_block']}, {problem.scales}")
         if not self.grouping and (values["group_of_row"] is None) == (values["group_ends"] is None):
-            raise ArgumentError("group_of_row", "expected either group_of_row or group_ends")
+            actual = "neither" if values["group_ends"] is None else "both"
+            raise ArgumentError("group_of_row", f"expected either group_of_row or group_ends, got {actual}")
         # TMA reads factors from multiples of 16 bytes on, and tiles begin with their group.
         if scaled and problem.grouping == "ends" and problem.row_alignment % _FOUR:
             multiple = f"expected a multiple of {_FOUR} beside scale factors"

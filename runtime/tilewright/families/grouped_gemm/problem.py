@@ -173,7 +173,7 @@ class Problem(ProblemBase):
 
     @property
     def types_text(self) -> str:
-        scaled = "" if self.scales == "none" else f", scales {scales_text(self.scales)}"
+        scaled = f", scales {scales_text(self.scales)}" if self.scaled else ""
         layout = "" if self.layout == "tn" else f", layout {self.layout}"
         tail = (" with c" if self.c else "") + (", constant b" if self.constant_b else "")
         if self.head_gap:
