@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from deep_gemm_operands import close, fp8, matrix, quantised
 
 from tilewright.compat import deep_gemm
 from tilewright.context import Context
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, ArgumentTypeError
 
 
 @pytest.mark.parametrize("accumulate", ["no", "c", "d"])
@@ -79,6 +81,38 @@ def test_fp8_products_of_rows_scales_add_to_c(all_hosts: Context) -> None:
             deep_gemm.fp8_gemm_nt(a, b, d, recipe=recipe)
     with pytest.raises(ArgumentError, match="expected recipe alone, or both recipe_a and recipe_b"):
         deep_gemm.fp8_gemm_nt(a, b, d, recipe_a=(1, 128))
+
+
+@pytest.mark.parametrize(
+    ("function", "others"),
+    [
+        ("fp8_gemm_nt", ()),
+        ("fp8_gemm_nn", ()),
+        ("fp8_gemm_nt_skip_head_mid", ((40, 64, 88),)),
+        ("m_grouped_fp8_gemm_nt_contiguous", (torch.zeros(20, dtype=torch.int32),)),
+        ("m_grouped_fp8_gemm_nt_masked", (torch.ones(1, dtype=torch.int32), 20)),
+    ],
+)
+def test_an_operand_is_a_pair_of_data_and_scales(
+    all_hosts: Context, function: str, others: tuple[Any, ...]
+) -> None:
+    (a, _), (b, _) = quantised(matrix(20, 384)), quantised(matrix(40, 384, seed=1))
+    d = torch.zeros(20, 40, dtype=torch.bfloat16)
+    call = getattr(deep_gemm, function)
+    with pytest.raises(
+        ArgumentTypeError, match=r"^a: it is a Tensor; expected a pair of tensors: data and s"
+    ):
+        call(a[0], b, d, *others)
+    with pytest.raises(ArgumentTypeError, match=r"^b: it is a tuple of Tensor; expected a pair"):
+        call(a, b[:1], d, *others)
+
+
+def test_data_in_the_place_of_scales(all_hosts: Context) -> None:
+    (a, _), (b, _) = quantised(matrix(20, 384)), quantised(matrix(40, 384, seed=1))
+    with pytest.raises(
+        ArgumentTypeError, match=r"^b: its scales are torch.float8_e4m3fn; expected one of torch.floa"
+    ):
+        deep_gemm.fp8_gemm_nt(a, b[::-1], torch.zeros(20, 40, dtype=torch.bfloat16))
 
 
 def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:

@@ -13,13 +13,14 @@ from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4
 from tilewright.compat.deep_gemm.gpus import has_tcgen05
-from tilewright.compat.deep_gemm.scaled import Pair
 from tilewright.compat.deep_gemm.scales import (
+    Pair,
     Recipe,
     Scales,
     granularities,
     lie_ready,
     of_operands,
+    pairs,
     repeated,
     words,
 )
@@ -68,7 +69,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
         raise ArgumentError("ks_cpu", f"expected multiples of {BLOCK}, got {list(ks_cpu)}")
     if use_psum_layout:
         grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
-    (x, of_x), (y, of_y) = a, b
+    (x, of_x), (y, of_y) = pairs(a, b)
     key = ("k_grouped", type(x), x.shape, type(y), y.shape, recipe)
     call = (x, y, of_x, of_y, c, d, grouped_layout)
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
@@ -112,7 +113,7 @@ def k_grouped_fp8_gemm_tn_contiguous(
     if use_psum_layout:
         grouped_layout = _sizes_of_ends(grouped_layout, BLOCK, scaled=True)
     turned = [
-        (tilewright.transpose_fp8(data, grouped_layout).flatten(), scales.mT) for data, scales in (a, b)
+        (tilewright.transpose_fp8(data, grouped_layout).flatten(), scales.mT) for data, scales in pairs(a, b)
     ]
     sizes = None if use_psum_layout else ks_cpu
     k_grouped_fp8_gemm_nt_contiguous(turned[0], turned[1], d, sizes, grouped_layout, c, recipe)

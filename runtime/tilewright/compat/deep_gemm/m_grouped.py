@@ -11,8 +11,7 @@ from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
 from tilewright.compat.deep_gemm.gpus import has_tcgen05, refuse_groups
 from tilewright.compat.deep_gemm.layouts import of_layout
-from tilewright.compat.deep_gemm.scaled import Pair
-from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
+from tilewright.compat.deep_gemm.scales import Pair, Recipe, lie_ready, of_operands, pairs
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
 
@@ -55,7 +54,8 @@ def m_grouped_fp8_fp4_gemm_nt_contiguous(
     """
     recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
     expected = _expected(expected_m_for_psum_layout, use_psum_layout)
-    _contiguous(a, b, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes, expected)
+    operands = pairs(a, b)
+    _contiguous(*operands, d, grouped_layout, use_psum_layout, ensure_zero_padding, recipes, expected)
 
 
 m_grouped_fp8_fp4_gemm_nn_contiguous = of_layout("nn", m_grouped_fp8_fp4_gemm_nt_contiguous)
@@ -79,7 +79,7 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
         masked_m: int32 [groups], on the device, read when the kernel runs.
         expected_m: how many rows of a group are likely to count: it helps to choose a kernel.
     """
-    (x, of_x), (y, of_y) = a, b
+    (x, of_x), (y, of_y) = pairs(a, b)
     recipes = (recipe, recipe_a, recipe_b, disable_ue8m0_cast)
     key = ("masked", type(x), x.shape, type(y), y.shape, expected_m, recipes)
     call = (x, y, of_x, of_y, d, masked_m)

@@ -15,10 +15,8 @@ from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
 from tilewright.compat.deep_gemm.layouts import of_layout
-from tilewright.compat.deep_gemm.scales import Recipe, lie_ready, of_operands
+from tilewright.compat.deep_gemm.scales import Pair, Recipe, lie_ready, of_operands, pairs
 from tilewright.errors import ArgumentError
-
-Pair = tuple[torch.Tensor, torch.Tensor]
 
 _CALL = ("a", "b", "scale_a", "scale_b", "c", "out")
 
@@ -41,7 +39,7 @@ def fp8_fp4_gemm_nt(
     where `block_scaled.multiply` takes powers of two alone; without c there. Raises ArgumentError, as
     `tilewright.scaled_gemm` or `block_scaled.multiply`.
     """
-    (x, of_x), (y, of_y) = a, b
+    (x, of_x), (y, of_y) = pairs(a, b)
     exact = disable_ue8m0_cast and of_x.dtype == of_y.dtype == torch.float32
     key = ("fp8_gemm_nt", type(x), x.shape, type(y), y.shape, recipe, recipe_a, recipe_b, exact)
     call = (x, y, of_x, of_y, c, d)
@@ -87,7 +85,7 @@ def fp8_einsum(
     Raises:
         ArgumentError: the equation is another, or an operand is wrong.
     """
-    (x, of_x), (y, of_y) = a, b
+    (x, of_x), (y, of_y) = pairs(a, b)
     if expr == "bhr,hdr->bhd":
         x, of_x, d = x.transpose(0, 1), of_x.transpose(0, 1), d.transpose(0, 1)
         c = None if c is None else c.transpose(0, 1)
@@ -121,6 +119,7 @@ def fp8_gemm_nt_skip_head_mid(
     right), k]. Each head gets its first `left` columns, then a gap of `mid` columns that is not written,
     then its `right` columns. All three are multiples of 8. Block-scaled kernels store no gaps: their result
     is copied into d."""
+    a, b = pairs(a, b)
     left, mid, right = head_splits
     if block_scaled.needed(a, b, recipe):
         y = k_major(b[0])

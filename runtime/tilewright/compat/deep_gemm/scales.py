@@ -16,13 +16,15 @@ from tilewright.compat.deep_gemm.utils.layout import (
     get_mn_major_tma_aligned_tensor,
 )
 from tilewright.compat.deep_gemm.utils.math import ceil_div
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, ArgumentTypeError
 
 # Major numbers of the compute capabilities whose products read FP32 scales of 128 of k.
 HOPPER, RTX = 9, 12
 ROWS = (1, 128)  # rows that may share a scale
 BLOCKS = (32, 128)  # elements of k that may share one
+_SCALES = frozenset([torch.float32, torch.int32, torch.float8_e8m0fnu])  # types of scales
 Recipe: TypeAlias = tuple[int, ...]
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
 class Scales(NamedTuple):
@@ -31,6 +33,28 @@ class Scales(NamedTuple):
     rows: torch.Tensor  # of A: `scale_a`
     columns: torch.Tensor  # of B [n, k], for its transpose: `scale_b`
     block: int  # elements of k that share a packed scale: `scale_block`
+
+
+def pairs(a: Pair, b: Pair) -> tuple[Pair, Pair]:
+    """Both operands. Raises ArgumentTypeError unless each is a pair of tensors: its data and its scales."""
+    try:  # every call pays for this, so what is wrong is found out only where something is
+        (_, of_x), (_, of_y) = a, b
+        if of_x.dtype in _SCALES and of_y.dtype in _SCALES:
+            return a, b
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise next(error for error in (_not_a_pair("a", a), _not_a_pair("b", b)) if error)
+
+
+def _not_a_pair(name: str, operand: object) -> ArgumentTypeError | None:
+    actual = type(operand).__name__
+    if isinstance(operand, (tuple, list)):
+        actual += f" of {', '.join(type(part).__name__ for part in operand) or 'nothing'}"
+        if len(operand) == 2 and all(isinstance(part, torch.Tensor) for part in operand):
+            dtype, expected = operand[1].dtype, ", ".join(sorted(map(str, _SCALES)))
+            message = f"its scales are {dtype}; expected one of {expected}"
+            return None if dtype in _SCALES else ArgumentTypeError(name, message)
+    return ArgumentTypeError(name, f"it is a {actual}; expected a pair of tensors: data and scales")
 
 
 def granularities(
