@@ -83,7 +83,7 @@ def check_in_order(argument: str, g_idx: torch.Tensor, k: int, group: int) -> No
         raise ArgumentError(
             argument,
             "columns of a group are not neighbours (act-order), which is not supported",
-            hint="quantise with desc_act: false, or use a checkpoint that was",
+            hint="quantise with desc_act: false, or use a checkpoint that was quantised so",
         )
 
 

@@ -105,7 +105,14 @@ def expert() -> PackedWeight:
         (
             torch.ones(4, 64).bfloat16(),
             lambda: pack_weight(layer("pack_asym")),
-            "a: torch.bfloat16, expected torch.float16: the type that the weight was packed for",
+            "a: torch.bfloat16, expected torch.float16: the type that the weight was packed for\n"
+            "pack_weight(weight, torch.bfloat16) packs the weight for such activations",
+        ),
+        (
+            torch.ones(4, 64),
+            lambda: pack_weight(layer("pack_asym")),
+            "a: torch.float32, expected torch.float16: the type that the weight was packed for\n"
+            "float8_e4m3fn goes with",
         ),
         (
             torch.ones(4, 32).bfloat16(),

@@ -13,10 +13,13 @@ def is_fp8(a: torch.Tensor, weight: PackedWeight) -> bool:
     """Whether the activations are FP8. Raises an error unless their type and their k go with the weight."""
     fp8: bool = a.dtype == torch.float8_e4m3fn
     if weight.dtype is not None and a.dtype != weight.dtype and not fp8:
+        again = a.dtype in (torch.bfloat16, torch.float16)
         raise ArgumentTypeError(
             "a",
             f"{a.dtype}, expected {weight.dtype}: the type that the weight was packed for",
-            hint="float8_e4m3fn goes with int4 and mxfp4 weights",
+            hint=f"pack_weight(weight, {a.dtype}) packs the weight for such activations"
+            if again
+            else "float8_e4m3fn goes with int4 and mxfp4 weights",
         )
     if a.ndim >= 2 and a.shape[-1] != weight.k:
         raise ArgumentError("a", f"{a.shape[-1]} columns, expected {weight.k}, the weight's k")
