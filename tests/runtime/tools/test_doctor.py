@@ -207,6 +207,19 @@ class _Usage:
         self.free = free
 
 
+def test_a_family_that_is_for_other_gpus_is_no_fault(
+    say: Say, gpu_here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that a user could mend: no spec brings its kernels to this GPU."""
+    monkeypatch.setattr(
+        "tilewright.declarations.catalog.targets_of",
+        lambda name: ("sm_100a", "sm_110f") if name == "blockscaled_gemm" else ("sm_90a",),
+    )
+    text = "blockscaled_gemm: not for NVIDIA H200; its kernels are for sm_100a, sm_110f"
+    finding = next(each for each in say("would run") if each.text.startswith("blockscaled_gemm"))
+    assert (finding.level, finding.text, finding.mend) == (doctor.OK, text, "")
+
+
 def test_modules_and_what_would_run(
     say: Say, host_generated: Path, gpu_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

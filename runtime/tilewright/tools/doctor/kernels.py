@@ -198,7 +198,11 @@ def would_run(machine: Machine) -> Findings:
         yield from _bundled(context.bundle, device)
         return
     on = "" if machine.device else f" (if an {device.name} were here)"
-    for _, family in _families(machine):
+    for name, family in _families(machine):
+        targets = catalog.targets_of(name)
+        if not any(routing.runs_on(target, device.capability) for target in targets):
+            yield OK, f"{name}: not for {device.name}; its kernels are for {', '.join(targets)}", ""
+            continue
         problem = family.words.make(family.words.example, {})
         try:
             choice = context.select(family, problem, device)
