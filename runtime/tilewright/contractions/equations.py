@@ -38,7 +38,9 @@ def contraction(equation: str) -> Contraction:
     operands, arrow, out = equation.replace(" ", "").partition("->")
     a, comma, b = operands.partition(",")
     if not (arrow and comma) or not all(term.isalpha() for term in (a, b, out) if term):
-        raise _wrong(equation, "expected two tensors and their product, such as 'ab,bc->ac'")
+        expected = "two tensors and their product, such as 'ab,bc->ac'"
+        ellipsis = "; '...' is not supported" if "..." in equation else ""
+        raise _wrong(equation, f"expected {expected}{ellipsis}")
     for term in (a, b, out):
         if len(set(term)) != len(term):
             raise _wrong(equation, f"{term!r} has a letter twice; diagonals are not supported")

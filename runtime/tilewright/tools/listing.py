@@ -60,7 +60,8 @@ class Kernels(Sequence["KernelRecord"]):
         for field in self._records[0].config if self._records else ():
             values = list(dict.fromkeys(text(record.config.get(field, "")) for record in self._records))
             if len(values) > 1:
-                yield f"  {field}: {listed(sorted(values))}"[:width]
+                line = f"  {field}: {listed(sorted(values))}"
+                yield line if len(line) <= width else f"{line[: width - 4].rpartition(',')[0]}, ..."
 
 
 def kernels(family: str, **filters: object) -> Kernels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def test_without_torch_help_is_the_same() -> None:
     assert "gemm(a:torch.Tensor,b:torch.Tensor,*,out:torch.Tensor|None=None" in signature
 
 
-def test_kernels() -> None:
+def test_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     actual = tilewright.kernels("gemm", a="bf16", tile="128x128x*", swap_ab=False, arch="sm90")
     assert actual.names == [record.name for record in actual]
     assert len(actual) > 3
@@ -102,6 +103,10 @@ def test_kernels() -> None:
     assert any(line.startswith("  layout: nn, ") for line in said)
     assert repr(actual[:1]).splitlines() == ["1 kernel of gemm:", f"  {actual[0].name}"]
     assert "  ... and " in repr(tilewright.kernels("quantize"))
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = repr(tilewright.kernels("gemm", a="bf16")).splitlines()
+    tiles = next(line for line in shown if line.startswith("  tile: "))
+    assert re.search(r"\dx\d+x\d+, \.\.\.$", tiles), tiles  # whole values, and a sign that there are more
     nothing = tilewright.kernels("gemm", a="bf61", b="bf16")
     assert repr(nothing).startswith("0 kernels of gemm; a is one of: ")
     assert "bf16" in repr(nothing)
