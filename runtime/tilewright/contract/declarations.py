@@ -76,6 +76,14 @@ def test_ops_take_what_is_declared(family: str) -> None:
         assert op.parameters[-1].kind == "tactic", op.name
 
 
+def test_every_operand_is_an_argument_of_an_op(family: str) -> None:
+    """Kernels get null for an operand that no op takes."""
+    ops = ops_of(family).values()
+    declared = {name: None for interface in interfaces(family) for name in interface.names}
+    taken = {name for op in ops for name in op.tensors}
+    assert [name for name in declared if name not in taken] == []
+
+
 def _with_ops_like_it(name: str, docstrings: dict[str, str]) -> str:
     """An op's docstring, and those of ops that its first paragraph compares it with ("as `NAME` does")."""
     text = docstrings[name]

@@ -5,6 +5,7 @@ A family's calls stand in `<family>_calls.py`.
 
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from torch.autograd import forward_ad
 
 import tilewright
 from tilewright.base import plugins
+from tilewright.contract import declarations
+from tilewright.contract.cases import ops_of
 from tilewright.contract.suite import *  # noqa: F403
 from tilewright.declarations import catalog
 
@@ -24,6 +27,16 @@ CONTRACT = tuple(
 
 def test_every_family_is_called_and_measured() -> None:
     assert {calls.family for calls in CONTRACT if calls.measured} == {*FAMILIES}
+
+
+def test_an_operand_that_no_op_takes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    [(name, op)] = ops_of("hc_prenorm").items()
+    lacking = SimpleNamespace(
+        interface=op.interface, tensors=tuple(each for each in op.tensors if each != "b")
+    )
+    monkeypatch.setattr(declarations, "ops_of", lambda family: {name: lacking})
+    with pytest.raises(AssertionError, match="'b'"):
+        declarations.test_every_operand_is_an_argument_of_an_op("hc_prenorm")
 
 
 def test_dual_tensors_of_compiled_functions() -> None:
