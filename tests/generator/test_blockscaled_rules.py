@@ -264,6 +264,7 @@ REJECTED: list[Rejected] = [
     (SM100, BIAS | {"d": "nvfp4"}, "quantized_bias", ("nvfp4",), {"d": "bf16"}),
     (SM100, BIAS | {"d": "e4m3"}, "quantized_bias", ("e4m3",), {"d": "f16"}),
     (SM100, BIAS | {"store": "direct"}, "biased_store", ("direct", "tma"), {"store": "tma"}),
+    (ULTRA, BIAS, "biased_store", ("768", "no bias"), {"bias": False, "activation": "none"}),
 ]
 
 

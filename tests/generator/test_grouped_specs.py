@@ -85,6 +85,8 @@ def test_legal(config: GroupedGemmConfig) -> None:
         (replace(TCGEN05, tile=Tile(128, 128, 256)), "tcgen05_tile", "tile K of e4m3 x e4m3"),
         (replace(TCGEN05, pdl=True), "settled_fields", "pdl"),
         (replace(FP8, schedule="2sm"), "settled_fields", "schedule"),
+        (replace(TCGEN05, swap_ab=True), "settled_fields", ""),
+        (replace(TCGEN05, swap_ab=True, d="f32"), "settled_fields", "swap_ab"),
         (replace(FP8, scales="none"), "operand_types", "e4m3 has scales 128x128 or 1x128"),
         (replace(BF16, scales="1x128"), "operand_types", "bf16 has no scale factors"),
         (replace(FP8, tile=Tile(320, 128, 128)), "tile_sides", "tile M 320 is not 64, 128, 192 or 256"),
