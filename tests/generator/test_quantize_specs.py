@@ -63,6 +63,14 @@ REJECTED: list[Rejected] = [
     ),
     (
         VECTOR,
+        {"four_over_six": "mse", "arithmetic": "fast"},
+        "four_over_six_source",
+        "fast arithmetic",
+        {"arithmetic": "exact"},
+    ),
+    (CUTE, {"four_over_six": "mse"}, "four_over_six_source", "CuTe-DSL", {"four_over_six": "none"}),
+    (
+        VECTOR,
         {"four_over_six": "mae", "fusion": "silu_mul"},
         "four_over_six_source",
         "silu_mul",
