@@ -13,7 +13,6 @@ chose no better on warm code, and worse on cold code. Needs numpy, and a minute 
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import functools
 import json
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fit import boosting
-from benchmarks.fit.lessons import FAR, Lesson, columns, read, report_choice, teach
+from benchmarks.fit.lessons import FAR, Lesson, columns, report_choice, run, teach
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
@@ -32,7 +31,6 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.grouped_gemm import learnt
 from tilewright.families.grouped_gemm.cost import Kernel
 from tilewright.families.grouped_gemm.problem import Problem
-from tilewright.libraries.registry import Registry
 
 DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_cold_grouped_times.jsonl.bz2"
 _SCALED = "_bf16_1x128_128x128_"  # in the names of kernels with forms
@@ -92,20 +90,9 @@ def teaching(us: dict[str, float], turns: dict[str, float]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA])
-    parser.add_argument("--write", action="store_true", help="learn from all, write the runtime's trees")
-    parser.add_argument("--thin", type=Path, nargs="+", metavar="RAW", help=f"write {DATA.name} of these")
-    options = parser.parse_args()
-    if options.thin:
-        thin(row for path in options.thin for row in read(path))
-        return
-    records = {record.name: record for record in Registry().kernels("grouped_gemm")}
-    lessons = [lesson(row, records) for path in options.times for row in read(path)]
     report = functools.partial(report_choice, banded="scaled")
-    teach(learnt.CORRECTIONS, lessons, report, SIZE, store=options.write)
+    taught = functools.partial(teach, learnt.CORRECTIONS, report=report, size=SIZE)
+    run(__doc__, "grouped_gemm", DATA, lesson=lesson, thin=thin, taught=taught)
 
 
 if __name__ == "__main__":

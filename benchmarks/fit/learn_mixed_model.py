@@ -10,7 +10,6 @@ geometric mean of its times in a row and behind another kernel. Needs numpy, and
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import functools
 import json
@@ -21,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fit import boosting
-from benchmarks.fit.lessons import FAR, Lesson, columns, read, report_choice, teach
+from benchmarks.fit.lessons import FAR, Lesson, columns, report_choice, run, teach
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_gemm import learnt
 from tilewright.families.mixed_gemm.problem import Problem
-from tilewright.libraries.registry import Registry
 
 DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_mixed_times.jsonl.bz2"
 SIZE = boosting.Size(leaves=31)
@@ -67,20 +65,9 @@ def thin(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA])
-    parser.add_argument("--write", action="store_true", help="learn from all, write the runtime's trees")
-    parser.add_argument("--thin", type=Path, nargs="+", metavar="RAW", help=f"write {DATA.name} of these")
-    options = parser.parse_args()
-    if options.thin:
-        thin(row for path in options.thin for row in read(path))
-        return
-    records = {record.name: record for record in Registry().kernels("mixed_gemm")}
-    lessons = [lesson(row, records) for path in options.times for row in read(path)]
     report = functools.partial(report_choice, bands=BANDS)
-    teach(learnt.CORRECTIONS, lessons, report, SIZE, store=options.write)
+    taught = functools.partial(teach, learnt.CORRECTIONS, report=report, size=SIZE)
+    run(__doc__, "mixed_gemm", DATA, lesson=lesson, thin=thin, taught=taught)
 
 
 if __name__ == "__main__":

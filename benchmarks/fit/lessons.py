@@ -7,6 +7,7 @@ into folds by their extents: those of one shape never teach each other. Needs nu
 
 from __future__ import annotations
 
+import argparse
 import bz2
 import json
 import math
@@ -19,7 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from benchmarks.fit import boosting
 
+from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
+from tilewright.libraries.registry import Registry
 from tilewright.selection import corrections
 from tilewright.selection.corrections import Corrections
 from tilewright.selection.weighing import MOST_REFINED
@@ -149,6 +152,29 @@ def teach(
     trees = learn(lessons, size)
     write(learnt, trees, lessons[0].names)
     report("learnt from all", lessons, regrets(lessons, trees))
+
+
+def run(
+    doc: str | None,
+    family: str,
+    data: Path,
+    *,
+    lesson: Callable[[dict[str, Any], Mapping[str, KernelRecord]], Lesson],
+    thin: Callable[[Iterable[dict[str, Any]]], None],
+    taught: Callable[..., None],
+) -> None:
+    """The command line of a program that teaches a family's trees. `data`: the committed times, which `thin`
+    writes from raw ones; `taught`: `teach` with the family's trees, report and size."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=Path, nargs="+", default=[data])
+    parser.add_argument("--write", action="store_true", help="learn from all, write the runtime's trees")
+    parser.add_argument("--thin", type=Path, nargs="+", metavar="RAW", help=f"write {data.name} of these")
+    options = parser.parse_args()
+    if options.thin:
+        thin(row for path in options.thin for row in read(path))
+        return
+    records = {record.name: record for record in Registry().kernels(family)}
+    taught([lesson(row, records) for path in options.times for row in read(path)], store=options.write)
 
 
 def report_choice(

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from benchmarks.fit import learn_mixed_model
+from benchmarks.fit import learn_mixed_model, lessons
 
 from tilewright.declarations.table import KernelRecord
 from tilewright.libraries.registry import Registry
@@ -50,4 +50,4 @@ def test_far_tactics_are_left_out_of_the_file(tmp_path: Path, monkeypatch: pytes
         "format": "int4_g128", "m": 5, "n": 4096, "k": 4096,
         "us": {FIRST: [8.0, 18.0], SECOND: [9.0, None]},
     }  # fmt: skip
-    assert [*learn_mixed_model.read(learn_mixed_model.DATA)] == [kept]
+    assert [*lessons.read(learn_mixed_model.DATA)] == [kept]
