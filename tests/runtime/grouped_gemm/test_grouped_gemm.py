@@ -184,12 +184,18 @@ class TestRefusals:
             tilewright.grouped_gemm_masked(made.a, made.b, made.scale_a, made.scale_b, made.rows_valid)
 
     def test_row_major_scales(self, grouped: Context) -> None:
-        made = operands(grouping="rows_valid")
-        rows = made.scale_a.contiguous()
-        with pytest.raises(ArgumentError, match=r"expected contiguous columns") as caught:
-            tilewright.grouped_gemm_masked(made.a, made.b, made.rows_valid, rows, made.scale_b)
-        assert caught.value.hint is not None
-        assert caught.value.hint.startswith("tilewright.scale_columns(scale_a) ")
+        made = operands(grouping="rows_valid", m=37)
+        made.poison()
+        rows, b = made.scale_a.contiguous(), (made.b, made.rows_valid)
+        with pytest.raises(ArgumentError, match=r"scale_a: .* expected contiguous columns") as caught:
+            tilewright.grouped_gemm_masked(made.a, *b, rows, made.scale_b)
+        assert (
+            caught.value.hint
+            == "tilewright.blockwise_scales.m_major(scale_a) copies scales into this layout."
+        )
+        columns = tilewright.blockwise_scales.m_major(rows)
+        tilewright.grouped_gemm_masked(made.a, *b, columns, made.scale_b, out=made.out)
+        made.check()
 
     def test_scales_that_tma_cannot_read(self, grouped: Context) -> None:
         made = operands(grouping="row_index", m=37)

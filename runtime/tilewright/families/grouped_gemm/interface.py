@@ -69,7 +69,7 @@ kernel compiled with swapped operands swaps them itself; nothing here changes fo
             "operands",
             rows="m", columns="scale_lines", batch=_of_a, single=True, type="scale_type", contiguous="rows",
             pointer="const float*", wanted=lambda problem: problem.scaled,
-            remedy="tilewright.scale_columns(scale_a) writes row-major float32 scales in this layout",
+            remedy="tilewright.blockwise_scales.m_major(scale_a) copies scales into this layout.",
         ),
         Matrix(
             "scale_b", "[groups, k/128, n/128], either contiguous, or [groups, k/128, n], n contiguous; or "
