@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.tables import wrapped
 from tilewright.declarations import catalog
-from tilewright.errors import ArgumentError, NoKernelError, NotBuiltError, TilewrightError, UncompilableError
+from tilewright.declarations.matrices import MatrixView
+from tilewright.errors import (
+    AlignmentError,
+    ArgumentError,
+    NoKernelError,
+    NotBuiltError,
+    TilewrightError,
+    UncompilableError,
+)
+from tilewright.formats.types import TMA_BYTES, TYPES
 from tilewright.libraries.builds import jit_allowed
 
 if TYPE_CHECKING:
     from tilewright.architectures.device import DeviceProperties
+    from tilewright.calls.placement import Placement
     from tilewright.context import Context
     from tilewright.declarations.table import KernelRecord
     from tilewright.declarations.tactics import Tactic
@@ -52,6 +62,9 @@ class Explanation:
     copied: (
         tuple[Any, tuple[str, ...]] | None
     )  # the problem that the op computes instead, and the arguments that it copies
+    unpadded: str
+    """What a call does with operands whose rows follow one another without padding, if TMA cannot read those
+    rows; empty if it can. The choice is for rows that TMA reads."""
     free: tuple[Tactic, float] | None
     """In batch-invariant mode, the choice without it, and the share of this choice's estimated time that it
     would save; None if the mode costs nothing, or if no model knows it."""
@@ -64,6 +77,7 @@ class Explanation:
         return {
             "problem": asdict(self.problem),
             "copied": self.copied and {"problem": asdict(self.copied[0]), "arguments": self.copied[1]},
+            "unpadded": self.unpadded,
             "device": self.device,
             "tactic": str(self.choice.tactic),
             "set": self.kernel_set,
@@ -95,6 +109,8 @@ class Explanation:
             copies = f"The op copies {', '.join(arguments)}; a kernel computes"
             yield f"No kernel takes these operands as they lie. {copies}"
             yield str(padded)
+        if self.unpadded:
+            yield self.unpadded
         if self.raises is None:
             origin = f", of the set {self.kernel_set}" if self.several_sets else ""
             yield f"An {self.device} would run {choice.tactic}, which is {_built(self.built)}{origin}."
@@ -173,6 +189,7 @@ def explain(
     return Explanation(
         problem=asked,
         copied=copied,
+        unpadded="" if copied else _unpadded(context, family, problem, device),
         device=device.name,
         choice=choice,
         kernel_set=registry.set_of(registry.table_of(choice.record.name)),
@@ -222,12 +239,7 @@ def _copied(
     copies (for `out`, it writes elsewhere first), by its `Op.place`; None if it copies nothing. If that is
     not known, or the op refuses to copy, `error` says so."""
     try:
-        catalog.part(family.name, "op")
-        from tilewright.calls.placement import Arguments  # noqa: PLC0415 (it needs torch)
-        from tilewright.calls.publish import published  # noqa: PLC0415
-
-        op = next(op for op in published.values() if op.family is family)
-        placement = op.place(context, Arguments.dense(op.interface, problem), device, {})
+        placement = _placed(context, family, problem, device)
         return (placement.problem, tuple(sorted(placement.copies))) if placement.copies else None
     except ImportError:
         error.hint = (
@@ -236,6 +248,41 @@ def _copied(
     except ArgumentError as refusal:
         error.hint = f"{error.hint}\nThe op copies none of it: {refusal}"
     return None
+
+
+def _placed(context: Context, family: Family[Any], problem: Any, device: DeviceProperties) -> Placement:
+    """What the op does with operands without gaps. Raises ImportError without torch."""
+    catalog.part(family.name, "op")
+    from tilewright.calls.placement import Arguments  # noqa: PLC0415 (it needs torch)
+    from tilewright.calls.publish import published  # noqa: PLC0415
+
+    op = next(op for op in published.values() if op.family is family)
+    return op.place(context, Arguments.dense(op.interface, problem), device, {})
+
+
+def _unpadded(context: Context, family: Family[Any], problem: Any, device: DeviceProperties) -> str:
+    """What `Explanation.unpadded` says. Imports torch only if rows are misaligned."""
+    interface = catalog.part(family.name, "interface").INTERFACE
+    misaligned = []
+    for matrix in interface.matrices.values():
+        by_tma = matrix.alignment == TMA_BYTES and {matrix.rows, matrix.columns} <= {*interface.extents}
+        if by_tma and not matrix.written and getattr(problem, matrix.name, True):
+            lines = MatrixView.dense(matrix, problem).along(matrix.inner(problem))
+            row_bits = lines.length * TYPES[matrix.type_of(problem)].bits
+            if lines.number > 1 and row_bits % (8 * TMA_BYTES):
+                misaligned.append(matrix.name)
+    if not misaligned:
+        return ""
+    begin = (
+        f"Rows of {' and '.join(misaligned)} without padding do not begin at multiples of {TMA_BYTES} bytes"
+    )
+    try:
+        copies = sorted(_placed(context, family, problem, device).copies)
+    except ImportError:
+        return f"{begin}: a call copies them, or raises AlignmentError."
+    except AlignmentError:
+        return f"{begin}: a call raises AlignmentError unless the rows are padded."
+    return f"{begin}: each call copies {' and '.join(copies)} unless the rows are padded." if copies else ""
 
 
 def _built(built: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -246,6 +247,40 @@ def test_what_a_blockscaled_op_pads(capsys: pytest.CaptureFixture[str]) -> None:
         assert answer["candidates"]
     as_it_is = ("blockscaled_gemm", "mxfp8", "m=2", "n=72", "k=4128", "batch=3")
     assert asked(capsys, *as_it_is, "--device", "h200")["copied"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gemm", "bf16", "m=32", "n=5120", "k=250"], "Rows of a and b .*: each call copies a and b unless"),
+        (
+            ["gemm", "fp8", "m=32", "n=5120", "k=250"],
+            "Rows of a and b .*: a call raises AlignmentError unless",
+        ),
+        (["gemm", "bf16", "m=32", "n=5124", "k=256", "layout=tt"], "Rows of b .*: each call copies b unless"),
+        (["gemm", "bf16", "m=1", "n=5120", "k=250"], "Rows of b .*: each call copies b unless"),
+        (["gemm", "fp8", "m=32", "n=5120", "k=256"], ""),
+        (["grouped_gemm", "m=37", "n=4096", "k=4096"], ""),
+    ],
+)
+def test_rows_that_tma_cannot_read_without_padding(
+    capsys: pytest.CaptureFixture[str], words: list[str], expected: str
+) -> None:
+    said = asked(capsys, *words, "--device", "h200")["unpadded"]
+    assert re.match(expected, said) if expected else said == ""
+    assert run_cli(["explain", "--problem", *words, "--device", "h200"]) == 0
+    assert ("without padding" in capsys.readouterr().out) == bool(expected)
+
+
+def test_without_torch_both_ways_of_unpadded_rows_are_named() -> None:
+    words = ["explain", "--problem", "gemm", "bf16", "m=32", "n=5120", "k=250", "--device", "h200"]
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from tilewright_generator.cli import invoke\n"
+        f"sys.exit(invoke({words!r}))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "bytes: a call copies them, or raises AlignmentError.\n" in result.stdout
 
 
 def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
