@@ -50,7 +50,11 @@ def test_several_at_once() -> None:
     [
         ([], "expected one of --includes"),
         (["--nvccflags", "gemm_nope"], "no table lists a kernel named gemm_nope"),
-        (["--library", "sm90_gemm_lean"], "no library of sm90_gemm_lean is built"),
+        (
+            ["--library", "sm90_gemm_lean"],
+            "no library of sm90_gemm_lean is built; `tilewright build sm90_gemm_lean --shipped` builds all",
+        ),
+        (["--library", "sm90_gemm_leen"], "; did you mean 'sm90_gemm_lean'?"),
     ],
 )
 def test_usage(
@@ -61,5 +65,6 @@ def test_usage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     assert cli.invoke(["config", *words]) == 2
     assert said in capsys.readouterr().err

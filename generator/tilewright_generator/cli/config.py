@@ -9,6 +9,7 @@ import click
 
 from tilewright_generator.cli import answers, common, completion, running
 from tilewright_generator.errors import UsageError
+from tilewright_generator.project import Project
 
 _WORDS = ("includes", "cflags", "ldflags", "cmake")
 
@@ -57,7 +58,7 @@ def command(
     if nvccflags is not None:
         answer["nvccflags"] = shlex.join(_nvcc_options(nvccflags, root))
     if library is not None:
-        answer["library"] = str(_library(library))
+        answer["library"] = str(_library(library, root))
     if not answer:
         raise UsageError(
             f"expected one of {', '.join(f'--{name}' for name in _WORDS)}, --nvccflags, --library"
@@ -106,10 +107,18 @@ def _nvcc_options(kernel: str, root: Path | None) -> list[str]:
     return [*compilers.of(record).flags(record), *(f"-I{folder}" for folder in folders)]
 
 
-def _library(module: str) -> Path:
+def _library(module: str, root: Path | None) -> Path:
+    from tilewright.base import paths  # noqa: PLC0415
+    from tilewright.base.spelling import did_you_mean  # noqa: PLC0415
     from tilewright.compile import prebuilt  # noqa: PLC0415
 
     for record in prebuilt.all_libraries(module):
         return record.path
+    project = Project.seen(root)
+    modules = [path.parent.name for path in project.out.glob("*/table.json")]
+    if module not in modules:
+        raise UsageError(f"no module {module!r} in {project.out}{did_you_mean(module, modules)}")
+    shipped = " --shipped" if project.out == paths.shipped_generated_dir() else ""
     why = "".join(f"; {reason}" for reason in prebuilt.reasons(module))
-    raise UsageError(f"no library of {module} is built{why}; `tilewright build {module}` builds all of it")
+    command = f"tilewright build {module}{shipped}"
+    raise UsageError(f"no library of {module} is built{why}; `{command}` builds all of it")

@@ -114,7 +114,7 @@ def _repeated(registry: Registry) -> Findings:
         if _is_copy(registry, keys, kernel, passed_over):
             copies[f"of {used} have the source of those in {passed_over}"] += 1
         else:
-            mend = f"Rename one of them, or leave a set out: {sets.VARIABLE} (docs/shipping.md)."
+            mend = f"Rename one of them, or leave a set out: {sets.VARIABLE} (docs/own_repository.md)."
             text = f"{kernel}: the kernel of {used} is used, another of that name in {passed_over} not"
             yield WARNING, text, mend
     for text, count in copies.items():
