@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -92,11 +93,18 @@ def test_sums_that_stay_in_the_tensor_core(fp8_host: Context) -> None:
     torch.testing.assert_close(d, expected, rtol=0, atol=0, equal_nan=True)
     assert bool(d[:, 3].isnan().all())
     assert int(smaller.isnan().sum()) > int(d.isnan().sum())  # a row has a scale of 16
-    with use(fp8_host), pytest.raises(ArgumentError, match=r"largest_scale: 3\.0, expected a power of two"):
-        tilewright.packed_fp8_gemm(
-            numbers(5, 64).to(E4M3), packed.weight, packed.scale, n=24, weight_format="mxfp4",
-            fast_accum=True, largest_scale=3.0,
-        )  # fmt: skip
+    call = (numbers(5, 64).to(E4M3), packed.weight, packed.scale)
+    options: dict[str, Any] = {"n": 24, "weight_format": "mxfp4", "fast_accum": True}
+    with use(fp8_host):
+        fp8_host.plans.clear()
+        plan = tilewright.plan(tilewright.packed_fp8_gemm, *call, **options, largest_scale=16.0)
+        for _ in range(2):  # the plan of the first call serves the others, whatever the number
+            for wrong in (3.0, 0.0, float("nan")):
+                for product in (functools.partial(tilewright.packed_fp8_gemm, **options), plan):
+                    with pytest.raises(ArgumentError, match=r"largest_scale: .*, expected a power of two"):
+                        product(*call, largest_scale=wrong)
+            actual = tilewright.packed_fp8_gemm(*call, **options, largest_scale=16.0)
+            assert torch.equal(actual.nan_to_num(7.0), d.nan_to_num(7.0))
 
 
 def test_the_bound_grows_with_k_where_sums_stay_in_the_tensor_core() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -22,14 +24,27 @@ def check_sums(values: Values, weight_format: str, fast_accum: bool) -> None:
         raise ArgumentError(
             "fast_accum", f"expected False for {weight_format}, whose scales multiply sums in FP32"
         )
-    largest = values["largest_scale"]
-    if not 2.0**-127 <= largest <= 2.0**127 or math.frexp(largest)[0] != 0.5:
-        raise ArgumentError("largest_scale", f"{largest}, expected a power of two, 2^-127 to 2^127")
+    if fast_accum:
+        check_largest_scale(values["alpha"], values["largest_scale"])
+
+
+def check_largest_scale(alpha: float, largest_scale: float) -> None:
+    """Raises ArgumentError unless elements can be relative to this scale. It has an op's numbers, as
+    `Op.recheck` does."""
+    if not 2.0**-127 <= largest_scale <= 2.0**127 or math.frexp(largest_scale)[0] != 0.5:
+        raise ArgumentError("largest_scale", f"{largest_scale}, expected a power of two, 2^-127 to 2^127")
+
+
+def recheck_sums(problem: Any) -> Callable[..., None] | None:
+    """`Op.recheck` of ops with `fast_accum`."""
+    return check_largest_scale if problem.fast_accum else None
 
 
 class _MixedFp8(PackedProduct):
     interface = INTERFACE
     family = FAMILY
+
+    recheck = staticmethod(recheck_sums)
 
     def rules(self, values: Values, problem: Problem) -> None:
         check_sums(values, problem.weight_format, problem.fast_accum)
