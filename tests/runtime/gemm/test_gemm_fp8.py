@@ -113,7 +113,7 @@ def test_c_and_bias_of_other_types(host: Context) -> None:
             actual = tilewright.gemm(a, b, out_dtype=dtype, c=one, beta=-0.5, bias=other)
             wanted = a.double() @ b.double() - 0.5 * one.double() + other.double()
             torch.testing.assert_close(actual.float(), wanted.to(dtype).float(), rtol=0, atol=0)
-    with pytest.raises(ArgumentTypeError, match="float8_e4m3fn; expected bfloat16"):
+    with pytest.raises(ArgumentTypeError, match="float8_e4m3fn; expected one of bfloat16"):
         tilewright.gemm(a, b, out_dtype=torch.float8_e4m3fn, c=fp8(16, 24), beta=1.0)
 
 
