@@ -202,14 +202,14 @@ class _Check:
             for operand in self.interface.operands
             if self.values.get(operand.name) is not None and operand.name in self.op.tensors and operand.type
         ]
-        for operand in present:  # first, because a misplaced tensor may decide another operand's type
-            if operand.type in TYPES and not operand.raw:
-                _check_dtype(operand.name, self.values[operand.name], [DTYPES[operand.type]])
+        present.sort(key=lambda each: each.type not in TYPES)  # a misplaced tensor may decide another's type
         types = [operand.type_of(problem) for operand in present]
         for operand, type in zip(present, types, strict=True):
             name, tensor = operand.name, self.values[operand.name]
             legal = [DTYPES[type], *([torch.uint8] if operand.raw and TYPES[type].bits <= 8 else [])]
-            _check_dtype(name, tensor, legal)
+            if tensor.dtype not in legal:
+                message = f"its dtype is {tensor.dtype}; expected {guards.dtypes(legal)}"
+                raise ArgumentTypeError(name, message)
             if isinstance(operand, Packed):
                 check_packed(operand, tensor, self._shape(operand, problem, batched), problem)
             elif isinstance(operand, Matrix) and operand not in self.read:
@@ -273,8 +273,3 @@ class _Check:
         shape, batch = operand.tensor_shape(problem), operand.batch_of(problem)
         has_batch = batch and (batched or not operand.single_of(problem))
         return (getattr(problem, batch), *shape) if has_batch else shape
-
-
-def _check_dtype(name: str, tensor: torch.Tensor, legal: list[torch.dtype]) -> None:
-    if tensor.dtype not in legal:
-        raise ArgumentTypeError(name, f"its dtype is {tensor.dtype}; expected {guards.dtypes(legal)}")

@@ -38,9 +38,7 @@ def contraction(equation: str) -> Contraction:
     operands, arrow, out = equation.replace(" ", "").partition("->")
     a, comma, b = operands.partition(",")
     if not (arrow and comma) or not all(term.isalpha() for term in (a, b, out) if term):
-        expected = "two tensors and their product, such as 'ab,bc->ac'"
-        ellipsis = "; '...' is not supported" if "..." in equation else ""
-        raise _wrong(equation, f"expected {expected}{ellipsis}")
+        raise _wrong(equation, "expected two tensors and their product, in letters alone: 'ab,bc->ac'")
     for term in (a, b, out):
         if len(set(term)) != len(term):
             raise _wrong(equation, f"{term!r} has a letter twice; diagonals are not supported")

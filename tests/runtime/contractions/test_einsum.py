@@ -42,7 +42,7 @@ def test_letters_of_an_equation_have_kinds(
         ("mk->km", "expected two tensors"),
         ("m1,1n->mn", "expected two tensors"),
         ("mkk,kn->mn", "'mkk' has a letter twice"),
-        ("...k,kn->...n", "such as 'ab,bc->ac'; '...' is not supported"),
+        ("...k,kn->...n", "their product, in letters alone: 'ab,bc->ac'"),
         ("mk,kn->m", "'n' is in one term only"),
         ("mk,kn->mnx", "'x' is in one term only"),
         ("bmk,bkn->mnb", "'b' counts a batch"),

@@ -60,10 +60,9 @@ class _Gemm(Op):
     def rules(self, values: Values, problem: Problem) -> None:
         legal = addends(problem.a, problem.d)
         for name in ("c", "bias"):
-            addend = values[name]
-            if addend is not None and addend.dtype not in map(dtype_of, legal):
-                expected = dtypes(map(dtype_of, legal))
-                raise ArgumentTypeError(name, f"its dtype is {addend.dtype}; expected one of {expected}")
+            if values[name] is not None and _ADDENDS.get(values[name].dtype) not in legal:
+                expected = f"expected one of {dtypes(map(dtype_of, legal))}"
+                raise ArgumentTypeError(name, f"its dtype is {values[name].dtype}; {expected}")
         for name in ("scale_result", "amax"):
             if values[name] is not None and problem.d not in FP8:
                 raise ArgumentError(name, f"expected a result of FP8 beside it, got {dtype_of(problem.d)}")
