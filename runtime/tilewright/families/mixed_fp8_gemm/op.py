@@ -14,40 +14,31 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.family import FAMILY
 from tilewright.families.mixed_fp8_gemm.interface import INTERFACE
-from tilewright.families.mixed_fp8_gemm.problem import Problem
 from tilewright.families.mixed_gemm.op import PackedProduct
 
 
-def check_sums(values: Values, weight_format: str, fast_accum: bool) -> None:
+def check_sums(values: Values, problem: Any) -> None:
     """Raises ArgumentError unless sums may stay in the tensor core where a call asks for it."""
-    if fast_accum and weight_format != "mxfp4":
-        raise ArgumentError(
-            "fast_accum", f"expected False for {weight_format}, whose scales multiply sums in FP32"
-        )
-    if fast_accum:
-        check_largest_scale(values["alpha"], values["largest_scale"])
-
-
-def check_largest_scale(alpha: float, largest_scale: float) -> None:
-    """Raises ArgumentError unless elements can be relative to this scale. It has an op's numbers, as
-    `Op.recheck` does."""
-    if not 2.0**-127 <= largest_scale <= 2.0**127 or math.frexp(largest_scale)[0] != 0.5:
-        raise ArgumentError("largest_scale", f"{largest_scale}, expected a power of two, 2^-127 to 2^127")
+    if problem.fast_accum and problem.weight_format != "mxfp4":
+        raise ArgumentError("fast_accum", f"expected False for {problem.weight_format}: FP32 sums are scaled")
+    if recheck := recheck_sums(problem):
+        recheck(values["alpha"], values["largest_scale"])
 
 
 def recheck_sums(problem: Any) -> Callable[..., None] | None:
-    """`Op.recheck` of ops with `fast_accum`."""
-    return check_largest_scale if problem.fast_accum else None
+    """`Op.recheck`: the check of a call's numbers where elements are relative to the largest scale."""
+    return _check_largest_scale if problem.fast_accum else None
+
+
+def _check_largest_scale(alpha: float, scale: float) -> None:
+    if not 2.0**-127 <= scale <= 2.0**127 or math.frexp(scale)[0] != 0.5:
+        raise ArgumentError("largest_scale", f"{scale}, expected a power of two, 2^-127 to 2^127")
 
 
 class _MixedFp8(PackedProduct):
     interface = INTERFACE
     family = FAMILY
-
-    recheck = staticmethod(recheck_sums)
-
-    def rules(self, values: Values, problem: Problem) -> None:
-        check_sums(values, problem.weight_format, problem.fast_accum)
+    rules, recheck = staticmethod(check_sums), staticmethod(recheck_sums)
 
 
 @public(_MixedFp8())

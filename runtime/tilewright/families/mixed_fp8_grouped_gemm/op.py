@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import torch
 
-from tilewright.calls.op import Values
 from tilewright.calls.publish import public
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_fp8_gemm.op import check_sums, recheck_sums
 from tilewright.families.mixed_fp8_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_fp8_grouped_gemm.interface import INTERFACE
-from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
 from tilewright.families.mixed_grouped_gemm.op import MixedGrouped
 
 
 class _MixedFp8Grouped(MixedGrouped):
     interface = INTERFACE
     family = FAMILY
-
-    recheck = staticmethod(recheck_sums)
-
-    def rules(self, values: Values, problem: Problem) -> None:
-        check_sums(values, problem.weight_format, problem.fast_accum)
+    rules, recheck = staticmethod(check_sums), staticmethod(recheck_sums)
 
 
 @public(_MixedFp8Grouped())
