@@ -19,7 +19,7 @@ constexpr int kScaleRows = 128, kScaleColumns = 4, kAtomBytes = kScaleRows * kSc
 class Maker {
  public:
   Maker(Facts const& facts, Args const& args)
-      : facts_(facts), args_(args.base), as_bytes_(bytes_of(facts, args)), plain_(facts.bytes, as_bytes_) {}
+      : facts_(facts), args_(args.base), as_bytes_(bytes_of(facts, args)), plain_(facts.bytes, as_bytes_, false) {}
 
   bool can_implement() const {
     tilewright_tactic const& tactic = args_.tactic;
