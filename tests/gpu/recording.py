@@ -218,8 +218,8 @@ def of_this_gpu(file: Path) -> Recorder:
 
 
 def _made_of(kernel: str) -> dict[str, str]:
-    """Of what is loaded; the sources on disk may be newer. The host code is that on disk when the first
-    kernel is recorded: no library is loaded unless its headers are as they were."""
+    """The keys of what is loaded; the sources on disk may be newer. The host code is that on disk when the
+    first kernel is recorded: no library is loaded unless its headers are as they were."""
     from tilewright import context  # noqa: PLC0415
     from tilewright.compile.library import described  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ def edit_host(project: Path) -> None:
 
 
 def host_key(project: Path) -> str:
-    """That of the first kernel."""
+    """The host key of the first kernel."""
     table = Table.read(project / "generated" / MODULE / "table.json")
     return HostKeys(project / "runtime/include").of(table, table[min(table)])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-# Of a first call. It should only fall: it was 329 until D's columns became a property of a problem.
+# Moves of a first call. They should only get fewer: 329, until D's columns became a property of a problem.
 MOST_MOVES = 347
 ROW = re.compile(r"\| (\w+) \| (\d+) \| \d+ \| \d+ \| (\d+) \|")
 

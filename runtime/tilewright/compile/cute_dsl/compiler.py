@@ -44,7 +44,7 @@ class CuteDsl(Nvcc):
         return source
 
     def host_meaning(self, source: bytes) -> bytes:
-        """That of the unit of the host, which the source holds."""
+        """The meaning of the host unit, a string in the source that g++ compiles."""
         unit = _HOST.search(source)
         return super().host_meaning(unit[1]) if unit else source
 
