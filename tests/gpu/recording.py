@@ -227,7 +227,7 @@ def _made_of(kernel: str) -> dict[str, str]:
     record = registry.record(kernel)
     built = described(registry.library(record).path).kernels[kernel]
     made_of = {"source_key": built["source_key"], "machine_code": built.get("machine_code", "")}
-    return {**made_of, "host_key": _host_keys().of(registry.table_of(kernel), record)}
+    return {**made_of, HOST_KEY: _host_keys().of(registry.table_of(kernel), record)}
 
 
 @functools.cache

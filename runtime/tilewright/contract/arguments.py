@@ -4,7 +4,6 @@ comes in a warm call as in the first."""
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -260,8 +259,7 @@ def test_numbers(case: Case, remembered: bool) -> None:
         wides: tuple[Any, ...] = (10**400, 10**39, 1e39, -3.4028236e38)
         for wide in wides:  # torch refuses these, too
             message = refused(case, name, ArgumentError, **{name: wide})
-            reasons = "beyond the range of a float32|for int8 operands|expected a power of two"
-            assert re.search(reasons, message)
+            assert "beyond the range of a float32" in message or "for int8 operands" in message
 
 
 @remembered

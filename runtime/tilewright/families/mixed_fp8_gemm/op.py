@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tilewright.calls.guards import factor
 from tilewright.calls.op import Values
 from tilewright.calls.publish import public
 from tilewright.declarations.tactics import Tactic
@@ -32,6 +33,7 @@ def recheck_sums(problem: Any) -> Callable[..., None] | None:
 
 def _check_largest_scale(alpha: float, scale: float) -> None:
     if not 2.0**-127 <= scale <= 2.0**127 or math.frexp(scale)[0] != 0.5:
+        factor("largest_scale", scale)  # of those beyond the range of float32 a warm call says so, too
         raise ArgumentError("largest_scale", f"{scale}, expected a power of two, 2^-127 to 2^127")
 
 
