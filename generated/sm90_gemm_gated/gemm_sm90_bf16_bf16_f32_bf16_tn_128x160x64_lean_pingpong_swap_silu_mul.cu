@@ -6,9 +6,9 @@
 //
 //   operands   A bf16 row-major, B bf16 column-major, D bf16 row-major, summed in f32
 //   tile       128x160x64, 6 stages, 229,472 bytes of shared memory
-//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, operands swapped, programmatic dependent launch
+//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, plain forms, operands swapped, programmatic dependent launch
 
-#include "tilewright/gemm/gated.hpp"
+#include "tilewright/gemm/gated_plain_form.hpp"
 
 namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap_silu_mul {
 
@@ -35,4 +35,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 229472,
 
 }  // namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap_silu_mul
 
-TILEWRIGHT_GATED_GEMM_KERNEL(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap_silu_mul)
+TILEWRIGHT_GATED_GEMM_KERNEL_WITH_FORMS(gemm_sm90_bf16_bf16_f32_bf16_tn_128x160x64_lean_pingpong_swap_silu_mul)

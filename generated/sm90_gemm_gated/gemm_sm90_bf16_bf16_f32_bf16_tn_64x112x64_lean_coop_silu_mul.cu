@@ -6,9 +6,9 @@
 //
 //   operands   A bf16 row-major, B bf16 column-major, D bf16 row-major, summed in f32
 //   tile       64x112x64, 9 stages, 210,064 bytes of shared memory
-//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, programmatic dependent launch
+//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, plain forms, programmatic dependent launch
 
-#include "tilewright/gemm/gated.hpp"
+#include "tilewright/gemm/gated_plain_form.hpp"
 
 namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_silu_mul {
 
@@ -34,4 +34,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 210064,
 
 }  // namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_silu_mul
 
-TILEWRIGHT_GATED_GEMM_KERNEL(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_silu_mul)
+TILEWRIGHT_GATED_GEMM_KERNEL_WITH_FORMS(gemm_sm90_bf16_bf16_f32_bf16_tn_64x112x64_lean_coop_silu_mul)

@@ -56,20 +56,26 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int*, void const*, int
 }
 }
 
-// tile_m tile_n swapped; m n k batch ld_d; cluster_m cluster_n splits split_k; beta activation.
+// tile_m tile_n swapped; m n k batch ld_d; cluster_m cluster_n splits split_k; beta activation; form, and bytes from a
+// boundary of 16 to D, alpha, and what else is given: 1, 2 for scales, 4 for a bias.
 int main(int, char** words) {
   auto const number = [&](int i) { return std::atoi(words[1 + i]); };
-  gemm::lean::Facts facts{};
+  gemm::gated::Facts facts{};
   facts.tile_m = number(0), facts.tile_n = number(1), facts.swapped = number(2) != 0, facts.tile_k = 64;
   facts.bytes = facts.bytes_d = 2, facts.vector_d = 8, facts.activation = sm90::kSiluMul, facts.boxes = true;
-  facts.epilogue_through_smem = true, facts.addend_d = sm90::Addend(2);
+  facts.plain_form = number(14) != 0;
+  facts.epilogue_through_smem = !facts.plain_form, facts.addend_d = sm90::Addend(TILEWRIGHT_ADDEND_BF16);
   facts.box = {64, 16, CU_TENSOR_MAP_SWIZZLE_64B}, facts.shared_box = {32, 16, CU_TENSOR_MAP_SWIZZLE_32B};
   tilewright_gemm_args args{};
   args.m = number(3), args.n = number(4), args.k = number(5), args.batch = number(6);
   args.ld_a = args.ld_b = args.k, args.ld_d = number(7);
   args.batch_stride_a = int64_t(args.m) * args.k, args.batch_stride_b = int64_t(args.n) * args.k;
   args.batch_stride_d = int64_t(args.m) * args.ld_d;
-  args.alpha = 1.0f, args.beta = float(number(12)), args.activation = number(13);
+  static float memory[8];
+  args.d = reinterpret_cast<void*>(uintptr_t(4096 + number(15)));
+  args.scale_a = number(17) & 1 ? memory : nullptr, args.scale_b = number(17) & 2 ? memory : nullptr;
+  args.bias = number(17) & 4 ? memory : nullptr, args.type_bias = TILEWRIGHT_ADDEND_BF16;
+  args.alpha = float(number(16)), args.beta = float(number(12)), args.activation = number(13);
   args.tactic.cluster_m = number(8), args.tactic.cluster_n = number(9), args.tactic.splits = number(10);
   args.tactic.swizzle = 1, args.tactic.sm_count = 132;
   if (number(11) != 0) {

@@ -455,19 +455,18 @@ void run_layouts() {
 template <class Family>
 void run_forms() {
   if constexpr (std::is_same_v<Family, gemm>) {
-    auto const good = gemm::problem(64, 1024, 1024, 1);
-    static float scale = 1.0f;
+    auto good = gemm::problem(64, 1024, 1024, 1);
 #ifdef GATED
-    auto gated = good;
-    gated.activation = TILEWRIGHT_ACTIVATION_SILU;
-    run("gated", gated);
-    gated.alpha = 2.0f, gated.scale_a = &scale, gated.bias = memory, gated.type_bias = TILEWRIGHT_ADDEND_BF16;
-    run("gated", gated);
-    return;
+    good.activation = TILEWRIGHT_ACTIVATION_SILU;
 #endif
+    static float scale = 1.0f;
     run("lone", good);
     auto args = good;
-    args.tactic.cluster_n = 2;
+    args.tactic.cluster_m = 2;
+    run("down", args);
+    args.tactic.cluster_m = 4;
+    run("four_down", args);
+    args = good, args.tactic.cluster_n = 2;
     run("cluster", args);
     args.alpha = 2.0f;
     run("factor", args);
@@ -475,16 +474,18 @@ void run_forms() {
     run("factor", args);
     args = good, args.tactic.splits = 2;
     run("splits", args);
-    args.tactic.decomposition = TILEWRIGHT_DECOMPOSE_SPLIT_K;
-    run("parts", args);
-    args = good, args.c = memory, args.beta = 1.0f, args.type_c = TILEWRIGHT_ADDEND_BF16;
-    run("addend", args);
     args = good, args.bias = memory, args.type_bias = TILEWRIGHT_ADDEND_BF16;
     run("addend", args);
     args = good, args.d = memory + 8;
     run("misaligned", args);
+#ifndef GATED
+    args = good, args.c = memory, args.beta = 1.0f, args.type_c = TILEWRIGHT_ADDEND_BF16;
+    run("addend", args);
+    args = good, args.tactic.splits = 2, args.tactic.decomposition = TILEWRIGHT_DECOMPOSE_SPLIT_K;
+    run("parts", args);
     args = gemm::problem(64, 1001, 1024, 1);
     run("odd", args);
+#endif
   }
   if constexpr (std::is_same_v<Family, grouped_gemm>) {
     auto const good = grouped_gemm::problem(64, 1024, 1024, 1);

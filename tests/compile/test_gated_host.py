@@ -30,6 +30,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     usual = {
         "tile_m": 128, "tile_n": 96, "swapped": 0, "m": 100, "n": 320, "k": 256, "batch": 1, "ld_d": 160,
         "cluster_m": 1, "cluster_n": 1, "splits": 1, "split_k": 0, "beta": 0, "activation": SILU,
+        "form": 0, "offset": 0, "alpha": 1, "given": 0,
     }  # fmt: skip
 
     def answer(**changed: int) -> dict[str, str]:
@@ -98,3 +99,14 @@ def test_an_operand_that_is_read_again_is_fetched_ahead(ask: Ask) -> None:
 def test_other_problems_are_refused(ask: Ask, changed: dict[str, int]) -> None:
     assert ask(**changed)["takes"] == "0"
     assert ask()["takes"] == "1"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"alpha": 2}, {"given": 1}, {"given": 2}, {"given": 4}, {"splits": 2}, {"offset": 8}, {"ld_d": 163}],
+)
+def test_a_plain_form_takes_plain_products_alone(ask: Ask, changed: dict[str, int]) -> None:
+    """All others run the general code, which takes them (gated_plain_form.hpp)."""
+    assert ask(form=1)["takes"] == "1"
+    assert ask(form=1, **changed)["takes"] == "0"
+    assert ask(**changed)["takes"] == "1"

@@ -24,6 +24,8 @@ QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 PLAIN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap"
 GATED = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_silu_mul"
+GATED_UNEVEN = GATED.replace("128x128x64", "128x112x64")
+GATED_GENERAL = GATED.replace("128x128x64", "128x256x64")
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 HOST = r'(?m)^#include "(tilewright/\w+/\w*host\.hpp)"$'  # in a table: the host code of its units
@@ -320,27 +322,46 @@ def test_products_in_clusters_have_forms_of_their_own(launch: Launch) -> None:
     assert len({general, *codes["lone"], *codes["cluster"]}) == 7
 
 
-def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch) -> None:
-    """gemm/plain_form.hpp: one form is launched without clusters, the other one with them. Neither has code
-    for factors, splits of k, C, a bias, or a D that TMA does not store. Parts of k are added up by a kernel
-    of their own, which is the last that is seen."""
-    cases = launch(PLAIN, ("forms",))
-    expected = {"lone": 0, "cluster": 2, "factor": 2, "splits": 2, "parts": 1}
-    expected |= dict.fromkeys(("addend", "misaligned", "odd"), 1)
-    assert {name: {row["cluster"] for row in rows} for name, rows in cases.items()} == {
-        name: {cluster} for name, cluster in expected.items()
-    }
+def codes_of(cases: dict[str, list[Case]]) -> dict[str, set[int]]:
+    """The functions that each case launched. They were launched, with the programmatic attribute."""
     for row in (row for rows in cases.values() for row in rows):
         assert (row["status"], row["pdl"]) == (0, 1)
-    codes = {name: {row["code"] for row in rows} for name, rows in cases.items()}
+    return {name: {row["code"] for row in rows} for name, rows in cases.items()}
+
+
+def clusters_of(cases: dict[str, list[Case]]) -> dict[str, set[int]]:
+    return {name: {row["cluster"] for row in rows} for name, rows in cases.items()}
+
+
+@pytest.mark.parametrize("name", [PLAIN, GATED])
+def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch, name: str) -> None:
+    """gemm/plain_form.hpp, gemm/gated_plain_form.hpp: one form is launched without clusters, the others with
+    them. None has code for factors, splits of k, C, a bias, or a D that TMA does not store. Parts of k are
+    added up by a kernel of their own, which is the last that is seen."""
+    cases = launch(name, ("forms",))
+    expected = {"lone": 0, "down": 2, "four_down": 4, "cluster": 2, "factor": 2, "splits": 2}
+    expected |= {"addend": 1, "misaligned": 1} | ({} if name == GATED else {"parts": 1, "odd": 1})
+    assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
+    codes = codes_of(cases)
     general = codes["addend"]
     assert len(general) == 1
-    for name in ("factor", "splits", "misaligned", "odd"):
-        assert codes[name] == general
-    assert len(general | codes["lone"] | codes["cluster"] | codes["parts"]) == 4
+    for case in {"factor", "splits", "misaligned", "odd"} & codes.keys():
+        assert codes[case] == general
+    forms = codes["lone"] | codes["down"] | codes["four_down"] | codes["cluster"]
+    assert len(general | forms | codes.get("parts", set())) == (5 if name == GATED else 6)
 
 
-def test_gated_products_are_scaled_and_biased_in_clusters(launch: Launch) -> None:
+def test_slices_that_are_no_whole_pairs_have_the_form_for_all_clusters(launch: Launch) -> None:
+    """Half of 112 rows are no pairs of 8 rows of each half: a form for 2x1 would load others."""
+    codes = codes_of(launch(GATED_UNEVEN, ("forms",)))
+    assert codes["down"] == codes["four_down"]
+    assert len(codes["lone"] | codes["down"] | codes["cluster"] | codes["addend"]) == 4
+
+
+def test_gated_products_without_forms_run_in_clusters(launch: Launch) -> None:
     """They are no plain forms, although they have no sums either (lean_host.hpp)."""
-    cases = launch(GATED, ("forms",))
-    assert [(row["status"], row["launched"], row["cluster"]) for row in cases["gated"]] == [(0, 1, 1)] * 2
+    cases = launch(GATED_GENERAL, ("forms",))
+    expected = {"lone": 1, "down": 2, "four_down": 4, "cluster": 2, "factor": 2, "splits": 2}
+    expected |= {"addend": 1, "misaligned": 1}
+    assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
+    assert len(set().union(*codes_of(cases).values())) == 1

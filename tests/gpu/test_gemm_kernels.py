@@ -92,8 +92,8 @@ def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[
 
 
 def plain_epilogue(record: KernelRecord, k: int) -> tuple[dict[str, Any], Any]:
-    """The product as it is; for products of two halves a factor, so that F16 holds them."""
-    if not gated(record):
+    """The product as it is; for products of two halves in F16 a factor, so that it holds them."""
+    if not gated(record) or record.config["d"] != "f16":
         return {}, lambda product: product
     alpha = 2.0 ** round(math.log2(1 / math.sqrt(k)))
     return {"alpha": alpha}, lambda product: alpha * product

@@ -8,8 +8,9 @@
 
 namespace tilewright::gemm::gated {
 
-// The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels.
-template <class Traits>
+// The functions of a kernel's descriptor, or of a plain form's. They call the host code that the module's table has for
+// all kernels.
+template <class Traits, bool kPlainForm = false>
 struct Calls {
   using Kernel = typename Traits::Kernel;
   using Args = tilewright_gemm_args;
@@ -29,8 +30,8 @@ struct Calls {
   }
 
   // What a lean kernel has and this one does not stays 0: MN-major operands, C, and the second kernel of a split k.
-  static constexpr lean::Facts make_facts() {
-    lean::Facts facts{};
+  static constexpr Facts make_facts() {
+    Facts facts{};
     facts.tile_m = Kernel::TileM;
     facts.tile_n = Kernel::TileN;
     facts.tile_k = Kernel::kTileBytesK / Kernel::ElementA::kBytes;
@@ -48,12 +49,13 @@ struct Calls {
     facts.box = box<typename Kernel::Store>();
     facts.shared_box = box<typename Kernel::SharedStore>();
     facts.entry = &Traits::entry;
+    facts.plain_form = kPlainForm;
     return facts;
   }
 
   // A local variable: C++14 wants a static member of a template defined a second time.
-  static lean::Facts const& facts() {
-    static constexpr lean::Facts kFacts = make_facts();
+  static Facts const& facts() {
+    static constexpr Facts kFacts = make_facts();
     return kFacts;
   }
 };

@@ -17,7 +17,7 @@ namespace {  // as in lean_host.hpp
 // Checks problems and makes the parameters of a launch.
 class Maker {
  public:
-  Maker(lean::Facts const& facts, Args const& args) : facts_(facts), args_(args), lean_(facts, args, false) {}
+  Maker(Facts const& facts, Args const& args) : facts_(facts), args_(args), lean_(facts, args, facts.plain_form) {}
 
   // The halves of B have whole groups of 8 rows, there is no C, and one cluster has all k ranges of a tile.
   bool can_implement() const {
@@ -51,7 +51,7 @@ class Maker {
   }
 
  private:
-  lean::Facts const& facts_;
+  Facts const& facts_;
   Args const& args_;
   lean::Maker const lean_;
 
@@ -83,7 +83,7 @@ class Maker {
 struct Host {
   using Args = gated::Args;
 
-  lean::Facts const& facts;
+  Facts const& facts;
 
   bool can_implement(Args const& args) const { return Maker(facts, args).can_implement(); }
 
@@ -108,21 +108,19 @@ struct Host {
     }
     int const blocks = params.raster.blocks;
     shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
-    return tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
+    bool const alone = facts.plain_form && maker.cluster().size() == 1;
+    return alone ? launch_without_clusters(context, entry, &params, shape, stream)
+                 : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
   }
 };
 
 }  // namespace
 
-int32_t can_implement(lean::Facts const& facts, void const* args) {
-  return Entries<Host>::can_implement({facts}, args);
-}
+int32_t can_implement(Facts const& facts, void const* args) { return Entries<Host>::can_implement({facts}, args); }
 
-int64_t workspace_bytes(lean::Facts const& facts, void const* args) {
-  return Entries<Host>::workspace_bytes({facts}, args);
-}
+int64_t workspace_bytes(Facts const& facts, void const* args) { return Entries<Host>::workspace_bytes({facts}, args); }
 
-int32_t launch(lean::Facts const& facts, void const* args, void* workspace, void* stream) {
+int32_t launch(Facts const& facts, void const* args, void* workspace, void* stream) {
   return Entries<Host>::launch({facts}, args, workspace, stream);
 }
 

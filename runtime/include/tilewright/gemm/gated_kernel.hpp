@@ -28,7 +28,7 @@ struct GatedKernel : Kernel<A, B, false, false, ElementD, TileM, TileN, Boxes, S
                                               bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
     sm90::OperandLoads const loads(params, place);
-    Producer producer(shared, params.stage_bytes);
+    Producer producer(shared, {}, params.stage_bytes);
     int index = sm90::cluster_index();
     sm90::TileKRange k_range = k_range_of(params, place, index);
     sm90::enter<kPdl>(cluster);

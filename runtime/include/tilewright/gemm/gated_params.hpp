@@ -1,5 +1,5 @@
-// The host's functions for lean `gemm` kernels with a gated activation, whose parameters and facts are those of lean
-// kernels. A module's table defines them (gated_host.hpp).
+// The host's functions for lean `gemm` kernels with a gated activation, whose parameters are those of lean kernels. A
+// module's table defines them (gated_host.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,13 @@
 
 namespace tilewright::gemm::gated {
 
+struct Facts : lean::Facts {
+  bool plain_form;  // for products with nothing added, scaled or split (gated_plain_form.hpp)
+};
+
 // The functions of tilewright_kernel (abi.h).
-int32_t can_implement(lean::Facts const& facts, void const* args);
-int64_t workspace_bytes(lean::Facts const& facts, void const* args);
-int32_t launch(lean::Facts const& facts, void const* args, void* workspace, void* stream);
+int32_t can_implement(Facts const& facts, void const* args);
+int64_t workspace_bytes(Facts const& facts, void const* args);
+int32_t launch(Facts const& facts, void const* args, void* workspace, void* stream);
 
 }  // namespace tilewright::gemm::gated

@@ -34,22 +34,9 @@ template <class Layout, int Boxes, int Stages, bool kPairedA>
 struct PairedProducer : Producer<Layout, Boxes, Stages> {
   using Base = Producer<Layout, Boxes, Stages>;
 
-  __device__ __forceinline__ PairedProducer(uint32_t memory, int stage_bytes) : Base{memory, {}, stage_bytes} {}
+  __device__ __forceinline__ PairedProducer(uint32_t memory, Position<Stages> const& first, int stage_bytes)
+      : Base{memory, first, stage_bytes} {}
 
-  // Loads a k range, with the multicast that the cluster's shape needs. Called by the whole warp.
-  __device__ __forceinline__ void run(ClusterShape const& cluster, OperandLoads const& loads, TileKRange const& x) {
-    if (cluster.n > 1 && cluster.m > 1) {
-      run<true, true>(loads.a, loads.b, x);
-    } else if (cluster.n > 1) {
-      run<true, false>(loads.a, loads.b, x);
-    } else if (cluster.m > 1) {
-      run<false, true>(loads.a, loads.b, x);
-    } else {
-      run<false, false>(loads.a, loads.b, x);
-    }
-  }
-
- private:
   // As `Producer::run`.
   template <bool kShareA, bool kShareB>
   __device__ __forceinline__ void run(Load const& a, Load const& b, TileKRange const& x) {
@@ -79,6 +66,20 @@ struct PairedProducer : Producer<Layout, Boxes, Stages> {
     }
   }
 
+  // Loads a k range, with the multicast that the cluster's shape needs. Called by the whole warp.
+  __device__ __forceinline__ void run(ClusterShape const& cluster, OperandLoads const& loads, TileKRange const& x) {
+    if (cluster.n > 1 && cluster.m > 1) {
+      run<true, true>(loads.a, loads.b, x);
+    } else if (cluster.n > 1) {
+      run<true, false>(loads.a, loads.b, x);
+    } else if (cluster.m > 1) {
+      run<false, true>(loads.a, loads.b, x);
+    } else {
+      run<false, false>(loads.a, loads.b, x);
+    }
+  }
+
+ private:
   template <bool kPaired, bool kShare>
   static __device__ __forceinline__ void issue(Load const& load, uint32_t stage, int box_bytes, uint32_t full, int byte,
                                                int row, int matrix) {

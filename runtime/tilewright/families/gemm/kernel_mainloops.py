@@ -102,14 +102,13 @@ class Lean(Mainloop):
         return {"cluster_multiple": (1, 1), "splits": exchanges(config), "pieces": pieces}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
-        common = _boxed_variables(config)
-        if config.activation in GATED:  # gated.cu.j2: both operands have k contiguous
+        gated, forms = config.activation in GATED, config.plain_forms
+        header = f"{flag('gated_', gated)}plain_form" if forms else "gated" if gated else "lean"
+        common = _boxed_variables(config) | {"header": header, "with_forms": flag("_WITH_FORMS", forms)}
+        if gated:  # gated.cu.j2: both operands have k contiguous
             own = ("mn_major_a", "mn_major_b", "activation")
             return {name: value for name, value in common.items() if name not in own}
-        return common | {
-            "header": "plain_form" if config.plain_forms else "lean",
-            "with_forms": flag("_WITH_FORMS", config.plain_forms),
-        }
+        return common
 
 
 def _boxed_variables(config: GemmConfig) -> dict[str, Any]:

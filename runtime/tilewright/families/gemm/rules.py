@@ -286,12 +286,13 @@ def lean_epilogue(config: GemmConfig) -> str | None:
 # gemm/plain_form.hpp: TMA stores what the tensor core summed.
 @rule(OURS, "plain_forms mainloop d activation", compiles="no launch would run the forms")
 def plain_products(config: GemmConfig) -> str | None:
-    """Kernels with plain forms are lean, have a D of 16 bits, and apply no activation."""
+    """Kernels with plain forms are lean, have a D of 16 bits, and apply no activation that a call names."""
     if not config.plain_forms:
         return None
-    if config.mainloop != "lean" or bits(config.d) != 16 or config.activation != "none":
+    if config.mainloop != "lean" or bits(config.d) != 16 or config.activation not in ("none", *GATED):
         words = f"{config.mainloop}, D {config.d}, activation {config.activation}"
-        return f"plain_forms is for lean kernels with a D of 16 bits and no activation, not {words}"
+        kinds = f"no activation or {', '.join(GATED)}"
+        return f"plain_forms is for lean kernels with a D of 16 bits and {kinds}, not {words}"
     return None
 
 

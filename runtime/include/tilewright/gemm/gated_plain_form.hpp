@@ -1,0 +1,76 @@
+// The plain forms (plain_form.hpp) of a lean `gemm` kernel with a gated activation, for products without a bias, scales
+// and alpha.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/gemm/gated.hpp"
+#include "tilewright/gemm/plain_form.hpp"
+#include "tilewright/sm90/row_fate.hpp"
+
+namespace tilewright::gemm::gated {
+
+// The parameters of an epilogue that neither scales nor adds: no C, no scales, and alpha.
+__device__ constexpr sm90::EpilogueParams kPlainEpilogue{nullptr, nullptr, nullptr, 1.0f};
+
+// The general code `Kernel`, of which a form has the tile, the stages, the main loop and the producer.
+template <class Kernel>
+struct PlainKernel : Kernel {
+  // The store policy that a form needs: TMA stores D, for which the tensor map says all. The compiler knows the
+  // parameters, and leaves out what they do not ask for.
+  struct Store : Kernel::Store {
+    __device__ __forceinline__ Store(sm90::EpilogueParams const&, CUtensorMap const* d, uint32_t shared, int consumer)
+        : Kernel::Store(kPlainEpilogue, d, shared, consumer) {}
+
+    template <int Rows, int Sums>
+    __device__ __forceinline__ void store_rows(float const (&sums)[Rows][Sums], int row, int column, int matrix,
+                                               sm90::EveryRow const&) {
+      this->store(sums, row, column, matrix);
+    }
+  };
+};
+
+// Describes `PlainKernel` as `Traits` describes the kernel.
+template <class Traits>
+struct PlainTraits {
+  using Kernel = PlainKernel<typename Traits::Kernel>;
+  static constexpr bool kPdl = Traits::kPdl;
+};
+
+// The functions of the descriptor of a kernel that has plain forms. A form takes plain products alone (`unscaled` in
+// lean_host.hpp): all others run the general code.
+template <class Traits>
+struct CallsWithForms : Calls<Traits> {
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    tilewright_tactic const& tactic = static_cast<tilewright_gemm_args const*>(args)->tactic;
+    int const m = tactic.cluster_m > 1 ? tactic.cluster_m : 1, n = tactic.cluster_n > 1 ? tactic.cluster_n : 1;
+    auto const form = m * n == 1         ? &Form<1, 1>::launch
+                      : m == 2 && n == 1 ? &Form<2, 1>::launch
+                      : m == 1 && n == 2 ? &Form<1, 2>::launch
+                                         : &Form<0, 0>::launch;
+    int32_t const status = form(args, workspace, stream);
+    return status == TILEWRIGHT_NOT_SUPPORTED ? Calls<Traits>::launch(args, workspace, stream) : status;
+  }
+
+ private:
+  // A form of one cluster assumes that multicast slices divide a tile's rows of each operand (PlainForm::slice). Slices
+  // of paired rows are whole pairs: where these do not divide the rows, the form for all clusters runs.
+  template <int kClusterM, int kClusterN>
+  static constexpr bool divides() {
+    using General = typename Traits::Kernel;
+    return General::kSwapped ? General::TileM % (sm90::kPairedRows * kClusterN) == 0
+                             : General::TileN % (sm90::kPairedRows * kClusterM) == 0;
+  }
+
+  template <int kClusterM, int kClusterN, bool kKnown = kClusterM * kClusterN != 0 && divides<kClusterM, kClusterN>()>
+  using Form = Calls<lean::PlainTraits<PlainTraits<Traits>, kKnown ? kClusterM : 0, kKnown ? kClusterN : 0>, true>;
+};
+
+}  // namespace tilewright::gemm::gated
+
+// TILEWRIGHT_GATED_GEMM_KERNEL (gated.hpp) for a kernel that has plain forms.
+#define TILEWRIGHT_GATED_GEMM_KERNEL_WITH_FORMS(NAME)                                       \
+  extern "C" __global__ void __cluster_dims__()                                             \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params); \
+  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm,                                    \
+                           tilewright::gemm::gated::CallsWithForms<tilewright::NAME::Gemm>, 1, 1024)
