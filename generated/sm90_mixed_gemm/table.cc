@@ -45,8 +45,8 @@
   X(mixed_gemm_sm90_bf16_int4_g128_128x24x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x256x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x32x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x48x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x64x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x48x128_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x64x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x80x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x96x128) \
@@ -56,8 +56,8 @@
   X(mixed_gemm_sm90_bf16_int4_g128_192x32x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x48x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x96x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x16x128) \
@@ -138,10 +138,8 @@
   X(mixed_gemm_sm90_bf16_mxfp4_128x24x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x48x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x64x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x64x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_in_turn) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x64x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x80x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x96x128) \
@@ -158,7 +156,7 @@
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x48x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x48x128_balanced) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x48x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128_balanced) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_4kgroups) \
@@ -166,8 +164,8 @@
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream_4warps_3stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x24x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x32x128_4kgroups) \
-  X(mixed_gemm_sm90_bf16_mxfp4_64x48x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_mxfp4_64x64x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x48x128_2kgroups_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_64x64x128_2kgroups_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages) \

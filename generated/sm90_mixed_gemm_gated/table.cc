@@ -22,9 +22,9 @@
   X(mixed_gemm_sm90_bf16_int4_g128_192x128x128_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_balanced_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x40x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x40x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x96x128_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_balanced_silu_mul) \
@@ -54,8 +54,8 @@
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x16x128_balanced_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x40x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x48x128_balanced_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x40x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x48x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128_balanced_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream_4warps_3stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages_silu_mul) \

@@ -20,6 +20,7 @@ FAMILY = families.get("mixed_gemm")
 ROWS = json.loads((ROOT / "generated/sm90_mixed_gemm/table.json").read_text(encoding="utf-8"))["kernels"]
 FEW = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(128, 16, 128))
 MANY = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 256, 64))
+WIDE = MixedGemmConfig("sm_90a", "bf16", "int4_g128", Tile(256, 64, 128))
 STREAM = MixedGemmConfig("sm_90a", "bf16", "nvfp4", Tile(64, 8, 128), "stream")
 BALANCED = MixedGemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 32, 128), "balanced")
 
@@ -54,6 +55,21 @@ REJECTED: list[Rejected] = [
     (BALANCED, {"k_groups": 2}, "warps_of_mainloop", "k_groups", {"mainloop": "wgmma"}),
     (BALANCED, {"d": "f32"}, "warps_of_mainloop", "d of a balanced kernel is same", {"mainloop": "wgmma"}),
     (FEW, {"activation": "silu_mul", "d": "f32"}, "gated_type", "d of a gated kernel is same", {"d": "same"}),
+    (WIDE, {"schedule": "early"}, "schedule_of_mainloop", "256x64x128", {"tile": Tile(128, 64, 128)}),
+    (
+        MANY, {"schedule": "early"}, "schedule_of_mainloop", "128x256x64",
+        {"tile": Tile(128, 64, 128), "schedule": "in_turn"},
+    ),
+    (
+        FEW, {"schedule": "in_turn", "weight_format": "e4m3_g128"}, "schedule_of_mainloop", "4-bit weights",
+        {"weight_format": "nvfp4"},
+    ),
+    (
+        FEW, {"schedule": "in_turn", "tile": Tile(64, 16, 128)}, "schedule_of_mainloop", "no turns",
+        {"schedule": "early"},
+    ),
+    (FEW, {"schedule": "in_turn", "k_groups": 2}, "schedule_of_mainloop", "k_groups", {"schedule": "early"}),
+    (STREAM, {"schedule": "early"}, "schedule_of_mainloop", "stream kernels", {"schedule": "at_will"}),
     (STREAM, {"stages": 8}, "stream_memory", "8 warps", {"warps": 4}),
     (
         STREAM, {"weight_format": "int4_g128", "tile": Tile(64, 32, 128), "warps": 4, "stages": 2},

@@ -12,8 +12,7 @@ from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 
 RECORDS = {record.name: record for record in Registry().route("mixed_gemm", H200)}
-NAME = "mixed_gemm_sm90_bf16_int4_g128_192x48x128"
-BALANCED = RECORDS[f"{NAME}_balanced"]
+BALANCED = RECORDS["mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_early"]
 
 
 @pytest.mark.parametrize(
@@ -49,10 +48,11 @@ def test_a_launch_has_no_splits_and_no_larger_clusters(setting: str) -> None:
 @pytest.mark.parametrize("cluster", ["", "2x1"])
 def test_the_model_counts_stages_where_the_other_one_counts_waves(cluster: str) -> None:
     """198 tiles are two waves of 132 SMs, or 1.5 tiles of 28 stages for each."""
-    problem = Problem(48, 37888, 3584)
-    tactic = Tactic(BALANCED.name, cluster=cluster)
-    even = cost_balanced.Balanced(BALANCED, problem, H200).terms(tactic)
-    waves = cost.Wgmma(RECORDS[NAME], problem, H200).terms(Tactic(NAME, cluster=cluster))
+    name = "mixed_gemm_sm90_bf16_nvfp4_192x48x128"
+    problem = Problem(48, 37888, 3584, weight_format="nvfp4")
+    even_kernel = cost_balanced.Balanced(RECORDS[f"{name}_balanced"], problem, H200)
+    even = even_kernel.terms(Tactic(f"{name}_balanced", cluster=cluster))
+    waves = cost.Wgmma(RECORDS[name], problem, H200).terms(Tactic(name, cluster=cluster))
     assert (even.blocks, even.units) == (132, 42)
     assert even.math / waves.math == pytest.approx(42 / 56, rel=0.02)
 

@@ -26,7 +26,7 @@ TACTICS = (
     "64x8x128_stream_4warps_2stages@splits=3",
     "64x16x128_stream",
     "64x32x128_4kgroups@splits=2",
-    "128x64x128@cluster=2x1,splits=3",
+    "256x128x64@cluster=2x1,splits=3",
     "128x256x64@cluster=4x1",
     "256x32x128_balanced@cluster=2x1",
 )
@@ -92,7 +92,7 @@ def test_the_first_are_ordered_by_what_was_learnt(problem: Problem) -> None:
     assert [each.estimate for each in ranked] == list(estimates)
 
 
-@pytest.mark.parametrize(("text", "model"), [("128x64x128", cost), ("64x8x128_stream", cost_stream)])
+@pytest.mark.parametrize(("text", "model"), [("256x128x64", cost), ("64x8x128_stream", cost_stream)])
 def test_what_is_learnt_is_bounded(text: str, model: object, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = PROBLEMS[0]
     tactic = named(text, problem)
@@ -107,7 +107,7 @@ def test_what_is_learnt_is_bounded(text: str, model: object, monkeypatch: pytest
 
 
 def test_nothing_is_learnt_of_smaller_gpus() -> None:
-    tactic = named("128x64x128", PROBLEMS[0])
+    tactic = named("256x128x64", PROBLEMS[0])
     small = H200._replace(sm_count=78)
     assert learnt.refine([(RECORDS[tactic.kernel], tactic)], PROBLEMS[0], small) == [None]
 

@@ -54,6 +54,11 @@ class MixedGemmConfig:
     warps: Annotated[Literal[4, 8, 16], "warps of a stream kernel, which divide k"] = field(
         default=8, metadata=LEFT_OUT
     )
+    schedule: Annotated[
+        Literal["at_will", "early", "in_turn"],
+        "at_will: warpgroups load a piece of 64 of k before they decode it. early: they load a stage before. "
+        "in_turn: the same, and they multiply one after the other",
+    ] = field(default="at_will", metadata=LEFT_OUT)
     stages: Stages = "auto"
     pdl: OwnPdl = True
     activation: Annotated[

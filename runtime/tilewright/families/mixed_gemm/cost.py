@@ -38,6 +38,9 @@ DECODE_CLOCKS = {
     "int8": 120,
     "e4m3": 120,
 }  # clocks that a piece takes to decode
+EARLY_SHARE = {"int4": 0.76, "mxfp4": 0.88}
+"""The share of DECODE_CLOCKS that a piece takes with a schedule other than at_will, which has fewer
+instructions: fitted to 52 products on an H200 (benchmarks/results/packed_schedules.md)."""
 SCALE_BYTES = 4  # of a row in a piece, about
 
 
@@ -81,6 +84,12 @@ def norm(*values: float, power: float = 4) -> float:
     return float(sum(value**power for value in values) ** (1 / power))
 
 
+def early_share(record: KernelRecord) -> float:
+    """The share of the decoder's clocks that a kernel's schedule leaves."""
+    format, _ = FORMATS[record.config["weight_format"]]
+    return 1.0 if record.config["schedule"] == "at_will" else EARLY_SHARE.get(format, 1.0)
+
+
 class TileModel:
     """The tiles of a kernel for a problem with packed weights, in clocks."""
 
@@ -97,7 +106,7 @@ class TileModel:
         warpgroups = record.facts["threads"] // 128 - 1
         format, _ = FORMATS[problem.weight_format]
         self.bits = weight_layout.FORMATS[format].bits
-        decoding = DECODE_CLOCKS[format]
+        decoding = DECODE_CLOCKS[format] * early_share(record)
         wgmmas = STEPS * (self.tile_n / 2 + numbers.wgmma_clocks)
         power = numbers.overlap_piece
         piece = (decoding**power + wgmmas**power) ** (1 / power)

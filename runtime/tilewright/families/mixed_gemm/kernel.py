@@ -26,6 +26,14 @@ HEADERS = {
     ("balanced", True): ("gated_balanced", "quick_int4_gated_balanced"),
 }
 """Headers by mainloop, and whether kernels are gated: of kernels, and of those that decode INT4 quickly."""
+_EARLY = '\n#include "tilewright/mixed_gemm/early.hpp"'
+SCHEDULES = {
+    "at_will": {"own_loop": "", "opened": "", "closed": ""},
+    "early": {"own_loop": _EARLY, "opened": "mixed_gemm::Early<", "closed": ">"},
+    "in_turn": {"own_loop": _EARLY, "opened": "mixed_gemm::InTurn<", "closed": ">"},
+}
+"""Variables of the template by schedule: a header, and what stands around the kernel's type."""
+LOOPS = {"at_will": "", "early": ", loaded a stage ahead", "in_turn": ", multiplied in turn"}
 _SUM = "alpha * sum over k of A[m,k] W[n,k] + bias[n]"
 GATED = f"D[m,n/2] = silu(gate) * up, the halves of {_SUM}"
 ACTIVATED = f"D[m,n] = activation({_SUM})"
@@ -46,6 +54,7 @@ def kernel_name(config: MixedGemmConfig) -> str:
         flag("f32", config.d == "f32"), config.tile,
         flag(config.mainloop, config.mainloop != "wgmma"), flag(f"{config.warps}warps", config.warps != 8),
         flag(f"{config.k_groups}kgroups", config.k_groups > 1),
+        flag(config.schedule, config.schedule != "at_will"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
         flag(config.activation, is_gated(config)),
     )  # fmt: skip
@@ -71,6 +80,7 @@ def schedule_text(config: MixedGemmConfig) -> str:
         words = f"{config.warps} warps divide k and load for themselves, splits of k at run time"
     if config.mainloop == "balanced":
         words = "weights decoded to registers, operands swapped, a cluster's stages of k divided evenly"
+    words += LOOPS[config.schedule]
     return with_launch(words, config)
 
 
@@ -107,6 +117,8 @@ def build(config: MixedGemmConfig) -> dict[str, Any]:
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     own = {"header": header(config)}
+    if config.mainloop != "stream":
+        own |= SCHEDULES[config.schedule]
     if is_gated(config):
         own |= {"formula": GATED, "gated": "Gated", "macro": "TILEWRIGHT_GATED"}
     else:

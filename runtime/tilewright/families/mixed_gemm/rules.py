@@ -5,6 +5,7 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
+from tilewright import weight_layout
 from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
 from tilewright.families.mixed_gemm.config import (
@@ -23,7 +24,7 @@ from tilewright.families.mixed_gemm.memory import (
     stream_weights,
     warpgroups,
 )
-from tilewright.families.mixed_gemm.problem import TYPES_OF_A
+from tilewright.families.mixed_gemm.problem import FORMATS, TYPES_OF_A
 
 # Widths of mixed_gemm/wgmma.hpp.
 _WIDTHS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256)
@@ -133,6 +134,31 @@ def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
         "balanced": {"k_groups": 1, "warps": 8, "d": "same"},
     }
     return unsettled(config, f"a {config.mainloop} kernel", settled[config.mainloop])
+
+
+# early.hpp: a warpgroup has 64 rows of W, a stage two pieces of 4-bit codes. Two sets of 16 registers hold
+# decoded weights, and 8 hold loaded words.
+@rule(OURS, "schedule mainloop tile weight_format k_groups")
+def schedule_of_mainloop(config: MixedGemmConfig) -> str | None:
+    """A schedule other than at_will has 64 rows for each warpgroup, up to 64 columns, 128 of k, and 4-bit
+    weights; in_turn several warpgroups, and no k_groups."""
+    if config.schedule == "at_will":
+        return None
+    if config.mainloop == "stream":
+        return f"schedule {config.schedule} is not for stream kernels"
+    if tile_sides(config) or warpgroups_of_block(config):
+        return None
+    if weight_layout.FORMATS[FORMATS[config.weight_format][0]].bits != 4:
+        return f"schedule {config.schedule} is for 4-bit weights, not {config.weight_format}"
+    consumers_of_group, rows, columns = warpgroups(config)
+    if rows != 1 or columns > 64 or config.tile.k != 128:
+        tile = f"{config.tile}, {rows * 64} rows to a warpgroup"
+        return f"schedule {config.schedule} is not for a tile of {tile}"
+    if config.schedule == "in_turn" and config.k_groups > 1:
+        return "schedule in_turn is not for k_groups, which multiply different numbers of stages"
+    if config.schedule == "in_turn" and consumers_of_group == 1:
+        return "one warpgroup has no turns"
+    return None
 
 
 # sm90/gated_epilogue.hpp: boxes of D have elements of 16 bits.

@@ -23,10 +23,11 @@ from tilewright.families.mixed_grouped_gemm.memory import memory
 
 
 # op.py: D has A's type.
-@rule(OURS, "d activation")
+@rule(OURS, "d activation schedule")
 def type_of_d(config: MixedGemmConfig) -> str | None:
-    """D has the type of A, and is not gated."""
-    return unsettled(config, "a kernel of groups", {"d": "same", "activation": "given"})
+    """D has the type of A, and is not gated; the schedule is at_will."""
+    settled = {"d": "same", "activation": "given", "schedule": "at_will"}
+    return unsettled(config, "a kernel of groups", settled)
 
 
 # balanced_phases.hpp: the host divides the stages of all tiles, whose number it does not know here.
