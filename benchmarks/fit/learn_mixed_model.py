@@ -39,14 +39,16 @@ def seconds_of(times: Sequence[float | None]) -> float:
     return math.exp(statistics.fmean(map(math.log, measured))) * 1e-6
 
 
-def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
-    """A problem's tactics of kernels that are committed."""
+def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson | None:
+    """A problem's tactics of kernels that are committed; None if there are none."""
     problem = Problem(row["m"], row["n"], row["k"], weight_format=row["format"])
     seconds = {
         tactic: seconds_of(times)
         for text, times in row["us"].items()
         if (tactic := Tactic.parse(text)).kernel in records
     }
+    if not seconds:
+        return None
     names = {tactic.kernel for tactic in seconds}
     kernels = {name: learnt.kernel_of(records[name], problem, H200) for name in names}
     learnable = columns(seconds, kernels, learnt.features)

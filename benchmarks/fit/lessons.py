@@ -159,12 +159,13 @@ def run(
     family: str,
     data: Path,
     *,
-    lesson: Callable[[dict[str, Any], Mapping[str, KernelRecord]], Lesson],
+    lesson: Callable[[dict[str, Any], Mapping[str, KernelRecord]], Lesson | None],
     thin: Callable[[Iterable[dict[str, Any]]], None],
     taught: Callable[..., None],
 ) -> None:
     """The command line of a program that teaches a family's trees. `data`: the committed times, which `thin`
-    writes from raw ones; `taught`: `teach` with the family's trees, report and size."""
+    writes from raw ones; `lesson`: a row's lesson, or None where no kernel of it is left; `taught`: `teach`
+    with the family's trees, report and size."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=Path, nargs="+", default=[data])
     parser.add_argument("--write", action="store_true", help="learn from all, write the runtime's trees")
@@ -174,7 +175,8 @@ def run(
         thin(row for path in options.thin for row in read(path))
         return
     records = {record.name: record for record in Registry().kernels(family)}
-    taught([lesson(row, records) for path in options.times for row in read(path)], store=options.write)
+    lessons = [lesson(row, records) for path in options.times for row in read(path)]
+    taught([each for each in lessons if each is not None], store=options.write)
 
 
 def report_choice(

@@ -33,13 +33,17 @@ def records() -> dict[str, KernelRecord]:
 def test_both_measures_count_alike(records: dict[str, KernelRecord]) -> None:
     """The mean of 8 and 18 is 12; one that was not taken in the second measure counts by the first."""
     lesson = learn_mixed_model.lesson(ROW, records)
+    assert lesson
     assert [round(math.exp(time) * 1e6, 3) for time in lesson.times] == [12.0, 9.0, 30.496]
     assert math.exp(lesson.fastest) * 1e6 == pytest.approx(9.0)
 
 
 def test_kernels_that_are_gone_teach_nothing(records: dict[str, KernelRecord]) -> None:
-    row = ROW | {"us": ROW["us"] | {f"{NAME}8x8x8_gone": [1.0, 1.0, 1.0]}}
-    assert len(learn_mixed_model.lesson(row, records).times) == 3
+    gone = {f"{NAME}8x8x8_gone": [1.0, 1.0, 1.0]}
+    lesson = learn_mixed_model.lesson(ROW | {"us": ROW["us"] | gone}, records)
+    assert lesson
+    assert len(lesson.times) == 3
+    assert learn_mixed_model.lesson(ROW | {"us": gone}, records) is None
 
 
 def test_far_tactics_are_left_out_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
