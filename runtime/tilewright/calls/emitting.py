@@ -56,9 +56,7 @@ def eager(op: Op) -> Iterator[str]:
     for name, number in keys.unread(op).items():
         yield f"    if not {number}:"
         yield f"        {name} = None"
-    if op.numbers:
-        yield "    if _plan.recheck is not None:"
-        yield f"        _plan.recheck({', '.join(op.numbers)})"
+    yield from _recheck(op, "_plan", "    ")
     yield f"    _passed = {', '.join(op.written)}"
     if "out" in op.of(("optional tensor",)):
         yield "    if out is None:"
@@ -108,7 +106,7 @@ def _run_plan(op: Op, values: str, call: str) -> Iterator[str]:
     yield f"            if _status := _launch({call}, None):"
     yield "                _plan.fail(_status)"
     if keys.caches_launchers(op):
-        yield "            if _plan.cached is None and _plan.recheck is None and _key is not None:"
+        yield "            if _plan.cached is None and _key is not None:"
         key = ", ".join(keys.launcher_key(op, "_passed"))
         yield f"                _cache_launcher(_context, ({key},), _plan)"
     yield f"        elif _several() and _elsewhere({op.required[0]}):"
@@ -211,11 +209,19 @@ def _cached_launch(op: Op, operands: list[str], numbers: list[str], unusual: str
     yield f"            _cached = _context.plans.launchers.get(({', '.join(keys.launcher_key(op, 'out'))},))"
     yield f"            if _cached is not None and not ({unusual}):"
     yield "                _cached.used = True"
+    yield from _recheck(op, "_cached", " " * 16)
     yield f"                _result = out if out is not None else {_new_result('_cached.plan')}"
     yield f"                if _cached.launch({', '.join((*operands, *numbers))}, None) == 0:"
     yield "                    return _result"
     yield "        except (RuntimeError, TypeError, ValueError):"
     yield "            pass  # the rest of the call raises what is wrong"
+
+
+def _recheck(op: Op, holder: str, indent: str) -> Iterator[str]:
+    """The lines that check a call's numbers where `holder`, a plan or its cached launchers, says how."""
+    if op.rechecks:
+        yield f"{indent}if {holder}.recheck is not None:"
+        yield f"{indent}    {holder}.recheck({', '.join(op.numbers)})"
 
 
 def _by_name(names: Iterable[str]) -> str:

@@ -107,6 +107,11 @@ class Op:
         """A check of each call's numbers, which a plan's key does not hold; None if the op needs none."""
         return None
 
+    @property
+    def rechecks(self) -> bool:
+        """Whether plans of this op may have a `recheck`."""
+        return type(self).recheck is not Op.recheck
+
     def without_kernel(self, problem: Any, given: Values) -> None:
         """Computes with torch a problem that has results and needs no kernel, because an extent that is
         summed over is 0, or a factor of the product. `given`: the launcher's operands and numbers by name."""

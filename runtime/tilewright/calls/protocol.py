@@ -60,6 +60,9 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
 def _cache_launcher(context: Context, key: Any, plan: DirectPlan) -> None:
     plan.cached = context.launchers(key, plan)
     plan.cached.add(plan.quick, plan.bound.library)
+    # Launchers of one key may belong to plans with and without a check (types are in no key that has `out`).
+    # A call that another plan's check refuses finds its own plan by the plan's key.
+    plan.cached.recheck = plan.cached.recheck or plan.recheck
 
 
 def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:

@@ -9,7 +9,7 @@ operands.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.libraries.library import MOST_OPERANDS, UNPLANNED, Launcher, Library
@@ -18,7 +18,7 @@ from tilewright.libraries.library import MOST_OPERANDS, UNPLANNED, Launcher, Lib
 class CachedLaunchers:
     """The launchers of one short key: their calls differ only in the operands' layouts."""
 
-    __slots__ = ("launch", "launchers", "layouts_seen", "plan", "used")
+    __slots__ = ("launch", "launchers", "layouts_seen", "plan", "recheck", "used")
     MOST = 8  # launchers; each failed attempt costs 40 ns
 
     def __init__(self, plan: Any = None) -> None:
@@ -26,6 +26,8 @@ class CachedLaunchers:
         self.launch: Launcher = _unplanned
         self.launchers: list[Launcher] = []
         self.plan = plan
+        self.recheck: Callable[..., None] | None = None
+        """A check of a call's numbers, before its launch; raises if it refuses them."""
         self.layouts_seen = 0  # including layouts without a launcher
         self.used = False  # since the context last looked for entries to forget
 

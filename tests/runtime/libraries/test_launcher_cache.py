@@ -108,6 +108,27 @@ def test_what_a_warm_call_refuses(host: Context) -> None:
             tilewright.gemm(wants[0], wants[1], out=wants[2])
 
 
+def test_numbers_are_checked_where_a_launcher_is_cached(host: Context) -> None:
+    """A launcher compares no numbers; int8 operands take whole factors alone."""
+    whole = torch.arange(-128, 128, dtype=torch.int8).view(8, 32)
+    out = torch.empty(8, 8, dtype=torch.int32)
+    floats = operands(8, 8, 32)
+    for _ in range(WARM):  # one key: with `out` it holds no type
+        tilewright.gemm(whole, whole.t(), out=out, alpha=2)
+        tilewright.gemm(*floats[:2], out=floats[2], alpha=0.5)
+    (cached,) = host.plans.launchers.values()
+    assert len(cached.launchers) == 2
+    for wrong in (0.5, 2.0**31, float("nan")):
+        with pytest.raises(ArgumentError, match="alpha: expected an integer"):
+            tilewright.gemm(whole, whole.t(), out=out, alpha=wrong)
+    floats[2].fill_(float("nan"))
+    tilewright.gemm(*floats[:2], out=floats[2], alpha=0.5)
+    torch.testing.assert_close(floats[2], (0.5 * (floats[0].double() @ floats[1].double())).bfloat16())
+    keyless(host)
+    tilewright.gemm(whole, whole.t(), out=out, alpha=-3)
+    assert torch.equal(out.double(), -3 * (whole.double() @ whole.t().double()))
+
+
 def test_what_has_no_memory_goes_through_torch(host: Context) -> None:
     a, b, _ = operands(16, 24, 32)
     warm(a, b)

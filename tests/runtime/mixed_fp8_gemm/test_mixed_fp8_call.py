@@ -105,6 +105,8 @@ def test_sums_that_stay_in_the_tensor_core(fp8_host: Context) -> None:
                         product(*call, largest_scale=wrong)
             actual = tilewright.packed_fp8_gemm(*call, **options, largest_scale=16.0)
             assert torch.equal(actual.nan_to_num(7.0), d.nan_to_num(7.0))
+        (cached,) = fp8_host.plans.launchers.values()  # as that of a call whose numbers are not checked
+        assert len(cached.launchers) == 1
 
 
 def test_the_bound_grows_with_k_where_sums_stay_in_the_tensor_core() -> None:

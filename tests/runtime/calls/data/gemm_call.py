@@ -15,6 +15,8 @@ def gemm(a, b, *, out=_default_out, out_dtype=_default_out_dtype, c=_default_c, 
             _cached = _context.plans.launchers.get(('gemm', a.shape, None if out is not None else (a.dtype, b.shape,), out_dtype, activation, fast_accum, tactic, not beta, not alpha,))
             if _cached is not None and not ((a.requires_grad and _grad()) or (b.requires_grad and _grad()) or (out is not None and out.requires_grad and _grad()) or (c is not None and c.requires_grad and _grad()) or (scale_a is not None and (scale_a.requires_grad and _grad() or scale_a.is_neg())) or (scale_b is not None and (scale_b.requires_grad and _grad() or scale_b.is_neg())) or (scale_result is not None and (scale_result.requires_grad and _grad() or scale_result.is_neg())) or (amax is not None and (amax.requires_grad and _grad() or amax.is_neg())) or (bias is not None and bias.requires_grad and _grad())):
                 _cached.used = True
+                if _cached.recheck is not None:
+                    _cached.recheck(alpha, beta)
                 _result = out if out is not None else _make(_cached.plan.shape, _cached.plan.strides, dtype=_cached.plan.dtype, device=_cached.plan.device)
                 if _cached.launch(a, b, (c if beta else None), _result, bias, scale_a, scale_b, scale_result, amax, alpha, beta, None) == 0:
                     return _result
@@ -44,7 +46,7 @@ def gemm(a, b, *, out=_default_out, out_dtype=_default_out_dtype, c=_default_c, 
         if (_launch := _plan.quick) is not None:
             if _status := _launch(a, b, c, out, bias, scale_a, scale_b, scale_result, amax, alpha, beta, None):
                 _plan.fail(_status)
-            if _plan.cached is None and _plan.recheck is None and _key is not None:
+            if _plan.cached is None and _key is not None:
                 _cache_launcher(_context, ('gemm', a.shape, None if _passed is not None else (a.dtype, b.shape,), out_dtype, activation, fast_accum, tactic, not beta, not alpha,), _plan)
         elif _several() and _elsewhere(a):
             _run_on_its_device(_plan, (a, b, c, out, bias, scale_a, scale_b, scale_result, amax, alpha, beta))
