@@ -70,7 +70,7 @@ def test_an_interrupt_says_what_is_kept_and_how_to_go_on(clock: Clock) -> None:
         progress.done(name, status)
     progress.interrupted()
     assert stream.getvalue().splitlines()[-1] == (
-        "interrupted: 2 of 5 units are compiled and kept; the same command goes on with the other 3"
+        "2 of 5 units are compiled and kept; the same command goes on with the other 3"
     )
 
 

@@ -65,7 +65,7 @@ class Lines(Progress):
     def interrupted(self) -> None:
         kept = self._done - self._failed
         self.message(
-            f"interrupted: {kept} of {self._total} units are compiled and kept; the same command goes on "
+            f"{kept} of {self._total} units are compiled and kept; the same command goes on "
             f"with the other {self._total - kept}"
         )
 

@@ -67,6 +67,15 @@ def test_programs_that_import_deep_gemm_get_this_package() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("name", ["mega", "fp8_fp4_mega_moe"])
+def test_what_is_not_supported_says_why(name: str) -> None:
+    assert not hasattr(deep_gemm, name)
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; kernels in which several GPUs"):
+        getattr(deep_gemm, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        deep_gemm.nothing  # noqa: B018
+
+
 def test_every_exported_name_is_there() -> None:
     for module in (deep_gemm, deep_gemm.testing, deep_gemm.utils):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []

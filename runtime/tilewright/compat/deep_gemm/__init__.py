@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from typing import NoReturn
 
 from tilewright.compat.deep_gemm import legacy, testing, utils
 from tilewright.compat.deep_gemm.attention import (
@@ -182,6 +183,18 @@ __all__ = [
 ]
 
 __version__ = "2.6.1"  # of the interface
+
+_MEGA = (
+    "SymmBuffer", "fp8_fp4_mega_moe", "get_symm_buffer_for_mega_moe", "mega",
+    "transform_weights_for_mega_moe",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Says of DeepGEMM's names that are lacking on purpose why they are."""
+    why = "; kernels in which several GPUs exchange rows (Mega MoE) are not supported"
+    reason = why if name in _MEGA else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
 
 
 def install() -> None:

@@ -73,8 +73,9 @@ def packed_fp8_gemm(
         scale: uint8 [ceil(n/64), ceil(k/128) * bytes], contiguous: the packed scales. Those of integers have
             D's type.
         n: rows of W, a multiple of 8.
-        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128 or mxfp4. A
-            weight with one scale for each row is packed as int4_g128.
+        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128 or mxfp4
+            (docs/packed_weights.md says which have kernels). A weight with one scale for each row is packed
+            as int4_g128.
         out: [m, n] of D's type, rows contiguous, in a wider tensor too; made if absent.
         out_dtype: D's type where `out` is absent: bfloat16 (default) or float16.
         a_scale: float32 [m], contiguous: a factor of each row of a; 1 if absent. One scale for all of a is a

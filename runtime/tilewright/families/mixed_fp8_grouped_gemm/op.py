@@ -55,7 +55,8 @@ def packed_fp8_grouped_gemm(
         scale: uint8 [groups, ceil(n/64), ceil(k/128) * bytes], contiguous: the packed scales. Those of
             integers have D's type.
         n: rows of each W, a multiple of 8.
-        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128 or mxfp4.
+        weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128 or mxfp4
+            (docs/packed_weights.md says which have kernels).
         group_of_row, group_ends, rows_valid, row_alignment, expected_m: as in `packed_grouped_gemm`.
         out: [m, n] or [groups, m, n] of D's type, rows contiguous; made if absent. Rows of padding are
             zeroed, or stay as they are where no row near them counts.

@@ -91,7 +91,8 @@ def packed_gemm(
             of E4M3 have a's type.
         n: rows of W, a multiple of 8.
         weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4, nvfp4,
-            int8_g128 or e4m3_g128. A weight with one scale for each row is packed as groups of 128.
+            int8_g128 or e4m3_g128 (docs/packed_weights.md says which have kernels). A weight with one scale
+            for each row is packed as groups of 128.
         out: [m, n], for silu_mul [m, n/2], rows contiguous, in a wider tensor too; made if absent.
         out_dtype: D's type where `out` is absent: that of a (the default), or float32.
         alpha: a factor, such as NVFP4's scale of the whole weight. If it is 0, a and W are not read.

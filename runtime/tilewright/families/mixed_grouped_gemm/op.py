@@ -106,7 +106,7 @@ def packed_grouped_gemm(
             integers and of E4M3 have a's type.
         n: rows of each W, a multiple of 8.
         weight_format: int4_g32, int4_g64, int4_g128, int4_zp_g32, int4_zp_g64, int4_zp_g128, mxfp4, nvfp4,
-            int8_g128 or e4m3_g128.
+            int8_g128 or e4m3_g128 (docs/packed_weights.md says which have kernels).
         group_of_row: int32 [m]: the group of each row; a number that is no group's, as -1, is padding. Any
             order is right; it is fast where rows of a group lie together.
         group_ends: int32 [groups]: the row after each group's last. A group begins where the one before it
