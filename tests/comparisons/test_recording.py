@@ -285,6 +285,30 @@ def test_a_part_of_the_tests_is_no_pass(record: Record, arguments: list[str]) ->
         )
 
 
+CASES = """
+import comparing
+import pytest
+import torch
+
+
+@pytest.mark.parametrize(("kernel", "size"), [("first", 1), ("first", 2), ("second", 1), ("second", 2)])
+def test_sizes(kernel, size):
+    if (kernel, size) in {broken!r}:
+        pytest.exit("as by an interrupt")
+    comparing.compare(torch.ones(4), torch.ones(4), kernel)
+"""
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_part_of_the_cases_of_a_test_is_no_pass(record: Record, ends: bool) -> None:
+    arguments = [] if ends else ["-k", "not second-2"]
+    rows = record(*arguments, tests=CASES, broken={("second", 2)})
+    assert (rows["first"]["passed"], rows["first"]["problems"]) == (True, 2)
+    assert "second" not in rows
+    assert "1 kernels not recorded" in rows["said"]["text"]
+    assert record(tests=CASES)["second"]["passed"]
+
+
 def test_a_part_of_the_tests_keeps_the_row_there_is(record: Record) -> None:
     assert not record(broken={("first", "after")})["first"]["passed"]
     rows = record("-k", "compare")

@@ -3,8 +3,8 @@
 A row says of a kernel that all tests of it passed, or that one failed. Tests of a kernel are those that take
 it as the parameter `kernel` (or all of a module that uses it as a fixture), and, for failures, those marked
 `marks_kernels` that launched it or that name it (`record_property("kernel", NAME)`, where another process
-launches it). A kernel of which some tests alone ran (`-k`, an interruption) keeps the row that it has, unless
-one failed.
+launches it). A kernel of which some tests alone, or some cases of one, ran (`-k`, an interruption) keeps the
+row that it has, unless one failed.
 
 A row's problems are what was compared by `comparing`; of a kernel whose tests compare by themselves, the
 tests that launched it.
@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import pytest
 import torch
+from shares import kernel_of
 
 from tilewright_generator import records
 
@@ -73,8 +74,9 @@ class Recorder:
         self._passed: defaultdict[str, int] = defaultdict(int)  # tests that take the kernel, and launched it
         self._failed: set[str] = set()
         self._launched: set[str] = set()  # by the test that runs
-        self._ran: defaultdict[str, set[str]] = defaultdict(set)  # a kernel's tests
-        self._wanted: dict[str, set[str]] = {}
+        # Of a kernel: its tests, by function and by case, those that ran and all.
+        self._ran: defaultdict[str, set[str]] = defaultdict(set)
+        self._wanted: defaultdict[str, set[str]] = defaultdict(set)
         self._partly: list[str] = []
         self._hammered: dict[str, dict[str, int]] = {}  # runs, and how many were wrong
         for module in comparing:
@@ -89,14 +91,18 @@ class Recorder:
     @property
     def _kernel(self) -> str | None:
         """The kernel that the test that runs is of."""
-        parameters = getattr(getattr(self._item, "callspec", None), "params", {})
-        kernel: str | None = parameters.get("kernel")
-        return kernel
+        return None if self._item is None else kernel_of(self._item)
+
+    @pytest.hookimpl(tryfirst=True)  # before any are deselected
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            if (kernel := kernel_of(item)) is not None:
+                self._wanted[kernel].add(item.nodeid)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self._item, self._launched = item, set()
         if self._kernel is not None and isinstance(item, pytest.Function):
-            self._wanted.setdefault(self._kernel, set()).update(_tests_of_kernels(item.module))
+            self._wanted[self._kernel] |= _tests_of_kernels(item.module)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         kernel, item = self._kernel, self._item
@@ -111,7 +117,7 @@ class Recorder:
         if report.when == "call" and report.passed and kernel in self._launched:
             self._passed[kernel] += 1
         if report.when == "teardown" and kernel is not None and isinstance(item, pytest.Function):
-            self._ran[kernel].add(f"{item.module.__name__}.{item.originalname}")
+            self._ran[kernel] |= {f"{item.module.__name__}.{item.originalname}", item.nodeid}
 
     def _note_hammered(self, kernel: str, runs: int, wrong: int) -> None:
         if wrong or runs >= LEAST_HAMMERED:
@@ -127,7 +133,7 @@ class Recorder:
             before = records.read(self._file)
             same_card = self._card.items() <= before.items()
             rows = {
-                row["name"]: {"date": before["date"], **row}
+                row["name"]: {**row, "date": row.get("date", before["date"])}
                 for row in (before["kernels"] if same_card else ())
             }
             today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
@@ -186,7 +192,7 @@ class Recorder:
 
 
 def _tests_of_kernels(module: ModuleType) -> set[str]:
-    """The tests of a module that take a kernel: all that a kernel has to pass."""
+    """The functions of a module that take a kernel: a run of some tests by name collects no others."""
     marks = getattr(module, "pytestmark", [])
     all_of_them = any(
         mark.name == "usefixtures" and "kernel" in mark.args
