@@ -131,6 +131,5 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
 
 
-_JSON = json.JSONDecoder(
-    parse_constant=_no_number
-)  # `json.loads` would make a decoder for each row of a table
+# `json.loads` would make a decoder for each row of a table.
+_JSON = json.JSONDecoder(parse_constant=_no_number)

@@ -137,9 +137,8 @@ def damage(library: Path, stated: str | None = None) -> str:
         except KeyError:
             return f"{path} is of another format"
     root = cache_of(library)
-    memory = (
-        root / "digests" if root and (root / "digests").is_dir() else None
-    )  # a package has no such folder
+    # An installed package has no folder of digests.
+    memory = root / "digests" if root and (root / "digests").is_dir() else None
     try:
         actual = files_digest({"library": library}, memory, f"library {library}")
     except OSError as error:

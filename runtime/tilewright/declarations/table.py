@@ -169,7 +169,7 @@ class Table(Mapping[str, KernelRecord]):
         start, end = text.find("\n") + 1, text.rfind("]")
         if text.endswith(
             _END
-        ):  # the generator's layout, split without a copy of the text, which may be 14 MB
+        ):  # the generator's layout: split without a copy of the text, which may be 14 MB
             lines = text.split("\n")[1 : -_END.count("\n")]
         else:
             lines = text[start:end].strip().split("\n")

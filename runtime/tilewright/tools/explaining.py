@@ -59,9 +59,8 @@ class Explanation:
     raises: TilewrightError | None  # what a call would raise instead, because the kernel is not built
     rows: list[Row]  # in the model's order, then tactics without a model; the chosen one is among them
     left_out: list[tuple[str, int]]  # reasons, each with the number of kernels
-    copied: (
-        tuple[Any, tuple[str, ...]] | None
-    )  # the problem that the op computes instead, and the arguments that it copies
+    copied: tuple[Any, tuple[str, ...]] | None
+    """The problem that the op computes instead, and the arguments that it copies."""
     unpadded: str
     """What a call does with operands whose rows follow one another without padding, if TMA cannot read those
     rows; empty if it can. The choice is for rows that TMA reads."""

@@ -29,14 +29,9 @@ SUBTILE_COLUMNS, SUBTILE_BUFFERS = 64, 2  # of what a cute_dsl kernel stores at 
 CUTE_DSL_ALIGNMENT = 1024  # bytes: of the buffers and stages of a cute_dsl or tcgen05 kernel
 TCGEN05_COLUMNS = 32  # of D, that a thread of a tcgen05 kernel's epilogue mostly has at a time
 MOST_TCGEN05_STAGES = 12  # more do not hide more latency
-DATA_CENTER_SHARED_MEMORY = (
-    HOPPER_SHARED_MEMORY  # bytes that a thread block of sm_100, 103, 110 may have: as sm_90's
-)
-STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = (
-    8,
-    16,
-    8,
-)  # rows and columns of D, and warps of a thread block, of a stream kernel
+DATA_CENTER_SHARED_MEMORY = HOPPER_SHARED_MEMORY  # bytes that a thread block of sm_100, 103, 110 may have
+# Rows and columns of D, and warps of a thread block, of a stream kernel.
+STREAM_ROWS, STREAM_COLUMNS, STREAM_WARPS = 8, 16, 8
 
 
 @lru_cache(maxsize=1 << 15)  # rules, facts, variables and summary ask in turn

@@ -77,9 +77,8 @@ class Problem(ProblemBase):
             return written
         keys = self.keys * (self.sequences if self.form == "paged" else 1)
         exponents = 4 if self.q == "mxfp4" else 0
-        heads = (
-            self.queries * self.heads * (self.key_bytes + exponents)
-        )  # a weight has 4 bytes, as a scale has
+        # A query's weight of a head has 4 bytes, as a key's scale has, which `key_bytes` counts.
+        heads = self.queries * self.heads * (self.key_bytes + exponents)
         return keys * self.key_bytes + heads + written
 
     @property

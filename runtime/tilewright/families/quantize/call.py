@@ -119,9 +119,8 @@ class _Op(Op):
         if filled[_SCALES] is None:
             filled[_SCALES] = self.make(arguments, 1)
         elif len(arguments.results) > 1 and problem.layout in COLUMNS:
-            blockwise_scales.with_padding(
-                filled[_SCALES], "out_scales"
-            )  # raises if there is no memory for padding
+            # Raises if there is no memory for padding.
+            blockwise_scales.with_padding(filled[_SCALES], "out_scales")
         return tuple(filled)
 
     def in_graph(self, values: dict[str, Any]) -> dict[str, Any]:

@@ -141,9 +141,8 @@ def estimator(
         needs = {"math": beside * task_clocks, "fill": beside * fill_clocks, "hbm": hbm}
         clocks = sum(value**norm for value in needs.values()) ** (1 / norm)
         clocks += EXPOSED[variant] * min(beside, held) * (task_clocks + fill_clocks)
-        clocks += once * (
-            waves if tactic.blocks == 0 else 1
-        )  # the thread blocks that follow each other on an SM
+        following = waves if tactic.blocks == 0 else 1  # thread blocks that follow each other on an SM
+        clocks += once * following
         main_loop, bound = clocks / device.clock_hz, max(needs, key=needs.__getitem__)
         return Estimate(start + main_loop, waves, bound, main_loop, start)
 

@@ -23,11 +23,8 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "fp8_128x1": ("row_major",),
     "fp8_128x128": ("row_major", "packed"),
 }
-BLOCKWISE = (
-    "fp8_1x128",
-    "fp8_128x1",
-    "fp8_128x128",
-)  # formats with scales of float32, or of four UE8M0 in a word
+# Formats with scales of float32, or of four UE8M0 in a word.
+BLOCKWISE = ("fp8_1x128", "fp8_128x1", "fp8_128x128")
 Direction = Literal["quantize", "dequantize"]
 DIRECTIONS = get_args(Direction)
 Fusion = Literal["none", "silu_mul", "rmsnorm"]

@@ -13,14 +13,8 @@ from typing import Any
 from tilewright.architectures.device import DeviceProperties
 from tilewright.tools.tuning.points import Point, ReportError
 
-_COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-)  # distinct for colour-blind readers
+# Distinct for colour-blind readers.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _MARKERS = "osD^vPXp"  # one for each kind, so that points in one place are distinct
 SOURCE = "tilewright tune --report"  # what a report says it was drawn by
 

@@ -47,9 +47,8 @@ class Result:
     rank: int | None = None  # of the tactic, whatever its variant, in the model's order, from 0
     model: Tactic | None = None  # the model's first
     model_seconds: float | None = None  # measured
-    timings: tuple[Timing, ...] = field(
-        default=(), repr=False
-    )  # of all that were tried, in that order, as they were known at last
+    timings: tuple[Timing, ...] = field(default=(), repr=False)
+    """Of all tactics that were tried, in the order in which they were, as they were known at last."""
     reason: str | None = None  # why there is no tactic
     elapsed: float = 0.0  # seconds that the search took
     peer: float | None = None  # seconds of another library's call, by turns with the finalists
