@@ -193,7 +193,7 @@ REJECTED: list[Rejected] = [
     (LEAN, {"scheduler": "stream_k"}, "settled_fields", ("stream_k",), {"scheduler": "data_parallel"}),
     (LEAN, tile("192x120x64"), "lean_columns", ("multiple of 16", "120"), tile("192x112x64")),
     (LEAN, tile("128x64x32"), "tile_depth", ("64 bytes", "128 or 256"), tile("128x64x64")),
-    (LEAN, tile("128x136x64"), "lean_pieces", ("136 columns", "subtiles of 8"), tile("128x144x64")),
+    (LEAN, tile("128x136x64"), "lean_subtiles", ("136 columns", "subtiles of 8"), tile("128x144x64")),
     # 176 accumulators a thread are the most, promoted FP8 has each twice.
     (LEAN, tile("256x192x64"), "accumulator_registers", ("192 registers", "> 176"), tile("192x192x64")),
     (LEAN_FP8, tile("128x192x128"), "accumulator_registers", ("192 registers", "twice"), tile("128x176x128")),

@@ -92,8 +92,8 @@ def test_legal(config: GroupedGemmConfig) -> None:
         (replace(FP8, tile=Tile(320, 128, 128)), "tile_sides", "tile M 320 is not 64, 128, 192 or 256"),
         (replace(FP8, tile=Tile(128, 60, 128)), "tile_sides", "tile N 60 is not a multiple of 8 up to 256"),
         (replace(FP8, tile=Tile(128, 128, 64)), "tile_depth", "is 64 bytes, not 128 or 256"),
-        (replace(FP8, tile=Tile(128, 40, 128)), "pieces", ""),
-        (replace(FP8, tile=Tile(128, 136, 128)), "pieces", "136 columns"),
+        (replace(FP8, tile=Tile(128, 40, 128)), "subtiles", ""),
+        (replace(FP8, tile=Tile(128, 136, 128)), "subtiles", "136 columns"),
         (replace(BF16, promotion="overlapped"), "promotion_of_tile", "are not promoted"),
         (
             replace(FP8, tile=Tile(64, 128, 128), promotion="in_turn"),

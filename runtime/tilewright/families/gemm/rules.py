@@ -254,7 +254,7 @@ def lean_columns(config: GemmConfig) -> str | None:
 
 # sm90/subtile.hpp: a row of a subtile is an odd number of 16-byte units, or 2, 4 or 8 of them.
 @rule(OURS, "tile schedule", compiles="rows of 16 bytes would be stored slowly", of=BOXED)
-def lean_pieces(config: GemmConfig) -> str | None:
+def lean_subtiles(config: GemmConfig) -> str | None:
     """The tile that a warpgroup of a lean or mma kernel stores divides into epilogue subtiles of at least 16
     columns."""
     columns = warpgroups(config).columns

@@ -48,13 +48,14 @@ class GroupedGemmConfig:
     ] = "tn"
     promotion: Annotated[
         Literal["after", "in_turn", "overlapped", "halves"],
-        "sums of 128 of k are scaled and added up when they are done; or so, by two "
-        "warpgroups in turn; or while those of the next 128 are computed, in other registers; or those "
-        "of one half of the columns while the other half's are computed",
+        "when sums of 128 of k are scaled and added up. after: when they are done; in_turn: so, by two "
+        "warpgroups in turn; overlapped: while those of the next 128 are computed, in other registers; "
+        "halves: those of one half of the columns while the other half's are computed",
     ] = "after"
     store_buffers: Annotated[
         Literal["auto", 1, 2, 3, 4],
-        "pieces of D that a warpgroup has on their way to memory; auto: two, or more if they cost no stage",
+        "epilogue subtiles of D that a warpgroup has on their way to memory; auto: two, or more if they cost "
+        "no stage",
     ] = "auto"
     pdl: OwnPdl = True
     stages: Stages = "auto"

@@ -133,7 +133,7 @@ def tile_depth(config: GroupedGemmConfig) -> str | None:
 
 # sm90/subtile.hpp: a row of a subtile is an odd number of 16-byte units, or 2, 4 or 8 of them.
 @rule(OURS, "tile", compiles="rows of 16 bytes would be stored slowly")
-def pieces(config: GroupedGemmConfig) -> str | None:
+def subtiles(config: GroupedGemmConfig) -> str | None:
     """The columns of a warpgroup divide into epilogue subtiles of at least 16."""
     return None if tile_sides(config) else misfit_subtiles(warpgroups(config).columns, config.swap_ab)
 
@@ -187,7 +187,7 @@ def registers(config: GroupedGemmConfig) -> str | None:
 @rule(HARDWARE, "stages tile mainloop")
 def shared_memory(config: GroupedGemmConfig) -> str | None:
     """At least two stages, and what is stored from, fit into shared memory."""
-    if tile_sides(config) or tile_depth(config) or pieces(config):
+    if tile_sides(config) or tile_depth(config) or subtiles(config):
         return None
     if by_tcgen05(config) and tcgen05_tile(config):
         return None
