@@ -38,6 +38,7 @@ from tilewright_generator import families
 
 FAMILIES = tuple(DRAWS)
 TIMEOUT_SECONDS = 300
+_NO_SOURCE = "no source: the template has nothing for it"
 TOGETHER = 6  # kernels of a unit: more take more memory and run less in parallel
 
 
@@ -55,9 +56,16 @@ def units(todo: list[Candidate], front_end: bool) -> Iterator[list[Candidate]]:
 
 
 def compile_unit(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> list[dict[str, Any]]:
-    """Rows of the record: what the rules and nvcc say of each configuration."""
+    """Rows of the record: what the rules and nvcc say of each configuration. None of one that nvcc does not
+    end with in time: that is no answer."""
     start = time.monotonic()
-    error = nvcc(unit, toolchain, front_end) if unit[0].text else "no source: the template has nothing for it"
+    try:
+        error = nvcc(unit, toolchain, front_end) if unit[0].text else _NO_SOURCE
+    except TimeoutError as late:
+        error = str(late)
+        if not unit[1:]:
+            print(f"no answer: {unit[0].name}: {error}", flush=True)
+            return []
     if error and unit[1:]:
         return [row for candidate in unit for row in compile_unit([candidate], toolchain, front_end)]
     seconds = round((time.monotonic() - start) / len(unit), 1)
@@ -91,7 +99,7 @@ def flags_of(one: Candidate) -> tuple[str, ...]:
 
 
 def nvcc(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> str:
-    """The first error of its compilation; "" where there is none."""
+    """The first error of its compilation; "" where there is none. Raises TimeoutError."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{unit[0].name}.cu"
         source.write_text("\n".join(candidate.text for candidate in unit), encoding="utf-8")
@@ -116,7 +124,7 @@ def nvcc(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> st
                 output, _ = process.communicate(timeout=TIMEOUT_SECONDS * len(unit))
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)  # nvcc's children too
-                return f"nvcc took more than {TIMEOUT_SECONDS * len(unit)} s"
+                raise TimeoutError(f"nvcc took more than {TIMEOUT_SECONDS * len(unit)} s") from None
         if process.returncode == 0:
             return ""
     if output.startswith("nvcc fatal"):  # it has not compiled anything

@@ -73,6 +73,25 @@ def test_the_verdict(program: Any, rule: str, compiles: bool, expected: str) -> 
     assert program.judge(row, program.why_stricter("gemm")) == expected
 
 
+def test_what_nvcc_does_not_end_with_is_no_answer(
+    program: Any, samples: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a unit of several, the others are asked about one by one."""
+    slow, quick = (
+        samples.candidate(families.get("gemm"), replace(samples.FEW_ROWS, tile=Tile(64, n, 64)))
+        for n in (72, 64)
+    )
+
+    def nvcc(unit: list[Any], toolchain: None, front_end: bool) -> str:
+        if slow in unit:
+            raise TimeoutError("nvcc took more than 300 s")
+        return ""
+
+    monkeypatch.setattr(program, "nvcc", nvcc)
+    assert [row["name"] for row in program.compile_unit([slow, quick], None, True)] == [quick.name]
+    assert f"no answer: {slow.name}: nvcc took more than 300 s" in capsys.readouterr().out
+
+
 @pytest.mark.compile
 @pytest.mark.timeout(900)
 def test_the_compiler_still_refuses_an_odd_n_and_takes_its_neighbour(program: Any, samples: Any) -> None:
