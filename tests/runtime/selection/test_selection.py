@@ -74,6 +74,13 @@ def test_an_explanation_counts(records) -> None:
     assert "7 kernels: its activation is none, not silu" in text
 
 
+def test_an_explanation_begins_with_kernels_of_the_problems_kind(records) -> None:
+    """However few: their reason is the one that other extents mend."""
+    first, second, *_ = FAMILY.explain(records, Problem(8, 8, 12, bias=True)).splitlines()
+    assert first.startswith("  1 kernel: a has 12 elements")
+    assert second.startswith("  6 kernels: ")
+
+
 def test_the_order_of_kernels_does_not_matter(records) -> None:
     shuffler = random.Random(1)
     for problem in (Problem(16, 4096, 4096), Problem(8192, 8192, 8192), Problem(300, 1000, 72, batch=5)):
