@@ -81,6 +81,12 @@ def test_an_explanation_begins_with_kernels_of_the_problems_kind(records) -> Non
     assert second.startswith("  6 kernels: ")
 
 
+def test_an_explanation_has_at_most_eight_reasons(record) -> None:
+    family = altered(FAMILY, misfit_options=lambda record, kind: f"it is {record.name}")
+    kernels = [record(name) for name in "abcdefghij"]
+    assert len(family.explain(kernels, Problem(512, 512, 512)).splitlines()) == 8
+
+
 def test_the_order_of_kernels_does_not_matter(records) -> None:
     shuffler = random.Random(1)
     for problem in (Problem(16, 4096, 4096), Problem(8192, 8192, 8192), Problem(300, 1000, 72, batch=5)):

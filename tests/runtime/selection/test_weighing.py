@@ -6,8 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from altered import altered
+
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
+from tilewright.families.gemm.family import FAMILY
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.kernels import Kernels
 from tilewright.selection.weighing import MOST_REFINED, Candidate, weigh
@@ -15,6 +18,11 @@ from tilewright.selection.weighing import MOST_REFINED, Candidate, weigh
 
 def estimate(nanoseconds: float) -> Estimate:
     return Estimate(nanoseconds * 1e-9, 1, "math", 0.0, 0.0)
+
+
+def kernel(name: str) -> Any:
+    """All that is asked of a record here."""
+    return SimpleNamespace(name=name)
 
 
 class Models(Kernels[Any]):
@@ -57,8 +65,7 @@ class Models(Kernels[Any]):
     def weighed(self, *others: str, **options: bool) -> list[Candidate]:
         """The candidates of all kernels, and of `others`."""
         names = dict.fromkeys([*(Tactic.parse(text).kernel for text in self.times), *others])
-        records: list[Any] = [SimpleNamespace(name=name) for name in names]
-        return weigh(self, records, None, H200, **options)
+        return weigh(self, map(kernel, names), None, H200, **options)
 
 
 def names(candidates: Sequence[Candidate]) -> list[str]:
@@ -91,6 +98,16 @@ def test_the_first_are_estimated_anew_and_ordered_by_that() -> None:
     assert names(candidates) == ["k10", *rest, "k00", "k47", "k48", "k49"]
     assert candidates[0].estimate == estimate(1.0)
     assert candidates[1].estimate == estimate(101.0)
+
+
+def test_the_model_of_a_kernel_is_the_second_where_it_knows_the_tactic() -> None:
+    models = Models({"a": 1.0, "b": 2.0}, refined={"a": 3.0})
+    family = altered(FAMILY, estimator=models.estimator, refine=models.refine)
+    a, b, unknown = (family.model(kernel(name), None, H200) for name in ("a", "b", "unknown"))
+    assert a is not None
+    assert b is not None
+    assert [a(Tactic("a")), b(Tactic("b"))] == [estimate(3.0), estimate(2.0)]
+    assert unknown is None
 
 
 def test_a_kernel_that_no_model_knows_is_left_out() -> None:
