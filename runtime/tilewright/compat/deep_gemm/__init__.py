@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 from tilewright.compat.deep_gemm import legacy, testing, utils
 from tilewright.compat.deep_gemm.attention import (
@@ -103,6 +103,9 @@ from tilewright.compat.deep_gemm.utils import (
     transpose_packed_fp4,
     unpack_ue8m0_from_int,
 )
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 __all__ = [
     "align",
