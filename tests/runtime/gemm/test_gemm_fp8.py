@@ -43,6 +43,15 @@ def test_8_bit_operands_are_never_copied(host: Context, argument: str, a: Any, b
     assert caught.value.argument == argument
 
 
+def test_a_bias_of_8_bit_operands_is_copied(host: Context, caplog: pytest.LogCaptureFixture) -> None:
+    a, b = matrix(16, 32, dtype=torch.int8), matrix(24, 32, dtype=torch.int8)
+    bias = torch.arange(25, dtype=torch.int32)[1:]  # at an address that TMA does not read
+    with caplog.at_level(logging.WARNING, "tilewright"):
+        d = tilewright.gemm(a, b.t(), bias=bias)
+    assert torch.equal(d.double(), a.double() @ b.t().double() + bias)
+    assert "copies bias, which no kernel takes as it lies" in caplog.text
+
+
 @pytest.mark.parametrize("shape", [(5, 7, 3), (32, 18, 24), (16, 1, 1), (40, 264, 72)])
 @pytest.mark.parametrize("results", ["made", "within", "odd_address"])
 def test_fp8_of_any_extents_is_not_copied(

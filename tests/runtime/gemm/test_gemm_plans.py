@@ -64,6 +64,9 @@ def test_a_demanded_tactic_runs(host: Context) -> None:
     torch.testing.assert_close(tilewright.gemm(A, B, tactic=split), wanted)
     with pytest.raises(NoKernelError, match=r"Did you mean .*host_bf16_tn"):
         tilewright.gemm(A, B, tactic="host_bf16_tm")
+    reduced = next(iter(host.registry.tables["host_reduced"]))
+    with pytest.raises(ArgumentError, match=f"{reduced} is a reduced_gemm kernel; expected a gemm kernel"):
+        tilewright.gemm(A, B, tactic=reduced)
 
 
 def test_plans_are_remembered_and_bounded(host: Context, monkeypatch: pytest.MonkeyPatch) -> None:
