@@ -112,3 +112,16 @@ def test_an_operand_that_is_copied(host: Context) -> None:
     for part in (*PARTS, *PARTS):
         torch.testing.assert_close(call(part(z)), part(z) @ b, rtol=1e-2, atol=1e-2)
     refused(call, z)
+
+
+def test_an_operand_of_what_torch_computes(host: Context) -> None:
+    """Without k the result is C, which no launcher looks at."""
+    a, b = torch.zeros(M, 0), torch.zeros(1, 0)
+    z = torch.randn(M, 1, dtype=torch.complex64)
+
+    def call(c: torch.Tensor) -> torch.Tensor:
+        return tilewright.gemm(a, b.t(), c=c)
+
+    for part in (*PARTS, *PARTS):
+        assert torch.equal(call(part(z)), part(z))
+    refused(call, z)
