@@ -32,39 +32,39 @@
   X(mixed_gemm_sm90_bf16_e4m3_g128_f32_128x256x64) \
   X(mixed_gemm_sm90_bf16_e4m3_g128_f32_128x64x128) \
   X(mixed_gemm_sm90_bf16_e4m3_g128_f32_64x8x128_stream) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x112x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x128x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x112x128_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x128x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x144x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x160x64) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x176x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x192x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x208x64) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x24x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x24x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x256x64) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x32x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x32x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x48x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x64x128_early) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x80x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x80x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x96x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x96x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x128x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_balanced) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_balanced) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced_early) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x96x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x96x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64) \
-  X(mixed_gemm_sm90_bf16_int4_g128_256x16x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_balanced) \
-  X(mixed_gemm_sm90_bf16_int4_g128_256x24x128) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x24x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x32x128) \
-  X(mixed_gemm_sm90_bf16_int4_g128_256x32x128_balanced) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x32x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x48x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x64x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_4kgroups) \
@@ -125,36 +125,36 @@
   X(mixed_gemm_sm90_bf16_int8_g128_f32_128x256x64) \
   X(mixed_gemm_sm90_bf16_int8_g128_f32_128x64x128) \
   X(mixed_gemm_sm90_bf16_int8_g128_f32_64x8x128_stream) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x112x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x128x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x112x128_in_turn) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x128x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x144x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x160x64) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x16x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x176x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x192x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x208x64) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x24x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x24x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x32x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x32x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x64x128_in_turn) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x80x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x80x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x96x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x96x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_192x128x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_192x16x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_192x32x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_192x48x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_192x64x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_192x96x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x16x128_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x32x128_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x48x128_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x64x128_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x96x128_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x16x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x16x128_balanced) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x24x128) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x16x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x16x128_early) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x24x128_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x32x128) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x48x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x48x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128) \
@@ -175,38 +175,38 @@
   X(mixed_gemm_sm90_bf16_mxfp4_f32_128x256x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_f32_128x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_f32_64x8x128_stream) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x112x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x128x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x112x128_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x128x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x144x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x160x64) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_stream_4warps_2stages) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x176x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x192x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x208x64) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x24x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x24x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x32x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x48x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x64x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x80x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x32x128_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x48x128_in_turn) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x64x128_in_turn) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x80x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x8x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x96x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x96x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x128x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x16x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x16x128_balanced) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128_balanced) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128_balanced) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128_balanced) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x96x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x16x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x16x128_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x96x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x128x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x16x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x16x128_balanced) \
-  X(mixed_gemm_sm90_bf16_nvfp4_256x24x128) \
+  X(mixed_gemm_sm90_bf16_nvfp4_256x24x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x32x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x32x128_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x48x128) \
@@ -217,7 +217,7 @@
   X(mixed_gemm_sm90_bf16_nvfp4_64x24x128_stream) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x32x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x48x128_2kgroups) \
-  X(mixed_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups) \
+  X(mixed_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_4kgroups) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_2stages) \

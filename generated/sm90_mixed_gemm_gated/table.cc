@@ -6,29 +6,29 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x112x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x128x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x112x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x128x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x160x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x176x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x192x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x24x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x24x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x256x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x32x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x48x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x64x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x80x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_128x96x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x32x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x48x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x64x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x80x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x96x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x128x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_balanced_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x16x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x32x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x40x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced_early_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_192x96x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x96x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_int4_g128_256x32x128_balanced_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_256x32x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x16x128_stream_4warps_3stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_2stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_2stages_silu_mul) \
@@ -36,52 +36,52 @@
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x256x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x64x128_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_64x8x128_stream_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x112x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x128x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x112x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x128x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x160x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x176x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x192x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x24x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x24x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x32x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x64x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x80x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_128x96x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x32x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x64x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x80x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x96x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_192x128x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_192x96x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_192x96x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x128x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x16x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x16x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x40x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x48x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_256x64x128_balanced_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x16x128_stream_4warps_3stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x112x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x128x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x112x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x128x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x160x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x176x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x192x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x24x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x24x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x32x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x48x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x64x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x80x128_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_128x96x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x32x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x48x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x64x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x80x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x96x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x128x128_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_192x16x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x40x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128_balanced_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_192x96x128_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x32x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x40x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x48x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x64x128_balanced_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_192x96x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x128x64_silu_mul) \
-  X(mixed_gemm_sm90_bf16_nvfp4_256x16x128_balanced_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_256x16x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_256x32x128_balanced_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x16x128_stream_4warps_3stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_64x8x128_stream_2stages_silu_mul) \

@@ -18,7 +18,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.libraries.registry import Registry
 
 NAME = "mixed_gemm_sm90_bf16_int4_g128_"
-FIRST, SECOND, FAR = f"{NAME}64x8x128_stream@splits=2", f"{NAME}128x16x128", f"{NAME}256x64x128"
+FIRST, SECOND, FAR = f"{NAME}64x8x128_stream@splits=2", f"{NAME}128x16x128_early", f"{NAME}256x64x128"
 ROW: dict[str, Any] = {
     "format": "int4_g128", "m": 5, "n": 4096, "k": 4096, "first": FIRST,
     "us": {FIRST: [8.0, 18.0, 7.5], SECOND: [9.0, None, 9.5], FAR: [30.0, 31.0, 40.0]},

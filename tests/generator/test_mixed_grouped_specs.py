@@ -43,6 +43,7 @@ REJECTED: list[Rejected] = [
         STREAM, {"weight_format": "int4_g128", "tile": Tile(64, 32, 128), "warps": 4, "stages": 2},
         "stream_room", "8,704", {"stages": 3},
     ),
+    (MANY, {"schedule": "early"}, "schedule_of_mainloop", "128x256x64", {"tile": Tile(128, 64, 128)}),
     (MANY, {"a": "f16"}, "types", "not f16", {"weight_format": "nvfp4"}),
     (MANY, {"tile": Tile(320, 16, 128)}, "tile_sides", "320", {"tile": Tile(256, 16, 128)}),
     (FEW, {"tile": Tile(64, 16, 256)}, "tile_depth", "256", {"tile": Tile(64, 16, 128)}),

@@ -49,10 +49,10 @@ def test_a_launch_has_no_splits_and_no_larger_clusters(setting: str) -> None:
 def test_the_model_counts_stages_where_the_other_one_counts_waves(cluster: str) -> None:
     """198 tiles are two waves of 132 SMs, or 1.5 tiles of 28 stages for each."""
     name = "mixed_gemm_sm90_bf16_nvfp4_192x48x128"
+    balanced, plain = f"{name}_balanced_early", f"{name}_early"
     problem = Problem(48, 37888, 3584, weight_format="nvfp4")
-    even_kernel = cost_balanced.Balanced(RECORDS[f"{name}_balanced"], problem, H200)
-    even = even_kernel.terms(Tactic(f"{name}_balanced", cluster=cluster))
-    waves = cost.Wgmma(RECORDS[name], problem, H200).terms(Tactic(name, cluster=cluster))
+    even = cost_balanced.Balanced(RECORDS[balanced], problem, H200).terms(Tactic(balanced, cluster=cluster))
+    waves = cost.Wgmma(RECORDS[plain], problem, H200).terms(Tactic(plain, cluster=cluster))
     assert (even.blocks, even.units) == (132, 42)
     assert even.math / waves.math == pytest.approx(42 / 56, rel=0.02)
 

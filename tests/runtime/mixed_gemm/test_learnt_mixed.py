@@ -39,7 +39,11 @@ PROBLEMS = (
 
 
 def named(text: str, problem: Problem) -> Tactic:
-    return Tactic.parse(f"mixed_gemm_sm90_bf16_{problem.weight_format}_{text}")
+    """The tactic of a tile, whose schedule may differ between formats."""
+    tile, at, arguments = text.partition("@")
+    name = f"mixed_gemm_sm90_bf16_{problem.weight_format}_{tile}"
+    kernel = next(name + end for end in ("", "_early", "_in_turn") if name + end in RECORDS)
+    return Tactic.parse(kernel + at + arguments)
 
 
 def asked() -> dict[str, list[float]]:

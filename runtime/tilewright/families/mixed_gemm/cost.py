@@ -38,9 +38,9 @@ DECODE_CLOCKS = {
     "int8": 120,
     "e4m3": 120,
 }  # clocks that a piece takes to decode
-EARLY_SHARE = {"int4": 0.76, "mxfp4": 0.88}
+EARLY_SHARE = {"int4": 0.76, "mxfp4": 0.88, "nvfp4": 0.91}
 """The share of DECODE_CLOCKS that a piece takes with a schedule other than at_will, which has fewer
-instructions: fitted to 52 products on an H200 (benchmarks/results/packed_schedules.md)."""
+instructions: fitted to 166 products on an H200 (benchmarks/results/packed_schedules.md)."""
 SCALE_BYTES = 4  # of a row in a piece, about
 
 

@@ -117,8 +117,6 @@ def build(config: MixedGemmConfig) -> dict[str, Any]:
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     own = {"header": header(config)}
-    if config.mainloop != "stream":
-        own |= SCHEDULES[config.schedule]
     if is_gated(config):
         own |= {"formula": GATED, "gated": "Gated", "macro": "TILEWRIGHT_GATED"}
     else:
@@ -164,6 +162,7 @@ def _wgmma_variables(config: MixedGemmConfig) -> dict[str, Any]:
         "pieces": k // PIECE,
         "consumers": consumers(config),
         **({"k_groups": config.k_groups} if config.mainloop == "wgmma" else {}),
+        **SCHEDULES[config.schedule],
     }
 
 

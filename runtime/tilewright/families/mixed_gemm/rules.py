@@ -140,7 +140,7 @@ def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
 # decoded weights, and 8 hold loaded words.
 @rule(OURS, "schedule mainloop tile weight_format k_groups")
 def schedule_of_mainloop(config: MixedGemmConfig) -> str | None:
-    """A schedule other than at_will has 64 rows for each warpgroup, up to 64 columns, 128 of k, and 4-bit
+    """A schedule other than at_will has 64 rows for each warpgroup, up to 128 columns, 128 of k, and 4-bit
     weights; in_turn several warpgroups, and no k_groups."""
     if config.schedule == "at_will":
         return None
@@ -151,7 +151,7 @@ def schedule_of_mainloop(config: MixedGemmConfig) -> str | None:
     if weight_layout.FORMATS[FORMATS[config.weight_format][0]].bits != 4:
         return f"schedule {config.schedule} is for 4-bit weights, not {config.weight_format}"
     consumers_of_group, rows, columns = warpgroups(config)
-    if rows != 1 or columns > 64 or config.tile.k != 128:
+    if rows != 1 or columns > 128 or config.tile.k != 128:
         tile = f"{config.tile}, {rows * 64} rows to a warpgroup"
         return f"schedule {config.schedule} is not for a tile of {tile}"
     if config.schedule == "in_turn" and config.k_groups > 1:

@@ -24,6 +24,7 @@ def kernel_name(config: MixedGemmConfig) -> str:
         "mixed_grouped_gemm", config.arch, config.a, config.weight_format, config.tile,
         flag(config.mainloop, config.mainloop != "wgmma"), flag(f"{config.warps}warps", config.warps != 8),
         flag(f"{config.k_groups}kgroups", config.k_groups > 1),
+        flag(config.schedule, config.schedule != "at_will"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
 
@@ -33,7 +34,7 @@ def schedule_text(config: MixedGemmConfig) -> str:
     words = "groups read on the device, weights decoded to registers, operands swapped, clusters at run time"
     if config.mainloop == "stream":
         words = f"groups read on the device, {config.warps} warps divide k and load for themselves"
-    return with_launch(words, config)
+    return with_launch(words + dense.LOOPS[config.schedule], config)
 
 
 def summary(config: MixedGemmConfig) -> str:

@@ -10,6 +10,7 @@ from tilewright.configurations.rule import HARDWARE, OURS, among, rule, unsettle
 from tilewright.families.mixed_gemm.config import WGMMA, MixedGemmConfig
 from tilewright.families.mixed_gemm.rules import (
     registers,
+    schedule_of_mainloop,
     stream_memory,
     stream_room,
     stream_tile,
@@ -23,11 +24,10 @@ from tilewright.families.mixed_grouped_gemm.memory import memory
 
 
 # op.py: D has A's type.
-@rule(OURS, "d activation schedule")
+@rule(OURS, "d activation")
 def type_of_d(config: MixedGemmConfig) -> str | None:
-    """D has the type of A, and is not gated; the schedule is at_will."""
-    settled = {"d": "same", "activation": "given", "schedule": "at_will"}
-    return unsettled(config, "a kernel of groups", settled)
+    """D has the type of A, and is not gated."""
+    return unsettled(config, "a kernel of groups", {"d": "same", "activation": "given"})
 
 
 # balanced_phases.hpp: the host divides the stages of all tiles, whose number it does not know here.
@@ -57,6 +57,7 @@ RULES = (
     shared_memory,
     stream_tile,
     warps_of_mainloop,
+    schedule_of_mainloop,
     stream_memory,
     stream_room,
 )
