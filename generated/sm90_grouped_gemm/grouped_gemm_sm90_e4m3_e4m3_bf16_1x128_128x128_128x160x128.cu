@@ -9,7 +9,8 @@
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, sums of 128 of k scaled when they are done, programmatic dependent launch
 
 #include "tilewright/grouped_gemm/kernel.hpp"
-#include "tilewright/grouped_gemm/in_rounds.hpp"
+#include "tilewright/grouped_gemm/main_loops.hpp"
+#include "tilewright/grouped_gemm/short_forms.hpp"
 
 namespace tilewright::grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x160x128 {
 
@@ -31,7 +32,7 @@ struct Gemm {
   using Base = grouped_gemm::Kernel<
       ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSwapAB, kMnA, kMnB, kScalesA, kScalesB,
       kPromotion, kStoreBuffers, kPdl>;
-  using Kernel = grouped_gemm::InRounds<Base>;
+  using Kernel = grouped_gemm::ShortForms<grouped_gemm::InRounds<Base>>;
   static void const* entry();
 };
 

@@ -38,6 +38,7 @@
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x192x64) \
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x256x64) \
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_256x128x64) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x144x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x160x128) \
@@ -58,13 +59,17 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap_5stages) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap_5stages_constantb) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_overlapped_constantb) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x32x256_swap) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x48x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x48x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x48x256_overlapped_constantb) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x64x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x64x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x64x256_swap_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x80x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x80x256_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap_5stages) \

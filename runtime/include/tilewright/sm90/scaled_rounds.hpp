@@ -1,6 +1,7 @@
 // The main loop of scaled_mainloop.hpp in rounds: four stages follow each other without a branch, and the loop has a
-// copy for each place where a tile's columns change their block of factors, so that nothing is chosen for a column. For
-// 128x160, a stage has 131 instructions in place of 154. While both warpgroups promote, the tensor core idles.
+// copy for each place where a tile's columns change their block of factors, if they do, so that nothing is chosen for a
+// column. For 128x160, a stage has 131 instructions in place of 154. While both warpgroups promote, the tensor core
+// idles.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
       ScaledMainloop<A, B, Layout, Scales::kRows, Scales::kBlocks, Promotion::kAfter, TileM, TileN, 1, N, 1, Stages>;
   static constexpr int kCount = Base::kCount, kUnit = Base::kUnit;
   static constexpr int kRound = 4;  // stages
-  static_assert(Layout::kBlocks == 2, "a tile whose columns lie in one block has nothing to choose");
+  static constexpr int kBlocks = Layout::kBlocks;
+  static_assert(kBlocks <= 2);
 
   // As Base::run.
   __device__ __forceinline__ void run(int k_tiles, int column, uint32_t, float (&sum)[1][kCount]) {
@@ -37,7 +39,7 @@ struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
   // `split`: units of columns with the first block's factor, at least `kSplit`. Each number has a copy of the loop.
   template <int kSplit>
   __device__ __forceinline__ void in_rounds(int k_tiles, int split, float (&sum)[kCount]) {
-    if constexpr (kSplit < N / kUnit && kSplit < kScaleBlock / kUnit) {
+    if constexpr (kBlocks == 2 && kSplit < N / kUnit && kSplit < kScaleBlock / kUnit) {
       if (split > kSplit) {
         in_rounds<kSplit + 1>(k_tiles, split, sum);
         return;
@@ -64,7 +66,7 @@ struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
     this->at.next();
     uint32_t const blocks = Layout::blocks(this->shared, stage, 0);
     uint32_t const own_rows = Layout::scales_a(this->shared, stage) + this->own_row;
-    float const columns[2] = {load_float(blocks), load_float(blocks + 4)};
+    float const columns[2] = {load_float(blocks), kBlocks == 2 ? load_float(blocks + 4) : 0.0f};
     float const rows[2] = {load_float(own_rows), load_float(own_rows + 32)};
 
     uint64_t const begin = swizzled_descriptor(Layout::a(this->shared, 0));
@@ -88,7 +90,7 @@ struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
     this->release(stage + static_cast<int>(loaded & this->zero));
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {  // two columns of one row, then of the other; four of each 8 columns
-      bool const beyond = i / 4 * 8 / kUnit >= kSplit;
+      bool const beyond = kBlocks == 2 && i / 4 * 8 / kUnit >= kSplit;
       sum[i] += rows[i / 2 % 2] * columns[beyond] * part[i];
     }
   }

@@ -204,15 +204,33 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
     )
 
 
+def has_forms(config: GroupedGemmConfig) -> bool:
+    """Whether the kernel has forms (grouped_gemm/form.hpp): one that TMA stores, with factors of 128x128 blocks."""
+    return config.scales == "128x128" and config.d != "f32" and not (by_mma(config) or by_tcgen05(config))
+
+
 def in_rounds(config: GroupedGemmConfig) -> bool:
-    """Whether dense products run the main loop in rounds (grouped_gemm/in_rounds.hpp): where two warpgroups
-    of 64 rows promote sums after each stage, and more than 128 columns lie in two blocks of scale factors.
-    A tile of 144 columns would need eight copies of the loop."""
-    scaled = config.scales == "128x128" and config.d == "bf16" and not by_mma(config)
+    """Whether forms run the main loop in rounds (sm90/scaled_rounds.hpp): where two warpgroups of 64 rows promote
+    sums after each stage. Of more than 128 columns, a tile of 144 would need eight copies of the loop."""
     tile = config.tile
     promoted = config.promotion == "after" and not config.swap_ab
-    copies = blocks_of(tile.n) == 2 and tile.n % 32 == 0
-    return scaled and promoted and copies and tile.m == 128 and tile.n > 128
+    return promoted and tile.m == 128 and (tile.n == 128 or (blocks_of(tile.n) == 2 and tile.n % 32 == 0))
+
+
+def one_count(config: GroupedGemmConfig) -> bool:
+    """Whether forms run the overlapped main loop of sm90/scaled_one_count.hpp: warpgroups of 64 rows."""
+    return config.promotion == "overlapped" and not config.swap_ab and config.tile.m in (64, 128)
+
+
+def kernel_around(config: GroupedGemmConfig) -> str:
+    """The C++ type of a kernel with forms of their own, in terms of its `Base`; "" for a kernel without."""
+    if config.constant_b:
+        return "grouped_gemm::WeightsFirst<Base>"
+    if not has_forms(config):
+        return ""
+    loop = "InRounds" if in_rounds(config) else "OneCount" if one_count(config) else ""
+    base = f"grouped_gemm::{loop}<Base>" if loop else "Base"
+    return f"grouped_gemm::ShortForms<{base}>"
 
 
 def _own_variables(config: GroupedGemmConfig) -> dict[str, Any]:
@@ -220,7 +238,5 @@ def _own_variables(config: GroupedGemmConfig) -> dict[str, Any]:
     tile = fp4_variables(config) if fp4(config) else lean_tiles.variables(config)
     promotion = {} if by_mma(config) else {"promotion": camel(config.promotion)}
     common = {"pdl": config.pdl, "store_buffers": buffers(config)}
-    # A struct of weights_first.hpp or in_rounds.hpp around the kernel; "": none.
-    name = "WeightsFirst" if config.constant_b else "InRounds" if in_rounds(config) else ""
-    around = {} if by_mma(config) else {"around": name}
+    around = {} if by_mma(config) else {"around": kernel_around(config)}
     return tile | scale_variables(config) | promotion | common | around
