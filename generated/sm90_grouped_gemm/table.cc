@@ -38,6 +38,7 @@
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x192x64) \
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x256x64) \
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_256x128x64) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x112x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x144x128) \
@@ -49,12 +50,14 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x40x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_swap_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x80x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x96x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_192x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128_1buffer_4stages) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x64x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x96x128) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x112x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x128x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap_5stages) \
@@ -74,6 +77,7 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap_5stages) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap_5stages_constantb) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x96x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_128x112x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_1x128_64x32x256_swap) \

@@ -10,7 +10,7 @@ from tilewright.configurations import rows
 from tilewright.configurations.shapes import Tile
 from tilewright.configurations.shared import HOPPER_SHARED_MEMORY
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig, own_scales
-from tilewright.families.grouped_gemm.kernel import in_rounds, variables
+from tilewright.families.grouped_gemm.kernel import kernel_around, variables
 from tilewright.families.grouped_gemm.memory import blocks_of, buffers, memory
 from tilewright_generator import families
 
@@ -212,26 +212,44 @@ def test_where_not_even_two_stages_fit_the_bytes_of_two_are_told() -> None:
         assert (total > HOPPER_SHARED_MEMORY) == (stages < 2)
 
 
+OVERLAPPED = replace(FP8, tile=Tile(64, 48, 256), promotion="overlapped")
+
+
 @pytest.mark.parametrize(
-    ("config", "expected"),
+    ("config", "loop"),
     [
-        (replace(FP8, tile=Tile(128, 160, 128)), True),
-        (replace(FP8, tile=Tile(128, 192, 128)), True),
-        (FP8, False),  # its columns lie in one block of factors
-        (replace(FP8, tile=Tile(128, 144, 128)), False),  # eight copies of the loop
-        (replace(FP8, tile=Tile(128, 224, 128)), False),  # three blocks
-        (replace(FP8, tile=Tile(128, 96, 128)), False),
-        (replace(FP8, tile=Tile(192, 128, 128)), False),
-        (replace(FP8, tile=Tile(128, 160, 128), promotion="in_turn"), False),
-        (replace(FP8, tile=Tile(128, 160, 128), scales="1x128"), False),
-        (replace(FP8, tile=Tile(128, 160, 128), d="f32"), False),
-        (replace(MMA, tile=Tile(128, 160, 128)), False),
+        (replace(FP8, tile=Tile(128, 160, 128)), "InRounds"),
+        (replace(FP8, tile=Tile(128, 192, 128)), "InRounds"),
+        (FP8, "InRounds"),  # its columns lie in one block of factors
+        (replace(FP8, tile=Tile(128, 144, 128)), "Base"),  # eight copies of the loop
+        (replace(FP8, tile=Tile(128, 224, 128)), "Base"),  # three blocks
+        (replace(FP8, tile=Tile(128, 96, 128)), "Base"),
+        (replace(FP8, tile=Tile(192, 128, 128)), "Base"),
+        (replace(FP8, tile=Tile(128, 160, 128), promotion="in_turn"), "Base"),
+        (OVERLAPPED, "OneCount"),
+        (replace(OVERLAPPED, tile=Tile(128, 128, 128)), "OneCount"),
+        (replace(OVERLAPPED, tile=Tile(256, 64, 128)), "Base"),  # 128 rows of a warpgroup
+        (replace(OVERLAPPED, swap_ab=True), "Base"),  # factors of columns
+        (replace(FP8, tile=Tile(64, 16, 256), swap_ab=True), "Base"),
+        (replace(FP8, tile=Tile(128, 160, 128), scales="1x128"), ""),
+        (replace(FP8, tile=Tile(128, 160, 128), d="f32"), ""),
+        (replace(OVERLAPPED, d="f32"), ""),
+        (BF16, ""),
     ],
 )
-def test_which_kernels_run_in_rounds(config: GroupedGemmConfig, expected: bool) -> None:
-    assert in_rounds(config) == expected
-    if not reasons(config):
-        assert (variables(config).get("around") == "InRounds") == expected
+def test_which_main_loop_forms_run(config: GroupedGemmConfig, loop: str) -> None:
+    base = loop if loop in ("", "Base") else f"grouped_gemm::{loop}<Base>"
+    assert kernel_around(config) == (base and f"grouped_gemm::ShortForms<{base}>")
+
+
+def test_kernels_of_constant_weights_have_the_forms_that_load_them_first() -> None:
+    config = replace(OVERLAPPED, constant_b=True)
+    assert not reasons(config)
+    assert variables(config)["around"] == "grouped_gemm::WeightsFirst<Base>"
+
+
+def test_kernels_without_wgmma_have_no_forms() -> None:
+    assert "around" not in variables(MMA)
 
 
 def test_names() -> None:

@@ -73,8 +73,7 @@ struct ScaledMainloop<OneCount<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
     product.rows[0] = load_float(own_rows), product.rows[1] = load_float(own_rows + 32);
 
     uint64_t const begin = swizzled_descriptor(Layout::a(this->shared, 0));
-    uint64_t const a =
-        behind(begin, this->first_row * 8 + stage * (Layout::kStageA / 16) + box * (Layout::kBoxA / 16));
+    uint64_t const a = behind(begin, this->first_row * 8 + stage * (Layout::kStageA / 16) + box * (Layout::kBoxA / 16));
     uint64_t const b = behind(begin, (Stages * Layout::kStageA + box * Layout::kBoxB) / 16 + this->first_column * 8 +
                                          stage * (Layout::kStageB / 16));
     hold(product.sums);

@@ -205,16 +205,18 @@ def variables(config: GroupedGemmConfig) -> dict[str, str]:
 
 
 def has_forms(config: GroupedGemmConfig) -> bool:
-    """Whether the kernel has forms (grouped_gemm/form.hpp): one that TMA stores, with factors of 128x128 blocks."""
+    """Whether the kernel has forms (grouped_gemm/form.hpp): TMA stores its D, and 128x128 blocks have
+    factors."""
     return config.scales == "128x128" and config.d != "f32" and not (by_mma(config) or by_tcgen05(config))
 
 
 def in_rounds(config: GroupedGemmConfig) -> bool:
-    """Whether forms run the main loop in rounds (sm90/scaled_rounds.hpp): where two warpgroups of 64 rows promote
-    sums after each stage. Of more than 128 columns, a tile of 144 would need eight copies of the loop."""
+    """Whether forms run the main loop in rounds (sm90/scaled_rounds.hpp): where two warpgroups of 64 rows
+    promote sums after each stage, and have at least 128 columns. A tile of 144 would need eight copies of
+    the loop."""
     tile = config.tile
     promoted = config.promotion == "after" and not config.swap_ab
-    return promoted and tile.m == 128 and (tile.n == 128 or (blocks_of(tile.n) == 2 and tile.n % 32 == 0))
+    return promoted and tile.m == 128 and tile.n >= 128 and blocks_of(tile.n) <= 2 and tile.n % 32 == 0
 
 
 def one_count(config: GroupedGemmConfig) -> bool:
