@@ -46,8 +46,10 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x192x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x24x256_swap) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x32x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x40x256_swap) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x48x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_swap_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x80x128_overlapped) \
@@ -59,6 +61,7 @@
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x96x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x112x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x128x128_overlapped) \
+  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap_5stages) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap_5stages_constantb) \
