@@ -39,20 +39,16 @@
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_128x256x64) \
   X(grouped_gemm_sm90_bf16_bf16_f32_nt_256x128x64) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x112x128_overlapped) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x128x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x144x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x160x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x16x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x192x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x24x256_swap) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x32x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x32x256_swap) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x40x256_swap) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x48x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x64x128_swap_overlapped) \
-  X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x80x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_128x96x128_overlapped) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_192x128x128) \
   X(grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x128x128) \
