@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -14,8 +14,11 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.grouped_gemm import measuring
 from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.problem import Problem
+from tilewright.tools.measuring import check_norms
 
 MARK = 77.0  # in D before a kernel writes to it
+TOLERANCES = {"bf16": 4e-3, "f32": 2e-3}  # of the error norm, by D's type
+RATIO_TOLERANCE = 2e-3  # of the norms' ratio
 ELEMENT_ERROR = 0.03  # of one element, of the root mean square of all; a wrong one is off by about 1
 
 
@@ -58,10 +61,40 @@ def spoil(operands: measuring.Operands) -> None:
         operands.a[padding] = float("nan")
 
 
+class Expected(NamedTuple):
+    """What D of some operands should hold."""
+
+    state: list[tuple[torch.Tensor, int]]  # tensors that decide, each with torch's count of writes to it
+    counts: torch.Tensor  # which rows of D count
+    values: torch.Tensor  # of the rows that count, in float64
+
+
+_kept: list[Expected] = []  # of the operands that were asked about last
+
+
+def expected_of(operands: measuring.Operands) -> Expected:
+    """Computed once for operands that several tactics multiply: it takes longer than the rest of a test."""
+    names = ("a", "b", "scale_a", "scale_b", "c")
+    given = [*(getattr(operands, name) for name in names), *operands.layout.values()]
+    state = [(tensor, tensor._version) for tensor in given if tensor is not None]
+    same = _kept and len(_kept[0].state) == len(state)
+    pairs = zip(_kept[0].state, state, strict=True) if same else ()
+    if not same or not all(old is new and before == now for (old, before), (new, now) in pairs):
+        _kept.clear()  # its memory is free before more is taken
+        by_k = operands.problem.grouping == "k_sizes"
+        counts = torch.full(operands.out.shape[:-1], True, device=operands.out.device)
+        if not by_k:
+            counts = (operands.groups() >= 0).reshape(counts.shape)
+        _kept.append(Expected(state, counts, operands.compared(every=True)[1]))
+    return _kept[0]
+
+
 def elements_right(operands: measuring.Operands, what: object = "") -> None:
     """Norms, and each element of every row that counts: norms do not see a wrong one among many."""
-    operands.check()
-    actual, expected = operands.compared(every=True)
+    _, counts, expected = expected_of(operands)
+    actual = operands.out[counts].double().reshape(expected.shape)
+    tolerance = TOLERANCES[operands.problem.d]
+    check_norms(operands.problem, actual, expected, tolerance, RATIO_TOLERANCE)
     rms = float(expected.square().mean().sqrt())
     rounding = expected.abs() * (2.0**-8 if operands.problem.d == "bf16" else 2.0**-20)
     excess = (actual - expected).abs() - rounding - ELEMENT_ERROR * rms
@@ -79,7 +112,7 @@ def check(operands: measuring.Operands, tactic: Tactic | None = None) -> None:
 
 
 def judge(operands: measuring.Operands, tactic: Tactic | None) -> None:
-    counts = (operands.groups() >= 0).reshape(operands.out.shape[:-1])
+    counts = expected_of(operands).counts
     if counts.any():
         elements_right(operands, tactic)
     rest = operands.out[~counts]
