@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,8 @@ from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
 from tilewright.compile.progress import Progress
 from tilewright.compile.store import Store
-from tilewright.compile.unit import Job
-from tilewright.errors import ToolchainError
+from tilewright.compile.unit import Job, Outcome
+from tilewright.errors import StoreError, ToolchainError
 
 
 @pytest.fixture
@@ -56,6 +57,36 @@ def test_ninja_that_fails_is_not_a_lack_of_memory(
     assert not list((store.root / "work").iterdir())
 
 
+def test_the_last_lines_of_ninja_are_shown(
+    jobs: list[Job], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ninja = script(tmp_path / "ninja", 'for i in $(seq 30); do echo "line $i."; done; exit 3')
+    monkeypatch.setattr(runner, "find_ninja", lambda: ninja)
+    with pytest.raises(ToolchainError) as caught:
+        runner.run_jobs(store, jobs, 2, Noted())
+    assert caught.value.message.splitlines()[1:] == [f"line {number}." for number in range(11, 31)]
+
+
+def test_words_of_ninjas_file_stay_as_they_are(tmp_path: Path) -> None:
+    """The shell reads a command after ninja has put values in place of its variables."""
+    name = "a 'quoted' $HOME"
+    lines = ["rule show", f"  command = echo {runner._escape(name)}", "build out: show"]
+    (tmp_path / "build.ninja").write_text("\n".join(lines) + "\n")
+    ninja = subprocess.run(
+        [runner.find_ninja(), "-v"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ninja.stdout.splitlines()[-1] == name
+
+
+def test_ninja_on_a_full_disk_says_so(
+    jobs: list[Job], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ninja = script(tmp_path / "ninja", 'echo "ninja: error: .ninja_log: No space left on device"; exit 1')
+    monkeypatch.setattr(runner, "find_ninja", lambda: ninja)
+    with pytest.raises(StoreError, match=f"no space left for the build cache in {store.root}"):
+        runner.run_jobs(store, jobs, 2, Noted())
+
+
 def test_a_unit_that_cannot_import_says_so(
     jobs: list[Job], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +108,25 @@ def test_a_unit_that_is_killed_is_tried_again_alone(
         "the process that compiled it was killed"
     ] * 2
     assert progress.messages == ["2 ran out of memory; compiling them one at a time"]
+
+
+def test_what_is_tried_again_shares_no_process(
+    jobs: list[Job], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a build of one job at a time has tried it alone already."""
+    tries: list[tuple[list[bool], int]] = []
+
+    def ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progress) -> dict[str, Outcome]:
+        tries.append(([job.quick for job in jobs], parallel))
+        return {job.key: Outcome("failed", out_of_memory=True) for job in jobs}
+
+    monkeypatch.setattr(runner, "_run_ninja", ninja)
+    quick = [replace(job, quick=True) for job in jobs]
+    runner.run_jobs(store, quick, 2, Noted())
+    assert tries == [([True, True], 2), ([False, False], 1)]
+    tries.clear()
+    runner.run_jobs(store, quick, 1, Noted())
+    assert tries == [([True, True], 1)]
 
 
 def _replaced(job: Job, command: list[str]) -> Job:
@@ -113,3 +163,10 @@ def test_the_units_under_way_are_named(
     assert outcome.status == "built"
     assert ["one"] in Ticking.seen
     assert all(seen in ([], ["one"]) for seen in Ticking.seen)
+
+
+def test_a_unit_is_under_way_from_its_empty_result_to_its_whole_one(tmp_path: Path) -> None:
+    names = {tmp_path / name: name for name in ("began", "ended", "waits")}
+    (tmp_path / "began").touch()
+    (tmp_path / "ended").write_text("{}")
+    assert runner._running(names) == ["began"]
