@@ -34,8 +34,10 @@ def test_a_range_ends_where_the_tactic_changes() -> None:
 
 
 def test_products_are_one_problem_only_if_all_their_values_are_equal() -> None:
-    gate, longer = replace(UP, layer="gate", count=1), replace(UP, layer="last", values=range(1, 14))
-    groups = distinct([UP, longer, gate])
-    assert [[product.layer for product in group] for group in groups] == [["up", "gate"], ["last"]]
+    gate = replace(UP, layer="gate", count=1)
+    others = [replace(UP, layer=str(values), values=values) for values in (range(1, 14), range(4, 13))]
+    groups = distinct([UP, *others, gate])
+    layers = [[product.layer for product in group] for group in groups]
+    assert layers == [["up", "gate"], ["range(1, 14)"], ["range(4, 13)"]]
     assert Planned(groups[0], ()).count == 3
     assert Planned(groups[0], ()).layers == ("up", "gate")
