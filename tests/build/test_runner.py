@@ -129,6 +129,32 @@ def test_what_is_tried_again_shares_no_process(
     assert tries == [([True, True], 1)]
 
 
+def test_a_unit_that_includes_cutlass_takes_minutes(
+    mini: Mini, store: Store, toolchain: NvccToolchain
+) -> None:
+    table = mini.add("one").table()
+    planner = Planner(toolchain, store, paths.include_dir())
+    unit = planner.unit(table, table["one"])
+    assert planner.kernel_job(unit, 1, []).quick
+    unit.cutlass = True
+    assert not planner.kernel_job(unit, 1, []).quick
+
+
+def test_an_entry_that_is_gone_when_it_is_made_is_a_failure(
+    mini: Mini, store: Store, toolchain: NvccToolchain
+) -> None:
+    """As where another process sets a broken entry aside."""
+    table = mini.add("one").table()
+    planner = Planner(toolchain, store, paths.include_dir())
+    unit = planner.unit(table, table["one"])
+    unit.settle(Outcome("built"), store, planner.kernel_job(unit, 1, []))
+    report = unit.report()
+    assert report.status == "failed"
+    assert [finding.message for finding in report.findings] == [
+        "its entry in the build cache is broken; build again"
+    ]
+
+
 def _replaced(job: Job, command: list[str]) -> Job:
     return replace(job, command=command)
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from small_bundle import WORDS
 
 from tilewright.architectures.device import H200
+from tilewright.base import paths
 from tilewright.libraries.registry import Registry
-from tilewright.models.product import Product
+from tilewright.models.product import Listing, Product
 from tilewright.tools.bundling.closure import Chosen, Setting
-from tilewright.tools.bundling.planning import Plan, Planned, distinct
+from tilewright.tools.bundling.planning import Plan, Planned, distinct, sketch
 
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 NARROW = "gemm_sm90_bf16_bf16_f32_bf16_tn_64x40x128_lean_coop"
@@ -41,3 +42,10 @@ def test_products_are_one_problem_only_if_all_their_values_are_equal() -> None:
     assert layers == [["up", "gate"], ["range(1, 14)"], ["range(4, 13)"]]
     assert Planned(groups[0], ()).count == 3
     assert Planned(groups[0], ()).layers == ("up", "gate")
+
+
+def test_a_sketch_asks_about_the_largest_value_too() -> None:
+    many = replace(UP, values=range(1, 4097))
+    setting = Setting((paths.shipped_generated_dir(),), H200, batch_invariant=False)
+    (planned,) = sketch(Listing("a model", [many]), setting, {1, 5000}).problems
+    assert [chosen.first for chosen in planned.choices] == [1, 4096]
