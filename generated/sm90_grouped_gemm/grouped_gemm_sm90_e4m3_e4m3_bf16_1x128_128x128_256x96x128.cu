@@ -9,6 +9,7 @@
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, sums of 128 of k scaled when they are done, programmatic dependent launch
 
 #include "tilewright/grouped_gemm/kernel.hpp"
+#include "tilewright/grouped_gemm/short_forms.hpp"
 
 namespace tilewright::grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_256x96x128 {
 
@@ -27,9 +28,10 @@ struct Gemm {
   static constexpr int kStoreBuffers = 4;
   static constexpr bool kPdl = true;
 
-  using Kernel = grouped_gemm::Kernel<
+  using Base = grouped_gemm::Kernel<
       ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSwapAB, kMnA, kMnB, kScalesA, kScalesB,
       kPromotion, kStoreBuffers, kPdl>;
+  using Kernel = grouped_gemm::ShortForms<Base>;
   static void const* entry();
 };
 

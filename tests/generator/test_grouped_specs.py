@@ -221,7 +221,10 @@ OVERLAPPED = replace(FP8, tile=Tile(64, 48, 256), promotion="overlapped")
         (replace(FP8, tile=Tile(128, 160, 128)), "InRounds"),
         (replace(FP8, tile=Tile(128, 192, 128)), "InRounds"),
         (FP8, "InRounds"),  # its columns lie in one block of factors
+        (replace(FP8, tile=Tile(128, 144, 128)), "Base"),  # eight copies of the loop
         (replace(FP8, tile=Tile(128, 224, 128)), "Base"),  # three blocks
+        (replace(FP8, tile=Tile(128, 96, 128)), "Base"),
+        (replace(FP8, tile=Tile(192, 128, 128)), "Base"),
         (replace(FP8, tile=Tile(128, 160, 128), promotion="in_turn"), "Base"),
         (OVERLAPPED, "OneCount"),
         (replace(OVERLAPPED, tile=Tile(128, 128, 128)), "OneCount"),

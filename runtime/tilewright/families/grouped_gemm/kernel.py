@@ -224,17 +224,8 @@ def one_count(config: GroupedGemmConfig) -> bool:
     return config.promotion == "overlapped" and not config.swap_ab and config.tile.m in (64, 128)
 
 
-# Kernels whose short forms no GPU has run yet, by the ends of their names.
-UNTRIED = (
-    "_128x144x128", "_128x16x256_swap", "_128x64x128_overlapped", "_128x96x128_overlapped", "_192x128x128",
-    "_256x96x128", "_64x64x256_overlapped",
-)  # fmt: skip
-
-
 def kernel_around(config: GroupedGemmConfig) -> str:
     """The C++ type of a kernel with forms of their own, in terms of its `Base`; "" for a kernel without."""
-    if kernel_name(config).endswith(UNTRIED):
-        return ""
     if config.constant_b:
         return "grouped_gemm::WeightsFirst<Base>"
     if not has_forms(config):
