@@ -6,9 +6,9 @@
 //
 //   operands   A bf16 column-major, B bf16 row-major, D bf16 row-major, summed in f32
 //   tile       128x144x64, 4 stages, 200,896 bytes of shared memory
-//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, programmatic dependent launch
+//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, plain forms, programmatic dependent launch
 
-#include "tilewright/gemm/lean.hpp"
+#include "tilewright/gemm/plain_form.hpp"
 
 namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_nt_128x144x64_lean_coop {
 
@@ -38,4 +38,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 200896,
 
 }  // namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_nt_128x144x64_lean_coop
 
-TILEWRIGHT_LEAN_GEMM_KERNEL(gemm_sm90_bf16_bf16_f32_bf16_nt_128x144x64_lean_coop)
+TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(gemm_sm90_bf16_bf16_f32_bf16_nt_128x144x64_lean_coop)

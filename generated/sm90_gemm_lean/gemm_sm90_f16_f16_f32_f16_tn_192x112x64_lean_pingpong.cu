@@ -6,9 +6,9 @@
 //
 //   operands   A f16 row-major, B f16 column-major, D f16 row-major, summed in f32
 //   tile       192x112x64, 5 stages, 223,440 bytes of shared memory
-//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, programmatic dependent launch
+//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, plain forms, programmatic dependent launch
 
-#include "tilewright/gemm/lean.hpp"
+#include "tilewright/gemm/plain_form.hpp"
 
 namespace tilewright::gemm_sm90_f16_f16_f32_f16_tn_192x112x64_lean_pingpong {
 
@@ -38,4 +38,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 223440,
 
 }  // namespace tilewright::gemm_sm90_f16_f16_f32_f16_tn_192x112x64_lean_pingpong
 
-TILEWRIGHT_LEAN_GEMM_KERNEL(gemm_sm90_f16_f16_f32_f16_tn_192x112x64_lean_pingpong)
+TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(gemm_sm90_f16_f16_f32_f16_tn_192x112x64_lean_pingpong)

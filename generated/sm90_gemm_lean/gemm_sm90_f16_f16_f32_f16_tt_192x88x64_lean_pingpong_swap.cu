@@ -6,9 +6,9 @@
 //
 //   operands   A f16 row-major, B f16 row-major, D f16 row-major, summed in f32
 //   tile       192x88x64, 5 stages, 201,824 bytes of shared memory
-//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, operands swapped, programmatic dependent launch
+//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, plain forms, operands swapped, programmatic dependent launch
 
-#include "tilewright/gemm/lean.hpp"
+#include "tilewright/gemm/plain_form.hpp"
 
 namespace tilewright::gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap {
 
@@ -39,4 +39,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 201824,
 
 }  // namespace tilewright::gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap
 
-TILEWRIGHT_LEAN_GEMM_KERNEL(gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap)
+TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(gemm_sm90_f16_f16_f32_f16_tt_192x88x64_lean_pingpong_swap)
