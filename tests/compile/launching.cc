@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -451,6 +452,20 @@ void run_layouts() {
   }
 }
 
+// The launches of a dense form by so many tiles of 128 rows of B.
+template <class Family>
+void run_waves() {
+  if constexpr (std::is_same_v<Family, gemm>) {
+    for (int blocks : {66, 132, 132 + 43, 132 + 44, 132 + 88, 132 + 89, 264, 264 + 66}) {
+      auto args = gemm::problem(64, 128 * blocks, 1024, 1);
+#ifdef GATED
+      args.activation = TILEWRIGHT_ACTIVATION_SILU;
+#endif
+      run(std::to_string(blocks).c_str(), args);
+    }
+  }
+}
+
 // The launches of a kernel that has forms: those of a form without clusters have no such attribute, so that 0 is seen.
 template <class Family>
 void run_forms() {
@@ -506,8 +521,8 @@ void run_forms() {
   }
 }
 
-// Arguments: "misaligned", "layouts", "forms" or "lean", or m n k splits of further problems, or "contexts" and the SMs
-// of the context that comes first.
+// Arguments: "misaligned", "layouts", "forms", "waves" or "lean", or m n k splits of further problems, or "contexts" and
+// the SMs of the context that comes first.
 int main(int count, char** words) {
 #ifdef LEAN
   if (count == 2 && std::strcmp(words[1], "lean") == 0) {
@@ -518,6 +533,7 @@ int main(int count, char** words) {
   if (count == 2) {
     std::strcmp(words[1], "layouts") == 0 ? run_layouts<FAMILY>()
     : std::strcmp(words[1], "forms") == 0 ? run_forms<FAMILY>()
+    : std::strcmp(words[1], "waves") == 0 ? run_waves<FAMILY>()
                                           : run_misaligned();
     return 0;
   }

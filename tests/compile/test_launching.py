@@ -351,6 +351,15 @@ def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch
     assert len(general | forms | codes.get("parts", set())) == (5 if name == GATED else 6)
 
 
+@pytest.mark.parametrize("name", [PLAIN, GATED])
+def test_a_form_whose_last_wave_is_part_full_is_launched_in_clusters(launch: Launch, name: str) -> None:
+    """A wave has 132 thread blocks; part full is from a third to two thirds, behind a full one."""
+    cases = launch(name, ("waves",))
+    expected = {"66": 0, "132": 0, "175": 0, "176": 1, "220": 1, "221": 0, "264": 0, "330": 1}
+    assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
+    assert len(set().union(*codes_of(cases).values())) == 1
+
+
 def test_slices_that_are_no_whole_pairs_have_the_form_for_all_clusters(launch: Launch) -> None:
     """Half of 112 rows are no pairs of 8 rows of each half: a form for 2x1 would load others."""
     codes = codes_of(launch(GATED_UNEVEN, ("forms",)))

@@ -108,7 +108,7 @@ struct Host {
     }
     int const blocks = params.raster.blocks;
     shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
-    bool const alone = facts.plain_form && maker.cluster().size() == 1;
+    bool const alone = facts.plain_form && lean::is_launched_without_clusters(maker.cluster().size(), blocks, at_once);
     return alone ? launch_without_clusters(context, entry, &params, shape, stream)
                  : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
   }
