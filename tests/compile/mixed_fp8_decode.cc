@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -25,10 +26,20 @@ inline void barrier_arrive(uint32_t) {}
 }  // namespace tilewright::sm90
 
 inline void __syncwarp() {}
+// CUDA math API, "SIMD intrinsics": absolute differences of unsigned bytes.
+inline uint32_t __vabsdiffu4(uint32_t x, uint32_t y) {
+  uint32_t result = 0;
+  for (int shift = 0; shift < 32; shift += 8) {
+    int const difference = static_cast<int>(x >> shift & 0xFF) - static_cast<int>(y >> shift & 0xFF);
+    result |= static_cast<uint32_t>(std::abs(difference)) << shift;
+  }
+  return result;
+}
 
 #include "tilewright/mixed_fp8_gemm/blocks.hpp"
 #include "tilewright/mixed_fp8_gemm/decode.hpp"
 #include "tilewright/mixed_fp8_gemm/decoder.hpp"
+#include "tilewright/mixed_fp8_gemm/quick_int4.hpp"
 
 using namespace tilewright;
 using namespace tilewright::mixed_fp8_gemm;
@@ -116,6 +127,8 @@ int main(int, char** arguments) {
                                                                   {"bf16 int4_zp_g32", decode<Int4<Bf16, 32, true>>},
                                                                   {"f16 int4_g128", decode<Int4<F16, 128, false>>},
                                                                   {"f16 int4_zp_g32", decode<Int4<F16, 32, true>>},
+                                                                  {"bf16 int4_g128 quick", decode<QuickInt4<Bf16>>},
+                                                                  {"f16 int4_g128 quick", decode<QuickInt4<F16>>},
                                                                   {"bf16 mxfp4", decode<Mxfp4>},
                                                                   {"bf16 mxfp4 groups", decode<Mxfp4Groups>}};
   for (auto const& [name, function] : formats) {

@@ -28,6 +28,7 @@ ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
 FEW = MixedFp8GemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128))
 MANY = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 192, 128))
 IN_TURN = replace(MANY, schedule="in_turn", tile=Tile(128, 160, 128))
+PARTS = replace(MANY, weight_format="int4_g128", schedule="parts_in_turn", tile=Tile(128, 256, 128))
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
 REJECTED: list[Rejected] = [
@@ -39,6 +40,10 @@ REJECTED: list[Rejected] = [
     (IN_TURN, {"tile": Tile(64, 160, 128)}, "two_multiply", "in_turn has two", {"tile": Tile(128, 160, 128)}),
     (IN_TURN, {"weight_format": "int4_g64"}, "whole_stages", "have 64", {"weight_format": "int4_g128"}),
     (IN_TURN, {"tile": Tile(128, 176, 128)}, "part_width", "of 320 together", {"tile": Tile(128, 144, 128)}),
+    (PARTS, {"weight_format": "mxfp4"}, "quick_integers", "not mxfp4", {"weight_format": "int4_g128"}),
+    (PARTS, {"tile": Tile(64, 256, 128)}, "two_multiply", "in_turn has two", {"tile": Tile(128, 224, 128)}),
+    (PARTS, {"tile": Tile(128, 240, 128), "width": 160}, "tile_sides", "240", {"tile": Tile(128, 160, 128)}),
+    (PARTS, {"width": 144}, "part_width", "parts of 144 columns do not divide", {"width": 128}),
     (MANY, {"width": 80}, "part_width", "parts of 80 columns do not divide", {"width": 64}),
     (MANY, {"tile": Tile(128, 256, 128), "width": 128}, "part_width", "of 320 together", {"width": 32}),
     (FEW, {"fast_accum": True}, "fast_formats", "scales of int4_g128", {"weight_format": "mxfp4"}),
@@ -50,7 +55,7 @@ REJECTED: list[Rejected] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("one", [FEW, MANY, IN_TURN], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [FEW, MANY, IN_TURN, PARTS], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: MixedFp8GemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 

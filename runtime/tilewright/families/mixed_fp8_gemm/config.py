@@ -25,12 +25,13 @@ class MixedFp8GemmConfig:
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 128"]
     a: Annotated[Literal["e4m3"], "type of A"] = "e4m3"
     schedule: Annotated[
-        Literal["at_will", "in_turn", "ahead"],
+        Literal["at_will", "in_turn", "parts_in_turn", "ahead"],
         "at_will: warpgroups decode what they multiply. in_turn: the same, and two of them multiply by a "
-        "stage in turn. ahead: a warpgroup of its own decodes for the two that multiply",
+        "stage in turn. parts_in_turn: the same, a part of the columns at a time. ahead: a warpgroup of its own "
+        "decodes for the two that multiply",
     ] = field(default="at_will", metadata=LEFT_OUT)
     width: Annotated[
-        Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128],
+        Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160],
         "columns that a warpgroup multiplies and promotes at once; auto: as many as registers allow",
     ] = field(default="auto", metadata=LEFT_OUT)
     fast_accum: Annotated[

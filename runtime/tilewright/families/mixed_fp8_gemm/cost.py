@@ -40,6 +40,7 @@ PROMOTION_CLOCKS = 150  # clocks for each promotion of a unit after the first
 PRODUCT_CLOCKS = 2.251  # clocks for each column of a warpgroup's unit
 IN_TURN_CLOCKS = {"int4": 295, "int4_zp": 415, "mxfp4": 426}  # as UNIT_CLOCKS, where two multiply in turn
 IN_TURN_PRODUCT_CLOCKS = 2.4  # as PRODUCT_CLOCKS, where two multiply in turn
+PARTS_CLOCKS, PARTS_PRODUCT_CLOCKS = 272, 1.95  # the same by parts: of counted instructions, not fitted
 AHEAD_CLOCKS = {"int4": 361, "int4_zp": 430, "mxfp4": 467}  # as UNIT_CLOCKS, with a decoder
 AHEAD_PRODUCT_CLOCKS = 2.368  # as PRODUCT_CLOCKS, with a decoder
 DECODER_CLOCKS = {
@@ -73,6 +74,8 @@ def unit_clocks(record: KernelRecord, problem: Problem) -> float:
         return max(products, DECODER_CLOCKS[format])
     if record.config["schedule"] == "in_turn":
         return 2 * IN_TURN_PRODUCT_CLOCKS * tile_n + IN_TURN_CLOCKS[format]
+    if record.config["schedule"] == "parts_in_turn":
+        return 2 * PARTS_PRODUCT_CLOCKS * tile_n + PARTS_CLOCKS
     beside = UNIT_CLOCKS[format] + promoted
     if tile_m == 64:
         return PRODUCT_CLOCKS * tile_n + ALONE * beside

@@ -14,7 +14,11 @@ from tilewright.families.mixed_gemm.config import MixedGemmFacts
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
-POLICIES = {"at_will": ("mainloop", "AtWill"), "ahead": ("ahead", "Ahead")}
+POLICIES = {
+    "at_will": ("mainloop", "AtWill"),
+    "parts_in_turn": ("parts_in_turn", "PartsInTurn"),
+    "ahead": ("ahead", "Ahead"),
+}
 """The header and the type of the policy of each schedule that has parts of the columns."""
 
 
@@ -33,6 +37,8 @@ def format_type(config: MixedFp8GemmConfig) -> str:
     format, group = FORMATS[config.weight_format]
     if format == "mxfp4":
         return "Mxfp4Whole" if config.fast_accum else "Mxfp4Groups" if config.block == 32 else "Mxfp4"
+    if config.schedule == "parts_in_turn":
+        return f"QuickInt4<sm90::{config.d.capitalize()}>"
     return f"Int4<sm90::{config.d.capitalize()}, {group}, {str(format == 'int4_zp').lower()}>"
 
 

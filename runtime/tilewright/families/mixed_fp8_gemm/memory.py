@@ -17,9 +17,12 @@ def warpgroups(config: MixedFp8GemmConfig) -> lean_tiles.Warpgroups:
 
 
 WIDTHS = (8, 16, 32, 48, 64, 80, 96, 112, 128)  # of one instruction, of mixed_fp8_gemm/wgmma.hpp
+TURN_WIDTHS = (*WIDTHS, 144, 160)  # those of mixed_fp8_gemm/wide_wgmma.hpp, too
 MOST_SUMS = 320
 """Columns of promoted sums and of a part together. A thread has a register for half of them, of its 240, and
 one or two sets of 16 with decoded weights."""
+MOST_SUMS_IN_TURN = 384
+"""As MOST_SUMS, for parts_in_turn.hpp, whose threads keep one set of 16 and few addresses."""
 
 
 BUFFERS = 2
@@ -32,8 +35,13 @@ def width(config: MixedFp8GemmConfig) -> int:
         return config.tile.n
     if config.width != "auto":
         return config.width
-    columns = config.tile.n
-    return max((w for w in WIDTHS if columns % w == 0 and columns + w <= MOST_SUMS), default=0)
+    columns, widths = config.tile.n, TURN_WIDTHS if config.schedule == "parts_in_turn" else WIDTHS
+    return max((w for w in widths if columns % w == 0 and columns + w <= most_sums(config)), default=0)
+
+
+def most_sums(config: MixedFp8GemmConfig) -> int:
+    """The columns of sums that a thread has registers for."""
+    return MOST_SUMS_IN_TURN if config.schedule == "parts_in_turn" else MOST_SUMS
 
 
 def stage_bytes(config: MixedFp8GemmConfig) -> int:

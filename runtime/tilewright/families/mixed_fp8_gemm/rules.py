@@ -8,7 +8,7 @@ from __future__ import annotations
 from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
-from tilewright.families.mixed_fp8_gemm.memory import MOST_SUMS, memory, width
+from tilewright.families.mixed_fp8_gemm.memory import memory, most_sums, width
 from tilewright.families.mixed_fp8_gemm.problem import FORMATS
 from tilewright.families.mixed_gemm.problem import FORMATS as PACKED_FORMATS
 
@@ -63,6 +63,15 @@ def whole_stages(config: MixedFp8GemmConfig) -> str | None:
     return None
 
 
+# quick_int4.hpp: the magnitudes of these integers are bits of E5M2, and a part is promoted by one scale of a row.
+@rule(OURS, "schedule weight_format", unless=(formats,))
+def quick_integers(config: MixedFp8GemmConfig) -> str | None:
+    """Parts of the columns are multiplied in turn by int4_g128 alone."""
+    if config.schedule != "parts_in_turn" or config.weight_format == "int4_g128":
+        return None
+    return f"schedule parts_in_turn decodes int4_g128, not {config.weight_format}"
+
+
 # fast.hpp: all columns are multiplied at once, and no warpgroup decodes ahead.
 @rule(OURS, "fast_accum schedule width")
 def fast_schedule(config: MixedFp8GemmConfig) -> str | None:
@@ -93,14 +102,14 @@ def blocks_of_groups(config: MixedFp8GemmConfig) -> str | None:
 # mainloop.hpp: parts divide a tile's columns. Sums beyond these would spill.
 @rule(OURS, "tile width", compiles="the kernel would spill registers", unless=(tile_sides,))
 def part_width(config: MixedFp8GemmConfig) -> str | None:
-    """A part's columns divide the tile's, and both together are at most 320."""
-    columns, part = config.tile.n, width(config)
+    """A part's columns divide the tile's, and both together are at most 320, or 384 of `parts_in_turn`."""
+    columns, part, most = config.tile.n, width(config), most_sums(config)
     if config.fast_accum:
         return None
     if part == 0 or columns % part:
         return f"parts of {config.width} columns do not divide a tile of {columns}"
-    if columns + part > MOST_SUMS:
-        return f"sums of {columns} columns and of parts of {part} are more than those of {MOST_SUMS} together"
+    if columns + part > most:
+        return f"sums of {columns} columns and of parts of {part} are more than those of {most} together"
     return None
 
 
