@@ -30,6 +30,7 @@ ROWS = json.loads(TABLE.read_text(encoding="utf-8"))["kernels"]
 FEW = MixedFp8GemmConfig("sm_90a", "bf16", "int4_g128", Tile(64, 16, 128))
 MANY = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 192, 128))
 FAST = replace(MANY, fast_accum=True)
+PARTS = replace(MANY, weight_format="int4_g128", schedule="parts_in_turn", tile=Tile(128, 160, 128))
 PAIR = MixedFp8GemmConfig("sm_90a", "bf16", "mxfp4", Tile(128, 16, 128), k_groups=2, block=32)
 
 # A neighbour of a legal one; the rule that alone rejects it; what its reason says; and what makes it legal.
@@ -39,6 +40,9 @@ REJECTED: list[Rejected] = [
     (PAIR, {"k_groups": 1}, "blocks_of_groups", "k_groups", {"block": "auto"}),
     (PAIR, {"weight_format": "int4_g32"}, "blocks_of_groups", "weight_format", {"block": "auto"}),
     (MANY, {"schedule": "ahead"}, "decodes_at_will", "at_will", {"schedule": "at_will"}),
+    (PARTS, {"tile": Tile(64, 160, 128)}, "two_multiply", "in_turn has two", {"tile": Tile(128, 128, 128)}),
+    (PARTS, {"weight_format": "int4_g64"}, "quick_integers", "not int4_g64", {"weight_format": "int4_g128"}),
+    (PARTS, {"k_groups": 2}, "one_group_in_turn", "k_groups 2", {"k_groups": 1}),
     (FEW, {"fast_accum": True}, "fast_formats", "fast_accum is false", {"weight_format": "mxfp4"}),
     (FAST, {"width": 64}, "fast_schedule", "width", {"width": "auto"}),
     (MANY, {"width": 80}, "part_width", "80 columns", {"width": 64}),
@@ -46,7 +50,7 @@ REJECTED: list[Rejected] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("one", [FEW, MANY], ids=FAMILY.kernel_name)
+@pytest.mark.parametrize("one", [FEW, MANY, PARTS], ids=FAMILY.kernel_name)
 def test_the_usual_ones_are_accepted(one: MixedFp8GemmConfig) -> None:
     assert verdicts(FAMILY, one) == []
 

@@ -6,7 +6,7 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_stages
-from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
+from tilewright.configurations.rule import HARDWARE, OURS, rule
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.rules import (
     blocks_of_groups,
@@ -14,7 +14,9 @@ from tilewright.families.mixed_fp8_gemm.rules import (
     fast_schedule,
     formats,
     part_width,
+    quick_integers,
     tile_sides,
+    two_multiply,
 )
 from tilewright.families.mixed_fp8_grouped_gemm.memory import memory
 
@@ -23,8 +25,19 @@ from tilewright.families.mixed_fp8_grouped_gemm.memory import memory
 # warpgroup that decodes.
 @rule(OURS, "schedule")
 def decodes_at_will(config: MixedFp8GemmConfig) -> str | None:
-    """No warpgroup decodes for others."""
-    return unsettled(config, "a kernel of groups", {"schedule": "at_will"})
+    """Warpgroups decode what they multiply, at will or by parts in turn."""
+    if config.schedule in ("at_will", "parts_in_turn"):
+        return None
+    return f"a kernel of groups has schedule at_will or parts_in_turn, not {config.schedule}"
+
+
+# parts_in_turn.hpp: a named barrier passes the turn between two warpgroups.
+@rule(OURS, "schedule k_groups")
+def one_group_in_turn(config: MixedFp8GemmConfig) -> str | None:
+    """Warpgroups that multiply in turn do not divide k."""
+    if config.schedule == "at_will" or config.k_groups == 1:
+        return None
+    return f"schedule {config.schedule} has two warpgroups, and k_groups {config.k_groups} has more"
 
 
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
@@ -35,6 +48,6 @@ def shared_memory(config: MixedFp8GemmConfig) -> str | None:
 
 
 RULES = (
-    formats, tile_sides, decodes_at_will, fast_formats, fast_schedule, blocks_of_groups,
-    part_width, shared_memory,
+    formats, tile_sides, two_multiply, decodes_at_will, quick_integers, one_group_in_turn, fast_formats,
+    fast_schedule, blocks_of_groups, part_width, shared_memory,
 )  # fmt: skip
