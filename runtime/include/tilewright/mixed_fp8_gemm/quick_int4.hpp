@@ -9,18 +9,15 @@ namespace tilewright::mixed_fp8_gemm {
 
 // Integers of 4 bits, plus 8, in groups of 128. The magnitudes 0 to 8 are the bits of E5M2's numbers 0 to 8 * 2^-16,
 // the subnormal ones among them. So a byte of operand A is the absolute difference of a code and 8, with a sign: four
-// bytes take one instruction. The factor of a row is 2^16 times its scale: exact for scales below 2^112, above infinity.
+// bytes take one instruction. A tile's sums must be multiplied by kSumFactor: the factor of a stage would overflow.
 template <class Type>
 struct QuickInt4 : Int4<Type, 128, false> {
   using Base = Int4<Type, 128, false>;
   using Weight = sm90::E5m2;
-
-  struct Scales : Base::Scales {
-    __device__ __forceinline__ float factor(int block, int row) const { return 65536.0f * Base::Scales::factor(block, row); }
-  };
+  static constexpr float kSumFactor = 65536.0f;
 
   // As Int4::decode.
-  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], Scales const&, int, int half,
+  static __device__ __forceinline__ void decode(uint32_t const (&words)[2], typename Base::Scales const&, int, int half,
                                                 uint32_t (&out)[2]) {
     constexpr uint32_t kCodes = 0x0F0F0F0F, kZeros = 0x08080808, kSigns = 0x80808080;
     // A byte has an element of row g in its lower half, and one of row g + 8 in its upper half.
