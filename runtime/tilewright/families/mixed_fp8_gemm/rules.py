@@ -63,7 +63,7 @@ def whole_stages(config: MixedFp8GemmConfig) -> str | None:
     return None
 
 
-# quick_int4.hpp: the magnitudes of these integers are bits of E5M2, and a part is promoted by one scale of a row.
+# quick_int4.hpp: the magnitudes of these integers are bits of E5M2. A part is promoted by one scale of a row.
 @rule(OURS, "schedule weight_format", unless=(formats,))
 def quick_integers(config: MixedFp8GemmConfig) -> str | None:
     """Parts of the columns are multiplied in turn by int4_g128 alone."""

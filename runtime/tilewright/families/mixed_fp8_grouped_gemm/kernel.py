@@ -18,8 +18,8 @@ def kernel_name(config: MixedFp8GemmConfig) -> str:
     """See `named`."""
     return named(
         "mixed_fp8_grouped_gemm", config.arch, config.a, config.weight_format, config.d, config.tile,
-        flag("fastacc", config.fast_accum),
-        flag(config.schedule, config.schedule != "at_will"), flag(f"{config.k_groups}groups", config.k_groups > 1),
+        flag("fastacc", config.fast_accum), flag(config.schedule, config.schedule != "at_will"),
+        flag(f"{config.k_groups}groups", config.k_groups > 1),
         flag(f"b{config.block}", config.block != "auto"),
         flag(f"w{config.width}", config.width != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
