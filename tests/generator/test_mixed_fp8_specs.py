@@ -48,6 +48,7 @@ REJECTED: list[Rejected] = [
     (MANY, {"tile": Tile(128, 256, 128), "width": 128}, "part_width", "of 320 together", {"width": 32}),
     (FEW, {"fast_accum": True}, "fast_formats", "scales of int4_g128", {"weight_format": "mxfp4"}),
     (MANY, {"fast_accum": True, "schedule": "ahead"}, "fast_schedule", "at_will", {"schedule": "at_will"}),
+    (MANY, {"schedule": "quick"}, "fast_schedule", "fast_accum", {"fast_accum": True}),
     (FEW, {"k_groups": 2}, "one_group", "k_groups", {"k_groups": 1}),
     (MANY, {"block": 32}, "blocks_of_groups", "k_groups", {"block": "auto"}),
     (MANY, {"stages": 7}, "shared_memory", "two stages", {"stages": 4}),

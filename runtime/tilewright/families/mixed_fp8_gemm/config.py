@@ -25,10 +25,10 @@ class MixedFp8GemmConfig:
     tile: Annotated[Tile, "tile of one thread block, MxNxK elements: M along n, N along m; K 128"]
     a: Annotated[Literal["e4m3"], "type of A"] = "e4m3"
     schedule: Annotated[
-        Literal["at_will", "in_turn", "parts_in_turn", "ahead"],
-        "at_will: warpgroups decode what they multiply. in_turn: the same, and two of them multiply by a "
-        "stage in turn. parts_in_turn: the same, a part of the columns at a time. ahead: a warpgroup of its "
-        "own decodes for the two that multiply",
+        Literal["at_will", "quick", "in_turn", "parts_in_turn", "ahead"],
+        "at_will: warpgroups decode what they multiply. quick: the same with fewer instructions. in_turn: the "
+        "same as at_will, and two of them multiply by a stage in turn. parts_in_turn: the same, a part of the "
+        "columns at a time. ahead: a warpgroup of its own decodes for the two that multiply",
     ] = field(default="at_will", metadata=LEFT_OUT)
     width: Annotated[
         Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160],

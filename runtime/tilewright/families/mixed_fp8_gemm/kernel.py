@@ -36,7 +36,8 @@ def format_type(config: MixedFp8GemmConfig) -> str:
     """The format's policy in C++ (mixed_fp8_gemm/decode.hpp)."""
     format, group = FORMATS[config.weight_format]
     if format == "mxfp4":
-        return "Mxfp4Whole" if config.fast_accum else "Mxfp4Groups" if config.block == 32 else "Mxfp4"
+        quick = "Quick" if config.schedule == "quick" else ""
+        return f"{quick}Mxfp4Whole" if config.fast_accum else "Mxfp4Groups" if config.block == 32 else "Mxfp4"
     if config.schedule == "parts_in_turn":
         return f"QuickInt4<sm90::{config.d.capitalize()}>"
     return f"Int4<sm90::{config.d.capitalize()}, {group}, {str(format == 'int4_zp').lower()}>"
@@ -45,7 +46,11 @@ def format_type(config: MixedFp8GemmConfig) -> str:
 def policy(config: MixedFp8GemmConfig) -> tuple[str, str]:
     """The header and the type of the schedule's policy."""
     if config.fast_accum:
-        return "fast", f"Fast<{config.k_groups}>"
+        return (
+            ("quick_fast", "QuickFast")
+            if config.schedule == "quick"
+            else ("fast", f"Fast<{config.k_groups}>")
+        )
     if config.schedule == "in_turn":
         return "in_turn", "InTurn"
     header, name = POLICIES[config.schedule] if config.block == "auto" else ("blocks", "AtWill")

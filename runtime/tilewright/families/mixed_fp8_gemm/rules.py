@@ -38,7 +38,7 @@ def tile_sides(config: MixedFp8GemmConfig) -> str | None:
 @rule(OURS, "schedule tile", unless=(tile_sides,))
 def two_multiply(config: MixedFp8GemmConfig) -> str | None:
     """A warpgroup decodes ahead for two others, and two multiply in turn."""
-    if config.schedule == "at_will" or config.tile.m == 128:
+    if config.schedule in ("at_will", "quick") or config.tile.m == 128:
         return None
     m = config.tile.m
     return f"schedule {config.schedule} has two warpgroups that multiply, and a tile of M {m} has one"
@@ -75,12 +75,13 @@ def quick_integers(config: MixedFp8GemmConfig) -> str | None:
 # fast.hpp: all columns are multiplied at once, and no warpgroup decodes ahead.
 @rule(OURS, "fast_accum schedule width")
 def fast_schedule(config: MixedFp8GemmConfig) -> str | None:
-    """Fast sums have no schedule and no parts."""
-    return (
-        unsettled(config, "a kernel with fast_accum", {"schedule": "at_will", "width": "auto"})
-        if config.fast_accum
-        else None
-    )
+    """Fast sums have no turns and no parts, and are the only ones with schedule quick."""
+    if not config.fast_accum:
+        return (
+            unsettled(config, "schedule quick", {"fast_accum": True}) if config.schedule == "quick" else None
+        )
+    schedule = "quick" if config.schedule == "quick" else "at_will"
+    return unsettled(config, "a kernel with fast_accum", {"schedule": schedule, "width": "auto"})
 
 
 # kernel.hpp: the warpgroups of a dense kernel all have all of k.

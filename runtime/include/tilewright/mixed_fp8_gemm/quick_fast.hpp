@@ -1,0 +1,142 @@
+// fast.hpp with fewer instructions: a scheduler that issues them while the tensor core multiplies is what bounds it.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/mixed_fp8_gemm/fast.hpp"
+
+namespace tilewright::mixed_fp8_gemm {
+
+// The numbers of Mxfp4Whole. `largest` is replaced by 30 - largest in each half: one instruction adds it to the scales
+// of two rows, and keeps the sums within 0 and 31, F16's exponents of 0 and infinity.
+struct QuickMxfp4Whole : Mxfp4Whole {
+  struct Scales : Mxfp4Whole::Scales {
+    static __device__ __forceinline__ uint32_t below(uint32_t largest) {
+      return (0x801E801E - largest) ^ 0x80008000;  // no half borrows from the other
+    }
+    __device__ __forceinline__ uint32_t powers(int group) const {
+      return __viaddmin_s16x2_relu(pair(group), largest, 0x001F001F) << 10;
+    }
+  };
+};
+
+// As FastMainloop with one group of warpgroups; finds the largest scale as DenseFastMainloop does.
+template <class Format, class Layout, int N, int Stages>
+struct QuickFastMainloop {
+  static constexpr int kCount = N / 2, kSteps = 2;
+  uint32_t shared;
+  int slice;  // of this warpgroup in the tile
+  sm90::Release release;
+  sm90::Position<Stages> at{};
+
+  __device__ __forceinline__ QuickFastMainloop(uint32_t memory, int own_slice, int, sm90::Release const& readers)
+      : shared(memory), slice(own_slice), release(readers) {}
+
+  // Multiplies the next `stages` stages of the ring; at least one.
+  __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) {
+    float (&sums)[kCount] = tile[0];
+    scales.largest = Format::Scales::below(sm90::load_word(shared + Layout::kBytes));
+    sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+    load_scales();
+    load(0);
+    decode(0);
+    load(1);
+    bool sum = false;
+#pragma unroll 1
+    for (int left = stages - 1; left > 0; --left) {
+      stage<true>(sum, sums);
+      sum = true;
+    }
+    stage<false>(sum, sums);
+    sm90::wgmma_wait<0>();
+    sm90::hold(fragments[0]);
+    sm90::hold(fragments[1]);
+    sm90::hold(sums);
+    release(last);
+  }
+
+ private:
+  // The addresses of the thread's elements (see Elements) and scales in the first stage.
+  uint32_t own_weights = kept(Layout::weights(shared, 0, slice) + threadIdx.x % 128 / 4 * 64 + threadIdx.x % 2 * 32);
+  uint32_t own_scales = kept(Layout::scales(shared, 0, slice) + own_quad() * 4);
+
+  typename Format::Scales scales;
+  Elements elements;                  // of the next piece that is decoded
+  uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
+  int last;                           // the stage that is multiplied
+
+  static __device__ __forceinline__ uint32_t kept(uint32_t value) {
+    asm volatile("" : "+r"(value));
+    return value;
+  }
+
+  // As FastMainloop::stage. Wgmmas that are issued have read what was decoded from a stage before it is given back, so
+  // its loads have returned.
+  template <bool kMore>
+  __device__ __forceinline__ void stage(bool sum, float (&sums)[kCount]) {
+    int const before = last, current = at.stage;
+    last = current;
+    at.next();
+#pragma unroll
+    for (int piece = 0; piece < 2; ++piece) {
+      sm90::wgmma_fence();
+      uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, current));
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        int const step = piece * kSteps + i;
+        sm90::WideWgmma8<typename Format::Weight, N>::run(sums, fragments[piece] + i * 4, sm90::behind(b, step * 2),
+                                                          sum || step > 0);
+      }
+      sm90::wgmma_commit();
+      sm90::wgmma_wait<1>();  // the piece before this one is done: its registers are free
+      sm90::hold(fragments[1 - piece]);
+      if (piece == 0 && sum) {
+        release(before);
+      }
+      if (kMore || piece == 0) {
+        decode(1 - piece);
+      }
+      if (kMore && piece == 0) {
+        sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
+        load_scales();
+        load(0);
+      }
+      if (kMore && piece == 1) {
+        load(1);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load_scales() {
+    uint32_t const own = own_scales + at.stage * Layout::kStageScales;
+    scales.raw.words[0][0] = sm90::load_word(own);
+    scales.raw.words[1][0] = sm90::load_word(own + 128);
+  }
+
+  __device__ __forceinline__ void load(int piece) {
+    uint32_t const address = own_weights + at.stage * Layout::kStageA + piece * kPieceBytes;
+    sm90::load_words(address, elements.words[0]);
+    sm90::load_words(address + 16, elements.words[1]);
+  }
+
+  __device__ __forceinline__ void decode(int piece) {
+#pragma unroll
+    for (int chunk = 0; chunk < 4; ++chunk) {
+      uint32_t const words[2] = {elements.words[0][chunk], elements.words[1][chunk]};
+      uint32_t out[2];
+      Format::decode(words, scales, piece * 4 + chunk, own_half(), out);
+      fragments[piece][chunk * 2] = out[0], fragments[piece][chunk * 2 + 1] = out[1];
+    }
+  }
+};
+
+struct QuickFast {
+  static constexpr int kBuffers = 0, kGroups = 1;
+  using Params = FastParams;
+  template <class Types>
+  using Kernel = FastKernel<Types>;
+  template <class Format, class Layout, int N, int Stages>
+  using Mainloop = QuickFastMainloop<Format, Layout, N, Stages>;
+};
+
+}  // namespace tilewright::mixed_fp8_gemm
