@@ -27,8 +27,8 @@ class MixedFp8GemmConfig:
     schedule: Annotated[
         Literal["at_will", "quick", "in_turn", "parts_in_turn", "ahead"],
         "at_will: warpgroups decode what they multiply. quick: the same with fewer instructions. in_turn: "
-        "the same as at_will, and two of them multiply by a stage in turn. parts_in_turn: the same, a part of "
-        "the columns at a time. ahead: a warpgroup of its own decodes for the two that multiply",
+        "the same as at_will, and two of them multiply by a stage in turn. parts_in_turn: the same, a part "
+        "of the columns at a time. ahead: a warpgroup of its own decodes for the two that multiply",
     ] = field(default="at_will", metadata=LEFT_OUT)
     width: Annotated[
         Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160],
