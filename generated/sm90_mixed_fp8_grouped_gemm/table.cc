@@ -12,9 +12,7 @@
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x16x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x16x128_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x192x128) \
-  X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x192x128_parts_in_turn) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x224x128_parts_in_turn) \
-  X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x256x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x32x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x32x128_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x64x128) \

@@ -46,11 +46,6 @@ using namespace tilewright::mixed_fp8_gemm;
 
 namespace {
 
-template <class Type>
-struct Quick : QuickInt4<Type> {
-  static constexpr float kFactor = QuickInt4<Type>::kSumFactor;
-};
-
 // Two slices in the same memory, and a buffer for each.
 struct OneUnit {
   static constexpr int Slices = 2, Buffers = 1;
@@ -132,8 +127,8 @@ int main(int, char** arguments) {
                                                                   {"bf16 int4_zp_g32", decode<Int4<Bf16, 32, true>>},
                                                                   {"f16 int4_g128", decode<Int4<F16, 128, false>>},
                                                                   {"f16 int4_zp_g32", decode<Int4<F16, 32, true>>},
-                                                                  {"bf16 int4_g128 quick", decode<Quick<Bf16>>},
-                                                                  {"f16 int4_g128 quick", decode<Quick<F16>>},
+                                                                  {"bf16 int4_g128 quick", decode<QuickInt4<Bf16>>},
+                                                                  {"f16 int4_g128 quick", decode<QuickInt4<F16>>},
                                                                   {"bf16 mxfp4", decode<Mxfp4>},
                                                                   {"bf16 mxfp4 groups", decode<Mxfp4Groups>}};
   for (auto const& [name, function] : formats) {

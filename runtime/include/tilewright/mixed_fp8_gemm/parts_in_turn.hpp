@@ -3,10 +3,9 @@
 // A stage is decoded once and multiplied by all parts of the columns, so a tile may be as wide as its sums allow: 256
 // columns in parts of 128. The next stage is decoded while the tensor core multiplies the last part.
 //
-// Instructions bound these loops. While the tensor core multiplies, a scheduler issues about 0.37 others in a clock,
-// and about 0.7 while it waits: on an H200 that explains the times of seven kernels to 3 %. So a stage takes few of
-// them: codes become FP8 as quick_int4.hpp does it, a thread keeps its addresses, and needs no proof that loads have
-// returned before it gives the stage back.
+// Integer instructions bound these loops: while the tensor core multiplies, a scheduler of an H200 issues one in 3 to 5
+// clocks (benchmarks/results/packed_fp8_fast.md). So a stage takes few of them: codes become FP8 as quick_int4.hpp does
+// it, a thread keeps its addresses, and needs no proof that loads have returned before it gives the stage back.
 #pragma once
 
 #include <cstdint>
@@ -55,10 +54,6 @@ struct PartsInTurnMainloop {
       stage<true>(sums);
     }
     stage<false>(sums);
-#pragma unroll
-    for (float& sum : sums) {
-      sum *= Format::kSumFactor;
-    }
   }
 
  private:

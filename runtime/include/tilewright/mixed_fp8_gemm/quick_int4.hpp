@@ -9,12 +9,12 @@ namespace tilewright::mixed_fp8_gemm {
 
 // Integers of 4 bits, plus 8, in groups of 128. The magnitudes 0 to 8 are the bits of E5M2's numbers 0 to 8 * 2^-16,
 // the subnormal ones among them. So a byte of operand A is the absolute difference of a code and 8, with a sign: four
-// bytes take one instruction. A tile's sums must be multiplied by kSumFactor: the factor of a stage would overflow.
+// bytes take one instruction.
 template <class Type>
 struct QuickInt4 : Int4<Type, 128, false> {
   using Base = Int4<Type, 128, false>;
   using Weight = sm90::E5m2;
-  static constexpr float kSumFactor = 65536.0f;
+  static constexpr float kFactor = 65536.0f;
 
   // As Int4::decode.
   static __device__ __forceinline__ void decode(uint32_t const (&words)[2], typename Base::Scales const&, int, int half,
