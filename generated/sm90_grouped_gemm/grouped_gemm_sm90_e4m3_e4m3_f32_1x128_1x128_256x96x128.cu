@@ -8,6 +8,7 @@
 //   tile       256x96x128, 4 stages, 219,072 bytes of shared memory
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, sums of 128 of k scaled when they are done, programmatic dependent launch
 
+#include "tilewright/grouped_gemm/along_k.hpp"
 #include "tilewright/grouped_gemm/kernel.hpp"
 
 namespace tilewright::grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_256x96x128 {
@@ -27,9 +28,10 @@ struct Gemm {
   static constexpr int kStoreBuffers = 2;
   static constexpr bool kPdl = true;
 
-  using Kernel = grouped_gemm::Kernel<
+  using Base = grouped_gemm::Kernel<
       ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSwapAB, kMnA, kMnB, kScalesA, kScalesB,
       kPromotion, kStoreBuffers, kPdl>;
+  using Kernel = grouped_gemm::AlongK<Base>;
   static void const* entry();
 };
 

@@ -192,6 +192,12 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, void const* symbol) {
   return cudaSuccess;
 }
 
+// A launch by the runtime, of a kernel that makes tensor maps of groups.
+cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const*, void const*, void**) {
+  ++seen.launched;
+  return cudaSuccess;
+}
+
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunchConfig_t const* config) {
   auto const& size = config->attrs[0].val.clusterDim;
   ++seen.asked;
@@ -521,8 +527,34 @@ void run_forms() {
   }
 }
 
-// Arguments: "misaligned", "layouts", "forms", "waves" or "lean", or m n k splits of further problems, or "contexts" and
-// the SMs of the context that comes first.
+// Products of groups along k: D is stored, or added to C, which is D or not.
+template <class Family>
+void run_along_k() {
+  if constexpr (std::is_same_v<Family, grouped_gemm>) {
+    auto good = grouped_gemm::problem(256, 512, 1024, 1);
+    good.grouping = TILEWRIGHT_GROUPING_K_SIZES, good.groups = 2;
+    good.group_k = reinterpret_cast<int32_t const*>(memory);
+    good.ld_scale_b = 512, good.batch_stride_d = good.batch_stride_c = 256 * 512;
+    run("stored", good);
+    run("without_workspace", good, false);
+    auto args = good;
+    args.tactic.cluster_n = 2;
+    run("cluster", args);
+    args = good, args.c = memory;
+    run("added", args);
+    args.batch_stride_c *= 2;
+    run("apart", args);
+    args = good, args.c = memory + 64;
+    run("another_c", args);
+    args = good, args.groups = 20000;
+    run("many", args);
+    args = good, args.grouping = TILEWRIGHT_GROUPING_NONE, args.groups = 1;
+    run("dense", args);
+  }
+}
+
+// Arguments: "misaligned", "layouts", "forms", "waves", "along_k" or "lean", or m n k splits of further problems, or
+// "contexts" and the SMs of the context that comes first.
 int main(int count, char** words) {
 #ifdef LEAN
   if (count == 2 && std::strcmp(words[1], "lean") == 0) {
@@ -532,9 +564,10 @@ int main(int count, char** words) {
 #endif
   if (count == 2) {
     std::strcmp(words[1], "layouts") == 0 ? run_layouts<FAMILY>()
-    : std::strcmp(words[1], "forms") == 0 ? run_forms<FAMILY>()
-    : std::strcmp(words[1], "waves") == 0 ? run_waves<FAMILY>()
-                                          : run_misaligned();
+    : std::strcmp(words[1], "forms") == 0   ? run_forms<FAMILY>()
+    : std::strcmp(words[1], "waves") == 0   ? run_waves<FAMILY>()
+    : std::strcmp(words[1], "along_k") == 0 ? run_along_k<FAMILY>()
+                                            : run_misaligned();
     return 0;
   }
   if (count == 3 && std::strcmp(words[1], "contexts") == 0) {

@@ -27,6 +27,7 @@ GATED = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_silu_mul"
 GATED_UNEVEN = GATED.replace("128x128x64", "128x112x64")
 GATED_GENERAL = GATED.replace("128x128x64", "128x256x64")
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
+ALONG_K = "grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x104x128"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 HOST = r'(?m)^#include "(tilewright/\w+/\w*host\.hpp)"$'  # in a table: the host code of its units
 INVALID_VALUE, INSUFFICIENT_DRIVER, UNAVAILABLE, OUT_OF_RESOURCES = 1, 35, 46, 701
@@ -320,6 +321,28 @@ def test_products_in_clusters_have_forms_of_their_own(launch: Launch) -> None:
     for name in ("lone", "cluster"):
         assert codes[name][2] == codes[name][3]
     assert len({general, *codes["lone"], *codes["cluster"]}) == 7
+
+
+def test_thread_blocks_make_the_maps_of_groups_along_k_unless_threads_add_c(launch: Launch) -> None:
+    """A form makes them (grouped_gemm/along_k.hpp) where TMA stores D, or adds to it. Other products run the
+    general code, behind a kernel that makes them."""
+    cases = {name: case for name, (case,) in launch(ALONG_K, ("along_k",)).items()}
+    missing = cases.pop("without_workspace")
+    assert (missing["status"], missing["launched"]) == (WORKSPACE_MISSING, 0)
+    assert {case["status"] for case in cases.values()} == {0}
+    assert {name: case["launched"] for name, case in cases.items()} == {
+        "stored": 1, "cluster": 1, "added": 1, "many": 1, "dense": 1, "apart": 2, "another_c": 2,
+    }  # fmt: skip
+    clusters = {name: case["cluster"] for name, case in cases.items()}
+    assert clusters == {**dict.fromkeys(clusters, 0), "cluster": 2, "apart": 1, "another_c": 1, "dense": 1}
+    codes = {name: case["code"] for name, case in cases.items()}
+    assert codes["stored"] == codes["added"] == codes["many"]
+    assert codes["dense"] == codes["apart"] == codes["another_c"]
+    assert len({codes[name] for name in ("stored", "cluster", "dense")}) == 3
+    maps_of_groups, maps_of_thread_blocks = 2 * 128, 8 * 2 * 128
+    room = 3 * SMS * maps_of_thread_blocks
+    expected = dict.fromkeys(cases, room) | {"many": 20000 * maps_of_groups, "dense": 0}
+    assert {name: case["workspace"] for name, case in cases.items()} == expected
 
 
 def codes_of(cases: dict[str, list[Case]]) -> dict[str, set[int]]:

@@ -232,7 +232,6 @@ OVERLAPPED = replace(FP8, tile=Tile(64, 48, 256), promotion="overlapped")
         (replace(OVERLAPPED, swap_ab=True), "Base"),  # factors of columns
         (replace(FP8, tile=Tile(64, 16, 256), swap_ab=True), "Base"),
         (replace(FP8, tile=Tile(128, 160, 128), scales="1x128"), ""),
-        (replace(FP8, tile=Tile(128, 160, 128), d="f32"), ""),
         (replace(OVERLAPPED, d="f32"), ""),
         (BF16, ""),
     ],
@@ -240,6 +239,23 @@ OVERLAPPED = replace(FP8, tile=Tile(64, 48, 256), promotion="overlapped")
 def test_which_main_loop_forms_run(config: GroupedGemmConfig, loop: str) -> None:
     base = loop if loop in ("", "Base") else f"grouped_gemm::{loop}<Base>"
     assert kernel_around(config) == (base and f"grouped_gemm::ShortForms<{base}>")
+
+
+@pytest.mark.parametrize(
+    ("config", "has_form"),
+    [
+        (replace(FP8, tile=Tile(128, 104, 128), scales="1x128", d="f32"), True),
+        (replace(FP8, tile=Tile(256, 96, 128), scales="1x128", d="f32"), True),
+        (replace(OVERLAPPED, tile=Tile(64, 64, 256), scales="1x128", d="f32"), False),  # two boxes of k
+        (replace(FP8, tile=Tile(128, 160, 128), scales="1x128"), False),
+        (replace(FP8, tile=Tile(128, 160, 128), d="f32"), False),
+        (replace(BF16, d="f32"), False),
+    ],
+)
+def test_kernels_with_maps_of_groups_have_a_form_for_groups_along_k(
+    config: GroupedGemmConfig, has_form: bool
+) -> None:
+    assert kernel_around(config) == ("grouped_gemm::AlongK<Base>" if has_form else "")
 
 
 def test_kernels_of_constant_weights_have_the_forms_that_load_them_first() -> None:

@@ -257,6 +257,24 @@ def test_parts_of_k_count_in_whole_stages(kernel: KernelRecord) -> None:
     assert torch.equal(*results)
 
 
+def test_parts_of_k_end_with_k(kernel: KernelRecord) -> None:
+    """A negative k counts as none, and no group gets more than what earlier ones leave. More groups than a
+    warp reads at a time lie before the last ones."""
+    problem = of(kernel, m=136, n=72, k=128 * 40, groups=80, grouping="k_sizes")
+    if reason := FAMILY.misfit(kernel, problem):
+        pytest.skip(reason)
+    operands = made(problem)
+    results = []
+    for negative, rest, beyond in ((0, 128 * 38, 0), (-(2**31), 2**31 - 1, 2**30)):
+        sizes = torch.zeros(80, dtype=torch.int64)
+        sizes[[1, 34, 40, 60, 70]] = torch.tensor([128, negative, 128, rest, beyond])
+        operands.group_k.copy_(sizes)
+        operands.out.fill_(MARK)
+        operands.call(Tactic(kernel.name))
+        results.append(operands.out.clone())
+    assert torch.equal(*results)
+
+
 @pytest.mark.parametrize("grouping", ["row_index", "ends", "rows_valid"])
 def test_a_tile_of_padding_alone_is_left_by_clusters_too(kernel: KernelRecord, grouping: str) -> None:
     """Of two tiles below each other, which a cluster computes at once, the upper has rows that count."""

@@ -44,8 +44,8 @@ struct Host {
       return error;
     }
     launching.all = most == launching.at_once;
-    HostParams params;
-    error = maker.make_params(launching, params);
+    HostAlongKParams params;
+    error = maker.make_params(launching, form, params);
     if (error != cudaSuccess) {
       return error;
     }
@@ -58,6 +58,10 @@ struct Host {
   // The form that a launch runs (form.hpp).
   Form form_of(Args const& args, Maker const& maker) const {
     bool const has_forms = facts.forms[static_cast<int>(Form::kDense)] != nullptr;
+    if (facts.own_maps) {  // then it is along_k.hpp's
+      bool const along_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES && maker.floats() != Floats::kThreads;
+      return has_forms && along_k ? Form::kDense : Form::kAny;
+    }
     if (!has_forms || maker.epilogue_through_smem() || args.head_gap != 0) {
       return Form::kAny;
     }

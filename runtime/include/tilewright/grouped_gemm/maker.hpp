@@ -1,8 +1,11 @@
 // Checks problems of `grouped_gemm` and makes the parameters of a launch: host code of a module's table (host.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "tilewright/grouped_gemm/along_k_params.hpp"
+#include "tilewright/grouped_gemm/form.hpp"
 #include "tilewright/grouped_gemm/params.hpp"
 #include "tilewright/sm90/clustered.hpp"
 #include "tilewright/sm90/operands.hpp"
@@ -52,14 +55,26 @@ class Maker {
 
   // Tensor maps of groups that divide k. Sums of a split k are added up in shared memory and need no workspace.
   int64_t workspace_bytes() const {
-    return facts_.own_maps && by_k() ? int64_t(args_.groups) * 2 * sizeof(CUtensorMap) : 0;
+    bool const has_form = facts_.forms[static_cast<int>(Form::kDense)] != nullptr;
+    int64_t const of_ctas = has_form ? int64_t(most_ctas()) * kCtaMaps : 0;
+    return facts_.own_maps && by_k() ? std::max<int64_t>(args_.groups, of_ctas) * 2 * sizeof(CUtensorMap) : 0;
+  }
+
+  // How sums reach D.
+  Floats floats() const {
+    bool const one = args_.groups == 1 || !(by_k() || has_own_rows());  // matrix of D
+    bool const same =
+        args_.c == args_.d && args_.ld_c == args_.ld_d && (one || args_.batch_stride_c == args_.batch_stride_d);
+    return facts_.floats && args_.c == nullptr ? Floats::kBoxes
+           : facts_.floats && same             ? Floats::kAdded
+                                               : Floats::kThreads;
   }
 
   // Whether sums go through shared memory: those of a split k, and those to which a C of 16-bit elements is added,
   // because a loop over subtiles there costs no registers.
   bool epilogue_through_smem() const { return cluster_.splits > 1 || (args_.c != nullptr && facts_.boxes); }
 
-  cudaError_t make_params(sm90::Launching const& launching, HostParams& params) const {
+  cudaError_t make_params(sm90::Launching const& launching, Form form, HostAlongKParams& params) const {
     params = {};
     bool const own_rows = has_own_rows(), swapped = facts_.swapped;
     int const batch = own_rows ? args_.groups : 1, batch_b = by_k() ? 1 : args_.groups,
@@ -122,13 +137,11 @@ class Maker {
       encode(params.d, d, facts_.box);
     }
     if (facts_.floats) {
-      bool const same = args_.c == args_.d && args_.ld_c == args_.ld_d &&
-                        (batch_d == 1 || args_.batch_stride_c == args_.batch_stride_d);
-      params.floats = args_.c == nullptr ? Floats::kBoxes : same ? Floats::kAdded : Floats::kThreads;
+      params.floats = floats();
       encode(params.d, d, facts_.float_box, 4);
     }
     if (facts_.own_maps && by_k() && error == cudaSuccess) {
-      error = make_group_maps(launching, params);
+      error = form == Form::kAny ? make_group_maps(launching, params) : give_room_for_maps(launching, params);
     }
     return error;
   }
@@ -202,6 +215,18 @@ class Maker {
             static_cast<int>(k_major ? 1 : args_.ld_scale_b),
             ceil_div(args_.n, sm90::kScaleBlock),
             ceil_div(args_.k, sm90::kScaleBlock)};
+  }
+
+  // An upper bound of a grid's CTAs: those that stand, and those that start late, which are fewer than two rounds
+  // (make_shares).
+  int most_ctas() const { return 3 * args_.tactic.sm_count; }
+
+  // Lets CTAs make the maps of groups (cta_maps.hpp).
+  cudaError_t give_room_for_maps(sm90::Launching const& launching, HostAlongKParams& params) const {
+    params.of_k = {static_cast<char const*>(args_.a), static_cast<char const*>(args_.b)};
+    params.cta_maps = static_cast<CUtensorMap*>(launching.workspace);
+    bool const fits = params.groups.shares.clusters * cluster_.size() <= most_ctas();
+    return fits ? cudaSuccess : cudaErrorInvalidConfiguration;
   }
 
   // Enqueues a kernel that derives each group's maps from those of all of k in `params`.

@@ -210,6 +210,13 @@ def has_forms(config: GroupedGemmConfig) -> bool:
     return config.scales == "128x128" and config.d != "f32" and not (by_mma(config) or by_tcgen05(config))
 
 
+def along_k(config: GroupedGemmConfig) -> bool:
+    """Whether the kernel has a form for groups that divide k (grouped_gemm/along_k.hpp): those where each
+    group has tensor maps of its own."""
+    lean = not (by_mma(config) or by_tcgen05(config))
+    return lean and config.scales == "1x128" and config.d == "f32" and config.tile.k == 128
+
+
 def in_rounds(config: GroupedGemmConfig) -> bool:
     """Whether forms run the main loop in rounds (sm90/scaled_rounds.hpp): where two warpgroups of 64 rows
     promote sums after each stage, and have at least 128 columns. A tile of 144 would need eight copies of
@@ -226,6 +233,8 @@ def one_count(config: GroupedGemmConfig) -> bool:
 
 def kernel_around(config: GroupedGemmConfig) -> str:
     """The C++ type of a kernel with forms of their own, in terms of its `Base`; "" for a kernel without."""
+    if along_k(config):
+        return "grouped_gemm::AlongK<Base>"
     if config.constant_b:
         return "grouped_gemm::WeightsFirst<Base>"
     if not has_forms(config):

@@ -1,0 +1,87 @@
+// The tensor maps of groups that divide k, where each group's operands are matrices of their own: a CTA makes the maps
+// of the groups that it computes, so that no kernel has to run before the product.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "tilewright/grouped_gemm/along_k_params.hpp"
+#include "tilewright/grouped_gemm/tile.hpp"
+#include "tilewright/sm90/ptx.hpp"
+#include "tilewright/sm90/shared_maps.hpp"
+
+namespace tilewright::grouped_gemm {
+
+// The part of k that belongs to group `group`, in k tiles of `kUnit` elements: what size_of_group (work.hpp) computes
+// one group after another. Called by all threads of a warp, after the stream's previous kernel is done.
+template <int kUnit>
+__device__ __forceinline__ Tile::KRange k_range(Groups const& groups, int group) {
+  int const lane = threadIdx.x % 32, whole = groups.k / kUnit;
+  int first = 0;  // k tile of the group
+#pragma unroll 1
+  for (int left = group;; left -= 32) {  // groups before `group`, starting with this round's first
+    int const requested = lane <= left ? __ldg(groups.layout + (group - left + lane)) : 0;
+    int const count = min(max(requested, 0) / kUnit, whole);
+    first = min(first + static_cast<int>(__reduce_add_sync(~0u, lane < left ? count : 0)), whole);
+    if (left < 32) {
+      return {min(__shfl_sync(~0u, count, left), whole - first), first};
+    }
+  }
+}
+
+// Held by a CTA's loading warp, which makes maps of A and of B in shared memory. TMA reads copies in global memory.
+//
+// Each map that the warp makes is followed by at least one load, before which it waits until the stage that the load
+// overwrites was read. So with fewer stages than kCtaMaps, no load reads a copy that is replaced.
+template <int kStages>
+class CtaMaps {
+ public:
+  static constexpr int kSharedBytes = 2 * sizeof(CUtensorMap);
+  static_assert(kStages < kCtaMaps, "a load might still read the maps that are replaced");
+
+  // Copies the maps of all of k to shared memory. Called by the whole warp.
+  template <class Params>
+  __device__ __forceinline__ CtaMaps(Params const& params, uint32_t shared)
+      : shared_(shared), maps_(params.cta_maps + blockIdx.x * (2 * kCtaMaps)) {
+    constexpr int kWords = sizeof(CUtensorMap) / 16;
+    int const lane = threadIdx.x % 32;
+    if (lane < 2) {
+      // The copies are written by atomic exchanges, which would wait until L2 has the lines.
+      sm90::prefetch_l2(maps_ + lane);
+    }
+    if (lane < 2 * kWords) {  // B's map follows A's (sm90::ProductMaps)
+      uint32_t const* const words = reinterpret_cast<uint32_t const*>(&params.a) + lane * 4;
+      sm90::store_words(shared_ + lane * 16, words[0], words[1], words[2], words[3]);
+    }
+    __syncwarp();
+  }
+
+  // Makes the maps of a group, whose part of k is `range` and not empty: matrices of rows that are as long as the part.
+  // Returns A's map; B's follows it. `kUnit`: elements of a k tile, of a byte. Called by the whole warp.
+  template <int kUnit, class Params>
+  __device__ __forceinline__ CUtensorMap const* make(Params const& params, Tile::KRange const& range) {
+    int const lane = threadIdx.x % 32;
+    __syncwarp();  // all threads have copied the last group's maps
+    if (lane < 2) {
+      char const* const operand = lane == 0 ? params.of_k.a : params.of_k.b;
+      int64_t const rows = lane == 0 ? params.epilogue.m : params.epilogue.n;
+      sm90::replace_shared_map(shared_ + lane * sizeof(CUtensorMap), operand + range.first * kUnit * rows,
+                               range.count * kUnit);
+    }
+    __syncwarp();
+    CUtensorMap* const maps = maps_ + slot_ * 2;
+    slot_ = (slot_ + 1) % kCtaMaps;
+    sm90::publish_map(maps, shared_);
+    sm90::publish_map(maps + 1, shared_ + sizeof(CUtensorMap));
+    sm90::acquire_map(maps), sm90::acquire_map(maps + 1);
+    return maps;
+  }
+
+ private:
+  uint32_t shared_;
+  CUtensorMap* maps_;
+  int slot_ = 0;
+};
+
+}  // namespace tilewright::grouped_gemm
