@@ -6,6 +6,7 @@ Rules of the runtime refuse most of these problems earlier. A caller of the C AB
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,10 +128,15 @@ def test_groups_along_k_divide_whole_tiles_of_k(library: Ask) -> None:
 
 
 def test_a_workspace_holds_the_tensor_maps_of_every_group(library: Ask) -> None:
-    """Those of A and of B, where groups are parts of k."""
-    parts = GroupedProblem(256, 256, 1024, 7, d="f32", scales="1x128", grouping="k_sizes")
-    rows = GroupedProblem(256, 256, 1024, 7, d="f32", scales="1x128", grouping="ends")
-    for problem, size in ((parts, 7 * 2 * TENSOR_MAP_BYTES), (rows, 0)):
+    """Those of A and of B, where groups are parts of k; at least those that a form's thread blocks make, of
+    eight groups each, whatever the grid is."""
+    of_form = 3 * SM_COUNT * 8
+    few = GroupedProblem(256, 256, 1024, 7, d="f32", scales="1x128", grouping="k_sizes")
+    many = replace(few, groups=5000, k=5000 * 128)
+    rows = replace(few, grouping="ends")
+    assert few.groups < of_form < many.groups
+    for problem, maps in ((few, of_form), (many, many.groups), (rows, 0)):
+        size = maps * 2 * TENSOR_MAP_BYTES
         arguments = packed(GROUPED, problem, Tactic(PARTS), SM_COUNT)
         assert library("sm90_grouped_gemm").workspace_bytes(PARTS, arguments) == size
 
