@@ -219,6 +219,7 @@ GEMM_REJECTED: tuple[GemmConfig, ...] = (  # two of each rule
     replace(MMA, layout="nt", tile=Tile(64, 96, 64)),
     replace(LEAN, tile=Tile(128, 160, 64), activation="given", plain_forms=True),
     replace(LEAN, tile=Tile(128, 160, 64), d="f32", plain_forms=True),
+    replace(LEAN, tile=Tile(128, 160, 64), split_form=True),
     replace(LEAN, tile=Tile(64, 24, 64), c="none", activation="silu_mul"),
     replace(LEAN, tile=Tile(64, 8, 64), c="none", activation="silu_mul"),
 )

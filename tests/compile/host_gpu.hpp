@@ -65,8 +65,8 @@ inline CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType typ
 // cuda_runtime_api.h, launch.hpp, adapter.hpp
 enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorNotSupported };
 struct dim3 {
-  unsigned x = 1;
-  dim3(unsigned given = 1) : x(given) {}
+  unsigned x = 1, y = 1, z = 1;
+  dim3(unsigned along_x = 1, unsigned along_y = 1, unsigned along_z = 1) : x(along_x), y(along_y), z(along_z) {}
 };
 namespace tilewright {
 struct LaunchShape {

@@ -4,8 +4,8 @@
 //   g++ -DKERNEL=tilewright_NAME -DFAMILY=gemm|blockscaled_gemm|grouped_gemm|quantize [-DHOST='"HEADER"'] [-DLEAN]
 //     launching.cc kernel.o
 //
-// HEADER has the host's code of a kernel whose module's table includes it. LEAN: it is a lean kernel of `gemm`; GATED: one
-// with a gated activation.
+// HEADER has the host's code of a kernel whose module's table includes it. LEAN: it is a lean kernel of `gemm`; GATED:
+// one with a gated activation.
 //
 // Prints a line for each case: its name, then `name=value` of what was seen.
 #include <cuda.h>
@@ -52,8 +52,10 @@ struct Script {
 struct Seen {
   int bound = 0, allowed = 0, encoded = 0, encoded_without_context = 0, launched = 0, unknown = 0, most_bytes = 0,
       cleared = 0, asked = 0;
-  int row = 0;   // elements of a row of the last tensor map
-  int code = 0;  // the launched kernel, by its place among those that were asked for
+  int row = 0;                          // elements of a row of the last tensor map
+  int code = 0;                         // the launched kernel, by its place among those that were asked for
+  int first_code = 0;                   // of the first of two launches
+  unsigned first_blocks = 0, deep = 0;  // thread blocks of its grid, and the grid's last dimension
   unsigned smem = 0, cluster = 0;
   size_t cleared_bytes = 0;  // of the workspace
   int down = 0, group = 0;   // of a lean kernel's raster
@@ -125,6 +127,10 @@ CUresult launch_kernel(CUlaunchConfig const* config, CUfunction function, void**
   seen.unknown += handle % (uintptr_t(1) << kHandleBits) != reinterpret_cast<uintptr_t>(script.context);
   seen.smem = config->sharedMemBytes;
   seen.grid = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
+  if (seen.launched == 1) {
+    seen.first_code = seen.code, seen.deep = seen.grid.z;
+    seen.first_blocks = seen.grid.x * seen.grid.y * seen.grid.z;
+  }
   seen.pdl = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     auto const& attribute = config->attrs[i];
@@ -340,11 +346,11 @@ void run(char const* name, Args const& args, bool has_workspace = true) {
   std::printf(
       "%s status=%d left=%d bound=%d allowed=%d most=%d encoded=%d homeless=%d launched=%d unknown=%d smem=%u "
       "cluster=%u "
-      "blocks=%u pdl=%d asked=%d workspace=%lld cleared=%zu row=%d code=%d\n",
+      "blocks=%u pdl=%d asked=%d workspace=%lld cleared=%zu row=%d code=%d first_code=%d first_blocks=%u deep=%u\n",
       name, status, int(last_error), seen.bound, seen.allowed, seen.most_bytes, seen.encoded,
       seen.encoded_without_context, seen.launched, seen.unknown, seen.smem, seen.cluster,
       seen.grid.x * seen.grid.y * seen.grid.z, int(seen.pdl), seen.asked, static_cast<long long>(told),
-      seen.cleared_bytes, seen.row, seen.code);
+      seen.cleared_bytes, seen.row, seen.code, seen.first_code, seen.first_blocks, seen.deep);
   script = {};
   last_error = cudaSuccess;
 }
@@ -504,6 +510,13 @@ void run_forms() {
     run("addend", args);
     args = good, args.tactic.splits = 2, args.tactic.decomposition = TILEWRIGHT_DECOMPOSE_SPLIT_K;
     run("parts", args);
+    args.tactic.cluster_m = 4;
+    run("parts_in_clusters", args);
+    args.tactic.cluster_m = 1, args.n = args.ld_d = 16384;
+    run("parts_of_waves", args);
+    args = good, args.tactic.splits = 2, args.tactic.decomposition = TILEWRIGHT_DECOMPOSE_SPLIT_K;
+    args.batch = 2, args.batch_stride_a = args.batch_stride_b = args.batch_stride_d = 1 << 20;
+    run("parts_of_batch", args);
     args = gemm::problem(64, 1001, 1024, 1);
     run("odd", args);
 #endif

@@ -3,6 +3,7 @@
 
 #include "tilewright/gemm/lean_host.hpp"
 #include "tilewright/gemm/mma.hpp"
+#include "tilewright/sm90/add_parts.hpp"
 
 using namespace tilewright::gemm;
 using host::fault;
@@ -17,10 +18,10 @@ using tilewright::sm90::F32;
 namespace {
 
 // A kernel, and the one that adds up parts of k.
-template <class Kernel>
+template <class Kernel, template <class> class Adds>
 struct Traits : host::Traits<Kernel> {
   static void const* combining_entry() {
-    return host::combining_entry_of<tilewright::sm90::Combine<Kernel>, tilewright::sm90::CombineParams>();
+    return host::combining_entry_of<Adds<Kernel>, tilewright::sm90::CombineParams>();
   }
 };
 
@@ -38,6 +39,7 @@ struct Options {
   bool scaled = false;  // scale_a, scale_b; of D of FP8 scale_result and amax
   bool broadcast_b = false;
   bool along_n = false;
+  float alpha = 2.0f;
 };
 
 // Computes a product by the kernel, and compares every element, and what lies around D, to the bit.
@@ -45,13 +47,14 @@ struct Options {
 template <class A, class B, class D, int TileM, int TileN, int Boxes, int Stages, bool kSwapped = false,
           bool kMnCallerA = false, bool kMnCallerB = false, class Sum = tilewright::sm120::PlainSum,
           mma::Schedule kSchedule = mma::Schedule::kCooperative,
-          tilewright::sm90::Activation kActivation = tilewright::sm90::Activation::kNone>
+          tilewright::sm90::Activation kActivation = tilewright::sm90::Activation::kNone,
+          template <class> class Adds = tilewright::sm90::Combine>
 void product(Shape const& shape, Options const& options = {}) {
   using OwnA = std::conditional_t<kSwapped, B, A>;
   using OwnB = std::conditional_t<kSwapped, A, B>;
   using Kernel = mma::Kernel<OwnA, OwnB, kSwapped ? kMnCallerB : kMnCallerA, kSwapped ? kMnCallerA : kMnCallerB, D,
                              TileM, TileN, Boxes, Stages, kSchedule, kSwapped, Sum, kActivation, true>;
-  using Calls = mma::Calls<Traits<Kernel>>;
+  using Calls = mma::Calls<Traits<Kernel, Adds>>;
   auto const [m, n, k, batch] = shape;
   constexpr int kVector = 16 / A::kBytes;
   auto const gap = [](int extent, int multiple) { return (multiple - extent % multiple) % multiple + multiple; };
@@ -75,7 +78,7 @@ void product(Shape const& shape, Options const& options = {}) {
   args.ld_a = a.stride, args.ld_b = b.stride, args.ld_d = d.stride;
   args.batch_stride_a = a.batch_stride, args.batch_stride_b = options.broadcast_b ? 0 : b.batch_stride;
   args.batch_stride_d = d.batch_stride;
-  args.alpha = 2.0f, args.beta = options.c ? -3.0f : 0.0f;
+  args.alpha = options.alpha, args.beta = options.c ? -3.0f : 0.0f;
   args.type_c = c_is_f32 ? TILEWRIGHT_ADDEND_F32 : TILEWRIGHT_ADDEND_BF16;
   args.c = c_is_f32 ? static_cast<void*>(c32.data()) : c16.data();
   args.ld_c = c_is_f32 ? c32.stride : c16.stride, args.batch_stride_c = c_is_f32 ? c32.batch_stride : c16.batch_stride;
@@ -119,7 +122,7 @@ void product(Shape const& shape, Options const& options = {}) {
                (kMnCallerB ? b.at(options.broadcast_b ? 0 : matrix, x, column)
                            : b.at(options.broadcast_b ? 0 : matrix, column, x));
       }
-      sum *= 2.0 * scale_a * scale_b;
+      sum *= double(options.alpha) * scale_a * scale_b;
       sum += options.bias ? bias.at(0, 0, column) : 0.0f;
       sum += options.c ? -3.0 * (c_is_f32 ? c32.at(matrix, row, column) : c16.at(matrix, row, column)) : 0.0;
       sum = options.activation == TILEWRIGHT_ACTIVATION_RELU ? std::max(sum, 0.0) : sum;
@@ -133,6 +136,13 @@ void product(Shape const& shape, Options const& options = {}) {
   if (D::kBytes == 1 && options.scaled && amax != largest) {
     fault("amax");
   }
+}
+
+// A product whose parts of k AddParts adds up, which kernels with split forms have (sm90/add_parts.hpp).
+template <class D, int TileM, int TileN, bool kSwapped>
+void parts(Shape const& shape, Options const& options) {
+  product<Bf16, Bf16, D, TileM, TileN, 1, 3, kSwapped, false, false, tilewright::sm120::PlainSum,
+          mma::Schedule::kCooperative, tilewright::sm90::Activation::kNone, tilewright::sm90::AddParts>(shape, options);
 }
 
 using tilewright::sm120::PromotedSum;
@@ -198,6 +208,15 @@ host::Case const kCases[] = {
        product<Bf16, Bf16, Bf16, 64, 64, 1, 3, false, false, false, tilewright::sm120::PlainSum, kPingpong>(
            {70, 133, 450}, {.splits = 2});
      }},
+    {"parts", [] { parts<Bf16, 64, 64, false>({70, 136, 650}, {.splits = 3, .alpha = 1}); }},
+    {"parts_by_two_warps", [] { parts<Bf16, 128, 24, false>({131, 72, 450}, {.splits = 7, .alpha = 1}); }},
+    {"parts_by_four_warps", [] { parts<F32, 64, 40, false>({70, 88, 700}, {.splits = 10, .alpha = 1}); }},
+    {"parts_swapped", [] { parts<Bf16, 64, 16, true>({13, 136, 700}, {.splits = 10, .alpha = 1}); }},
+    {"parts_of_batch", [] { parts<Bf16, 64, 64, false>({70, 136, 300, 2}, {.splits = 2, .alpha = 1}); }},
+    {"parts_scaled", [] { parts<Bf16, 64, 16, true>({13, 136, 450, 2}, {.splits = 5, .scaled = true}); }},
+    {"parts_and_c", [] { parts<Bf16, 64, 64, false>({70, 136, 300, 2}, {.splits = 3, .c = true, .bias = true}); }},
+    {"parts_odd", [] { parts<Bf16, 64, 64, false>({70, 133, 300}, {.splits = 4, .odd = true, .alpha = 1}); }},
+    {"parts_of_odd_columns", [] { parts<Bf16, 64, 24, false>({23, 133, 450}, {.splits = 6, .alpha = 1}); }},
     {"broadcast_b",
      [] { product<Bf16, Bf16, Bf16, 64, 64, 1, 3>({70, 136, 137, 3}, {.broadcast_b = true, .along_n = true}); }},
 };

@@ -23,6 +23,7 @@ SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launch
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"
 WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 PLAIN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap"
+SPLIT = "gemm_sm90_bf16_bf16_f32_bf16_tn_64x72x128_lean_coop_swap"
 GATED = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_silu_mul"
 GATED_UNEVEN = GATED.replace("128x128x64", "128x112x64")
 GATED_GENERAL = GATED.replace("128x128x64", "128x256x64")
@@ -363,10 +364,12 @@ def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch
     added up by a kernel of their own, which is the last that is seen."""
     cases = launch(name, ("forms",))
     expected = {"lone": 0, "down": 2, "four_down": 4, "cluster": 2, "factor": 2, "splits": 2}
-    expected |= {"addend": 1, "misaligned": 1} | ({} if name == GATED else {"parts": 1, "odd": 1})
+    parts = dict.fromkeys(("parts", "parts_in_clusters", "parts_of_waves", "parts_of_batch"), 1)
+    expected |= {"addend": 1, "misaligned": 1} | ({} if name == GATED else {**parts, "odd": 1})
     assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
     codes = codes_of(cases)
     general = codes["addend"]
+    assert {row["first_code"] for case in parts.keys() & cases.keys() for row in cases[case]} <= general
     assert len(general) == 1
     for case in {"factor", "splits", "misaligned", "odd"} & codes.keys():
         assert codes[case] == general
@@ -381,6 +384,23 @@ def test_a_form_whose_last_wave_is_part_full_is_launched_in_clusters(launch: Lau
     expected = {"66": 0, "132": 0, "175": 0, "176": 1, "220": 1, "221": 0, "264": 0, "330": 1}
     assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
     assert len(set().union(*codes_of(cases).values())) == 1
+
+
+def test_parts_of_one_wave_run_the_split_form(launch: Launch) -> None:
+    """gemm/split_form.hpp: a thread block for each of 16 tiles and each part. Launches of several waves or of
+    a batch run the general code. The kernel that adds the parts up is the same."""
+    cases = launch(SPLIT, ("forms",))
+    (general,) = codes_of(cases)["addend"]
+    first = {name: (rows[0]["first_blocks"], rows[0]["deep"]) for name, rows in cases.items()}
+    assert first["parts"] == first["parts_in_clusters"] == (32, 2)
+    assert first["parts_of_waves"] == (132, 1)
+    codes = {name: rows[0]["first_code"] for name, rows in cases.items()}
+    assert codes["parts"] == codes["parts_in_clusters"] != general
+    assert codes["parts_of_waves"] == codes["parts_of_batch"] == general
+    added = {name: rows[0]["code"] for name, rows in cases.items() if name.startswith("parts")}
+    assert len(added) == 4
+    assert len({*added.values()}) == 1
+    assert general not in added.values()
 
 
 def test_slices_that_are_no_whole_pairs_have_the_form_for_all_clusters(launch: Launch) -> None:

@@ -71,6 +71,11 @@ def _lean(record: KernelRecord) -> Iterator[Case]:
     yield Case(_gemm(record, wide, 2 * stage, **added), Tactic(name, "4x1", raster="along_m"))
     yield Case(_gemm(record, small, 8 * stage), Tactic(name, splits=4))
     yield Case(_gemm(record, small, 8 * stage), Tactic(name, splits=3, decomposition="split_k"))
+    if config.get("split_form"):  # parts of one stage or two, and tiles that are partial
+        few = square(rows, columns, 7, unit)
+        yield Case(_gemm(record, few, 16 * stage), Tactic(name, splits=16, decomposition="split_k"))
+        split = Tactic(name, cluster, splits=7, decomposition="split_k")
+        yield Case(_gemm(record, few, 10 * stage - 8), split)
 
 
 def _mma(record: KernelRecord) -> Iterator[Case]:

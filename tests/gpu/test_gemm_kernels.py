@@ -431,6 +431,26 @@ def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> N
     assert len(filled_workspaces) >= 12, "so many launches had none"
 
 
+def test_parts_of_one_wave(kernel: KernelRecord) -> None:
+    """By split forms (gemm/split_form.hpp), in each kind of cluster and with 2 to 16 parts, whose sums one, two
+    or four warps add up; of tiles outside of D, and of D whose columns are no whole pairs."""
+    if not kernel.config.get("split_form"):
+        pytest.skip("the kernel has no split form")
+    kinds = (("", 2), ("2x1", 4), ("1x2", 5), ("4x1", 8), ("1x4", 13), ("2x2", 16), ("4x2", 3))
+    for cluster, splits in kinds:
+        tactic = Tactic(kernel.name, cluster, decomposition="split_k", splits=splits)
+        for shape in shapes(kernel, [(24, 104, 2056), (136, 152, 2112), (8, 136, 4104), (72, 24, 2048)]):
+            check(kernel, shape, tactic=tactic)
+            check(kernel, shape, tactic=tactic, full=True)
+        if kernel.facts["splits"]:  # else D's rows have to be aligned
+            check(kernel, (24, 104, 2056), tactic=tactic, aligned=False)
+        for shape in shapes(kernel, [(24, 103, 2056), (17, 104, 2056)]):
+            check(kernel, shape, tactic=tactic)
+        case = case_of(kernel, (24, 104, 2048), tactic=tactic)
+        operands = {name: each for name, each in case.arguments.items() if isinstance(each, torch.Tensor)}
+        check_waits(operands, {"d": case.out.view}, case.run, case.check)
+
+
 def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:
     if mainloop_of(kernel) in ("lean", "stream"):
         several = mainloop_of(kernel) == "stream" or kernel.facts["splits"]

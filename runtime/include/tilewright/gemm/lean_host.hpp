@@ -39,9 +39,9 @@ class Maker {
     bool const plain = splits == 1 && plain_epilogue(columns_in_boxes(), c_in_boxes());
     return sizes && sm90::legal(args_.tactic, cluster_) && (splits == 1 || splits <= k_tiles()) &&
            known_epilogue(args_, facts_.activation) && (facts_.epilogue_through_smem || plain || count > 1) &&
-           (!form_ || (count == 1 && unscaled())) && aligned(args_.ld_a, args_.batch_stride_a) &&
-           aligned(args_.ld_b, args_.batch_stride_b) && tiles() * count < INT32_MAX &&
-           (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
+           (!form_ || (count == 1 && unscaled())) && (!splits_only() || (count > 1 && one_wave())) &&
+           aligned(args_.ld_a, args_.batch_stride_a) && aligned(args_.ld_b, args_.batch_stride_b) &&
+           tiles() * count < INT32_MAX && (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
   }
 
   int64_t workspace_bytes() const {
@@ -71,6 +71,22 @@ class Maker {
   }
 
   sm90::ClusterShape const& cluster() const { return cluster_; }
+
+  // Whether the kernel is a split form (split_form.hpp): its sums go to the workspace alone.
+  bool splits_only() const { return !facts_.boxes && !facts_.epilogue_through_smem; }
+
+  // The grid of a split form: a tile and a part for each thread block.
+  dim3 split_grid() const {
+    return dim3(blocks_down() * cluster_.size(), blocks_across(), sm90::parts_of(args_.tactic));
+  }
+
+  // The epilogue of the kernel that adds up parts. `n_boxes`: columns of D where D is the sum alone and its rows are
+  // aligned as for TMA.
+  sm90::EpilogueParams combining_epilogue() const {
+    bool const sum_alone = unscaled() && args_.activation == 0 && args_.n % facts_.vector_d == 0 &&
+                           fits(args_.ld_d, args_.batch_stride_d, facts_.bytes_d);
+    return epilogue_params(args_, sum_alone ? args_.n : 0);
+  }
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
@@ -169,6 +185,9 @@ class Maker {
     return n_boxes == args_.n && (args_.bias == nullptr || of_d(args_.type_bias)) && (args_.beta == 0.0f || c_by_tma);
   }
 
+  // Whether the SMs hold a thread block for each tile and part of one product.
+  bool one_wave() const { return args_.batch == 1 && tiles() * sm90::parts_of(args_.tactic) <= args_.tactic.sm_count; }
+
   // Whether D is A B, aligned for TMA.
   bool unscaled() const {
     return args_.alpha == 1.0f && args_.scale_a == nullptr && args_.scale_b == nullptr && args_.beta == 0.0f &&
@@ -237,14 +256,15 @@ struct Host {
       return error;
     }
     int const blocks = params.raster.blocks;
-    shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
+    shape.grid =
+        maker.splits_only() ? maker.split_grid() : dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
     bool const alone = form() && is_launched_without_clusters(maker.cluster().size(), blocks, at_once);
     error = alone ? launch_without_clusters(context, entry, &params, shape, stream)
                   : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
     if (error != cudaSuccess || params.parts.count == 1) {
       return error;
     }
-    sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count), epilogue_params(args, 0)};
+    sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count), maker.combining_epilogue()};
     LaunchShape const second =
         sm90::combining_shape(maker.combining_blocks(params.parts), sm90::kCombineThreads, facts.pdl);
     return tilewright::launch<AnyKernel>(context, facts.combining_entry(), &combine, second, stream);

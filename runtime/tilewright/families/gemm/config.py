@@ -81,6 +81,10 @@ class GemmConfig:
         "a lean kernel with a D of 16 bits has short copies of its code for products with nothing added, "
         "scaled or split",
     ] = field(default=False, metadata=LEFT_OUT)
+    split_form: Annotated[
+        bool,
+        "a kernel with plain forms also has short code for products whose k is split through a workspace",
+    ] = field(default=False, metadata=LEFT_OUT)
 
 
 class LeanFacts(TypedDict, total=False):

@@ -84,7 +84,7 @@ class Lean(Mainloop):
     template = "lean"
 
     def words(self, config: GemmConfig) -> str:
-        forms = flag(", plain forms", config.plain_forms)
+        forms = flag(", plain forms", config.plain_forms) + flag(", split form", config.split_form)
         return f"{config.schedule}, lean mainloop, clusters and splits of k at run time{forms}"
 
     def threads(self, config: GemmConfig) -> int:
@@ -104,7 +104,10 @@ class Lean(Mainloop):
     def variables(self, config: GemmConfig) -> dict[str, Any]:
         gated, forms = config.activation in GATED, config.plain_forms
         header = f"{flag('gated_', gated)}plain_form" if forms else "gated" if gated else "lean"
-        common = _boxed_variables(config) | {"header": header, "with_forms": flag("_WITH_FORMS", forms)}
+        macro = flag("_WITH_FORMS", forms)
+        if config.split_form:
+            header, macro = "split_form", "_WITH_SPLIT_FORM"
+        common = _boxed_variables(config) | {"header": header, "with_forms": macro}
         if gated:  # gated.cu.j2: both operands have k contiguous
             own = ("mn_major_a", "mn_major_b", "activation")
             return {name: value for name, value in common.items() if name not in own}

@@ -296,6 +296,17 @@ def plain_products(config: GemmConfig) -> str | None:
     return None
 
 
+# gemm/split_form.hpp. Kernels with a gated activation never split k through a workspace.
+@rule(OURS, "split_form plain_forms activation", compiles="no launch would run the form")
+def split_products(config: GemmConfig) -> str | None:
+    """A kernel with a split form has plain forms, and no activation."""
+    if config.split_form and (not config.plain_forms or config.activation in GATED):
+        forms = "with" if config.plain_forms else "without"
+        words = f"{forms} plain forms and activation {config.activation}"
+        return f"split_form is for kernels with plain_forms and activation none, not {words}"
+    return None
+
+
 # gemm/stream_kernel.hpp: mma.sync.m16n8, of which B is the operand of 16 rows; a lane loads 16 bytes of two.
 @rule(OURS, "tile", compiles="it would be the same kernel under another name", of=STREAM)
 def stream_tile(config: GemmConfig) -> str | None:

@@ -1,0 +1,150 @@
+// The split form of a lean kernel: a copy of its code for parts of k that are added up through the workspace
+// (sm90/parts.hpp), and a short kernel that adds them up. As plain forms (plain_form.hpp), they are short for launches
+// behind other kernels.
+//
+// The form is for launches of one wave: each CTA stores the sums of one tile and one part, and the grid says which. So
+// it has no loop over tiles, no order of tiles, and of a ping-pong kernel one warpgroup. Launches of more waves, or of
+// a batch, run the general code. The kernel that adds the parts up serves both.
+#pragma once
+
+#include <cstdint>
+
+#include "tilewright/gemm/plain_form.hpp"
+#include "tilewright/sm90/add_parts.hpp"
+
+namespace tilewright::gemm::lean {
+
+// `Base`: the kernel's general code, whose tile, stages and main loop the form shares. The cluster is a run-time
+// argument. The grid: clusters along the kernel's rows, along its columns, and parts.
+template <class Base>
+struct SplitForm : Base {
+  using Layout = typename Base::Layout;
+  using Mainloop = typename Base::Mainloop;
+  using Params = typename Base::Params;
+  using Producer = typename Base::Producer;
+  using TileSums = typename Base::TileSums;
+  static constexpr int TileM = Base::TileM, TileN = Base::TileN;
+  static constexpr int kConsumers = Base::kPingpong ? 1 : Base::kConsumers;
+  static constexpr int kThreads = (kConsumers + 1) * 128;
+
+  // What the host reads: sums go to the workspace, not to D and not through the stages' memory.
+  struct Store : Base::Store {
+    static constexpr bool kBoxes = false;
+  };
+  static constexpr int kBarriersOfC = 0;
+  static constexpr bool kEpilogueThroughSmem = false;
+
+  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
+    uint32_t const shared = sm90::shared_address(memory);
+    if (shared % 1024 != 0) {
+      __trap();  // see sm90::prologue
+    }
+    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+    sm90::ClusterShape const& cluster = params.cluster;
+    sm90::ClusterPlace const place(cluster);
+    constexpr int kLoading = kConsumers * 4;  // the warp that loads
+    if (warp == 0) {
+      if (sm90::elect_one()) {
+        sm90::start_stages<Layout, Base::Stages>(cluster, shared, 1, kConsumers);
+        sm90::fence_barrier_init();
+      }
+      __syncwarp();
+    } else if (warp == kLoading) {
+      if (sm90::elect_one()) {
+        sm90::prefetch_map(&params.a);
+        sm90::prefetch_map(&params.b);
+      }
+      __syncwarp();
+    }
+    sm90::cluster_arrive();  // `enter` waits
+    int const part = static_cast<int>(blockIdx.z);
+    int const tile_row = sm90::cluster_index() * cluster.m + place.m;
+    int const tile_column = static_cast<int>(blockIdx.y) * cluster.n + place.n;
+    if (warp < kLoading) {
+      if constexpr (kSetsRegisters) {
+        sm90::take_registers<Base::kConsumerRegisters>();
+      }
+      int const warpgroup = warp / 4;
+      int const first_row = Base::kDown == 1 ? 0 : warpgroup * Base::kRows * 64;
+      int const first_column = Base::kAcross == 1 ? 0 : warpgroup * Base::kColumns;
+      sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
+      Mainloop mainloop{shared, first_row, first_column, release};
+      float4* const sums_at = params.parts.tile(tile_row, tile_column, part, TileSums::kCount);
+      enter();
+      float sums[Base::kRows][Base::kColumns / 2];
+      mainloop.run(params.k_tiles(part), sums, [] {});
+      TileSums::store(sums_at, threadIdx.x, sums);
+      return;
+    }
+    if constexpr (kSetsRegisters) {
+      sm90::keep_registers<Base::kProducerRegisters>();
+    }
+    if (warp != kLoading) {
+      sm90::cluster_wait();
+      return;
+    }
+    sm90::OperandLoads const loads(params, place);
+    Producer producer{shared, {}, params.stage_bytes};
+    sm90::TileKRange const range{
+        params.first_k_tile(part), params.k_tiles(part), tile_row * TileM, tile_column * TileN, 0, 0};
+    enter();
+    producer.run(cluster, loads, range);
+    if (cluster.size() > 1) {
+      producer.drain();
+    }
+  }
+
+ private:
+  // As in PlainForm.
+  static constexpr bool kSetsRegisters = kConsumers > 1 && Base::kRows* Base::kColumns / 2 > 104;
+
+  static __device__ __forceinline__ void enter() {
+    sm90::cluster_wait();
+    if constexpr (Base::kPdl) {
+      sm90::wait_for_previous_kernel();
+      sm90::allow_next_kernel();
+    }
+  }
+};
+
+// The entry point of a split form. As to `__cluster_dims__`, see TILEWRIGHT_LEAN_GEMM_KERNEL.
+template <class Kernel>
+__global__ void __cluster_dims__() __launch_bounds__(Kernel::kThreads, 1)
+    run_split(__grid_constant__ typename Kernel::Params const params) {
+  TILEWRIGHT_DEVICE_CODE(extern __shared__ __align__(1024) char tilewright_shared_memory[]; Kernel kernel;
+                         kernel(params, tilewright_shared_memory);)
+}
+
+// The split form of the kernel that `Traits` describes, as if it were a kernel.
+template <class Traits>
+struct SplitTraits {
+  using Kernel = SplitForm<typename Traits::Kernel>;
+  static constexpr bool kPdl = Traits::kPdl;
+
+  static void const* entry() { return reinterpret_cast<void const*>(&run_split<Kernel>); }
+  static void const* combining_entry() { return Traits::combining_entry(); }
+};
+
+// The functions of the descriptor of a kernel that has plain forms and a split form.
+template <class Traits>
+struct CallsWithSplitForm : CallsWithForms<Traits> {
+  static int32_t launch(void const* args, void* workspace, void* stream) {
+    tilewright_tactic const& tactic = static_cast<tilewright_gemm_args const*>(args)->tactic;
+    int32_t const status = tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K
+                               ? Calls<SplitTraits<Traits>>::launch(args, workspace, stream)
+                               : TILEWRIGHT_NOT_SUPPORTED;
+    return status == TILEWRIGHT_NOT_SUPPORTED ? CallsWithForms<Traits>::launch(args, workspace, stream) : status;
+  }
+};
+
+}  // namespace tilewright::gemm::lean
+
+// TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel that has plain forms and a split form.
+#define TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_SPLIT_FORM(NAME)                                   \
+  extern "C" __global__ void __cluster_dims__()                                             \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params); \
+  TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Gemm,                                 \
+                              tilewright::sm90::AddParts<tilewright::NAME::Gemm::Kernel>,   \
+                              tilewright::sm90::CombineParams)                              \
+  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm,                                    \
+                           tilewright::gemm::lean::CallsWithSplitForm<tilewright::NAME::Gemm>, 1, 1024)
