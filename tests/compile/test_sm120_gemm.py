@@ -54,8 +54,8 @@ GEMM = (
     "f16_tn", "e4m3_exact", "e4m3_exact_two_boxes", "e4m3_fast", "e5m2_e4m3_swapped", "e4m3_out",
     "e5m2_out_swapped", "odd_columns", "odd_columns_swapped", "last_columns", "c_in_boxes",
     "c_in_boxes_swapped", "c_of_f32", "c_and_bias", "relu", "splits", "splits_of_batch", "splits_swapped",
-    "splits_pingpong", "parts", "parts_by_two_warps", "parts_by_four_warps", "parts_swapped", "parts_of_batch",
-    "parts_scaled", "parts_and_c", "parts_odd", "parts_of_odd_columns", "broadcast_b",
+    "splits_pingpong", "parts", "parts_by_two_warps", "parts_by_four_warps", "parts_swapped",
+    "parts_of_batch", "parts_scaled", "parts_and_c", "parts_odd", "parts_of_odd_columns", "broadcast_b",
 )  # fmt: skip
 REDUCED = ("reduced", "reduced_f32", "reduced_f16", "reduced_one_a")
 GROUPED = (

@@ -432,8 +432,8 @@ def test_decompositions(kernel: KernelRecord, filled_workspaces: list[int]) -> N
 
 
 def test_parts_of_one_wave(kernel: KernelRecord) -> None:
-    """By split forms (gemm/split_form.hpp), in each kind of cluster and with 2 to 16 parts, whose sums one, two
-    or four warps add up; of tiles outside of D, and of D whose columns are no whole pairs."""
+    """By split forms (gemm/split_form.hpp), in each kind of cluster and with 2 to 16 parts, whose sums one,
+    two or four warps add up; of tiles outside of D, and of D whose columns are no whole pairs."""
     if not kernel.config.get("split_form"):
         pytest.skip("the kernel has no split form")
     kinds = (("", 2), ("2x1", 4), ("1x2", 5), ("4x1", 8), ("1x4", 13), ("2x2", 16), ("4x2", 3))
