@@ -19,6 +19,8 @@ from tilewright.families.gemm.problem import Problem as Gemm
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
 from tilewright.families.grouped_gemm.problem import part_multiple
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem as Fp8Experts
+from tilewright.families.mixed_gemm.problem import SILU_MUL
+from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem
 from tilewright.families.mixed_grouped_gemm.problem import Problem as Experts
 from tilewright.families.reduced_gemm.problem import Problem as Reduced
 from tilewright.formats.types import bits
@@ -239,8 +241,9 @@ def blockscaled_cases(record: KernelRecord) -> Iterator[Case]:
 
 def experts_cases(record: KernelRecord) -> Iterator[Case]:
     """Groups of a tile and a row, of a part of a tile, of none, and of a tile and a half, in turn."""
-    a = record.config["a"]
-    return _experts(record, Experts, {"a": a, "d": a}, {"bias": True})
+    a, gated = record.config["a"], record.config["activation"] == SILU_MUL
+    types = {"a": a, "d": a} | ({"activation": SILU_MUL} if gated else {})
+    return _experts(record, Experts, types, {"bias": True})
 
 
 def fp8_experts_cases(record: KernelRecord) -> Iterator[Case]:
@@ -250,15 +253,15 @@ def fp8_experts_cases(record: KernelRecord) -> Iterator[Case]:
 
 
 def _experts(
-    record: KernelRecord, kind: type[Experts], types: dict[str, Any], extras: dict[str, Any]
+    record: KernelRecord, kind: type[GroupedProblem], types: dict[str, Any], extras: dict[str, Any]
 ) -> Iterator[Case]:
     name, config = record.name, record.config
     columns, rows, stage = config["tile"]
     counts = _turns((rows + 1, rows // 2 + 1, 0, rows + rows // 2 + 3), 16)
     ends, total = _ends(counts, 1), sum(counts)
-    n = min(60, _COLUMNS // columns) * columns + 56
+    n = min(60, _COLUMNS // columns) * columns + (48 if "activation" in types else 56)
 
-    def problem(m: int, k: int, grouping: str, **options: Any) -> Experts:
+    def problem(m: int, k: int, grouping: str, **options: Any) -> GroupedProblem:
         fields = types | {"weight_format": config["weight_format"], "grouping": grouping}
         return kind(m, n, k, len(counts), **fields, **options)
 

@@ -14,6 +14,8 @@ from late_writes import check_waits
 import tilewright
 from tilewright import weight_layout
 from tilewright.declarations.table import KernelRecord
+from tilewright.families.gemm.op import ACTIVATED
+from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL
 from tilewright.families.mixed_gemm.reference import decoded, exact
 from tilewright.families.mixed_grouped_gemm import measuring
 from tilewright.families.mixed_grouped_gemm.op import groups_of_rows
@@ -44,7 +46,10 @@ def test_every_kernel_is_built() -> None:
 
 
 def problem_of(record: KernelRecord, m: int, n: int, k: int, groups: int, **options: Any) -> Problem:
+    """A problem of the kernel; a gated one has a few rows of W more where n is no multiple of 16."""
     a = record.config["a"]
+    if record.config["activation"] == SILU_MUL:
+        n, options = -(-n // GATED_MULTIPLE) * GATED_MULTIPLE, options | {"activation": SILU_MUL}
     return Problem(m, n, k, groups, a, a, record.config["weight_format"], **options)
 
 
@@ -70,7 +75,8 @@ class Call:
         packed = measuring.random_weights(problem, generator)
         self.arguments: dict[str, Any] = {
             "a": a, "weight": packed.weight, "scale": packed.scale, "n": problem.n,
-            "weight_format": problem.weight_format, "row_alignment": problem.row_alignment, **groups,
+            "weight_format": problem.weight_format, "row_alignment": problem.row_alignment,
+            "activation": problem.activation, **groups,
         }  # fmt: skip
         if problem.bias:
             shape = (problem.groups, problem.n)
@@ -81,7 +87,8 @@ class Call:
         layouts = dict.fromkeys(("group_of_row", "group_ends", "rows_valid"))
         self.groups = groups_of_rows({"a": a, **layouts, **groups}, problem)
         a[self.groups < 0] = float("nan")  # what padding holds reaches no other row
-        self.wide = torch.empty((*batch, problem.m + 2, problem.n + 16), device="cuda", dtype=dtype)
+        columns = problem.d_columns + 16
+        self.wide = torch.empty((*batch, problem.m + 2, columns), device="cuda", dtype=dtype)
 
     @property
     def out(self) -> torch.Tensor:
@@ -102,9 +109,10 @@ class Call:
             packed = weight_layout.Packed(x["weight"][group], x["scale"][group])
             weight = self.weight_of(packed, measuring.dense_problem(problem)).double()
             factor = alpha * (float(x["group_factors"][group]) if "group_factors" in x else 1.0)
-            result[own] = factor * (x["a"][own].double() @ weight.T)
+            products = factor * (x["a"][own].double() @ weight.T)
             if problem.bias:
-                result[own] += x["bias"][group].double()
+                products += x["bias"][group].double()
+            result[own] = ACTIVATED[problem.activation](products)
         return result
 
     def check(self, right: torch.Tensor, what: str) -> None:
@@ -247,7 +255,8 @@ def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     right = call.expected()
     names_of_operands = ("a", "weight", "scale", "bias", "group_factors", "group_ends")
     tensors = {name: call.arguments[name] for name in names_of_operands}
-    out = torch.full((17, 208), float("nan"), device="cuda", dtype=call.out.dtype)[:, :200]
+    columns = problem.d_columns
+    out = torch.full((17, columns + 8), float("nan"), device="cuda", dtype=call.out.dtype)[:, :columns]
 
     def run() -> None:
         tilewright.packed_grouped_gemm(**call.arguments, out=out, tactic=kernel.name)

@@ -68,6 +68,11 @@ HOST_EXPERTS_ROWS = [
     make_experts_row("host_experts_mxfp4", weight_format="mxfp4"),
     make_experts_row("host_experts_nvfp4", weight_format="nvfp4"),
     make_experts_row("host_experts_e4m3", weight_format="e4m3_g128"),
+    make_experts_row("host_experts_int4_silu_mul", activation="silu_mul"),
+    make_experts_row(
+        "host_experts_int4_f16_silu_mul", a="f16", weight_format="int4_zp_g128", activation="silu_mul"
+    ),
+    make_experts_row("host_experts_nvfp4_silu_mul", weight_format="nvfp4", activation="silu_mul"),
 ]
 
 

@@ -120,12 +120,6 @@ def lone(n: int, activation: str, columns: int | None = None) -> Any:
             ),
             "weight: it is gated; FP8 activations expect a weight that is not gated",
         ),
-        (
-            lambda: tilewright.mixed_grouped_gemm(
-                activations(), pack_weight(weights.stack([quantized(32)]), gated=True)
-            ),
-            "weight: it is gated; products of groups expect a weight that is not gated",
-        ),
     ],
 )
 def test_what_is_refused(mixed_host: Context, call: Any, message: str) -> None:

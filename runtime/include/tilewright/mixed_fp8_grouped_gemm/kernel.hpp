@@ -65,6 +65,7 @@ struct Types {
     }
   }
 
+  static constexpr int kSumsOfElement = 1;
   // Whether factors of rows are loaded before the main loop, and two warpgroups store one after the other: what lies
   // between two main loops counts the more, the faster these are.
   static constexpr bool kApart = MainloopOf::kFast || kGroups > 1;

@@ -1,24 +1,18 @@
 // The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed weights, multiplied by mma.sync.
-// With few rows, the time is the weights' way from HBM, and how soon their first bytes are requested.
 //
-// A thread block, or a cluster that divides k, computes 64 columns of D, or 128. Its warps take units of 128 of k round
-// robin. Each warp has stages of its own, which it fills by bulk copies and which only it reads, so that warps wait for
-// memory and never for each other. Their sums are added up in the order of the warps, so that the bits are the same
-// every time.
-//
-// The packed words are operand A of mma.m16n8k16 as they lie: the rows of A are W's, its columns those of D's rows.
+// A thread block, or a cluster that divides k, computes a tile whose columns are 64 rows of W, or 128. stream_warp.hpp
+// says what its warps do.
 #pragma once
 
 #include <cstdint>
 
-#include "tilewright/mixed_gemm/stream_multiplier.hpp"
+#include "tilewright/mixed_gemm/stream_elements.hpp"
+#include "tilewright/mixed_gemm/stream_warp.hpp"
 #include "tilewright/sm90/element_epilogue.hpp"
 #include "tilewright/sm90/elements.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::mixed_gemm::stream {
-
-constexpr int kSliceRows = 64;  // of a unit of W, which is 128 of k wide
 
 struct Params {
   char const* weight;                         // packed elements
@@ -31,190 +25,9 @@ struct Params {
   alignas(64) CUtensorMap a;  // [m, k], boxes of 64 of k
 };
 
-// The shared memory, from an address that is a multiple of 1024: stages of activations, in boxes of 64 of k in TMA's
-// 128-byte swizzle; stages of units of `Slices` slices of the weight, with their scales; the thread block's sums;
-// barriers. Each warp has a ring of stages of its own.
-template <class Format, int Slices, int Rows, int Warps, int Stages>
-struct Layout {
-  static constexpr int kUnitBytes = kSliceRows * kUnitK * Format::kBits / 8;
-  static constexpr int kPieceScales =
-      kSliceRows * Format::kScaleBytes * (Format::kGroup < 64 ? 64 / Format::kGroup : 1);
-  static constexpr int kUnitScales = Format::kGroup == kUnitK ? kPieceScales : 2 * kPieceScales;
-  static constexpr int kBox = Rows * 128, kActivations = 2 * kBox;  // of a stage
-  static constexpr int kScalesAt = Slices * kUnitBytes, kStage = kScalesAt + Slices * kUnitScales;
-  static constexpr int kStagesAt = Warps * Stages * kActivations, kRing = Stages * kStage;
-  // A row of sums: 64 or 128 floats, and four more against bank conflicts.
-  static constexpr int kColumns = Slices * kSliceRows, kSumPitch = kColumns + 4, kSums = Rows * kSumPitch * 4;
-  static constexpr int kTotalsAt = kStagesAt + Warps * kRing, kBarriersAt = kTotalsAt + kSums;
-  static constexpr int kBytes = kBarriersAt + Warps * Stages * 8;
-  // At multiples of 128 bytes: elsewhere, copies and loads took a third more time.
-  static_assert(kSums <= kRing && kStage % 128 == 0);
-};
-
-// What warps do in a thread block whose tile is `Slices` slices of the weight by `Rows` rows of D.
-template <class Type_, class Format_, int Slices, int Rows, int Warps, int Stages>
-struct Warp {
-  using Type = Type_;
-  using Format = Format_;
-  using Layout = stream::Layout<Format, Slices, Rows, Warps, Stages>;
-  static constexpr int kTiles = Rows / 8, kColumns = Layout::kColumns;
-  static constexpr float kFactor = Multiplier<Type, Format, kTiles>::kFactor;
-  using Sums = float[Slices * 4][kTiles][4];
-
-  // The memory of a warp's stages.
-  struct Ring {
-    uint32_t activations, stages, barriers;
-
-    __device__ __forceinline__ Ring(uint32_t shared, int warp)
-        : activations(shared + warp * Stages * Layout::kActivations),
-          stages(shared + Layout::kStagesAt + warp * Layout::kRing),
-          barriers(shared + Layout::kBarriersAt + warp * Stages * 8) {}
-
-    // Initialises the warp's barriers. Called by the whole warp.
-    __device__ __forceinline__ void init() const {
-      if (int const lane = threadIdx.x % 32; lane < Stages) {
-        sm90::barrier_init(barriers + lane * 8, 1);
-        sm90::fence_barrier_init();
-      }
-      __syncwarp();
-    }
-  };
-
-  // Where a tile's operands begin.
-  struct Source {
-    int slice, last_slice;  // of the weight: the tile's first, and the last that exists
-    int row, matrix;        // of the activations
-  };
-
-  // Fills a stage with unit `unit`, if it exists. Called by the whole warp, which has read what was there. `zero`: see
-  // sm90::zero_after.
-  template <class Params>
-  static __device__ __forceinline__ void load(Params const& params, Ring const& ring, int stage, Source const& source,
-                                              int unit, int end, uint32_t zero) {
-    if (unit >= end || !sm90::elect_one()) {
-      return;
-    }
-    uint32_t const barrier = ring.barriers + stage * 8 + zero, at = ring.stages + stage * Layout::kStage;
-    sm90::barrier_expect(barrier, Layout::kStage + Layout::kActivations);
-#pragma unroll
-    for (int i = 0; i < Slices; ++i) {
-      int const slice = min(source.slice + i, source.last_slice);
-      sm90::copy_bytes(at + i * Layout::kUnitBytes,
-                       params.weight + slice * params.row_bytes_weight + int64_t(unit) * Layout::kUnitBytes,
-                       Layout::kUnitBytes, barrier, sm90::kEvictFirst);
-      sm90::copy_bytes(at + Layout::kScalesAt + i * Layout::kUnitScales,
-                       params.scale + slice * params.row_bytes_scale + int64_t(unit) * Layout::kUnitScales,
-                       Layout::kUnitScales, barrier, sm90::kEvictFirst);
-    }
-#pragma unroll
-    for (int box = 0; box < 2; ++box) {
-      sm90::copy_box(ring.activations + stage * Layout::kActivations + box * Layout::kBox, &params.a, barrier,
-                     (unit * 2 + box) * 128, source.row, source.matrix, sm90::kKeepNormal);
-    }
-  }
-
-  // Multiplies a unit; returns a word that depends on all that was read.
-  static __device__ __forceinline__ uint32_t multiply_unit(uint32_t activations_at, uint32_t at, Sums& sums) {
-    if constexpr (kHasUsualScales<Format>) {
-      bool usual = true;
-#pragma unroll
-      for (int part = 0; part < Slices * 4; ++part) {
-#pragma unroll
-        for (int piece = 0; piece < 2; ++piece) {
-          typename Format::Scales scales;
-          scales.load(scales_of(at, part, threadIdx.x % 32) + piece * Layout::kPieceScales);
-          usual = usual && detail::Usual<Format>::are_usual(scales);
-        }
-      }
-      if (__builtin_expect(__all_sync(0xFFFFFFFF, usual), 1)) {
-        return multiply_unit_by<ScaledMultiplier<Type, Format, kTiles>>(activations_at, at, sums);
-      }
-    }
-    return multiply_unit_by<Multiplier<Type, Format, kTiles>>(activations_at, at, sums);
-  }
-
-  // Stores a warp's sums where its ring was: all copies to it have arrived. Called by the whole warp.
-  static __device__ __forceinline__ void store_sums(char* memory, Sums const& sums) {
-    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    __syncwarp();
-    float* const own = reinterpret_cast<float*>(memory + Layout::kStagesAt + warp * Layout::kRing);
-#pragma unroll
-    for (int i = 0; i < Slices * 4; ++i) {
-#pragma unroll
-      for (int j = 0; j < kTiles; ++j) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          int const row = j * 8 + lane % 4 * 2 + e % 2, column = i * 16 + lane / 4 + e / 2 * 8;
-          own[row * Layout::kSumPitch + column] = sums[i][j][e];
-        }
-      }
-    }
-  }
-
-  // The total of all warps' sums at a place, in the order of the warps.
-  static __device__ __forceinline__ float total(char const* memory, int place) {
-    float const* const sums_of_warps = reinterpret_cast<float const*>(memory + Layout::kStagesAt);
-    float total = 0.0f;
-#pragma unroll
-    for (int other = 0; other < Warps; ++other) {
-      total += sums_of_warps[other * (Layout::kRing / 4) + place];
-    }
-    return total;
-  }
-
- private:
-  static constexpr int kLoads = Format::kBits / 4;  // of 16 bytes a thread, for 64 of k; words of a step
-
-  // Where a lane's scales of 16 rows of W lie, in a stage at `at`.
-  static __device__ __forceinline__ uint32_t scales_of(uint32_t at, int part, int lane) {
-    return at + Layout::kScalesAt + part / 4 * Layout::kUnitScales +
-           (part % 4 * 8 + lane / 4) * static_cast<int>(sizeof(typename Format::Scales));
-  }
-
-  template <class Multiplier>
-  static __device__ __forceinline__ uint32_t multiply_unit_by(uint32_t activations_at, uint32_t at, Sums& sums) {
-    int const lane = threadIdx.x % 32;
-    uint32_t activations[kTiles][8][2], last = 0;
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {  // 32 of k: four vectors of each of 8 rows
-        uint32_t const vector = (i % 2 * 4 + lane / 8) ^ (lane % 8);
-        uint32_t words[4];
-        sm90::load_matrices(activations_at + i / 2 * Layout::kBox + (j * 8 + lane % 8) * 128 + vector * 16, words);
-        activations[j][2 * i][0] = words[0], activations[j][2 * i][1] = words[1];
-        activations[j][2 * i + 1][0] = words[2], activations[j][2 * i + 1][1] = words[3];
-        last |= words[0];
-      }
-    }
-#pragma unroll
-    for (int part = 0; part < Slices * 4; ++part) {  // 16 rows of W
-      uint32_t const elements = at + part / 4 * Layout::kUnitBytes + part % 4 * 512 + lane * 16;
-      uint32_t const scales_at = scales_of(at, part, lane);
-      Multiplier multiplier(sums[part]);
-#pragma unroll
-      for (int load = 0; load < 2 * kLoads; ++load) {
-        int const piece = load / kLoads;
-        uint32_t words[4];
-        sm90::load_words(elements + load * 2048, words);
-        if (load == 0 || (load == kLoads && Layout::kUnitScales != Layout::kPieceScales)) {
-          multiplier.load_scales(scales_at + piece * Layout::kPieceScales);
-        }
-#pragma unroll
-        for (int i = 0; i < 4 / kLoads; ++i) {
-          int const step = load % kLoads * (4 / kLoads) + i;
-          multiplier.multiply(words + i * kLoads, step, activations, piece * 4 + step);
-        }
-        last |= words[3];
-      }
-      last |= multiplier.finish();
-    }
-    return last;
-  }
-};
-
-// `Rows`: the most rows of D, 8 to 32.
-template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, bool kPdl_>
+// `Rows`: the most rows of D, 8 to 32. `ElementsOf`: stream_elements.hpp's.
+template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, bool kPdl_,
+          template <class> class ElementsOf = Elements>
 struct Kernel {
   using Type = Type_;
   using Format = Format_;
@@ -222,6 +35,7 @@ struct Kernel {
   using Params = stream::Params;
   using Warp = stream::Warp<Type, Format, Slices, Rows, Warps, Stages>;
   using Layout = typename Warp::Layout;
+  using OfTile = ElementsOf<Layout>;
   static constexpr int kRows = Rows, kColumns = Layout::kColumns;
   static constexpr int kThreads = Warps * 32, kSharedBytes = Layout::kBytes;
   static constexpr bool kPdl = kPdl_;
@@ -241,39 +55,26 @@ struct Kernel {
       sm90::wait_for_previous_kernel();
       sm90::allow_next_kernel();
     }
-#pragma unroll 1
-    for (int i = 0; i < Stages; ++i) {
-      Warp::load(params, ring, i, source, first + warp + i * Warps, end, 0);
-    }
     typename Warp::Sums sums = {};
-    int stage = 0;
-    uint32_t phase = 0;
-#pragma unroll 1
-    for (int unit = first + warp; unit < end; unit += Warps) {
-      sm90::barrier_wait(ring.barriers + stage * 8, phase);
-      uint32_t const read = Warp::multiply_unit(ring.activations + stage * Layout::kActivations,
-                                                ring.stages + stage * Layout::kStage, sums);
-      __syncwarp();  // the other lanes have read the stage, too
-      Warp::load(params, ring, stage, source, unit + Stages * Warps, end, sm90::zero_after(read));
-      if (++stage == Stages) {
-        stage = 0, phase ^= 1;
-      }
-    }
-    add_up(params, memory, split, tile, sums);
+    sm90::Position<Stages> at{};
+    Warp::multiply(params, ring, source, first + warp, end, at, sums);
+    Warp::store_sums(memory, sums);
+    __syncthreads();
+    add_up(params, memory, split, tile);
   }
 
  private:
-  // Adds up the sums of the warps, then those of the cluster, and stores D.
-  static __device__ __forceinline__ void add_up(Params const& params, char* memory, int split, int tile,
-                                                typename Warp::Sums const& sums) {
-    Warp::store_sums(memory, sums);
-    __syncthreads();
+  // Adds up the sums of the warps, then those of the cluster, and stores D. A thread has all sums of an element.
+  static __device__ __forceinline__ void add_up(Params const& params, char* memory, int split, int tile) {
     float* const totals = reinterpret_cast<float*>(memory + Layout::kTotalsAt);
-    int const count = params.epilogue.m * kColumns;  // whole warps: a multiple of 64
+    int const count = params.epilogue.m * OfTile::kColumns;  // whole warps: a multiple of 32
 #pragma unroll 1
     for (int i = threadIdx.x; i < count; i += kThreads) {
-      int const place = i / kColumns * Layout::kSumPitch + i % kColumns;
-      totals[place] = Warp::total(memory, place);
+      int const place = OfTile::place_of(i / OfTile::kColumns, i % OfTile::kColumns);
+#pragma unroll
+      for (int sum = 0; sum < OfTile::kSums; ++sum) {
+        totals[place + sum * OfTile::kApart] = Warp::total(memory, place + sum * OfTile::kApart);
+      }
     }
     if (params.splits > 1) {
       sm90::cluster_barrier();
@@ -281,17 +82,32 @@ struct Kernel {
     uint32_t const address = sm90::shared_address(totals);
 #pragma unroll 1
     for (int i = split * kThreads + threadIdx.x; i < count; i += params.splits * kThreads) {
-      int const row = i / kColumns, column = i % kColumns;
-      uint32_t const place = address + (row * Layout::kSumPitch + column) * 4;
-      float total = 0.0f;
+      int const row = i / OfTile::kColumns, column = i % OfTile::kColumns;
+      uint32_t const place = address + OfTile::place_of(row, column) * 4;
+      float sums[OfTile::kSums] = {};
 #pragma unroll 1
       for (int rank = 0; rank < params.splits; ++rank) {
-        total += sm90::load_float_cluster(sm90::cluster_address(place, rank));
+        uint32_t const of_rank = sm90::cluster_address(place, rank);
+#pragma unroll
+        for (int sum = 0; sum < OfTile::kSums; ++sum) {
+          sums[sum] += sm90::load_float_cluster(of_rank + sum * OfTile::kApart * 4);
+        }
       }
-      sm90::store_element<ElementD, sm90::Activation::kGiven>(params.epilogue, total, row, tile * kColumns + column, 0);
+      store(params.epilogue, sums, row, tile * OfTile::kColumns + column);
     }
     if (params.splits > 1) {
       sm90::cluster_barrier();  // no CTA ends before its shared memory is read
+    }
+  }
+
+  // Stores one element of D. Called by all threads of a warp.
+  static __device__ __forceinline__ void store(sm90::EpilogueParams const& params, float (&sums)[OfTile::kSums],
+                                               int row, int column) {
+    if constexpr (OfTile::kSums == 1) {
+      sm90::store_element<ElementD, sm90::Activation::kGiven>(params, sums[0], row, column, 0);
+    } else if (column < params.n) {
+      float const value = finish<OfTile, ElementD>(sums, params.alpha, params.bias, 0, params.n, column);
+      ElementD::store(params.d, row * params.ld_d + column, value);
     }
   }
 };

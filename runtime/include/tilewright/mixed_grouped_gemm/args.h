@@ -4,8 +4,9 @@
 //
 //   D[m,n] = alpha * F[g] * sum over k of A[m,k] W[g,n,k] + bias[g,n]
 //
-// g is the group of row m. W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 rows
-// of W, and a group's rows follow those of the group before.
+// g is the group of row m. With the activation silu_mul, D [m,n/2] is silu(gate) * up, the halves of that sum.
+// W is packed (docs/packed_weights.md): a row of `weight` and of `scale` holds 64 rows of W, and a group's rows
+// follow those of the group before.
 #ifndef TILEWRIGHT_MIXED_GROUPED_GEMM_ARGS_H_
 #define TILEWRIGHT_MIXED_GROUPED_GEMM_ARGS_H_
 
@@ -22,6 +23,12 @@ typedef enum tilewright_mixed_grouping {
   TILEWRIGHT_MIXED_GROUPING_ENDS = 1,        // group_ends
   TILEWRIGHT_MIXED_GROUPING_ROWS_VALID = 2,  // rows_valid of the m rows that each group has in A and in D
 } tilewright_mixed_grouping;
+
+// What is applied last.
+typedef enum tilewright_mixed_grouped_activation {
+  TILEWRIGHT_MIXED_GROUPED_ACTIVATION_NONE = 0,
+  TILEWRIGHT_MIXED_GROUPED_ACTIVATION_SILU_MUL = 1,
+} tilewright_mixed_grouped_activation;
 
 typedef struct tilewright_mixed_grouped_gemm_args {
   int32_t m, n, k, groups;
@@ -55,6 +62,8 @@ typedef struct tilewright_mixed_grouped_gemm_args {
   int32_t grouping;
   // of group_ends: groups begin at multiples of it
   int32_t row_alignment;
+  // tilewright_mixed_grouped_activation
+  int32_t activation;
 
   tilewright_tactic tactic;
 } tilewright_mixed_grouped_gemm_args;

@@ -36,10 +36,12 @@ struct Types {
   static constexpr int kProducerRegisters = kConsumers <= 2 ? 56 : kConsumers == 3 ? 32 : 56;
   static constexpr int kConsumerRegisters = kConsumers <= 2 ? 224 : kConsumers == 3 ? 160 : 104;
 
+  static constexpr int kSumsOfElement = 1;
   // Rows of activations have no factors.
   static constexpr bool kApart = false;
   struct NoFactors {};
-  static __device__ __forceinline__ void prepare(Params const&, Mainloop&) {}
+  template <class Loop>
+  static __device__ __forceinline__ void prepare(Params const&, Loop&) {}
   static __device__ __forceinline__ NoFactors load_factors(Params const&, Tile const&) { return {}; }
   static __device__ __forceinline__ void scale_rows(Params const&, CtaTile const&, NoFactors,
                                                     float (&)[kRows][kColumns / 2]) {}

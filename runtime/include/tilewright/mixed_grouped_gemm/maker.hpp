@@ -70,6 +70,8 @@ struct Maker {
   static int k_tiles(Args const& args) {
     return sm90::ceil_div(args.k, mixed_gemm::kUnitK) * (mixed_gemm::kUnitK / Kernel::kTileK);
   }
+  static int d_columns(Args const& args) { return args.n / Kernel::kSumsOfElement; }
+  // Blocks along n.
   static int columns(Args const& args) {
     return sm90::ceil_div(args.n, Kernel::TileM * sm90::cluster_of(args.tactic).m);
   }
@@ -112,13 +114,13 @@ struct Maker {
   static cudaError_t set_epilogue(Args const& args, Params& params) {
     using Store = typename Kernel::Store;
     sm90::EpilogueParams& epilogue = params.epilogue;
-    epilogue.n_boxes = args.n;
+    epilogue.m = args.m, epilogue.n = d_columns(args);
+    epilogue.n_boxes = epilogue.n;
     epilogue.bias = args.bias;
     epilogue.d = args.d, epilogue.ld_d = args.ld_d, epilogue.batch_stride_d = args.batch_stride_d;
-    epilogue.m = args.m, epilogue.n = args.n;
     int const batch = own_rows(args) ? args.groups : 1;
-    sm90::Matrices const d{args.d, int64_t(args.n) * ElementD::kBytes, args.m,
-                           batch,  args.ld_d * ElementD::kBytes,       args.batch_stride_d * ElementD::kBytes};
+    sm90::Matrices const d{args.d, int64_t(epilogue.n) * ElementD::kBytes, args.m,
+                           batch,  args.ld_d * ElementD::kBytes,           args.batch_stride_d * ElementD::kBytes};
     return sm90::encode_matrices(params.d, d, Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle);
   }
 };

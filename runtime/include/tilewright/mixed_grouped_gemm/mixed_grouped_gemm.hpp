@@ -12,8 +12,20 @@ static_assert(int(TILEWRIGHT_MIXED_GROUPING_ROW_INDEX) == int(Grouping::kRowInde
               int(TILEWRIGHT_MIXED_GROUPING_ENDS) == int(Grouping::kEnds) &&
               int(TILEWRIGHT_MIXED_GROUPING_ROWS_VALID) == int(Grouping::kRowsValid));
 
+// As Maker, of a problem whose activation is the kernel's. Where n rows of W are those of gate and up, each half of
+// them is a multiple of 8.
 template <class Traits>
-using OwnMaker = Maker<Traits, tilewright_mixed_grouped_gemm_args, 2>;
+struct OwnMaker : Maker<Traits, tilewright_mixed_grouped_gemm_args, 2> {
+  using Base = Maker<Traits, tilewright_mixed_grouped_gemm_args, 2>;
+  using typename Base::Args;
+
+  static bool can_implement(Args const& args) {
+    constexpr bool kGated = Base::Kernel::kSumsOfElement > 1;
+    bool const activation = kGated ? args.activation == TILEWRIGHT_MIXED_GROUPED_ACTIVATION_SILU_MUL && args.n % 16 == 0
+                                   : args.activation == TILEWRIGHT_MIXED_GROUPED_ACTIVATION_NONE;
+    return activation && Base::can_implement(args);
+  }
+};
 
 template <class Traits>
 using Host = sm90::ClusteredHost<Traits, OwnMaker<Traits>>;

@@ -32,6 +32,9 @@ struct OwnParams {
 
 // The phases of a kernel. `Types` has the kernel's types and constants, and
 //   kApart                                   whether two warpgroups store one after the other
+//   kSumsOfElement                           sums of an element of D: 1, or those of gate and up, whose rows of W are
+//   in
+//                                            turn (sm90/gated.hpp)
 //   prepare(params, mainloop)                what a main loop is told of a launch
 //   load_factors(params, tile)               what is loaded for a tile before its main loop
 //   scale_rows(params, tile, factors, sums)  what is done to a tile's sums first
@@ -161,11 +164,13 @@ struct Phases : Types {
     }
   }
 
-  // Multiplies the sums by alpha and by the group's factor, and adds the group's bias. `row`: the first, of W.
+  // Multiplies the sums by alpha and by the group's factor, and adds the group's bias. `row`: the first, of W. A
+  // group's bias has the columns of D for gate, and then those for up.
   static __device__ __forceinline__ void finish(Params const& params, int group, int row,
                                                 float (&sums)[kRows][kColumns / 2]) {
     float const factor =
         params.group_factors != nullptr ? params.alpha * __ldg(params.group_factors + group) : params.alpha;
+    constexpr int kSums = Types::kSumsOfElement;
     int const n = params.epilogue.n, thread = threadIdx.x % 128;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -174,7 +179,9 @@ struct Phases : Types {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           int const own = row + r * 64 + thread / 32 * 16 + thread % 32 / 4 + 8 * h;
-          bias[h] = own < n ? sm90::load(ElementD::kAddend, params.epilogue.bias, int64_t(group) * n + own) : 0.0f;
+          int const column = kSums == 1 ? own : own / 16 * 8 + own % 8;  // of D
+          int64_t const first = int64_t(group) * kSums + (kSums == 1 ? 0 : h);
+          bias[h] = column < n ? sm90::load(ElementD::kAddend, params.epilogue.bias, first * n + column) : 0.0f;
         }
       }
 #pragma unroll

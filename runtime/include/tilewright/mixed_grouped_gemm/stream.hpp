@@ -35,7 +35,7 @@ struct Maker : OwnMaker<Traits> {
     sm90::EpilogueParams& epilogue = params.epilogue;
     epilogue.bias = args.bias;
     epilogue.d = args.d, epilogue.ld_d = args.ld_d, epilogue.batch_stride_d = args.batch_stride_d;
-    epilogue.m = args.m, epilogue.n = args.n;
+    epilogue.m = args.m, epilogue.n = Base::d_columns(args);
     int const batch = Base::own_rows(args) ? args.groups : 1;
     sm90::Matrices const activations{args.a, int64_t(args.k) * 2, args.m,
                                      batch,  args.ld_a * 2,       args.batch_stride_a * 2};

@@ -1,5 +1,5 @@
 // The `mixed_grouped_gemm` kernel for few rows of a group on sm_90a: activations of 16 bits by packed weights,
-// multiplied by mma.sync. Its warps work as those of mixed_gemm/stream_kernel.hpp: each has stages of its own.
+// multiplied by mma.sync. Its warps work as those of mixed_gemm/stream_warp.hpp says: each has stages of its own.
 //
 // Thread blocks are persistent. An SM holds several of them, so that while one adds up its sums and finds its next
 // tile, others load. Each warp finds the tiles by itself, all the same.
@@ -8,8 +8,10 @@
 #include <cstdint>
 
 #include "tilewright/grouped_gemm/tile.hpp"
-#include "tilewright/mixed_gemm/stream_kernel.hpp"
+#include "tilewright/mixed_gemm/stream_elements.hpp"
+#include "tilewright/mixed_gemm/stream_warp.hpp"
 #include "tilewright/mixed_grouped_gemm/scheduler.hpp"
+#include "tilewright/sm90/elements.hpp"
 #include "tilewright/sm90/ptx.hpp"
 
 namespace tilewright::mixed_grouped_gemm::stream {
@@ -29,9 +31,9 @@ struct Params {
   alignas(64) CUtensorMap a;  // [groups or 1, m, k], boxes of 64 of k
 };
 
-// `Rows`: rows of D in a tile, 8 to 32.
+// `Rows`: rows of D in a tile, 8 to 32. `ElementsOf`: mixed_gemm/stream_elements.hpp's.
 template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, int Blocks,
-          bool kPdl_>
+          bool kPdl_, template <class> class ElementsOf = mixed_gemm::stream::Elements>
 struct Kernel {
   using Type = Type_;
   using Format = Format_;
@@ -39,8 +41,10 @@ struct Kernel {
   using Params = stream::Params;
   using Warp = mixed_gemm::stream::Warp<Type, Format, Slices, Rows, Warps, Stages>;
   using Layout = typename Warp::Layout;
+  using OfTile = ElementsOf<Layout>;
   static constexpr int TileM = Slices * 64, TileN = Rows, kTileK = mixed_gemm::stream::kUnitK;
   static constexpr int kThreads = Warps * 32, kSharedBytes = Layout::kBytes, kBlocks = Blocks;
+  static constexpr int kSumsOfElement = OfTile::kSums;
   static constexpr bool kPdl = kPdl_;
   static constexpr float kFactor = Warp::kFactor;
 
@@ -57,28 +61,12 @@ struct Kernel {
     }
     TileScheduler<Rows> scheduler(params.groups, blockIdx.x, gridDim.x);
     Tile tile{};
-    int stage = 0;
-    uint32_t phase = 0;
+    sm90::Position<Stages> at{};
     while (scheduler.next(tile)) {
       int const group_slice = tile.group * params.slices, first = group_slice + tile.column * Slices;
       typename Warp::Source const source{first, group_slice + params.slices - 1, tile.row, tile.matrix};
-#pragma unroll 1
-      for (int i = 0; i < Stages; ++i) {  // the ring is empty
-        int const free = stage + i < Stages ? stage + i : stage + i - Stages;
-        Warp::load(params, ring, free, source, warp + i * Warps, params.units, 0);
-      }
       typename Warp::Sums sums = {};
-#pragma unroll 1
-      for (int unit = warp; unit < params.units; unit += Warps) {
-        sm90::barrier_wait(ring.barriers + stage * 8, phase);
-        uint32_t const read = Warp::multiply_unit(ring.activations + stage * Layout::kActivations,
-                                                  ring.stages + stage * Layout::kStage, sums);
-        __syncwarp();  // the other lanes have read the stage, too
-        Warp::load(params, ring, stage, source, unit + Stages * Warps, params.units, sm90::zero_after(read));
-        if (++stage == Stages) {
-          stage = 0, phase ^= 1;
-        }
-      }
+      Warp::multiply(params, ring, source, warp, params.units, at, sums);
       Warp::store_sums(memory, sums);
       __syncthreads();
       store(params, memory, tile);
@@ -96,18 +84,23 @@ struct Kernel {
         params.group_factors != nullptr ? params.alpha * __ldg(params.group_factors + tile.group) : params.alpha;
     int const rows = min(Rows, epilogue.m - tile.row);
 #pragma unroll 1
-    for (int i = threadIdx.x; i < rows * TileM; i += kThreads) {
-      int const row = tile.row + i / TileM, column = tile.column * TileM + i % TileM;
+    for (int i = threadIdx.x; i < rows * OfTile::kColumns; i += kThreads) {
+      int const row = tile.row + i / OfTile::kColumns, column = tile.column * OfTile::kColumns + i % OfTile::kColumns;
       sm90::RowFate const fate = fates(row);
       if (column >= epilogue.n || fate == sm90::RowFate::kLeft) {
         continue;
       }
       float value = 0.0f;
       if (fate == sm90::RowFate::kStored) {
-        value = Warp::total(memory, i / TileM * Layout::kSumPitch + i % TileM) * factor;
-        if (epilogue.bias != nullptr) {
-          value += sm90::load(ElementD::kAddend, epilogue.bias, int64_t(tile.group) * epilogue.n + column);
+        int const place = OfTile::place_of(i / OfTile::kColumns, i % OfTile::kColumns);
+        float sums[OfTile::kSums];
+#pragma unroll
+        for (int sum = 0; sum < OfTile::kSums; ++sum) {
+          sums[sum] = Warp::total(memory, place + sum * OfTile::kApart);
         }
+        int64_t const row_of_bias = int64_t(tile.group) * OfTile::kSums * epilogue.n;
+        value =
+            mixed_gemm::stream::finish<OfTile, ElementD>(sums, factor, epilogue.bias, row_of_bias, epilogue.n, column);
       }
       ElementD::store(epilogue.d, tile.matrix * epilogue.batch_stride_d + row * epilogue.ld_d + column, value);
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.declarations import groups
 from tilewright.declarations.codes import Codes
 from tilewright.declarations.declaration import Code, Combinations, Packed
 from tilewright.families.mixed_fp8_gemm.interface import LARGEST_SCALE
@@ -34,6 +35,6 @@ of W, and a group's rows follow those of the group before.
     numbers=(*GROUPED.numbers, LARGEST_SCALE),
     codes=(
         Code("grouping", Codes("tilewright_mixed_fp8_grouping", GROUPING.words, notes=GROUPING.notes)),
-        *GROUPED.codes[1:],
+        groups.ROW_ALIGNMENT,
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.families.mixed_fp8_gemm.problem import Problem as DenseProblem
-from tilewright.families.mixed_grouped_gemm.problem import Problem as GroupedProblem
+from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_gemm import clustered, cost, cost_balanced, cost_stream, learnt
-from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, Problem
+from tilewright.families.mixed_gemm.gated import PackedKernels
+from tilewright.families.mixed_gemm.problem import SILU_MUL, Problem
 from tilewright.selection.fitting import MOST_BLOCKS, misfit_blocks, misfit_tiles_of_k, with_splits
 from tilewright.selection.kernels import Kernels
 
 
-class Packed(Kernels[Problem]):
-    """What kernels of all mainloops have in common."""
-
-    def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
-        d = record.config["a"] if record.config["d"] == "same" else record.config["d"]
-        if d != kind.d:
-            return f"its D is {d}, not {kind.d}"
-        if (record.config["activation"] == SILU_MUL) == kind.gated:
-            return None
-        return f"it does not compute {SILU_MUL}" if kind.gated else f"it computes nothing but {SILU_MUL}"
-
-    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        if problem.gated and problem.n % GATED_MULTIPLE:
-            return f"gate and up have rows in units of 8, n in units of {GATED_MULTIPLE}, not {problem.n}"
-        return None
-
-
-class Wgmma(Packed, clustered.Product[Problem]):
+class Wgmma(PackedKernels[Problem], clustered.Product[Problem]):
     """Kernels for any number of rows (tilewright/mixed_gemm/mixed_gemm.hpp)."""
 
     estimator = staticmethod(cost.estimator)
     refine = staticmethod(learnt.refine)
 
 
-class Stream(Packed):
+class Stream(PackedKernels[Problem]):
     """Kernels for few rows (tilewright/mixed_gemm/stream.hpp)."""
 
     settings = ("splits",)
@@ -72,7 +54,7 @@ class Stream(Packed):
 BALANCED_CLUSTERS = ("", "2x1")  # of thread blocks that multiply equally many stages
 
 
-class Balanced(Packed, clustered.SharedActivations[Problem]):
+class Balanced(PackedKernels[Problem], clustered.SharedActivations[Problem]):
     """Kernels whose thread blocks multiply equally many stages of k (tilewright/mixed_gemm/balanced.hpp)."""
 
     estimator = staticmethod(cost_balanced.estimator)

@@ -28,6 +28,12 @@ def check_activations(a: str, weight_format: str) -> None:
         raise ArgumentError("a", f"expected {' or '.join(legal)} for {weight_format}, got {a}")
 
 
+def check_halves(n: int, gated: bool) -> None:
+    """Raises ArgumentError unless n rows of a gated weight are those of gate and of up."""
+    if gated and n % GATED_MULTIPLE:
+        raise ArgumentError("n", f"expected a multiple of {GATED_MULTIPLE} for {SILU_MUL}, got {n}")
+
+
 class PackedProduct(Op):
     """What ops of products by one packed weight have in common."""
 
@@ -58,10 +64,7 @@ class _Mixed(PackedProduct):
 
     def rules(self, values: Values, problem: Problem) -> None:
         check_activations(problem.a, problem.weight_format)
-        if problem.gated and problem.n % GATED_MULTIPLE:
-            raise ArgumentError(
-                "n", f"expected a multiple of {GATED_MULTIPLE} for {SILU_MUL}, got {problem.n}"
-            )
+        check_halves(problem.n, problem.gated)
 
 
 @public(_Mixed())

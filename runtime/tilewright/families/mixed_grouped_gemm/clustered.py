@@ -8,10 +8,10 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_gemm.clustered import CLUSTERS, SharedActivations
-from tilewright.families.mixed_grouped_gemm.problem import Problem
+from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem
 from tilewright.selection.fitting import in_clusters
 
-Q = TypeVar("Q", bound=Problem)
+Q = TypeVar("Q", bound=GroupedProblem)
 
 
 class Groups(SharedActivations[Q]):

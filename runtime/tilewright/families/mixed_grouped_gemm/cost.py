@@ -19,7 +19,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
 from tilewright.families.mixed_gemm.cost import Numbers, TileModel
-from tilewright.families.mixed_grouped_gemm.problem import Problem
+from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem, Problem
 from tilewright.selection.estimates import Estimate
 
 SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # shares of the mean number of rows that groups have
@@ -31,7 +31,7 @@ START_CLOCKS = 9020  # clocks of launch, of reading the groups, the first stage'
 SUMS_CLOCKS = 371  # clocks of a tile whose groups of warpgroups add up their sums
 
 
-def tiles_across(problem: Problem, rows: int) -> float:
+def tiles_across(problem: GroupedProblem, rows: int) -> float:
     """The tiles of `rows` rows of all groups."""
     groups = problem.groups_read
     mean = problem.rows / groups

@@ -5,12 +5,21 @@ from __future__ import annotations
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_gemm import kernel as dense
-from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, MixedGemmFacts, is_gated
 from tilewright.families.mixed_grouped_gemm import rules
 from tilewright.families.mixed_grouped_gemm.memory import memory
 
 RULES = rules.RULES
 build = dense.build
+_SUM = "alpha * F[g] * sum over k of A[m,k] W[g,n,k] + bias[g,n]"
+HEADERS = {
+    (False, False): "mixed_grouped_gemm",
+    (False, True): "gated",
+    (True, False): "stream",
+    (True, True): "gated_stream",
+}
+"""Headers by whether kernels are those of few rows, and gated."""
+PLAIN, GATED = f"D[m,n] = {_SUM}", f"D[m,n/2] = silu(gate) * up, the halves of {_SUM}"
 
 
 def template(config: MixedGemmConfig) -> str:
@@ -26,6 +35,7 @@ def kernel_name(config: MixedGemmConfig) -> str:
         flag(f"{config.k_groups}kgroups", config.k_groups > 1),
         flag(config.schedule, config.schedule != "at_will"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
+        flag(config.activation, is_gated(config)),
     )  # fmt: skip
 
 
@@ -56,5 +66,11 @@ def facts(config: MixedGemmConfig) -> MixedGemmFacts:
 
 def variables(config: MixedGemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
-    own = memory_variables(config.tile, memory(config)) | {"schedule": schedule_text(config)}
+    gated, stream = is_gated(config), config.mainloop == "stream"
+    own = memory_variables(config.tile, memory(config)) | {
+        "schedule": schedule_text(config),
+        "formula": GATED if gated else PLAIN,
+        "gated": "Gated" if gated else "",
+        "header": HEADERS[stream, gated],
+    }
     return dense.shared_variables(config) | spelt(own)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_gemm.gated import PackedKernels
 from tilewright.families.mixed_grouped_gemm import cost, cost_stream
 from tilewright.families.mixed_grouped_gemm.clustered import Groups
 from tilewright.families.mixed_grouped_gemm.problem import Problem
 from tilewright.selection.kernels import Kernels
 
 
-class Wgmma(Groups[Problem]):
+class Wgmma(PackedKernels[Problem], Groups[Problem]):
     """Kernels for any number of rows (tilewright/mixed_grouped_gemm/mixed_grouped_gemm.hpp)."""
 
     estimator = staticmethod(cost.estimator)

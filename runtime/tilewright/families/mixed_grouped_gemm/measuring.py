@@ -8,11 +8,12 @@ import torch
 
 from tilewright import weight_layout
 from tilewright.declarations.groups import LAYOUTS
+from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm import measuring as dense
 from tilewright.families.mixed_gemm.problem import Problem as DenseProblem
 from tilewright.families.mixed_gemm.reference import decoded
 from tilewright.families.mixed_grouped_gemm.op import groups_of_rows, packed_grouped_gemm
-from tilewright.families.mixed_grouped_gemm.problem import Problem
+from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem, Problem
 from tilewright.formats.dtypes import dtype_of
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
@@ -22,7 +23,10 @@ _TOLERANCES = {"bf16": 4e-3, "f16": 1e-3}
 
 def dense_problem(problem: Problem) -> DenseProblem:
     """The product of one group."""
-    return DenseProblem(problem.m, problem.n, problem.k, problem.a, problem.d, problem.weight_format)
+    activation = problem.activation
+    return DenseProblem(
+        problem.m, problem.n, problem.k, problem.a, problem.d, problem.weight_format, activation=activation
+    )
 
 
 def decoded_group(weight: torch.Tensor, scale: torch.Tensor, group: int, problem: Problem) -> torch.Tensor:
@@ -57,15 +61,17 @@ class Operands(measuring.Operands):
         group = self.groups()
         rows = (group >= 0).nonzero().flatten()
         rows = rows[measuring.spread(rows.numel())]
-        a, out = self.a.reshape(-1, problem.k)[rows].double(), self.out.reshape(-1, problem.n)[rows].double()
+        a = self.a.reshape(-1, problem.k)[rows].double()
+        out = self.out.reshape(-1, problem.d_columns)[rows].double()
         expected = torch.empty_like(out)
         for index in group[rows].unique().tolist():
             own = group[rows] == index
-            expected[own] = a[own] @ self.weight_of_group(index).double().T
+            products = a[own] @ self.weight_of_group(index).double().T
             if (factors := self.row_factors(rows[own])) is not None:
-                expected[own] *= factors
+                products *= factors
             if self.bias is not None:
-                expected[own] += self.bias[index].double()
+                products += self.bias[index].double()
+            expected[own] = ACTIVATED[problem.activation](products)
         tolerance = _TOLERANCES[problem.d]
         return measuring.check_norms(problem, out, expected, tolerance, tolerance)
 
@@ -95,12 +101,12 @@ def make(problem: Problem, generator: torch.Generator) -> Operands:
     arguments: dict[str, Any] = {
         "a": a, "weight": packed.weight, "scale": packed.scale, "n": problem.n,
         "weight_format": problem.weight_format, "bias": bias, "row_alignment": problem.row_alignment,
-        "expected_m": problem.expected_m,
+        "expected_m": problem.expected_m, "activation": problem.activation,
     }  # fmt: skip
     return Operands(problem, packed_grouped_gemm, **arguments, **random_groups(problem, generator))
 
 
-def random_groups(problem: Problem, generator: torch.Generator) -> dict[str, torch.Tensor]:
+def random_groups(problem: GroupedProblem, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Groups with the expected number of rows, give or take 30 %."""
     device, groups = generator.device, problem.groups
     share = 0.7 + 0.6 * torch.rand(groups, generator=generator, device=device)
@@ -120,9 +126,10 @@ def random_groups(problem: Problem, generator: torch.Generator) -> dict[str, tor
 
 
 def peer(problem: Problem) -> Peer | None:
-    """torch's product of the same activations and weights of 16 bits; None if there is a bias, or if groups
-    do not follow one another."""
-    if problem.bias or problem.grouping != "ends" or problem.row_alignment > 1 or problem.a != "bf16":
+    """torch's product of the same activations and weights of 16 bits; None if there is a bias or an
+    activation, or if groups do not follow one another."""
+    follow = problem.grouping == "ends" and problem.row_alignment == 1
+    if problem.bias or problem.gated or not follow or problem.a != "bf16":
         return None
 
     def call(x: Operands) -> None:

@@ -7,7 +7,7 @@ from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_gemm import memory as dense
-from tilewright.families.mixed_gemm.config import MixedGemmConfig
+from tilewright.families.mixed_gemm.config import MixedGemmConfig, is_gated
 from tilewright.families.mixed_gemm.memory import stage_bytes, warpgroups
 
 QUEUE = 8 * (32 + 16)  # eight tiles of 32 bytes, each with two barriers
@@ -17,14 +17,18 @@ def memory(config: MixedGemmConfig) -> Memory:
     """The stages that fit, and the bytes of shared memory. A stream kernel has those of a dense one."""
     if config.mainloop == "stream":
         return dense.memory(config)
-    return by_wgmma(config, warpgroups(config), stage_bytes(config))
+    return by_wgmma(config, warpgroups(config), stage_bytes(config), is_gated(config))
 
 
 def by_wgmma(
-    config: MixedGemmConfig | MixedFp8GemmConfig, warpgroups: lean_tiles.Warpgroups, stage_bytes: int
+    config: MixedGemmConfig | MixedFp8GemmConfig,
+    warpgroups: lean_tiles.Warpgroups,
+    stage_bytes: int,
+    gated: bool = False,
 ) -> Memory:
     """The same for kernels of wgmma, whatever the type of activations; a stage is without its barriers."""
-    beside = lean_tiles.store_bytes(warpgroups, 16, swapped=True) + QUEUE + _sum_bytes(config)
+    stores = lean_tiles.store_bytes(warpgroups, 16, swapped=True) // (2 if gated else 1)  # of D's columns
+    beside = stores + QUEUE + _sum_bytes(config)
     return lean_tiles.fitted(config.stages, stage_bytes + BARRIER, beside, unit=config.k_groups)
 
 

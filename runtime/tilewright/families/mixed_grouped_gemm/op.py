@@ -12,13 +12,14 @@ from tilewright.calls.op import Op, Values
 from tilewright.calls.publish import public
 from tilewright.declarations.groups import LAYOUTS, grouping_of
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.mixed_gemm.op import check_activations
+from tilewright.families.gemm.op import ACTIVATED
+from tilewright.families.mixed_gemm.op import check_activations, check_halves
 from tilewright.families.mixed_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_grouped_gemm.interface import INTERFACE
-from tilewright.families.mixed_grouped_gemm.problem import Problem
+from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem, Problem
 
 
-def groups_of_rows(values: Values, problem: Problem) -> torch.Tensor:
+def groups_of_rows(values: Values, problem: GroupedProblem) -> torch.Tensor:
     """The group of each row of D, or a number that is no group's: of the shape of D without its columns."""
     device = values["a"].device
     if problem.groups == 0:
@@ -53,12 +54,14 @@ class MixedGrouped(Op):
         groups = weight.shape[0] if isinstance(weight, torch.Tensor) and weight.dim() == 3 else 1
         return {"grouping": grouping_of(values), "groups": groups}
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
-        """The bias of each row's group: k or alpha is 0."""
+    def without_kernel(self, problem: GroupedProblem, given: Values) -> None:
+        """activation(bias) of each row's group: k or alpha is 0."""
         out, bias = given["out"], given["bias"]
         group = groups_of_rows(given, problem)[..., None]
         has_bias = bias is not None and problem.groups > 0
-        value = bias[group[..., 0].clamp(min=0)] if has_bias else torch.zeros_like(out)
+        value = torch.zeros_like(out)
+        if has_bias:
+            value = ACTIVATED[problem.activation](bias[group[..., 0].clamp(min=0)].float())
         out.copy_(value.where(group >= 0, 0))
 
 
@@ -68,6 +71,7 @@ class _Mixed(MixedGrouped):
 
     def rules(self, values: Values, problem: Problem) -> None:
         check_activations(problem.a, problem.weight_format)
+        check_halves(problem.n, problem.gated)
 
 
 @public(_Mixed())
@@ -87,11 +91,12 @@ def packed_grouped_gemm(
     alpha: float = 1.0,
     group_factors: torch.Tensor | None = None,
     bias: torch.Tensor | None = None,
+    activation: str = "none",
     tactic: Tactic | str | None = None,
 ) -> torch.Tensor:
-    """Computes alpha * group_factors[g] * (a @ W[g].T) + bias[g] on the current stream, where g is the group
-    of each row of a, and W [groups, n, k] a packed weight. The groups are read on the device when the kernel
-    runs, so that a CUDA graph can be replayed with others.
+    """Computes activation(alpha * group_factors[g] * (a @ W[g].T) + bias[g]) on the current stream, where g
+    is the group of each row of a, and W [groups, n, k] a packed weight. The groups are read on the device
+    when the kernel runs, so that a CUDA graph can be replayed with others.
 
     W is decoded to a's type and multiplied with sums in FP32 (docs/packed_kernels.md says what is exact).
     A call passes one of `group_of_row`, `group_ends` and `rows_valid`.
@@ -115,15 +120,19 @@ def packed_grouped_gemm(
         row_alignment: the multiple; with group_of_row it helps to choose a kernel, and changes no result.
         expected_m: how many rows of a group are likely to count; 0: all that a has. It helps to choose a
             kernel, and changes no result.
-        out: [m, n] or [groups, m, n] of a's type, rows contiguous; made if absent. Rows of padding are
-            zeroed, or stay as they are where no row near them counts.
+        out: [m, n] or [groups, m, n] of a's type, for silu_mul with n/2 columns, rows contiguous; made if
+            absent. Rows of padding are zeroed, or stay as they are where no row near them counts.
         alpha: a factor. If it is 0, a and W are not read.
         group_factors: float32 [groups]: a factor of each group's product, as NVFP4's scales of whole weights.
         bias: [groups, n] of a's type, contiguous.
+        activation: none, or silu_mul: D is silu(gate) * up, of weights that `pack_weight(..., gated=True)`
+            packed, whose n rows, like the bias, are those of gate and then those of up; n is a multiple of
+            16. With other weights D is wrong: the bytes do not say how they were packed
+            (`mixed_grouped_gemm` knows).
         tactic: a kernel's name, or a tactic (`NAME@cluster=2x1`), instead of the one the model selects.
 
     Returns:
-        D. An empty tensor where m is 0; bias[g], and 0 in padding, where k or alpha is 0.
+        D. An empty tensor where m is 0; activation(bias[g]), and 0 in padding, where k or alpha is 0.
 
     Raises:
         AlignmentError: rows of a or out that do not begin at multiples of 16 bytes.

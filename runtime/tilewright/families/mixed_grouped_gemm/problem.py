@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.families.mixed_gemm.problem import PackedProblem
+from tilewright.families.mixed_gemm.problem import SILU_MUL, PackedProblem
 from tilewright.formats.types import TYPES
 
 # A, and the type that D has.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16",), ("f16",): ("f16",)}
+ACTIVATIONS = ("none", SILU_MUL)  # their order is C's
 
 
 @dataclass(frozen=True, slots=True)
-class Problem(PackedProblem):
-    """D[m,n] = alpha * F[g] * sum over k of A[m,k] W[g,n,k] + bias[g,n], of packed weights W.
+class GroupedProblem(PackedProblem):
+    """D[m,n] = alpha * F[g] * sum over k of A[m,k] W[g,n,k] + bias[g,n], of packed weights W, whatever the
+    type of A.
 
     g is the group of row m. The meaning of m by grouping:
 
@@ -22,7 +24,6 @@ class Problem(PackedProblem):
     - `rows_valid`: each group has m rows in A and D. Only the device knows how many of them count.
     """
 
-    op_text = "mixed_grouped_gemm"
     kind_fields: ClassVar[tuple[str, ...]] = ("a", "d", "weight_format", "grouping")
 
     m: int
@@ -36,6 +37,20 @@ class Problem(PackedProblem):
     bias: bool = False
     expected_m: int = 0  # rows of a group that are expected to count; 0: all
     row_alignment: int = 1  # groups begin at multiples of this row
+
+    @property
+    def activation(self) -> str:
+        """What is applied last."""
+        return "none"
+
+    @property
+    def gated(self) -> bool:
+        """Whether D has a column for a row of gate and one of up."""
+        return self.activation == SILU_MUL
+
+    @property
+    def d_columns(self) -> int:
+        return self.n // 2 if self.gated else self.n
 
     @property
     def own_rows(self) -> bool:
@@ -63,7 +78,7 @@ class Problem(PackedProblem):
         """Bytes of each row, and of the weight of each group that has rows."""
         return (
             self.packed_bytes * self.groups_read
-            + self.rows * (self.k * TYPES[self.a].bits + self.n * TYPES[self.d].bits) // 8
+            + self.rows * (self.k * TYPES[self.a].bits + self.d_columns * TYPES[self.d].bits) // 8
         )
 
     @property
@@ -77,5 +92,18 @@ class Problem(PackedProblem):
 
     @property
     def types_text(self) -> str:
-        tail = " with bias" if self.bias else ""
+        extras = [*(["bias"] if self.bias else []), *([self.activation] if self.gated else [])]
+        tail = f" with {', '.join(extras)}" if extras else ""
         return f"{self.a} x {self.weight_format} -> {self.d}, grouping {self.grouping}{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(GroupedProblem):
+    """A product of groups by activations of 16 bits.
+
+    With the activation silu_mul, each W is a gated weight of n rows, and D [m, n/2] is silu(gate) * up."""
+
+    op_text = "mixed_grouped_gemm"
+    kind_fields = (*GroupedProblem.kind_fields, "gated")
+
+    activation: str = "none"

@@ -24,10 +24,10 @@ from tilewright.families.mixed_grouped_gemm.memory import memory
 
 
 # op.py: D has A's type.
-@rule(OURS, "d activation")
+@rule(OURS, "d")
 def type_of_d(config: MixedGemmConfig) -> str | None:
-    """D has the type of A, and is not gated."""
-    return unsettled(config, "a kernel of groups", {"d": "same", "activation": "given"})
+    """D has the type of A."""
+    return unsettled(config, "a kernel of groups", {"d": "same"})
 
 
 # balanced_phases.hpp: the host divides the stages of all tiles, whose number it does not know here.

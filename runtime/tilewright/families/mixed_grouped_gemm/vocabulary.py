@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilewright.declarations.groups import GROUPINGS
 from tilewright.declarations.vocabulary import Choice, Extent, Flag, Types, Words
 from tilewright.families.mixed_gemm.vocabulary import FORMAT, K, N
-from tilewright.families.mixed_grouped_gemm.problem import OUTPUTS, Problem
+from tilewright.families.mixed_grouped_gemm.problem import ACTIVATIONS, OUTPUTS, Problem
 
 WORDS = Words(
     family="mixed_grouped_gemm",
@@ -35,5 +35,6 @@ WORDS = Words(
         Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.",
                ("ends", "row_index", "rows_valid")),
         Flag("bias", "Add a bias."),
+        Choice("activation", f"{', '.join(ACTIVATIONS)}.", ACTIVATIONS),
     ),
 )  # fmt: skip
