@@ -38,6 +38,7 @@ COLUMNS = {
     "one weight": "sm90_mixed_gemm",
     "with `silu_mul`": "sm90_mixed_gemm_gated",
     "experts": "sm90_mixed_grouped_gemm",
+    "experts, with `silu_mul`": "sm90_mixed_grouped_gemm_gated",
     "FP8 activations": "sm90_mixed_fp8_gemm",
     "FP8 activations, experts": "sm90_mixed_fp8_grouped_gemm",
 }

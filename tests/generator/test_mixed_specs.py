@@ -111,7 +111,7 @@ def test_a_stage_of_64_of_k_has_half_of_the_scales_unless_all_128_share_them() -
         assert scale_bytes(replace(config, tile=Tile(128, 16, 64))) == half
 
 
-def test_shared_memory_is_as_stream_kernel_hpp_lays_it_out() -> None:
+def test_shared_memory_is_as_stream_warp_hpp_lays_it_out() -> None:
     stage = 4096 + 512 + 8 * 256 + 8  # a unit of weights, its scales, rows of activations, and a barrier
     assert memory(replace(STREAM, stages=3)) == (3, 8 * 3 * stage + 8 * (64 + 4) * 4)
 

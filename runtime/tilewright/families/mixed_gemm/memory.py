@@ -1,4 +1,4 @@
-"""The shared memory of a `mixed_gemm` kernel, as mixed_gemm/layout.hpp and stream_kernel.hpp lay it out.
+"""The shared memory of a `mixed_gemm` kernel, as mixed_gemm/layout.hpp and stream_warp.hpp lay it out.
 
 Every generated file asserts the total against the compiler's."""
 

@@ -112,7 +112,7 @@ def room_for_sums(config: MixedGemmConfig) -> str | None:
     return f"a tile's sums take {sums:,} bytes, the stages of activations {room:,}" if sums > room else None
 
 
-# stream_kernel.hpp: a warp takes units of 64 or 128 rows of W by 128 of k; mma.sync.m16n8 has 8 rows of D.
+# stream_warp.hpp: a warp takes units of 64 or 128 rows of W by 128 of k; mma.sync.m16n8 has 8 rows of D.
 @rule(OURS, "tile", of=STREAM)
 def stream_tile(config: MixedGemmConfig) -> str | None:
     """A stream kernel's tile is 64 or 128 by 8, 16, 24 or 32 by 128."""
@@ -123,7 +123,7 @@ def stream_tile(config: MixedGemmConfig) -> str | None:
     return next(filter(None, reasons), None)
 
 
-# stream_kernel.hpp: the warps of a thread block divide k. mixed_gemm.hpp has warpgroups instead.
+# stream_warp.hpp: the warps of a thread block divide k. mixed_gemm.hpp has warpgroups instead.
 # balanced_phases.hpp: a warpgroup has all of its rows' sums, and TMA stores D.
 @rule(OURS, "mainloop k_groups warps d")
 def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
@@ -175,7 +175,7 @@ def stream_memory(config: MixedGemmConfig) -> str | None:
     return misfit_stages(f"{config.tile} for each of {config.warps} warps", memory(config))
 
 
-# stream_kernel.hpp: a warp's sums lie where its stages of weights were.
+# stream_warp.hpp: a warp's sums lie where its stages of weights were.
 @rule(OURS, "stages tile weight_format", of=STREAM, unless=(stream_tile, stream_memory))
 def stream_room(config: MixedGemmConfig) -> str | None:
     """The stages of weights of a stream kernel's warp hold its sums."""
