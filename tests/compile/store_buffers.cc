@@ -115,6 +115,7 @@ void wait_for_stores() {
 
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/gated_epilogue.hpp"
+#include "tilewright/sm90/gated_rows.hpp"
 
 using namespace tilewright::sm90;
 
@@ -136,10 +137,8 @@ struct Rows {
 };
 
 // Tiles of a warpgroup, of which one in `often` has rows that are left. `kAny`: each subtile by itself.
-template <int kRows, int kColumns, bool kSwapped, int kBuffers, bool kTogether, bool kAny>
+template <class Store, int kRows, int kColumns, bool kAny>
 void check(char const* what) {
-  using Store = Epilogue<Element, kRows, kColumns, kSwapped, Activation::kNone, kBuffers,
-                         subtile_columns(kColumns, kSwapped), kTogether>;
   EpilogueParams params{};
   params.alpha = 1.0f, params.m = params.n = params.n_boxes = 1 << 20;
   CUtensorMap const map;
@@ -174,8 +173,15 @@ void check(char const* what) {
 
 template <int kRows, int kColumns, bool kSwapped, int kBuffers, bool kTogether>
 void check_both(char const* what) {
-  check<kRows, kColumns, kSwapped, kBuffers, kTogether, false>(what);
-  check<kRows, kColumns, kSwapped, kBuffers, kTogether, true>(what);
+  using Store = Epilogue<Element, kRows, kColumns, kSwapped, Activation::kNone, kBuffers,
+                         subtile_columns(kColumns, kSwapped), kTogether>;
+  check<Store, kRows, kColumns, false>(what);
+  check<Store, kRows, kColumns, true>(what);
+}
+
+template <int kRows, int kColumns>
+void check_gated_rows(char const* what) {
+  check<GatedRows<Element, kRows, kColumns>, kRows, kColumns, false>(what);
 }
 
 // Tiles of a kernel with a gated activation, from registers or, with `kAny`, each subtile by itself.
@@ -224,4 +230,9 @@ int main() {
   check_both<1, 192, false, 3, false>("128x192, a warp by itself");
   check_both<1, 64, true, 2, true>("64x64, swapped");
   check_both<1, 128, true, 2, true>("64x128, swapped");
+  check_gated_rows<1, 64>("64x64, gated, rows");
+  check_gated_rows<2, 32>("128x32, gated, rows");
+  check_gated_rows<1, 256>("64x256, gated, rows");
+  check_gated_rows<1, 16>("64x16, gated, rows");
+  check_gated_rows<1, 88>("64x88, gated, rows");
 }
