@@ -97,7 +97,7 @@ inline void prefetch_line(void const*) {}
 inline void store_pair(float*, float, float) {}
 template <class... Any>
 void copy_box(Any...) {}
-inline void load_words(uint32_t, uint32_t (&)[4]) {}
+void load_words(uint32_t address, uint32_t (&words)[4]);
 inline void store_short(uint32_t, uint32_t) {}
 template <bool kTransposed, class... Words>
 void store_matrices(uint32_t address, Words... words) {
@@ -113,6 +113,7 @@ void wait_for_stores() {}
 }  // namespace tilewright::sm90
 
 #include "tilewright/sm90/gated_epilogue.hpp"
+#include "tilewright/sm90/gated_rows.hpp"
 
 using namespace tilewright::sm90;
 
@@ -120,6 +121,12 @@ namespace {
 
 constexpr uint32_t kShared = 1024;  // where the buffers begin
 uint8_t memory[1 << 17];
+
+}  // namespace
+
+void tilewright::sm90::load_words(uint32_t address, uint32_t (&words)[4]) { std::memcpy(words, memory + address, 16); }
+
+namespace {
 
 uint32_t swizzled(uint32_t address, CUtensorMapSwizzle swizzle) {
   uint32_t const mask = swizzle == CU_TENSOR_MAP_SWIZZLE_128B  ? 7
@@ -249,6 +256,94 @@ bool check(How how, bool with_bias) {
   return written > 0;
 }
 
+// Rows of D in turn: stored, cleared, left. With `partial` false, all are stored.
+struct Rows {
+  bool partial;
+
+  bool every() const { return !partial; }
+  bool none_left() const { return !partial; }
+  RowFate operator()(int row) const {
+    return !partial || row % 3 == 0 ? RowFate::kStored : row % 3 == 1 ? RowFate::kCleared : RowFate::kLeft;
+  }
+};
+
+// Sums of gate and up that are scaled and biased, NaN in rows that are not stored. Each subtile has a buffer of its
+// own, so that all threads can store twice: once the boxes are known, threads copy rows from them.
+template <int kRows, int N>
+bool check_rows(bool partial) {
+  using Store = GatedRows<Element, kRows, N>;
+  static_assert(kRows * Store::kSubtiles <= Store::kBuffers);
+  Rows const rows{partial};
+  int const row = 2 * kRows * 64, column = N, matrix = 1;
+  int const m = column + N - 3, n = row / 2 + kRows * 32 - 8, wide_n = n + 24;
+  std::vector<uint16_t> d(size_t(2) * m * wide_n, 0x7FC0);
+  EpilogueParams params{};
+  params.m = m, params.n = n, params.ld_d = wide_n, params.batch_stride_d = int64_t(m) * wide_n;
+  params.d = d.data();
+  CUtensorMap const map;
+  for (int pass = 0; pass < 2; ++pass) {
+    std::fill(d.begin(), d.end(), 0x7FC0);
+    box_stores.clear();
+    for (int thread = 0; thread < 128; ++thread) {
+      matrices[thread].clear();
+      threadIdx.x = thread;
+      static float sums[kRows][N / 2];
+      for (int r = 0; r < kRows; ++r) {
+        for (int i = 0; i < N / 2; ++i) {
+          int const of_n = row + r * 64 + thread / 32 * 16 + thread % 32 / 4 + i % 4 / 2 * 8;
+          int const of_m = column + i / 4 * 8 + thread % 4 * 2 + i % 2;
+          int const j = of_n / 16 * 8 + of_n % 8;
+          sums[r][i] = rows(of_m) != RowFate::kStored ? NAN : of_n % 16 < 8 ? gate_at(of_m, j) : up_at(of_m, j);
+        }
+      }
+      Store store(params, &map, kShared, 1);
+      store.store_rows(sums, row, column, matrix, rows);
+      store.drain();
+    }
+    for (size_t event = 0; event < matrices[0].size(); ++event) {
+      for (int warp = 0; warp < 4; ++warp) {
+        store_of_a_warp(warp, event);
+      }
+    }
+  }
+  for (BoxStore const& box : box_stores) {
+    for (int i = 0; i < Store::kBoxRows * Store::kBoxBytes / 2; ++i) {
+      int const at_m = box.row + i / (Store::kBoxBytes / 2), at_n = box.byte / 2 + i % (Store::kBoxBytes / 2);
+      uint16_t bits;
+      std::memcpy(&bits, memory + swizzled(box.source + i * 2, Store::kSwizzle), 2);
+      if (at_m < m && at_n < n) {
+        d[(size_t(box.matrix) * m + at_m) * wide_n + at_n] = bits;
+      }
+    }
+  }
+  for (int l = 0; l < 2; ++l) {
+    for (int i = 0; i < m; ++i) {
+      for (int j = 0; j < wide_n; ++j) {
+        uint16_t const bits = d[(size_t(l) * m + i) * wide_n + j];
+        bool const outside = l != matrix || i < column || j < row / 2 || j >= n || rows(i) == RowFate::kLeft;
+        double const gate = gate_at(i, j), right = gate / (1 + std::exp(-gate)) * up_at(i, j);
+        double const expected = rows(i) == RowFate::kCleared ? 0 : right;
+        bool const close = std::fabs(wide(bits) - expected) <= 0.01 * std::fabs(expected) + 1e-3;
+        if (outside ? bits != 0x7FC0 : !close) {
+          std::printf("(%d, %d) of matrix %d is %g, expected %s%g\n", i, j, l, wide(bits), outside ? "no " : "",
+                      expected);
+          return false;
+        }
+      }
+    }
+  }
+  return box_stores.empty() == partial;
+}
+
+template <int kRows, int N>
+void check_rows_of(char const* what) {
+  for (bool const partial : {false, true}) {
+    if (!check_rows<kRows, N>(partial)) {
+      std::printf("  %s%s\n", what, partial ? ", rows that are left" : "");
+    }
+  }
+}
+
 template <int Rows, int N, bool kSwapped>
 void check_all(char const* what) {
   for (bool const bias : {false, true}) {
@@ -278,4 +373,8 @@ int main() {
   check_all<2, 152, true>("256x152, swapped");
   check_all<3, 88, true>("192x88, swapped");
   check_all<1, 104, true>("128x104, swapped");
+  check_rows_of<1, 64>("64x64 of groups");
+  check_rows_of<2, 32>("128x32 of groups");
+  check_rows_of<1, 16>("64x16 of groups");
+  check_rows_of<1, 40>("64x40 of groups");
 }
