@@ -8,6 +8,7 @@ import pytest
 import torch
 from generated_kernels import fixture, names, registry
 from late_writes import check_waits
+from packed_codes import HALVES, every_code_and_scale, gated_codes
 
 import tilewright
 from tilewright import weight_layout
@@ -168,26 +169,6 @@ def test_bias_alpha_and_activation(kernel: KernelRecord, activation: str) -> Non
         compare(out, expected(kernel, call, problem, 0.37), f"{kernel.name}{tactic} {activation}")
 
 
-def every_code_and_scale(kernel: KernelRecord) -> dict[str, Any]:
-    """Every code with every scale, also zeros and subnormals. Scales of a row of W are all finite or all not,
-    because infinity times 0 is NaN."""
-    format, group = FORMATS[kernel.config["weight_format"]]
-    dtype, zeros = dtype_of(kernel.config["a"]), None
-    if format in {"mxfp4", "nvfp4"}:
-        n, k = 256, 32
-        scales = torch.arange(256, device="cuda", dtype=torch.uint8)[:, None].repeat(1, k // group)
-    else:
-        n, k = 4096, 16 * group
-        scales = (torch.arange(2**16, device="cuda") - 2**15).to(torch.int16).view(dtype).view(n, 16)
-        if format == "int4_zp":
-            zeros = (torch.arange(n * 16, device="cuda") * 7 // 5 % 16).to(torch.uint8).view(n, 16)
-    bits = weight_layout.FORMATS[format].bits
-    codes = (torch.arange(n * k, device="cuda") % (1 << bits)).view(n, k).to(torch.uint8)
-    if format == "e4m3":
-        codes[(codes & 0x7F) == 0x7F] = 0
-    return {"codes": codes, "scales": scales, "zeros": zeros}
-
-
 def test_every_code_and_scale(kernel: KernelRecord) -> None:
     """An identity reads the weights: to the bit; NaN where a scale is NaN."""
     if gated(kernel):
@@ -207,40 +188,15 @@ def test_every_code_and_scale(kernel: KernelRecord) -> None:
     assert bool(actual[missing].isnan().all())
 
 
-@pytest.mark.parametrize("half", ["gate", "up"])
+@pytest.mark.parametrize("half", HALVES)
 def test_every_code_and_scale_of_a_gated_weight(kernel: KernelRecord, half: str) -> None:
-    """Every row of up where gate is 32, whose SiLU is 32: to the bit. Every row of gate where up is 1. The
-    other half is a bias; its codes are zeros."""
+    """Every row of up where gate is 32, whose SiLU is 32: to the bit. Every row of gate where up is 1."""
     if not gated(kernel):
         return
-    format, group = FORMATS[kernel.config["weight_format"]]
-    parts = every_code_and_scale(kernel)
-    n, k = parts["codes"].shape
-    one = {"mxfp4": 127, "nvfp4": 0x38}.get(format, 1)
-    zero = weight_layout.FORMATS[format].middle
-    merged = {}
-    for name, rest in (("codes", zero), ("scales", one), ("zeros", zero)):
-        if (rows := parts[name]) is not None:
-            others = torch.full_like(rows, rest)
-            merged[name] = torch.cat([rows, others] if half == "gate" else [others, rows])
-    packed = weight_layout.pack(
-        **{name: weight_layout.interleaved(rows) for name, rows in merged.items()}, format=format, group=group
-    )
-    problem = problem_of(kernel, k, 2 * n, k, bias=True)
-    biases = {"gate": (0.0, 1.0), "up": (32.0, 0.0)}[half]
-    bias = torch.tensor(biases, device="cuda", dtype=dtype_of(problem.a)).repeat_interleave(n)
-    weight = (exact if kernel.config["mainloop"] == "stream" else decoded)(packed, problem).double()
-    gate, up = (weight + bias.double()[:, None]).split(n)
-    right = (torch.nn.functional.silu(gate) * up).to(dtype_of(problem.d))
-    actual = times_identity(kernel, packed, problem, bias)
-    finite = torch.isfinite(right).all(1) & torch.isfinite(gate.float()).all(1)  # the sums, too
-    missing = weight.isnan().view(2, n, k).any(0).any(1)
-    assert int(finite.sum()) > n // 2
-    if half == "up":
-        assert torch.equal(actual[finite], right[finite])
-    else:
-        torch.testing.assert_close(actual[finite], right[finite], rtol=8e-3, atol=1e-6)
-    assert bool(actual[missing].isnan().all())
+    codes = gated_codes(kernel, half)
+    problem = problem_of(kernel, codes.k, 2 * codes.n, codes.k, bias=True)
+    actual = times_identity(kernel, codes.packed, problem, codes.bias)
+    codes.check(exact if kernel.config["mainloop"] == "stream" else decoded, problem, actual)
 
 
 def times_identity(

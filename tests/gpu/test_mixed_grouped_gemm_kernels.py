@@ -10,6 +10,7 @@ import torch
 from expert_rows import counts_of, ends_of, int32
 from generated_kernels import fixture, names, registry
 from late_writes import check_waits
+from packed_codes import HALVES, gated_codes
 
 import tilewright
 from tilewright import weight_layout
@@ -187,6 +188,25 @@ def test_no_row_counts(kernel: KernelRecord) -> None:
     )
     call.run(kernel.name)
     assert bool((call.wide == MARK).all())
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_every_code_and_scale_of_a_gated_weight(kernel: KernelRecord, half: str) -> None:
+    """Every row of up where gate is 32, whose SiLU is 32: to the bit. Every row of gate where up is 1. The
+    weight is that of the last of three experts."""
+    if kernel.config["activation"] != SILU_MUL:
+        return
+    codes = gated_codes(kernel, half)
+    problem = problem_of(kernel, codes.k, 2 * codes.n, codes.k, 3, bias=True)
+    weight, scale = (torch.stack([torch.zeros_like(x)] * 2 + [x]) for x in codes.packed)
+    actual = tilewright.packed_grouped_gemm(
+        torch.eye(codes.k, device="cuda", dtype=dtype_of(problem.a)), weight, scale, n=problem.n,
+        weight_format=problem.weight_format, group_ends=int32(0, 0, codes.k),
+        bias=torch.stack([codes.bias + 1, codes.bias + 2, codes.bias]), activation=SILU_MUL,
+        tactic=kernel.name,
+    )  # fmt: skip
+    weight_of = exact if kernel.config["mainloop"] == "stream" else decoded
+    codes.check(weight_of, measuring.dense_problem(problem), actual.T)
 
 
 def test_factors_alpha_and_bias(kernel: KernelRecord) -> None:
