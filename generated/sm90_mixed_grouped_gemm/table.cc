@@ -18,17 +18,17 @@
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x8x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x8x128_stream_4warps_2stages) \
-  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x128x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x128x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x256x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x32x128) \
-  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x64x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x64x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x128x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x16x128) \
-  X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x32x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x32x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x16x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x64x128_2kgroups) \

@@ -55,11 +55,12 @@ class Numbers(NamedTuple):
     hbm_share: float  # share of the rated bandwidth that is reached
     epilogue_bytes_per_clock: float  # bytes of D that a warpgroup stores
     overlap: float  # p of the p-norms that combine a piece's work and its loads, and the main loop and HBM
+    schedules: bool  # whether EARLY_SHARE counts
 
 
 NUMBERS = Numbers(
     wgmma_clocks=3.3, overlap_piece=1.9, latency=1.9, box_clocks=68, l2_bytes_per_clock=425, hbm_share=0.998,
-    epilogue_bytes_per_clock=300, overlap=2.56,
+    epilogue_bytes_per_clock=300, overlap=2.56, schedules=True,
 )  # fmt: skip
 START_CLOCKS = 4536  # clocks of launch, the first stage's loads, and the last store
 CLUSTER_CLOCKS = 402  # clocks of the barriers of a cluster that shares activations
@@ -106,7 +107,7 @@ class TileModel:
         warpgroups = record.facts["threads"] // 128 - 1
         format, _ = FORMATS[problem.weight_format]
         self.bits = weight_layout.FORMATS[format].bits
-        decoding = DECODE_CLOCKS[format] * early_share(record)
+        decoding = DECODE_CLOCKS[format] * (early_share(record) if numbers.schedules else 1.0)
         wgmmas = STEPS * (self.tile_n / 2 + numbers.wgmma_clocks)
         power = numbers.overlap_piece
         piece = (decoding**power + wgmmas**power) ** (1 / power)
