@@ -59,6 +59,7 @@ inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 using cudaStream_t = void*;
 using CUfunction = void*;
 constexpr cudaError_t cudaErrorInvalidClusterSize = cudaErrorNotSupported;
+constexpr cudaError_t cudaErrorInvalidConfiguration = cudaErrorNotSupported;
 
 namespace host {
 
