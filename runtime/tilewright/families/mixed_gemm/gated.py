@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tilewright.declarations.table import KernelRecord
-from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL
+from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, PackedProblem
 from tilewright.selection.kernels import Kernels
-from tilewright.selection.kernels import Problem as AnyProblem
 
-
-class Problem(AnyProblem, Protocol):
-    """A product by a packed weight, gated or not."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def d(self) -> str: ...
-
-    @property
-    def gated(self) -> bool: ...
-
-
-Q = TypeVar("Q", bound=Problem)
+Q = TypeVar("Q", bound=PackedProblem)
 
 
 class PackedKernels(Kernels[Q]):

@@ -50,15 +50,26 @@ class PackedProblem(ProblemBase):
         def k(self) -> int: ...
 
         @property
+        def d(self) -> str: ...
+
+        @property
         def weight_format(self) -> str: ...
+
+        @property
+        def activation(self) -> str: ...
 
         @property
         def bytes(self) -> int: ...
 
     @property
+    def gated(self) -> bool:
+        """Whether D has a column for a row of gate and one of up."""
+        return self.activation == SILU_MUL
+
+    @property
     def d_columns(self) -> int:
         """Columns of D."""
-        return self.n
+        return self.n // 2 if self.gated else self.n
 
     @property
     def slices(self) -> int:
@@ -100,15 +111,6 @@ class Problem(PackedProblem):
     weight_format: str = "int4_g128"
     bias: bool = False
     activation: str = "none"
-
-    @property
-    def gated(self) -> bool:
-        """Whether D has a column for a row of gate and one of up."""
-        return self.activation == SILU_MUL
-
-    @property
-    def d_columns(self) -> int:
-        return self.n // 2 if self.gated else self.n
 
     @property
     def flops(self) -> int:

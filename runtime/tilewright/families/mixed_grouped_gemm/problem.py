@@ -44,15 +44,6 @@ class GroupedProblem(PackedProblem):
         return "none"
 
     @property
-    def gated(self) -> bool:
-        """Whether D has a column for a row of gate and one of up."""
-        return self.activation == SILU_MUL
-
-    @property
-    def d_columns(self) -> int:
-        return self.n // 2 if self.gated else self.n
-
-    @property
     def own_rows(self) -> bool:
         """Whether each group has rows of its own in A and D: a batch of matrices."""
         return self.grouping == "rows_valid"
