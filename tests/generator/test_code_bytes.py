@@ -27,7 +27,7 @@ APART = {
     # 128x160 have four copies of their main loop (sm90/scaled_rounds.hpp), of which a launch runs one:
     # 517,504. Without them 128x192 has the most, 400,896.
     ("sm90_grouped_gemm", "_e4m3_e4m3_bf16_1x128_128x128_"): 518_000,
-    # Those for FP8 groups along k have a form, with and without clusters (grouped_gemm/along_k.hpp), of
+    # Kernels of FP8 groups along k have a form, with and without clusters (grouped_gemm/along_k.hpp), of
     # 15,000 to 27,000 bytes. Calls that add another C than D run the general code: at most 134,000.
     ("sm90_grouped_gemm", "_e4m3_e4m3_f32_1x128_1x128_"): 189_000,
     # Kernels with a bias and an activation, which a call may leave out.
