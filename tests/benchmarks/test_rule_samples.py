@@ -76,7 +76,7 @@ def test_the_verdict(program: Any, rule: str, compiles: bool, expected: str) -> 
 def test_what_nvcc_does_not_end_with_is_no_answer(
     program: Any, samples: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a unit of several, the others are asked about one by one."""
+    """Where a unit of several does not end in time, its configurations are asked about one by one."""
     slow, quick = (
         samples.candidate(families.get("gemm"), replace(samples.FEW_ROWS, tile=Tile(64, n, 64)))
         for n in (72, 64)

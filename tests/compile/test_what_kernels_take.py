@@ -128,8 +128,8 @@ def test_groups_along_k_divide_whole_tiles_of_k(library: Ask) -> None:
 
 
 def test_a_workspace_holds_the_tensor_maps_of_every_group(library: Ask) -> None:
-    """Those of A and of B, where groups are parts of k; at least those that a form's thread blocks make, of
-    eight groups each, whatever the grid is."""
+    """Each group has a map of A and one of B, where groups are parts of k. There is room at least for what a
+    form's thread blocks make, maps of eight groups each, whatever the grid is."""
     of_form = 3 * SM_COUNT * 8
     few = GroupedProblem(256, 256, 1024, 7, d="f32", scales="1x128", grouping="k_sizes")
     many = replace(few, groups=5000, k=5000 * 128)

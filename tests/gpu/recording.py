@@ -74,7 +74,7 @@ class Recorder:
         self._passed: defaultdict[str, int] = defaultdict(int)  # tests that take the kernel, and launched it
         self._failed: set[str] = set()
         self._launched: set[str] = set()  # by the test that runs
-        # Of a kernel: its tests, by function and by case, those that ran and all.
+        # A kernel's tests, by function and by case: those that ran, and all that it has.
         self._ran: defaultdict[str, set[str]] = defaultdict(set)
         self._wanted: defaultdict[str, set[str]] = defaultdict(set)
         self._partly: list[str] = []

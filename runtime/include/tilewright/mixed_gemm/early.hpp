@@ -262,7 +262,7 @@ struct EarlyTypes : Types_ {
   using Mainloop = EarlyMainloop<typename Types_::Type, typename Types_::Format, typename Types_::Layout,
                                  Types_::kColumns, Types_::Stages, Types_::kGroups, Types_::kConsumers, kTurns>;
   static_assert(Types_::kRows == 1, "a warpgroup has 64 rows");
-  // Of groups: a launch tells the main loop nothing.
+  // Kernels of groups call this; a launch tells this main loop nothing.
   template <class Params>
   static __device__ __forceinline__ void prepare(Params const&, Mainloop&) {}
 };

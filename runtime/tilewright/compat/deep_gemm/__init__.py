@@ -195,9 +195,10 @@ _MEGA = (
 
 def __getattr__(name: str) -> NoReturn:
     """Says of DeepGEMM's names that are lacking on purpose why they are."""
-    why = "; kernels in which several GPUs exchange rows (Mega MoE) are not supported"
-    reason = why if name in _MEGA else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
+    message = f"module {__name__!r} has no attribute {name!r}"
+    if name in _MEGA:
+        message += "; kernels in which several GPUs exchange rows (Mega MoE) are not supported"
+    raise AttributeError(message)
 
 
 def install() -> None:

@@ -48,7 +48,7 @@ class Result:
     model: Tactic | None = None  # the model's first
     model_seconds: float | None = None  # measured
     timings: tuple[Timing, ...] = field(default=(), repr=False)
-    """Of all tactics that were tried, in the order in which they were, as they were known at last."""
+    """The times of all tactics that were tried, in that order, as they were known at last."""
     reason: str | None = None  # why there is no tactic
     elapsed: float = 0.0  # seconds that the search took
     peer: float | None = None  # seconds of another library's call, by turns with the finalists
