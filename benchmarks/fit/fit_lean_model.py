@@ -52,6 +52,7 @@ from tilewright.libraries.registry import Registry
 DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_lean_times.csv.bz2"
 OTHERS = DATA.with_name("h200_layout_times.csv.bz2")  # of other layouts, batches and exact FP8
 WIDE = DATA.with_name("h200_wide_times.csv.bz2")  # of extents of multiples of 8, in all layouts
+SPLITS = DATA.with_name("h200_split_times.csv.bz2")  # where splits of k compete (split_times.py)
 SEEDS = (61, 62)
 FITTED = (
     "READ_CLOCKS", "WRITTEN_CLOCKS", "STAGE_CLOCKS", "ISSUED_CLOCKS", "OUTSIDE_CLOCKS", "SYNC_CLOCKS",
@@ -70,6 +71,16 @@ STEPS = (0.1, 0.05, 0.02)
 KEPT, FIRST = 12, 15  # of a problem's tactics: the fastest, and the mechanisms' first
 DIGITS = ".4g"  # of times
 INTERRUPTED = 2.2  # times as long as a problem's other tactics, by their estimates: something came between
+
+
+def without_earlier_splits(measured: Measured, records: Mapping[str, KernelRecord]) -> Measured:
+    """Leaves out splits of k through the workspace by kernels that have got a split form since."""
+    for tactic in [*measured.seconds]:
+        record = records.get(tactic.kernel)
+        if tactic.decomposition == "split_k" and record is not None and record.config.get("split_form"):
+            del measured.seconds[tactic]
+            measured.again.discard(tactic)
+    return measured
 
 
 def usual(measured: Measured, records: Mapping[str, KernelRecord]) -> dict[Tactic, float]:

@@ -3,8 +3,10 @@
     python -m benchmarks.fit.learn_lean_model            # how well it chooses for problems it has not seen
     python -m benchmarks.fit.learn_lean_model --write    # learns from all problems, and writes the trees
 
-Times are those of fit_lean_model.py, and of other layouts, batches, exact FP8, and extents of multiples of 8
-(lessons.py says how trees learn from them). Needs numpy, and some minutes of a CPU.
+Times are those of fit_lean_model.py, of other layouts, batches, exact FP8, and extents of multiples of 8, and
+of problems where splits of k compete (split_times.py). The last count twice. From the others, splits through
+the workspace by kernels that have a split form are left out, because the form is shorter. lessons.py says how
+trees learn. Needs numpy, and some minutes of a CPU.
 """
 
 from __future__ import annotations
@@ -12,15 +14,16 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.fit.fit_lean_model import DATA, OTHERS, WIDE, Case
+from benchmarks.fit.fit_lean_model import DATA, OTHERS, SPLITS, WIDE, Case, without_earlier_splits
 from benchmarks.fit.lessons import BANDS, Lesson, columns, teach
 from benchmarks.lib.gemm_problems import dtype_of
-from benchmarks.lib.times_file import read
+from benchmarks.lib.times_file import Measured, read
 
 from tilewright.architectures.device import H200
+from tilewright.declarations.table import KernelRecord
 from tilewright.families.gemm import cost_lean, learnt
 from tilewright.families.gemm.mainloops import mainloop_of
 from tilewright.families.gemm.problem import Problem
@@ -80,17 +83,26 @@ def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
     return map(lesson, learnable)
 
 
+def measured_in(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> Iterator[Measured]:
+    """The problems of files, with the times that teach."""
+    for measured in read(path for path in paths if path != SPLITS):
+        if without_earlier_splits(measured, records).seconds:
+            yield measured
+    for measured in read(path for path in paths if path == SPLITS):
+        yield from (measured, measured)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS, WIDE])
+    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS, WIDE, SPLITS])
     parser.add_argument(
         "--write", action="store_true", help=f"learn from all, write {learnt.CORRECTIONS.weights.name}"
     )
     arguments = parser.parse_args()
     records = {record.name: record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"}
-    lessons = list(taught(Case(measured, records) for measured in read(arguments.times)))
+    lessons = list(taught(Case(measured, records) for measured in measured_in(arguments.times, records)))
     teach(learnt.CORRECTIONS, lessons, report, store=arguments.write)
 
 

@@ -17,6 +17,7 @@ from tilewright.libraries.registry import Registry
 from tilewright.selection import corrections
 
 ROOT = Path(__file__).parents[2]
+HOW = ("split_k", "heuristic")  # k is split: through the workspace, in a cluster
 
 
 @pytest.fixture
@@ -43,6 +44,29 @@ def test_the_models_first_is_nearly_the_fastest(cases: list[Any]) -> None:
     assert sum(regret > 1.1 for regret in regrets) < 0.03 * len(regrets)
     assert sorted(regrets)[-2] < 1.35  # one problem's tactics were timed in a bad moment, 1.9 times as long
     assert statistics.fmean(map(abs, errors)) < 0.05
+
+
+def test_splits_are_chosen_where_they_are_quicker(benchmark: Any) -> None:
+    """Where splits through the workspace compete: what trees learnt from these times is in the choice."""
+    records = {one.name: one for one in Registry().kernels("gemm")}
+    cases = [benchmark.Case(one, records) for one in benchmark.read([benchmark.SPLITS])[::3]]
+    chosen = [(tactic, seconds / case.best) for case in cases for tactic, _, seconds in [case.chosen(H200)]]
+    assert len(chosen) > 70
+    assert math.exp(statistics.fmean(math.log(regret) for _, regret in chosen)) < 1.022
+    assert sum(tactic.decomposition == "split_k" for tactic, _ in chosen) > len(chosen) / 3
+
+
+def test_times_of_splits_from_before_split_forms_are_left_out(benchmark: Any) -> None:
+    """Those of kernels that have a form, and no others."""
+    records = {one.name: one for one in Registry().kernels("gemm")}
+    form, plain = (
+        next(name for name, one in records.items() if one.config.get("split_form") == value)
+        for value in (True, False)
+    )
+    tactics = [Tactic(name, splits=2, decomposition=how) for name in (form, plain) for how in HOW]
+    measured = benchmark.Measured(1, Problem(64, 512, 4096), dict.fromkeys(tactics, 1e-5), {*tactics})
+    left = benchmark.without_earlier_splits(measured, records)
+    assert left.seconds.keys() == left.again == {*tactics} - {Tactic(form, splits=2, decomposition="split_k")}
 
 
 def test_a_fit_makes_what_it_is_given_better(benchmark: Any, cases: list[Any], monkeypatch: Any) -> None:

@@ -173,7 +173,11 @@ def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
     terms, whole = kernel.terms(tactic), kernel.terms(replace(tactic, decomposition="heuristic", splits=1))
     assert terms.blocks == tactic.splits * whole.blocks
     assert terms.boxes < 1.1 * whole.boxes / tactic.splits
-    assert terms.added > whole.added + cost_lean.COMBINE_CLOCKS
+    assert terms.added > whole.added + kernel.combine
+    clocks = {True: cost_lean.SPLIT_FORM_CLOCKS, False: cost_lean.COMBINE_CLOCKS}
+    for config in (record.config | {"split_form": form} for form in clocks):
+        other = cost_lean.Kernel(record._replace(config=config), problem, H200)
+        assert other.combine == clocks[config["split_form"]]
     assert m * n * terms.blocks <= 132
     for other in (Problem(195, 704, 448), Problem(195, 704, 13056, batch=2), Problem(2900, 2900, 13056)):
         weighed = [one for kernel in KERNELS for one in FAMILY.candidates(kernel, other, H200)]

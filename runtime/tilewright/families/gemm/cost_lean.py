@@ -74,6 +74,8 @@ CLUSTER_CLOCKS = 274  # clocks of a cluster's start and of two of its barriers
 SPLIT_CLOCKS = 366  # clocks for each k range of a split k: the cluster waits for its slowest thread block
 SUBTILE_CLOCKS = 431  # clocks for each epilogue subtile that is gathered from the other SMs of a cluster
 COMBINE_CLOCKS = 3500  # clocks of the second kernel, which adds the sums of a split k from memory
+# The same for kernels with a split form, whose first kernel is shorter, too. From h200_split_times.csv.bz2.
+SPLIT_FORM_CLOCKS = 2100
 COMBINE_BYTES_PER_CLOCK = 1500  # bytes of sums that the second kernel adds in a clock
 SUMS_BYTES_PER_CLOCK = 27  # bytes of sums that a warpgroup moves to or from shared memory in a clock
 
@@ -157,6 +159,7 @@ class Kernel:
         size = self.size = bytes_of(problem.a)
         self.problem, self.device = problem, device
         self._clusters: dict[str, _ClusterTerms] = {}
+        self.combine = SPLIT_FORM_CLOCKS if config.get("split_form") else COMBINE_CLOCKS
         self.swapped = bool(config["swap_ab"])
         self.pingpong = config["schedule"] == "pingpong"
         mn_a, mn_b = problem.layout[0] == "n", problem.layout[1] == "t"
@@ -219,7 +222,7 @@ class Kernel:
             added += CLUSTER_CLOCKS + FULL_CLUSTER_SHARE * FULL_START_CLOCKS * full
         if in_memory:
             sums = splits * self.problem.batch * self.problem.m * self.problem.n * 4
-            added += COMBINE_CLOCKS + sums / COMBINE_BYTES_PER_CLOCK
+            added += self.combine + sums / COMBINE_BYTES_PER_CLOCK
         return Terms(
             m, n, splits, in_memory, size, blocks, waves, boxes, cluster.math, loop, hbm, power, whole, added
         )
