@@ -12,7 +12,7 @@ import hashlib
 import json
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, get_args, get_type_hints
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tilewright.configurations.shapes import Cluster, Tile
-from tilewright.families.blockscaled_gemm import mma_rules
+from tilewright.families.blockscaled_gemm import mma_rules, rubin_rules
 from tilewright.families.blockscaled_gemm import tcgen05_rules as blockscaled_tcgen05_rules
 from tilewright.families.blockscaled_gemm.config import (
     HOPPER,
@@ -56,6 +56,9 @@ ACCEPTED = {
     "sm_120f mixed": 3,
 }
 REJECTED_OF_A_RULE = 2
+MOST_DRAWS = 400_000  # of random configurations of block-scaled kernels
+# Rules of kernels that are not drawn: of our mainloops for Blackwell, and of those that need CUTLASS 4.8.
+NOT_DRAWN = (*mma_rules.RULES, *blockscaled_tcgen05_rules.RULES, *rubin_rules.RULES)
 HOPPER_RULES = {"quantized_output", "hopper_tile", "hopper_depth", "settled_fields"}
 CHOICES: dict[str, tuple[Any, ...]] = {
     "arch": ARCHES,
@@ -320,29 +323,26 @@ def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:
 def blockscaled(of: Family, seed: int) -> list[Candidate]:
     """A random sample with as many of each kind as ACCEPTED and REJECTED_OF_A_RULE say."""
     rng = random.Random(seed)
-    accepted: dict[str, list[Candidate]] = defaultdict(list)
-    rejected: dict[str, list[Candidate]] = defaultdict(list)
+    asked = [rule.name for rule in of.rules if rule not in NOT_DRAWN]
+    lacking = Counter(ACCEPTED | dict.fromkeys(asked, REJECTED_OF_A_RULE))
+    drawn: dict[str, list[Candidate]] = defaultdict(list)
     seen: set[BlockscaledGemmConfig] = set()
-    for _ in range(400_000):
+    for _ in range(MOST_DRAWS):
         config = random_config(rng.choice(ARCHES), rng)
         if config in seen:
             continue
         seen.add(config)
         against = verdicts(of, config)
-        if not against and len(accepted[kind(config)]) < ACCEPTED.get(kind(config), 0):
-            accepted[kind(config)].append(Candidate(of, config, "", "", render(of, config, "")))
-        elif len(against) == 1 and len(rejected[against[0].rule]) < REJECTED_OF_A_RULE:
-            rule, reason, _ = against[0]
-            if config.architecture is not HOPPER or rule in HOPPER_RULES:
-                rejected[rule].append(Candidate(of, config, rule, reason, render(of, config, rule)))
-    ours = (*mma_rules.RULES, *blockscaled_tcgen05_rules.RULES)
-    asked = [rule.name for rule in of.rules if rule not in ours]
-    counts = ACCEPTED | dict.fromkeys(asked, REJECTED_OF_A_RULE)
-    drawn = [candidate for group in (*accepted.values(), *rejected.values()) for candidate in group]
-    if len(drawn) != sum(counts.values()):
-        sizes = {name: len(group) for name, group in (accepted | rejected).items()}
-        raise SystemExit(f"too few drawn: {[name for name in counts if sizes.get(name) != counts[name]]}")
-    return drawn
+        rule, reason = (against[0].rule, against[0].reason) if against else ("", "")
+        name = rule or kind(config)
+        if len(against) > 1 or not lacking[name]:
+            continue
+        if not rule or config.architecture is not HOPPER or rule in HOPPER_RULES:
+            drawn[name].append(Candidate(of, config, rule, reason, render(of, config, rule)))
+            lacking[name] -= 1
+            if not lacking.total():
+                return [candidate for group in drawn.values() for candidate in group]
+    raise SystemExit(f"too few drawn: {sorted(+lacking)}")
 
 
 DRAWS: dict[str, Callable[[Family, int], Iterable[Candidate]]] = {

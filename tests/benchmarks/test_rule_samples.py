@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from tilewright.configurations.shapes import Tile
 from tilewright_generator import families
+from tilewright_generator.rules import verdicts
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,11 +34,21 @@ def samples(program: Any) -> Any:
 
 def test_a_sample_has_every_rule_and_is_the_same_each_time(samples: Any) -> None:
     drawn = samples.sample("gemm", 0)
-    assert {one.rule for one in drawn} == {
+    assert {candidate.rule for candidate in drawn} == {
         rule.name for rule in families.get("gemm").rules
     } - samples.NOT_NVCCS | {""}
     assert [one.digest for one in samples.sample("gemm", 0)] == [one.digest for one in drawn]
     assert len({one.config for one in drawn}) == len(drawn)
+
+
+def test_a_sample_of_block_scaled_kernels_has_as_many_of_each_kind_as_it_should(samples: Any) -> None:
+    """A new rule has to be drawn, or to stand in NOT_DRAWN."""
+    family = families.get("blockscaled_gemm")
+    drawn = samples.sample("blockscaled_gemm", 1)
+    counts = Counter(candidate.rule or samples.kind(candidate.config) for candidate in drawn)
+    asked = {rule.name for rule in family.rules} - {rule.name for rule in samples.NOT_DRAWN}
+    assert counts == samples.ACCEPTED | dict.fromkeys(asked, samples.REJECTED_OF_A_RULE)
+    assert all(len(verdicts(family, candidate.config)) == bool(candidate.rule) for candidate in drawn)
 
 
 def test_every_field_of_block_scaled_kernels_is_drawn(samples: Any) -> None:
