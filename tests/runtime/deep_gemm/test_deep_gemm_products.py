@@ -107,12 +107,30 @@ def test_an_operand_is_a_pair_of_data_and_scales(
         call(a, b[:1], d, *others)
 
 
-def test_data_in_the_place_of_scales(all_hosts: Context) -> None:
+@pytest.mark.parametrize(
+    ("function", "others"),
+    [
+        ("fp8_gemm_nt", ()),
+        ("fp8_gemm_nt_skip_head_mid", ((40, 64, 88),)),
+        ("m_grouped_fp8_gemm_nt_contiguous", (torch.zeros(20, dtype=torch.int32),)),
+        ("m_grouped_fp8_gemm_nt_masked", (torch.ones(1, dtype=torch.int32), 20)),
+        ("k_grouped_fp8_gemm_nt_contiguous", (None, torch.tensor([384], dtype=torch.int32))),
+    ],
+)
+def test_data_in_the_place_of_scales(all_hosts: Context, function: str, others: tuple[Any, ...]) -> None:
     (a, _), (b, _) = quantised(matrix(20, 384)), quantised(matrix(40, 384, seed=1))
-    with pytest.raises(
-        ArgumentTypeError, match=r"^b: its scales are torch.float8_e4m3fn; expected one of torch.floa"
-    ):
-        deep_gemm.fp8_gemm_nt(a, b[::-1], torch.zeros(20, 40, dtype=torch.bfloat16))
+    d = torch.zeros(20, 40, dtype=torch.bfloat16)
+    call = getattr(deep_gemm, function)
+    for name, operands in (("a", (a[::-1], b)), ("b", (a, b[::-1]))):
+        message = rf"^{name}: its scales are torch.float8_e4m3fn; expected one of torch.floa"
+        with pytest.raises(ArgumentTypeError, match=message):
+            call(*operands, d, *others)
+
+
+def test_data_in_the_place_of_scales_of_an_einsum(all_hosts: Context) -> None:
+    (a, _), (b, _) = quantised(matrix(20, 384)), quantised(matrix(40, 384, seed=1))
+    with pytest.raises(ArgumentTypeError, match=r"^b: its scales are torch.float8_e4m3fn"):
+        deep_gemm.fp8_einsum("bhr,hdr->bhd", a, b[::-1], torch.zeros(20, 40, dtype=torch.bfloat16))
 
 
 def test_a_gap_in_each_head_stays_as_it_is(all_hosts: Context) -> None:

@@ -17,6 +17,7 @@ from tilewright.compat.deep_gemm.scales import (
     Pair,
     Recipe,
     Scales,
+    check_types,
     granularities,
     lie_ready,
     of_operands,
@@ -75,6 +76,7 @@ def k_grouped_fp8_gemm_nt_contiguous(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
+    check_types(of_x, of_y)
     for name, operand in (("a", x), ("b", y)):
         if is_fp4(operand):
             message = (

@@ -11,7 +11,7 @@ from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
 from tilewright.compat.deep_gemm.gpus import has_tcgen05, refuse_groups
 from tilewright.compat.deep_gemm.layouts import of_layout
-from tilewright.compat.deep_gemm.scales import Pair, Recipe, lie_ready, of_operands, pairs
+from tilewright.compat.deep_gemm.scales import Pair, Recipe, check_types, lie_ready, of_operands, pairs
 from tilewright.compat.deep_gemm.settings import get_mk_alignment_for_contiguous_layout
 from tilewright.errors import ArgumentError
 
@@ -86,6 +86,7 @@ def m_grouped_fp8_fp4_gemm_nt_masked(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants):
         return
+    check_types(of_x, of_y)
     refuse_groups(x)
     left, right = k_major(x), k_major(y)
     rows, columns, block = of_operands(
@@ -172,6 +173,7 @@ def _contiguous(
     groups: dict[str, Any] = {"group_of_row": by_row, "group_ends": by_end, "row_alignment": alignment}
     groups |= {"expected_m": expected_m, "zero_padding": zero, "out": d}
     if of_x is not None and of_y is not None and recipes is not None:
+        check_types(of_x, of_y)
         left, right = k_major(x), k_major(y)
         of_both = of_operands((left, of_x), (right, of_y), *recipes, has_tcgen05(x) and not recipes[-1])
         scales, groups["scale_block"] = (of_both.rows, of_both.columns), of_both.block

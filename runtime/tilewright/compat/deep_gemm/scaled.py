@@ -15,7 +15,7 @@ from tilewright.calls import fast_path
 from tilewright.compat.deep_gemm import block_scaled
 from tilewright.compat.deep_gemm.fp4 import is_fp4, k_major
 from tilewright.compat.deep_gemm.layouts import of_layout
-from tilewright.compat.deep_gemm.scales import Pair, Recipe, lie_ready, of_operands, pairs
+from tilewright.compat.deep_gemm.scales import Pair, Recipe, check_types, lie_ready, of_operands, pairs
 from tilewright.errors import ArgumentError
 
 _CALL = ("a", "b", "scale_a", "scale_b", "c", "out")
@@ -46,6 +46,7 @@ def fp8_fp4_gemm_nt(
     wants = x.requires_grad or y.requires_grad or of_x.requires_grad or of_y.requires_grad or d.requires_grad
     if fast_path.launch(key, call, wants or (c is not None and c.requires_grad)):
         return
+    check_types(of_x, of_y)
     if block_scaled.needed(a, b, recipe, recipe_a, recipe_b) and not exact:
         block_scaled.multiply(a, b, d, c, recipe, recipe_a, recipe_b, casts=not disable_ue8m0_cast)
         return
@@ -86,6 +87,7 @@ def fp8_einsum(
         ArgumentError: the equation is another, or an operand is wrong.
     """
     (x, of_x), (y, of_y) = pairs(a, b)
+    check_types(of_x, of_y)
     if expr == "bhr,hdr->bhd":
         x, of_x, d = x.transpose(0, 1), of_x.transpose(0, 1), d.transpose(0, 1)
         c = None if c is None else c.transpose(0, 1)
@@ -120,6 +122,7 @@ def fp8_gemm_nt_skip_head_mid(
     then its `right` columns. All three are multiples of 8. Block-scaled kernels store no gaps: their result
     is copied into d."""
     a, b = pairs(a, b)
+    check_types(a[1], b[1])
     left, mid, right = head_splits
     if block_scaled.needed(a, b, recipe):
         y = k_major(b[0])

@@ -36,25 +36,34 @@ class Scales(NamedTuple):
 
 
 def pairs(a: Pair, b: Pair) -> tuple[Pair, Pair]:
-    """Both operands. Raises ArgumentTypeError unless each is a pair of tensors: its data and its scales."""
-    try:  # every call pays for this, so what is wrong is found out only where something is
+    """Both operands. Raises ArgumentTypeError unless each is a pair of tensors: its data and its scales.
+
+    Every call pays for this. Only calls for which no launcher is kept look at types (`check_types`), because a
+    launcher compares them itself.
+    """
+    try:
         (_, of_x), (_, of_y) = a, b
-        if of_x.dtype in _SCALES and of_y.dtype in _SCALES:
+        if isinstance(of_x, torch.Tensor) and isinstance(of_y, torch.Tensor):
             return a, b
-    except (AttributeError, TypeError, ValueError):
+    except (TypeError, ValueError):
         pass
-    raise next(error for error in (_not_a_pair("a", a), _not_a_pair("b", b)) if error)
-
-
-def _not_a_pair(name: str, operand: object) -> ArgumentTypeError | None:
+    name, operand = next((name, pair) for name, pair in (("a", a), ("b", b)) if not _is_pair(pair))
     actual = type(operand).__name__
     if isinstance(operand, (tuple, list)):
         actual += f" of {', '.join(type(part).__name__ for part in operand) or 'nothing'}"
-        if len(operand) == 2 and all(isinstance(part, torch.Tensor) for part in operand):
-            dtype, expected = operand[1].dtype, ", ".join(sorted(map(str, _SCALES)))
-            message = f"its scales are {dtype}; expected one of {expected}"
-            return None if dtype in _SCALES else ArgumentTypeError(name, message)
-    return ArgumentTypeError(name, f"it is a {actual}; expected a pair of tensors: data and scales")
+    raise ArgumentTypeError(name, f"it is a {actual}; expected a pair of tensors: data and scales")
+
+
+def _is_pair(operand: object) -> bool:
+    return isinstance(operand, (tuple, list)) and [isinstance(x, torch.Tensor) for x in operand] == [True] * 2
+
+
+def check_types(of_a: torch.Tensor, of_b: torch.Tensor) -> None:
+    """Raises ArgumentTypeError unless both are of a type of scales."""
+    for name, scales in (("a", of_a), ("b", of_b)):
+        if scales.dtype not in _SCALES:
+            expected = ", ".join(sorted(map(str, _SCALES)))
+            raise ArgumentTypeError(name, f"its scales are {scales.dtype}; expected one of {expected}")
 
 
 def granularities(
