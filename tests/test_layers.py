@@ -46,6 +46,7 @@ def test_there_is_no_circle_of_imports() -> None:
 ROOMS = (
     *("errors", "version", "base", "architectures", "blockwise_scales", "scale_factors", "row_shuffle"),
     "weight_codes",
+    "weight_formats",
     "weight_layout",
     "weights",
     *("formats", "configurations", "declarations", "models", "compile", "libraries", "selection", "bundle"),

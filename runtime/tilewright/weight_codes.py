@@ -1,4 +1,4 @@
-"""The bytes of the codes of a packed weight (docs/packed_weights.md): where each bit of a code lies.
+"""The bytes of the codes of a packed weight (docs/packed_kernels.md): where each bit of a code lies.
 
 Functions take tensors of torch of any device; importing this module imports no torch.
 """
@@ -21,6 +21,13 @@ E2M1: Places = ((6, 7, 8, 15), (3, 4, 5, 12), (0, 1, 2, 13), (9, 10, 11, 14))
 # A shift to the left brings the second pair's sign and four bits to where BF16 has them, and a shift to the
 # right the three others.
 E4M3: Places = ((4, 5, 6, 7, 8, 9, 10, 15), (0, 1, 2, 3, 12, 13, 14, 11))
+
+
+def places(floating: bool, bits: int) -> Places:
+    """Where the bits of a format's codes lie: of floating-point codes or integers, of 4 or 8 bits."""
+    if floating:
+        return E2M1 if bits == 4 else E4M3
+    return INT4 if bits == 4 else INT8
 
 
 def pack_codes(codes: torch.Tensor, places: Places) -> torch.Tensor:

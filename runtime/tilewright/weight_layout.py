@@ -1,4 +1,4 @@
-"""The packed layout of 4-bit and 8-bit weights, version 1 (docs/packed_weights.md).
+"""The packed layout of 4-bit and 8-bit weights, version 1 (docs/packed_kernels.md).
 
 `pack` turns one code to a byte, and scales, into the bytes that kernels read; `unpack` is its inverse. A
 weight is cut into units of 64 rows (n) by 128 of k, padded with zeros. Within a unit, bytes lie in the order
@@ -10,80 +10,26 @@ Functions take tensors of torch of any device; importing this module imports no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.errors import ArgumentError
-from tilewright.weight_codes import E2M1, E4M3, INT4, INT8, Places, pack_codes, unpack_codes
+from tilewright.weight_codes import pack_codes, places, unpack_codes
+from tilewright.weight_formats import (
+    FORMATS,
+    GATED_ROWS,
+    UNIT_K,
+    UNIT_N,
+    WHOLE_ROW,
+    WeightFormat,
+    packed_group,
+)
 
 if TYPE_CHECKING:
     import torch
 
 VERSION = 1
-UNIT_N, UNIT_K = 64, 128
-"""Rows and columns of a unit."""
-GATED_ROWS = 8
-"""Rows of each half that follow one another in a packed weight that is gated."""
-WHOLE_ROW = -1
-"""The group size of a weight that has one scale for each row of n."""
-_GROUPS = (128, 64, 32, WHOLE_ROW)
-_HALVES = ("bfloat16", "float16")  # the type of the activations
 _E4M3_NAN = 0x7F  # beside the sign
-
-
-@dataclass(frozen=True, slots=True)
-class WeightFormat:
-    """A format of packed weights."""
-
-    floating: bool  # codes are E2M1 or E4M3; otherwise integers, code - middle or code - zero
-    zeros: bool  # each group has a zero point
-    groups: tuple[int, ...]  # legal group sizes along k
-    scale_types: tuple[str, ...]  # of the scales, as torch names them
-    scale_bytes: int = 1  # of a packed scale
-    bits: int = 4  # of a code
-
-    @property
-    def places(self) -> Places:
-        """Where the bits of codes lie."""
-        if self.floating:
-            return E2M1 if self.bits == 4 else E4M3
-        return INT4 if self.bits == 4 else INT8
-
-    @property
-    def typed(self) -> bool:
-        """Whether scales have the type of the activations."""
-        return self.scale_types == _HALVES
-
-    @property
-    def unit_bytes(self) -> int:
-        """Bytes of the codes of a unit."""
-        return UNIT_N * UNIT_K * self.bits // 8
-
-    @property
-    def middle(self) -> int:
-        """The code whose value is 0 where there are no zero points."""
-        return 0 if self.floating or self.zeros else 1 << self.bits - 1
-
-    def record_bytes(self, group: int) -> int:
-        """Bytes of the scales, and zero points, of a unit."""
-        of_group = self.scale_bytes * (2 if self.zeros else 1)
-        return UNIT_N * (UNIT_K // packed_group(group)) * of_group
-
-
-FORMATS = {
-    "int4": WeightFormat(False, False, _GROUPS, _HALVES, 2),
-    "int4_zp": WeightFormat(False, True, _GROUPS, _HALVES, 2),
-    "mxfp4": WeightFormat(True, False, (32,), ("float8_e8m0fnu", "uint8")),
-    "nvfp4": WeightFormat(True, False, (16,), ("float8_e4m3fn", "uint8")),
-    "int8": WeightFormat(False, False, (128, WHOLE_ROW), _HALVES, 2, 8),
-    "e4m3": WeightFormat(True, False, (128, WHOLE_ROW), _HALVES, 2, 8),
-}
-
-
-def packed_group(group: int) -> int:
-    """The group size of the packed scales: scales of a whole row are repeated for every 128 of k."""
-    return UNIT_K if group == WHOLE_ROW else group
 
 
 class Packed(NamedTuple):
@@ -92,13 +38,6 @@ class Packed(NamedTuple):
 
     weight: torch.Tensor
     scale: torch.Tensor
-
-
-def packed_shapes(n: int, k: int, format: str, group: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The shapes of `Packed`'s tensors."""
-    down, across = ceil(n / UNIT_N), ceil(k / UNIT_K)
-    kind = FORMATS[format]
-    return (down, across * kind.unit_bytes), (down, across * kind.record_bytes(group))
 
 
 def interleaved(rows: torch.Tensor) -> torch.Tensor:
@@ -145,7 +84,7 @@ def pack(
     down, across = ceil(n / UNIT_N), ceil(k / UNIT_K)
     padded = codes.new_full((down * UNIT_N, across * UNIT_K), kind.middle)
     padded[:n, :k] = codes
-    weight = pack_codes(padded, kind.places).reshape(down, across * kind.unit_bytes)
+    weight = pack_codes(padded, places(kind.floating, kind.bits)).reshape(down, across * kind.unit_bytes)
     return Packed(weight, _pack_scales(kind, scales, zeros, codes, group))
 
 
@@ -155,7 +94,8 @@ def unpack(
     """The codes, scales and zero points that `pack` was called with; the scales are of `scale_dtype`."""
     kind = FORMATS[format]
     down, across = ceil(n / UNIT_N), ceil(k / UNIT_K)
-    codes = unpack_codes(packed.weight, kind.places, (down * UNIT_N, across * UNIT_K))[:n, :k]
+    of_bits = places(kind.floating, kind.bits)
+    codes = unpack_codes(packed.weight, of_bits, (down * UNIT_N, across * UNIT_K))[:n, :k]
     scales, zeros = _unpack_scales(kind, packed.scale, (n, k), group, scale_dtype)
     return codes.contiguous(), scales, zeros
 

@@ -12,7 +12,7 @@ from host_programs import ROOT, compiled
 
 torch = pytest.importorskip("torch")
 
-from tilewright import weight_layout  # noqa: E402 (they need torch)
+from tilewright import weight_formats, weight_layout  # noqa: E402 (they need torch)
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem  # noqa: E402
 from tilewright.families.mixed_gemm.reference import decoded  # noqa: E402
 from tilewright.formats.dtypes import dtype_of  # noqa: E402
@@ -113,7 +113,7 @@ def random_weight(name: str, a: str, scales_of: str = "any") -> tuple[weight_lay
     format, group = FORMATS[name]
     random = torch.Generator().manual_seed(len(name))
     columns = 128 // group
-    bits = weight_layout.FORMATS[format].bits
+    bits = weight_formats.FORMATS[format].bits
     codes = torch.randint(1 << bits, (64, 128), generator=random, dtype=torch.uint8)
     codes[:2] = torch.arange(256).view(2, 128) % (1 << bits)
     if format == "e4m3":

@@ -17,7 +17,7 @@ import torch
 from figures import table
 from packed_weights_page import BLOCKS, PAGE, names
 
-from tilewright import weight_layout, weights
+from tilewright import weight_formats, weights
 from tilewright.declarations.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,7 +113,7 @@ def test_bytes_of_units_are_those_of_the_layout() -> None:
     rows = re.findall(r"^\| `(\w+)`(?:, (\d+))? \| (\d+) \| ([\d.]+) \|$", KERNELS, re.MULTILINE)
     assert len(rows) == 8
     for format, group, octets, bits in rows:
-        kind = weight_layout.FORMATS[format]
+        kind = weight_formats.FORMATS[format]
         size = kind.record_bytes(int(group) if group else kind.groups[0])
         assert (int(octets), float(bits)) == (size, (kind.unit_bytes + size) * 8 / (64 * 128))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats, weight_layout
 from tilewright.declarations.table import KernelRecord
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
 from tilewright.formats.dtypes import dtype_of
@@ -28,7 +28,7 @@ def every_code_and_scale(kernel: KernelRecord) -> dict[str, Any]:
         scales = (torch.arange(2**16, device="cuda") - 2**15).to(torch.int16).view(dtype).view(n, 16)
         if format == "int4_zp":
             zeros = (torch.arange(n * 16, device="cuda") * 7 // 5 % 16).to(torch.uint8).view(n, 16)
-    bits = weight_layout.FORMATS[format].bits
+    bits = weight_formats.FORMATS[format].bits
     codes = (torch.arange(n * k, device="cuda") % (1 << bits)).view(n, k).to(torch.uint8)
     if format == "e4m3":
         codes[(codes & 0x7F) == 0x7F] = 0
@@ -71,7 +71,7 @@ def gated_codes(record: KernelRecord, half: str) -> GatedCodes:
     parts = every_code_and_scale(record)
     n, k = parts["codes"].shape
     one = {"mxfp4": 127, "nvfp4": 0x38}.get(format, 1)
-    zero = weight_layout.FORMATS[format].middle
+    zero = weight_formats.FORMATS[format].middle
     merged: dict[str, Any] = {}
     for name, rest in (("codes", zero), ("scales", one), ("zeros", zero)):
         if (rows := parts[name]) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.weight_layout import WHOLE_ROW
+from tilewright.weight_formats import WHOLE_ROW
 from tilewright.weights.quantized import QuantizedWeight
 from tilewright.weights.tensors import check_block, check_dtype
 

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.weight_layout import WHOLE_ROW
+from tilewright.weight_formats import WHOLE_ROW
 from tilewright.weights.quantized import QuantizedWeight
 from tilewright.weights.tensors import (
     check_bits,

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats, weight_layout
 from tilewright.errors import ArgumentError
 from tilewright.weights.tensors import (
     check_device,
@@ -82,14 +82,14 @@ class PackedWeight:
             check_halves(self.n)
         check_name("format", self.format, _FORMATS)
         check_integer("group", self.group)
-        layout = weight_layout.FORMATS[self.format]
+        layout = weight_formats.FORMATS[self.format]
         if self.group not in layout.groups:
             raise ArgumentError("group", f"{self.group}, expected one of {layout.groups} for {self.format}")
         if (self.dtype is not None) != layout.typed or self.dtype not in _DTYPES:
             kind = "bfloat16 or float16" if layout.typed else "None"
             raise ArgumentError("dtype", f"{self.dtype}, expected {kind} for {self.format}")
         packed = {"weight": self.weight, "scale": self.scale}
-        shapes = weight_layout.packed_shapes(self.n, self.k, self.format, self.group)
+        shapes = weight_formats.packed_shapes(self.n, self.k, self.format, self.group)
         for (argument, tensor), shape in zip(packed.items(), shapes, strict=True):
             check_dtype(argument, tensor, (torch.uint8,))
             meaning = f"{self.n} x {self.k} of {self.format}, group {self.group}"
@@ -189,7 +189,7 @@ class PackedWeight:
 
 def check_halves(n: int) -> None:
     """Raises ArgumentError unless n rows are two halves that can be packed in turn."""
-    if n % (2 * weight_layout.GATED_ROWS):
+    if n % (2 * weight_formats.GATED_ROWS):
         raise ArgumentError(
             "n", f"{n}, expected a multiple of 16 for a gated weight: 8 rows of gate and 8 of up in turn"
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats, weight_layout
 from tilewright.errors import ArgumentError
 from tilewright.weights.joining import global_scale_of, stack
 from tilewright.weights.packed import SCALE_DTYPES, PackedFormat, PackedWeight, check_halves
@@ -45,7 +45,7 @@ def pack_weight(
     format = _format_of(weight)
     count = weight.experts
     experts = [weight] if count is None else [weight.expert(index) for index in range(count)]
-    if weight_layout.FORMATS[format].typed:
+    if weight_formats.FORMATS[format].typed:
         experts = [_typed(x, dtype) for x in experts]
     if gated:
         experts = [_with_rows(x, weight_layout.interleaved) for x in experts]
@@ -58,7 +58,7 @@ def pack_weight(
         k=weight.k,
         format=format,
         group=weight.group,
-        dtype=experts[0].scales.dtype if weight_layout.FORMATS[format].typed else None,
+        dtype=experts[0].scales.dtype if weight_formats.FORMATS[format].typed else None,
         global_scale=factors[0] if len(set(factors)) == 1 else factors,
         gated=gated,
     )

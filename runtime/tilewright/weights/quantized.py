@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from tilewright.errors import ArgumentError
-from tilewright.weight_layout import WHOLE_ROW
+from tilewright.weight_formats import WHOLE_ROW
 from tilewright.weights.code_formats import CODE_FORMATS, E2M1_MAGNITUDES, CodeFormat, FormatName
 from tilewright.weights.tensors import (
     check_device,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tilewright
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.context import Context, use
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.problem import Problem
@@ -153,7 +153,7 @@ def test_bytes_of_a_problem() -> None:
     assert Problem(6, 72, 160).bytes == weight + 6 * 160 + 6 * 72 * 2
     assert Problem(6, 72, 160, a_scale=True).bytes == weight + 6 * 160 + 6 * 72 * 2 + 24
     assert Problem(6, 72, 160, weight_format="mxfp4").bytes == 2 * 2 * (4096 + 256) + 6 * 160 + 6 * 72 * 2
-    assert weight_layout.packed_shapes(72, 160, "int4", 128) == ((2, 8192), (2, 256))
+    assert weight_formats.packed_shapes(72, 160, "int4", 128) == ((2, 8192), (2, 256))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats, weight_layout
 from tilewright.errors import ArgumentError
-from tilewright.weight_layout import FORMATS, WHOLE_ROW
+from tilewright.weight_formats import FORMATS, WHOLE_ROW
 
 DTYPES = {
     "int4": ("bfloat16", "float16"), "int4_zp": ("bfloat16", "float16"), "mxfp4": ("float8_e8m0fnu",),
@@ -39,7 +39,7 @@ def weight(name: str, group: int, dtype: str, n: int, k: int) -> dict[str, Any]:
 def test_unpack_undoes_pack(name: str, group: int, dtype: str, n: int, k: int) -> None:
     given = weight(name, group, dtype, n, k)
     packed = weight_layout.pack(**given)
-    shapes = weight_layout.packed_shapes(n, k, name, group)
+    shapes = weight_formats.packed_shapes(n, k, name, group)
     assert (tuple(packed.weight.shape), tuple(packed.scale.shape)) == shapes
     codes, scales, zeros = weight_layout.unpack(
         packed, n, k, format=name, group=group, scale_dtype=given["scales"].dtype

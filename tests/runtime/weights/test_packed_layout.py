@@ -6,7 +6,7 @@ import pytest
 import torch
 from quantized_weights import EIGHT_BITS, FLOATING_BITS, INTEGER_BITS, KINDS, quantized
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.errors import ArgumentError
 from tilewright.weights import PackedWeight, pack_weight
 
@@ -35,7 +35,7 @@ def code_of(packed: PackedWeight, octets: list[bytes], row: int, column: int) ->
 GROUPS = {"nvfp4": 16, "int8": 128, "e4m3": 128}
 
 
-@pytest.mark.parametrize("kind", weight_layout.FORMATS)
+@pytest.mark.parametrize("kind", weight_formats.FORMATS)
 def test_elements_lie_where_the_page_says(kind: str) -> None:
     weight = quantized(kind, 72, 160, GROUPS.get(kind, 32))
     packed = pack_weight(weight)
@@ -73,7 +73,7 @@ def test_scales_lie_where_the_page_says(kind: str, group: int) -> None:
             assert scale_bytes(octets, row, column, 128 if group == -1 else group, size) == expected
 
 
-@pytest.mark.parametrize("kind", weight_layout.FORMATS)
+@pytest.mark.parametrize("kind", weight_formats.FORMATS)
 def test_padding_is_zeros(kind: str) -> None:
     """Values of 0 with scales whose bits are 0."""
     group = GROUPS.get(kind, 32)

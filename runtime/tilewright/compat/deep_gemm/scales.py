@@ -38,8 +38,8 @@ class Scales(NamedTuple):
 def pairs(a: Pair, b: Pair) -> tuple[Pair, Pair]:
     """Both operands. Raises ArgumentTypeError unless each is a pair of tensors: its data and its scales.
 
-    Every call pays for this. Only calls for which no launcher is kept look at types (`check_types`), because a
-    launcher compares them itself.
+    Every call pays for this. Only calls for which no launcher is kept look at types (`check_types`), because
+    a launcher compares them itself.
     """
     try:
         (_, of_x), (_, of_y) = a, b

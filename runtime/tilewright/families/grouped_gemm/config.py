@@ -111,11 +111,6 @@ def by_parts(config: GroupedGemmConfig) -> bool:
     return by_tcgen05(config) and parts_on_tcgen05(config.scales, config.d)
 
 
-def adds_c(config: GroupedGemmConfig) -> bool:
-    """Whether a kernel can add a C."""
-    return not by_tcgen05(config) or by_parts(config)
-
-
 def fp4(config: GroupedGemmConfig) -> bool:
     """Whether an operand is of FP4 (grouped_gemm/fp4_kernel.hpp)."""
     return "mxfp4" in {config.a, config.b}

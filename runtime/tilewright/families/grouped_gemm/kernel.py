@@ -21,8 +21,8 @@ from tilewright.families.grouped_gemm import rules, tcgen05, tcgen05_plain
 from tilewright.families.grouped_gemm.config import (
     GroupedGemmConfig,
     GroupedGemmFacts,
-    adds_c,
     by_mma,
+    by_parts,
     by_tcgen05,
     fp4,
     narrow,
@@ -184,6 +184,11 @@ def scale_variables(config: GroupedGemmConfig) -> dict[str, Any]:
         return {"scale_block": PACKED_SCALES[config.scales]}
     a, b = own_scales(config)
     return {"scales_a": a.capitalize(), "scales_b": b.capitalize()}
+
+
+def adds_c(config: GroupedGemmConfig) -> bool:
+    """Whether a kernel can add a C."""
+    return not by_tcgen05(config) or by_parts(config)
 
 
 def variables(config: GroupedGemmConfig) -> dict[str, str]:

@@ -4,7 +4,7 @@ Every generated file asserts the total against the compiler's."""
 
 from __future__ import annotations
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
@@ -47,7 +47,7 @@ def most_sums(config: MixedFp8GemmConfig) -> int:
 def stage_bytes(config: MixedFp8GemmConfig) -> int:
     """Bytes of a stage, without its barriers."""
     format, group = FORMATS[config.weight_format]
-    kind = weight_layout.FORMATS[format]
+    kind = weight_formats.FORMATS[format]
     unit = kind.unit_bytes + kind.record_bytes(group)
     return config.tile.m // 64 * unit + config.tile.n * config.tile.k
 

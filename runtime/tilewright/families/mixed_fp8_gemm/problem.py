@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.families.mixed_gemm.problem import FORMATS as PACKED_FORMATS
 from tilewright.families.mixed_gemm.problem import PackedProblem
 from tilewright.families.mixed_gemm.problem import Problem as DenseProblem
@@ -13,7 +13,7 @@ from tilewright.formats.types import TYPES
 FORMATS = tuple(
     name
     for name, (format, _) in PACKED_FORMATS.items()
-    if format != "nvfp4" and weight_layout.FORMATS[format].bits == 4
+    if format != "nvfp4" and weight_formats.FORMATS[format].bits == 4
 )
 """Formats of packed 4-bit weights whose elements FP8 holds exactly. NVFP4's are products with a scale for
 every 16 of k: they have six significant bits, and a block of wgmma's has 32 of k."""

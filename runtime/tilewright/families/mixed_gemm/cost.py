@@ -17,7 +17,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
@@ -106,7 +106,7 @@ class TileModel:
         self.hbm = problem.bytes / (device.memory_bandwidth * numbers.hbm_share)
         warpgroups = record.facts["threads"] // 128 - 1
         format, _ = FORMATS[problem.weight_format]
-        self.bits = weight_layout.FORMATS[format].bits
+        self.bits = weight_formats.FORMATS[format].bits
         decoding = DECODE_CLOCKS[format] * (early_share(record) if numbers.schedules else 1.0)
         wgmmas = STEPS * (self.tile_n / 2 + numbers.wgmma_clocks)
         power = numbers.overlap_piece

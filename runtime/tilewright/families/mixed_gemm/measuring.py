@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats, weight_layout
 from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.op import packed_gemm
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
@@ -59,7 +59,7 @@ def random_weight(problem: Problem, generator: torch.Generator) -> weight_layout
     """A packed weight of random codes."""
     format, group = FORMATS[problem.weight_format]
     device, shape = generator.device, (problem.n, -(-problem.k // group))
-    bits, extents = weight_layout.FORMATS[format].bits, (problem.n, problem.k)
+    bits, extents = weight_formats.FORMATS[format].bits, (problem.n, problem.k)
     codes = torch.randint(1 << bits, extents, generator=generator, device=device, dtype=torch.uint8)
     zeros = None
     if format == "e4m3":

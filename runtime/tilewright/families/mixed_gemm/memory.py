@@ -4,7 +4,7 @@ Every generated file asserts the total against the compiler's."""
 
 from __future__ import annotations
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import BARRIER, Memory
 from tilewright.families.mixed_gemm.config import MixedGemmConfig, is_gated, type_of_d
@@ -39,15 +39,15 @@ def consumers(config: MixedGemmConfig) -> int:
 def weight_bytes(config: MixedGemmConfig) -> int:
     """Bytes of the codes of 64 rows in a stage."""
     format, _ = FORMATS[config.weight_format]
-    return weight_layout.FORMATS[format].unit_bytes * config.tile.k // weight_layout.UNIT_K
+    return weight_formats.FORMATS[format].unit_bytes * config.tile.k // weight_formats.UNIT_K
 
 
 def scale_bytes(config: MixedGemmConfig) -> int:
     """Bytes of the scales of 64 rows in a stage. A stage of 64 of k has half of the scales of 128 of k,
     unless all 128 share one scale."""
     format, group = FORMATS[config.weight_format]
-    unit = weight_layout.FORMATS[format].record_bytes(group)
-    return unit // 2 if config.tile.k == PIECE and group < weight_layout.UNIT_K else unit
+    unit = weight_formats.FORMATS[format].record_bytes(group)
+    return unit // 2 if config.tile.k == PIECE and group < weight_formats.UNIT_K else unit
 
 
 def activation_bytes(config: MixedGemmConfig) -> int:

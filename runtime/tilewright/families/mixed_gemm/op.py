@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.architectures.device import DeviceProperties
 from tilewright.calls.op import Op, Values
 from tilewright.calls.placement import Arguments, Placement, place_without_copies
@@ -41,7 +41,7 @@ class PackedProduct(Op):
 
     @staticmethod
     def flops(a: Any, weight: Any, *_: Any, **__: Any) -> int:
-        return int(2 * a[0] * a[1] * weight[0] * weight_layout.UNIT_N)
+        return int(2 * a[0] * a[1] * weight[0] * weight_formats.UNIT_N)
 
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]

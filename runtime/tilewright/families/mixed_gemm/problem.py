@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.declarations.problem import ProblemBase
 from tilewright.formats.types import TYPES
 
 # Formats of packed weights by the names of problems and kernels, with the group size if a format has several.
 FORMATS = {
     name if len(kind.groups) == 1 else f"{name}_g{group}": (name, group)
-    for name, kind in weight_layout.FORMATS.items()
+    for name, kind in weight_formats.FORMATS.items()
     for group in kind.groups
-    if group != weight_layout.WHOLE_ROW
+    if group != weight_formats.WHOLE_ROW
 }
 # A, and the types that D may have: the first is the default.
 OUTPUTS: dict[tuple[str, ...], tuple[str, ...]] = {("bf16",): ("bf16", "f32"), ("f16",): ("f16", "f32")}
 ACTIVATIONS = ("none", "relu", "gelu", "silu")  # their order is C's
 SILU_MUL = "silu_mul"
 """The activation of gated products: D = silu(gate) * up, of the two halves of W's rows."""
-GATED_MULTIPLE = 2 * weight_layout.GATED_ROWS
+GATED_MULTIPLE = 2 * weight_formats.GATED_ROWS
 """What n of a gated product is a multiple of."""
 TYPES_OF_A = {name: ("bf16",) if name == "mxfp4" else ("bf16", "f16") for name in FORMATS}
 """The types of A that a format is multiplied by: FP16 has too little range for MXFP4."""
@@ -29,7 +29,7 @@ TYPES_OF_A = {name: ("bf16",) if name == "mxfp4" else ("bf16", "f16") for name i
 
 def format_name(format: str, group: int) -> str:
     """The name in FORMATS of a format of `weight_layout` and its group size."""
-    packed = weight_layout.packed_group(group)
+    packed = weight_formats.packed_group(group)
     return format if format in FORMATS else f"{format}_g{packed}"
 
 
@@ -86,7 +86,7 @@ class PackedProblem(ProblemBase):
 
     @property
     def packed_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        return weight_layout.packed_shapes(self.n, self.k, *FORMATS[self.weight_format])
+        return weight_formats.packed_shapes(self.n, self.k, *FORMATS[self.weight_format])
 
     @property
     def packed_bytes(self) -> int:

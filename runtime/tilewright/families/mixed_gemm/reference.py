@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats, weight_layout
 from tilewright.families.mixed_gemm.problem import FORMATS, Problem
 from tilewright.formats.dtypes import dtype_of
 
@@ -39,7 +39,7 @@ def exact(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
         return table[codes.long()] * factors
     if format == "e4m3":
         return codes.view(torch.float8_e4m3fn).double() * factors
-    middle = float(weight_layout.FORMATS[format].middle)
+    middle = float(weight_formats.FORMATS[format].middle)
     offsets = middle if zeros is None else zeros.double().repeat_interleave(group, -1)[:, :k]
     return (codes.double() - offsets) * factors
 

@@ -5,7 +5,7 @@ The comment above a rule names what it rests on.
 
 from __future__ import annotations
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.configurations.lean_tiles import misfit_stages
 from tilewright.configurations.rule import HARDWARE, OURS, among, of_module, rule, unsettled
 from tilewright.families.mixed_gemm.config import (
@@ -148,7 +148,7 @@ def schedule_of_mainloop(config: MixedGemmConfig) -> str | None:
         return f"schedule {config.schedule} is not for stream kernels"
     if tile_sides(config) or warpgroups_of_block(config):
         return None
-    if weight_layout.FORMATS[FORMATS[config.weight_format][0]].bits != 4:
+    if weight_formats.FORMATS[FORMATS[config.weight_format][0]].bits != 4:
         return f"schedule {config.schedule} is for 4-bit weights, not {config.weight_format}"
     consumers_of_group, rows, columns = warpgroups(config)
     if rows != 1 or columns > 128 or config.tile.k != 128:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tilewright import weight_layout
+from tilewright import weight_formats
 from tilewright.calls.op import Op, Values
 from tilewright.calls.publish import public
 from tilewright.declarations.groups import LAYOUTS, grouping_of
@@ -47,7 +47,7 @@ class MixedGrouped(Op):
     @staticmethod
     def flops(a: Any, weight: Any, *_: Any, **__: Any) -> int:
         rows = a[0] if len(a) == 2 else a[0] * a[1]
-        return int(2 * rows * a[-1] * weight[-2] * weight_layout.UNIT_N)
+        return int(2 * rows * a[-1] * weight[-2] * weight_formats.UNIT_N)
 
     def fields(self, values: Values) -> Mapping[str, Any]:
         weight = values["weight"]

@@ -92,19 +92,6 @@ def converts_e2m1(config: QuantizeConfig) -> bool:
     return of_target(config.arch).tensor_core.fp4_k > 0
 
 
-def loads_32_bytes(config: QuantizeConfig) -> bool:
-    """Whether a thread loads its 32 bytes of a row with one instruction, as GPUs starting at sm_100 can."""
-    return (
-        config.variant == "vector"
-        and config.direction == "quantize"
-        and config.fusion != "rmsnorm"
-        and config.x != "e4m3"  # 16 bytes
-        and block(config.format)[0] == 1
-        and converts_e2m1(config)
-        and not in_cute_dsl(config)
-    )
-
-
 def by_thresholds(config: QuantizeConfig) -> bool:
     """Whether E4M3 becomes NVFP4 by comparisons of bytes, on GPUs without a conversion to E2M1."""
     return (

@@ -15,7 +15,6 @@ from tilewright.families.quantize.config import (
     by_thresholds,
     converts_e2m1,
     in_cute_dsl,
-    loads_32_bytes,
 )
 from tilewright.families.quantize.memory import box, resident, shared_bytes, threads
 from tilewright.families.quantize.problem import BLOCK
@@ -125,6 +124,19 @@ def _instructions(config: QuantizeConfig) -> list[str]:
     copies = "UTMALDG" if in_cute_dsl(config) else "UBLKCP"
     loads = [copies] if config.variant == "tma" else [r"LDG\.E\.ENL2\.256"] if loads_32_bytes(config) else []
     return [*conversions, *loads]
+
+
+def loads_32_bytes(config: QuantizeConfig) -> bool:
+    """Whether a thread loads its 32 bytes of a row with one instruction, as GPUs starting at sm_100 can."""
+    return (
+        config.variant == "vector"
+        and config.direction == "quantize"
+        and config.fusion != "rmsnorm"
+        and config.x != "e4m3"  # 16 bytes
+        and block(config.format)[0] == 1
+        and converts_e2m1(config)
+        and not in_cute_dsl(config)
+    )
 
 
 def variables(config: QuantizeConfig) -> dict[str, str]:

@@ -35,8 +35,3 @@ class ScaleColumnsFacts(ThreadsFacts, _Aligned):
 
 
 CONFIG, FACTS = ScaleColumnsConfig, ScaleColumnsFacts
-
-
-def writes_atoms(config: ScaleColumnsConfig) -> bool:
-    """Whether the kernel writes the 128x4 layout."""
-    return config.writes == "128x4"

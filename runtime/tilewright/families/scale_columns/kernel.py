@@ -5,13 +5,18 @@ from __future__ import annotations
 from tilewright.configurations.mover import THREADS, Mover
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import named, spelt
-from tilewright.families.scale_columns.config import ScaleColumnsConfig, ScaleColumnsFacts, writes_atoms
+from tilewright.families.scale_columns.config import ScaleColumnsConfig, ScaleColumnsFacts
 
 ATOM_THREADS = 128  # of a thread block; every generated file asserts it against atom_kernel.hpp
 STORED_BYTES = 16  # that a thread stores at once
 
 _mover = Mover("scale_columns", "f32 scales into columns of floats, or of words of four exponents")
 build = _mover.build
+
+
+def writes_atoms(config: ScaleColumnsConfig) -> bool:
+    """Whether the kernel writes the 128x4 layout."""
+    return config.writes == "128x4"
 
 
 def template(config: ScaleColumnsConfig) -> str:
