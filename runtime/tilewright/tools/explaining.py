@@ -127,7 +127,7 @@ class Explanation:
         for place, row in enumerate(self.rows):
             if place < SHOWN or row.tactic == choice.tactic:
                 mark = ">" if row.tactic == choice.tactic else " "
-                yield f"{mark}{place + 1:5}. {_estimated(row)}{_remarks(row)}"
+                yield f"{mark}{place + 1:5}. {_estimated(row)}{_remarks(row)}".rstrip()
                 yield f"        {row.tactic}"
         if len(self.rows) > SHOWN:
             yield "        (--json lists all)"
@@ -135,6 +135,8 @@ class Explanation:
             yield f"Left out: {sum(count for _, count in self.left_out)} kernels"
         for reason, count in self.left_out[:SHOWN]:
             yield from wrapped(reason, f"  {count:5}: ", " " * 9)
+        if further := [count for _, count in self.left_out[SHOWN:]]:
+            yield f"  {sum(further):5}: {len(further)} further reasons (--json lists all)"
         for message in self.messages:
             yield f"Tuned files: {message}"
 

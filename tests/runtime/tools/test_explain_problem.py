@@ -46,6 +46,19 @@ def test_it_prints_candidates_and_why(capsys: pytest.CaptureFixture[str]) -> Non
     assert SHOWN <= len(shown) <= SHOWN + 1  # and the chosen one, where it stands further down
     assert [line.startswith(">") for line in shown].count(True) == 1
     assert any("its a is e4m3, not bf16" in line for line in lines)
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_the_kernels_that_are_left_out_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first ten reasons have their lines, the rest share one."""
+    words = ["gemm", "bf16", *SHAPE, "--device", "h200"]
+    total = sum(row["kernels"] for row in asked(capsys, *words)["left_out"])
+    assert run_cli(["explain", "--problem", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begin = lines.index(f"Left out: {total} kernels")
+    counts = [int(line[:7]) for line in lines[begin + 1 :] if line[:7].strip().isdigit()]
+    assert (len(counts), sum(counts)) == (SHOWN + 1, total)
+    assert lines[-1].endswith("further reasons (--json lists all)")
 
 
 @pytest.mark.parametrize(("k", "bound"), [(1, "overhead"), (1 << 17, "math")])

@@ -173,7 +173,7 @@ def tuned(machine: Machine) -> Findings:
     """Checks tuned files, and says why a file is not in force."""
     registry, device = machine.context.registry, machine.device
     if device is None:
-        yield OK, "no GPU that files could be of", ""
+        yield OK, "not checked: no GPU here, and each file is for one; --device names a GPU", ""
         return
     for name, family in _families(machine):
         files = paths.tuned_files(registry.folders, device.name, name)
