@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +14,16 @@ import pytest
 from small_modules import Mini
 
 from tilewright.base import paths
-from tilewright.compile import runner
+from tilewright.compile import runner, system
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.planning import Planner
 from tilewright.compile.progress import Progress
 from tilewright.compile.store import Store
 from tilewright.compile.unit import Job, Outcome
 from tilewright.errors import StoreError, ToolchainError
+
+FD_SETSIZE = 1024  # descriptors that select.select takes
+BOUND = 500  # seconds that no load reaches
 
 
 @pytest.fixture
@@ -196,3 +201,50 @@ def test_a_unit_is_under_way_from_its_empty_result_to_its_whole_one(tmp_path: Pa
     (tmp_path / "began").touch()
     (tmp_path / "ended").write_text("{}")
     assert runner._running(names) == ["began"]
+
+
+@pytest.fixture
+def _thousands_of_open_files() -> Iterator[None]:
+    """As servers have. The next file of this process has a descriptor that select.select does not take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * FD_SETSIZE:
+        pytest.skip(f"a process may open {hard} files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * FD_SETSIZE, hard))
+    descriptors: list[int] = []
+    try:
+        while not descriptors or descriptors[-1] < FD_SETSIZE:
+            descriptors.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("_thousands_of_open_files")
+def test_a_process_with_thousands_of_open_files_reads_what_commands_print() -> None:
+    assert system.run_bounded([sys.executable, "-c", "print('said')"], timeout=BOUND) == (0, "said\n")
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"first\nlast")
+        os.close(writing)
+        assert [*runner._lines(reading, lambda: None)] == ["first", "last"]
+    finally:
+        os.close(reading)
+
+
+def test_time_passes_while_ninja_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_TICK_SECONDS", 0.01)
+    reading, writing = os.pipe()
+    ticks = []
+
+    def tick() -> None:
+        ticks.append(None)
+        if len(ticks) == 2:
+            os.close(writing)
+
+    try:
+        assert [*runner._lines(reading, tick)] == []
+    finally:
+        os.close(reading)
+    assert len(ticks) == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import select
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from tilewright.compile import names, schemas
 from tilewright.compile.disk import says_full
 from tilewright.compile.progress import Progress
 from tilewright.compile.store import Store
-from tilewright.compile.system import shortened, start
+from tilewright.compile.system import readable, shortened, start
 from tilewright.compile.unit import Job, Outcome
 from tilewright.errors import ToolchainError, UnreadableFileError
 
@@ -65,8 +64,8 @@ def _run_ninja(store: Store, jobs: Sequence[Job], parallel: int, progress: Progr
     try:
         _write(store, folder, jobs, parallel)
         results = {job.key: folder / f"{job.key}.result" for job in jobs}
-        names = {path: job.name for path, job in zip(results.values(), jobs, strict=True)}
-        status, output = _execute(folder, parallel, progress, names)
+        units = {path: job.name for path, job in zip(results.values(), jobs, strict=True)}
+        status, output = _execute(folder, parallel, progress, units)
         never = sum(not path.exists() for path in results.values())  # a unit that starts makes its result
         if never and says_full(output):
             raise store.failure(OSError(errno.ENOSPC, "No space left on device"))
@@ -129,15 +128,15 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": search}
 
 
-def _execute(folder: Path, parallel: int, progress: Progress, names: Mapping[Path, str]) -> tuple[int, str]:
-    """Runs ninja to its end: its exit status, and what it printed besides the units' own lines. `names` are
-    those of the units, by the files of their results."""
+def _execute(folder: Path, parallel: int, progress: Progress, units: Mapping[Path, str]) -> tuple[int, str]:
+    """Runs ninja to its end: its exit status, and what it printed besides the units' own lines. `units` are
+    the names of the units, by the files of their results."""
     command = [sys.executable, "-ISc", _BIND, str(find_ninja()), "--quiet", "-k0", f"-j{parallel}"]
     rest: list[str] = []
     log.debug("ninja in %s: %s", folder, " ".join(command[3:]))
     with _process(command, folder, _environment()) as process:
         assert process.stdout is not None
-        for line in _lines(process.stdout.fileno(), lambda: progress.tick(_running(names))):
+        for line in _lines(process.stdout.fileno(), lambda: progress.tick(_running(units))):
             if line.startswith(_MARK):
                 _, name, status = line.split()
                 progress.done(name, status)
@@ -156,10 +155,10 @@ def _process(command: list[str], cwd: Path, environment: dict[str, str]) -> Iter
                 process.terminate()  # an interrupt: ninja stops its compilers
 
 
-def _running(names: Mapping[Path, str]) -> list[str]:
+def _running(units: Mapping[Path, str]) -> list[str]:
     """The units that have begun and not ended: what they make first is an empty result."""
     running = []
-    for path, name in names.items():
+    for path, name in units.items():
         with suppress(FileNotFoundError):
             if not path.stat().st_size:
                 running.append(name)
@@ -170,8 +169,7 @@ def _lines(descriptor: int, tick: Callable[[], None]) -> Iterator[str]:
     """Lines as they come; between them `tick` is called, about twice a second."""
     pending = b""
     while True:
-        ready, _, _ = select.select([descriptor], [], [], _TICK_SECONDS)
-        if not ready:
+        if not readable(descriptor, _TICK_SECONDS):
             tick()
             continue
         block = os.read(descriptor, 1 << 16)

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 
 from tilewright.errors import ToolchainError
@@ -82,6 +83,16 @@ def start(
     )
 
 
+def readable(descriptor: int, seconds: float | None) -> bool:
+    """Waits until a pipe has bytes or has ended, at most `seconds`; answers whether it has.
+
+    A server may have thousands of open files, and `select.select` takes no descriptor above 1,023.
+    """
+    pipe = select.poll()
+    pipe.register(descriptor, select.POLLIN)
+    return bool(pipe.poll(None if seconds is None else ceil(seconds * 1000)))
+
+
 def _remaining(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
@@ -90,7 +101,7 @@ def _read_bounded(descriptor: int, deadline: float | None) -> bytes:
     """All until the end, or its two ends. Raises TimeoutError."""
     head, tail, left_out = bytearray(), bytearray(), 0
     while True:
-        if not select.select([descriptor], [], [], _remaining(deadline))[0]:
+        if not readable(descriptor, _remaining(deadline)):
             raise TimeoutError
         block = os.read(descriptor, 1 << 16)
         room = KEPT_BYTES - len(head)

@@ -131,14 +131,18 @@ class Explanation:
                 yield f"        {row.tactic}"
         if len(self.rows) > SHOWN:
             yield "        (--json lists all)"
+        yield from self._left_out_lines()
+        for message in self.messages:
+            yield f"Tuned files: {message}"
+
+    def _left_out_lines(self) -> Iterator[str]:
+        """The reasons for which kernels are left out: a line for the first ones, and one for the others."""
         if self.left_out:
             yield f"Left out: {sum(count for _, count in self.left_out)} kernels"
         for reason, count in self.left_out[:SHOWN]:
             yield from wrapped(reason, f"  {count:5}: ", " " * 9)
         if further := [count for _, count in self.left_out[SHOWN:]]:
             yield f"  {sum(further):5}: {len(further)} further reasons (--json lists all)"
-        for message in self.messages:
-            yield f"Tuned files: {message}"
 
 
 def explain(

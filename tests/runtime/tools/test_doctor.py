@@ -261,7 +261,8 @@ def test_tuned_files_that_are_not_in_force(say: Say, tmp_path: Path, monkeypatch
     assert f"ok: gemm: 0 problems by {path} -> " in text
     assert f"warning: {path} is damaged" in text
     assert path.read_text() == "{"
-    assert texts(say("tuned")) == "ok: not checked: no GPU here, and each file is for one; --device names a GPU -> "
+    expected = "ok: not checked: no GPU here, and each file is for one; --device names a GPU -> "
+    assert texts(say("tuned")) == expected
 
 
 def test_an_error_of_a_check_ends_no_other(tmp_path: Path) -> None:
