@@ -112,3 +112,14 @@ def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
     progress.message("x")
     progress.finish()
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_unit_that_is_tried_again_counts_once() -> None:
+    stream = io.StringIO()
+    progress = Lines(stream)
+    progress.start(1, 2)
+    progress.done("a", "failed")
+    progress.done("a", "built")
+    progress.interrupted()
+    assert [line.partition(",")[0] for line in stream.getvalue().splitlines()[1:3]] == ["[1/1", "[1/1"]
+    assert stream.getvalue().splitlines()[-1].startswith("1 of 1 units are compiled")

@@ -84,10 +84,11 @@ def test_fewer_go_together_the_fewer_are_left() -> None:
     assert [len(group) for group in runner._processes(many[:12], 4)] == [1] * 12
 
 
-def test_what_takes_minutes_or_is_of_another_target_is_by_itself() -> None:
+def test_what_takes_minutes_or_is_of_another_target_or_compiler_is_by_itself() -> None:
     quick = Job("", "", "kernel", "sm_90a", "", "", {}, [], [], "", "", 1, quick=True)
     slow, other = replace(quick, quick=False), replace(quick, arch="sm_100f")
+    compiled_otherwise = replace(other, compiler="cute_dsl")
     table = replace(quick, kind="table", arch="", quick=False)
-    given = [slow, slow, quick, quick, quick, other, other, table] + [table] * 92
+    given = [slow, slow, quick, quick, quick, other, other, compiled_otherwise, table] + [table] * 92
     groups = list(runner._processes(given, 4))
-    assert [len(group) for group in groups] == [1, 1, 3, 2] + [1] * 93
+    assert [len(group) for group in groups] == [1, 1, 3, 2, 1] + [1] * 93
