@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_modules import Mini, python
 
+from tilewright.compile import system
 from tilewright.compile.building import build
 from tilewright.compile.nvcc.toolchain import NvccToolchain
 from tilewright.compile.store import Store
@@ -75,6 +78,26 @@ def test_one_that_hangs_is_ended() -> None:
     for first in ("pass", "os.close(1); os.close(2)"):
         with pytest.raises(subprocess.TimeoutExpired):
             run_bounded([sys.executable, "-c", f"import os, time; {first}; time.sleep(10000)"], timeout=0.5)
+
+
+def test_an_interrupt_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = system.start
+
+    def noted(*arguments: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments))
+        return started[-1]
+
+    def interrupted(descriptor: int, deadline: float | None) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(system, "start", noted)
+    monkeypatch.setattr(system, "_read_bounded", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_bounded([sys.executable, "-c", "import time; time.sleep(10000)"])
+    actual = started[0].returncode
+    started[0].kill()
+    assert actual == -signal.SIGKILL
 
 
 def test_a_compiler_that_writes_nothing(
