@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import sys
 
 import pytest
 
@@ -123,3 +125,34 @@ def test_a_unit_that_is_tried_again_counts_once() -> None:
     progress.interrupted()
     assert [line.partition(",")[0] for line in stream.getvalue().splitlines()[1:3]] == ["[1/1", "[1/1"]
     assert stream.getvalue().splitlines()[-1].startswith("1 of 1 units are compiled")
+
+
+class Pipe(io.StringIO):
+    """Nobody reads it."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_a_process_without_stderr_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stream in (None, closed):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert type(progress_for()) is Progress
+
+
+def test_a_call_goes_on_where_nobody_reads_its_progress() -> None:
+    """A command ends instead."""
+    with pytest.raises(BrokenPipeError):
+        progress_for(Pipe()).start(1, 1)
+    progress = progress_for(Pipe(), in_call=True)
+    progress.start(1, 1)
+    progress.done("a", "built")
+    progress.finish()
+    stream = io.StringIO()
+    progress = progress_for(stream, in_call=True)
+    progress.start(1, 1)
+    assert stream.getvalue() == "compiling 1 unit, 1 at a time\n"
+    stream.close()
+    progress.done("a", "built")

@@ -6,10 +6,18 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from contextlib import suppress
+from typing import Protocol, TextIO
 
 _QUIET_SECONDS = 60  # after which a log gets a line, whatever has happened
 _NAMED = 3  # units under way that a line names
+
+
+class Stream(Protocol):
+    """What lines are written to."""
+
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> object: ...
 
 
 class Progress:
@@ -38,7 +46,7 @@ class Lines(Progress):
     """A line for each unit as it finishes, and one a minute where none does: for logs, and for a terminal the
     base of `Terminal`."""
 
-    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: Stream | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._total = self._done = self._failed = 0
@@ -118,10 +126,32 @@ class Terminal(Lines):
         self._stream.flush()
 
 
-def progress_for(stream: TextIO | None = None) -> Progress:
-    """The progress for a stream (default: stderr): one line on a terminal, lines elsewhere."""
+class _Unread:
+    """A stream that may lose its reader: what cannot be written is left out."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: it is closed
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
+def progress_for(stream: TextIO | None = None, *, in_call: bool = False) -> Progress:
+    """The progress for a stream (default: stderr): one line on a terminal, lines elsewhere; nothing in a
+    process without stderr, such as a daemon.
+
+    `in_call`: a call waits for the build, which then goes on if the stream can no longer be written to.
+    """
     stream = sys.stderr if stream is None else stream
-    return Terminal(stream) if stream.isatty() else Lines(stream)
+    if stream is None or stream.closed:
+        return Progress()
+    written: Stream = _Unread(stream) if in_call else stream
+    return Terminal(written) if stream.isatty() else Lines(written)
 
 
 def _named(running: Sequence[str]) -> str:

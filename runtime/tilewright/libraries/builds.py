@@ -40,7 +40,7 @@ def build_kernel(table: Table, kernel: str) -> None:
     UncompilableError if the compilers refuse the kernel."""
     from tilewright.compile import building, progress  # noqa: PLC0415
 
-    report = building.build([table], select=[kernel], progress=progress.progress_for())
+    report = building.build([table], select=[kernel], progress=progress.progress_for(in_call=True))
     report.raise_for_failures()
 
 

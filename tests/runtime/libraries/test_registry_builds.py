@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tilewright.compile import building
+from tilewright.compile.progress import Progress
+from tilewright.declarations.table import Table
 from tilewright.errors import (
     NotBuiltError,
     TilewrightError,
 )
+from tilewright.libraries import builds
 from tilewright.libraries.registry import Registry
 
 BOUND = 500  # seconds that no load reaches
@@ -33,6 +40,29 @@ def test_builds_just_in_time(host_library: Path, host_generated: Path, monkeypat
     assert registry.is_built(record)
     registry.library(record)
     assert asked == [("host_gemm", "host_bf16_tn")]
+
+
+def test_a_build_of_a_call_goes_on_where_nobody_reads_stderr(
+    host_generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pipe(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    class Report:
+        def raise_for_failures(self) -> None:
+            told.append("ended")
+
+    def build(tables: list[Table], select: list[str], progress: Progress) -> Report:
+        progress.start(1, 1)
+        told.append(f"{tables[0].module} {select[0]}")
+        return Report()
+
+    told: list[str] = []
+    monkeypatch.setattr(building, "build", build)
+    monkeypatch.setattr(sys, "stderr", Pipe())
+    builds.build_kernel(Registry(host_generated).tables["host_gemm"], "host_bf16_tn")
+    assert told == ["host_gemm host_bf16_tn", "ended"]
 
 
 def test_a_build_that_yields_nothing(host_generated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
