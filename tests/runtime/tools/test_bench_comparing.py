@@ -90,6 +90,23 @@ def test_the_command_that_builds_takes_what_is_missing(
     assert groups.not_built([], committed) is None
 
 
+def test_the_command_that_builds_leaves_other_targets_of_a_module(committed: Registry) -> None:
+    """Kernels of `quantize` for all targets are in one module."""
+    from tilewright_generator.cli import build as command  # noqa: PLC0415
+
+    records = [
+        record
+        for record in committed.kernels("quantize")
+        if record.arch == "sm_100f" and record.config["format"] == "nvfp4"
+    ]
+    _, _, *rest = shlex.split(groups.build_command(records, committed))
+    split = rest.index("--filter")
+    taken = command.select_by([committed.tables[module] for module in rest[:split]], rest[split + 1 :: 2])
+    assert taken is not None
+    assert taken >= {record.name for record in records}
+    assert {committed.record(name).arch for name in taken} == {"sm_100f"}
+
+
 class Stopwatch:
     """A meter with times of its own: of each tactic those listed, one after the other, the last for good."""
 
