@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from math import isclose
 from pathlib import Path
 
+import learnt_features
 import pytest
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import UnreadableFileError
 from tilewright.families.grouped_gemm import learnt
 from tilewright.families.grouped_gemm.cost import Kernel
 from tilewright.families.grouped_gemm.family import FAMILY
@@ -58,26 +56,18 @@ def asked() -> dict[str, list[float]]:
 @pytest.mark.parametrize("name", asked())
 def test_features_are_those_that_were_written_down(name: str) -> None:
     """After a change that is meant, teach the trees anew, and write the features with
-    `python tests/runtime/grouped_gemm/test_learnt_grouped.py`."""
-    written = json.loads(FILE.read_text(encoding="utf-8"))
-    assert written.keys() == asked().keys()
-    pairs = zip(asked()[name], written[name], strict=True)
-    differ = [place for place, pair in enumerate(pairs) if not isclose(*pair, rel_tol=1e-9, abs_tol=1e-12)]
-    assert not differ, f"features at {differ} differ"
+    `PYTHONPATH=tests/common python tests/runtime/grouped_gemm/test_learnt_grouped.py`."""
+    assert not learnt_features.differing(FILE, asked(), name)
 
 
 def test_every_feature_varies() -> None:
-    columns = list(zip(*asked().values(), strict=True))
-    assert len(set(columns)) == len(columns), "two features are always equal"
+    assert learnt_features.all_differ(asked())
 
 
 def test_trees_ask_about_these_features_alone() -> None:
     kernel = Kernel(RECORDS[E4M3 + "128x144x128"], PROBLEMS[0], H200)
     names = tuple(learnt.features(kernel, kernel.terms(Tactic(E4M3 + "128x144x128"))))
-    learnt.CORRECTIONS.trees(names)
-    for wrong in (names[::-1], names[1:], (*names, "more")):
-        with pytest.raises(UnreadableFileError, match="learnt from other features"):
-            learnt.CORRECTIONS.trees(wrong)
+    learnt_features.check_names(learnt.CORRECTIONS, names)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -114,4 +104,4 @@ def test_where_anything_is_learnt() -> None:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(asked(), indent=1) + "\n", encoding="utf-8")
+    learnt_features.write(FILE, asked())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from math import isclose
 from pathlib import Path
 
+import learnt_features
 import pytest
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
-from tilewright.errors import UnreadableFileError
 from tilewright.families.mixed_gemm import cost, cost_stream, learnt
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.problem import Problem
@@ -63,26 +61,18 @@ def asked() -> dict[str, list[float]]:
 @pytest.mark.parametrize("name", asked())
 def test_features_are_those_that_were_written_down(name: str) -> None:
     """After a change that is meant, teach the trees anew, and write the features with
-    `python tests/runtime/mixed_gemm/test_learnt_mixed.py`."""
-    written = json.loads(FILE.read_text(encoding="utf-8"))
-    assert written.keys() == asked().keys()
-    pairs = zip(asked()[name], written[name], strict=True)
-    differ = [place for place, pair in enumerate(pairs) if not isclose(*pair, rel_tol=1e-9, abs_tol=1e-12)]
-    assert not differ, f"features at {differ} differ"
+    `PYTHONPATH=tests/common python tests/runtime/mixed_gemm/test_learnt_mixed.py`."""
+    assert not learnt_features.differing(FILE, asked(), name)
 
 
 def test_every_feature_varies() -> None:
-    columns = list(zip(*asked().values(), strict=True))
-    assert len(set(columns)) == len(columns), "two features are always equal"
+    assert learnt_features.all_differ(asked())
 
 
 def test_trees_ask_about_these_features_alone() -> None:
     kernel = cost_stream.Stream(RECORDS[named("64x16x128_stream", PROBLEMS[0]).kernel], PROBLEMS[0], H200)
     names = tuple(learnt.features(kernel, kernel.terms(Tactic(kernel.record.name))))
-    learnt.CORRECTIONS.trees(names)
-    for wrong in (names[::-1], names[1:], (*names, "more")):
-        with pytest.raises(UnreadableFileError, match="learnt from other features"):
-            learnt.CORRECTIONS.trees(wrong)
+    learnt_features.check_names(learnt.CORRECTIONS, names)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -117,4 +107,4 @@ def test_nothing_is_learnt_of_smaller_gpus() -> None:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(asked(), indent=1) + "\n", encoding="utf-8")
+    learnt_features.write(FILE, asked())
