@@ -64,3 +64,19 @@ def copy_of(size: int) -> Callable[[], object]:
 
     source = torch.empty(max(1, size // 2 // COPIED) * COPIED, dtype=torch.uint8, device="cuda")
     return functools.partial(torch.empty_like(source).copy_, source)
+
+
+class Flushed:
+    """Makes samples of graphs, before each of which other memory is read, so that L2 holds no operand."""
+
+    def __init__(self, size: int = 200 * 2**20) -> None:
+        import torch  # noqa: PLC0415 (sides can take turns without)
+
+        self._memory = torch.ones(size // 4, device="cuda")
+
+    def __call__(self, graph: Replays) -> Callable[[], float]:
+        def sample() -> float:
+            self._memory.sum()
+            return graph.seconds()
+
+        return sample
