@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small_modules import Mini
@@ -248,3 +250,42 @@ def test_time_passes_while_ninja_is_silent(monkeypatch: pytest.MonkeyPatch) -> N
     finally:
         os.close(reading)
     assert len(ticks) == 2
+
+
+def test_an_interrupt_ends_ninja(tmp_path: Path) -> None:
+    """Also in a process that goes on, as a shell of Python does."""
+    command = [sys.executable, "-c", "import time; time.sleep(10000)"]
+    with pytest.raises(KeyboardInterrupt), runner._process(command, tmp_path, dict(os.environ)) as process:
+        raise KeyboardInterrupt
+    try:
+        assert process.wait(BOUND) == -signal.SIGTERM
+    finally:
+        process.kill()
+
+
+def test_what_units_say_goes_to_the_progress_alone(
+    jobs: list[Job], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Units(Noted):
+        def done(self, name: str, status: str) -> None:
+            self.messages.append(f"{name} is {status}")
+
+    ninja = script(tmp_path / "ninja", 'echo "tilewright-unit one built"; echo "ninja: no"; exit 3')
+    monkeypatch.setattr(runner, "find_ninja", lambda: ninja)
+    progress = Units()
+    with pytest.raises(ToolchainError) as caught:
+        runner.run_jobs(store, jobs, 2, progress)
+    assert caught.value.message.splitlines()[1:] == ["ninja: no"]
+    assert progress.messages == ["one is built"]
+
+
+def test_ninja_of_path_serves_where_the_wheel_lacks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path = script(tmp_path / "ninja", "exit 0")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ninja", SimpleNamespace(BIN_DIR=str(tmp_path / "nothing")))
+    assert runner.find_ninja() == on_path
+    on_path.unlink()
+    with pytest.raises(ToolchainError, match="no ninja"):
+        runner.find_ninja()
