@@ -15,8 +15,9 @@ import tiny_family
 import yaml
 from command_line import Command
 
-from tilewright_generator import compose, expand, limits, load, repair, spec
+from tilewright_generator import compose, expand, generation, limits, load, repair, spec
 from tilewright_generator.errors import Fault, Faults, Position, SpecError
+from tilewright_generator.project import Project
 from tilewright_generator.scalars import Trap, resolve
 
 HEAD = "family: tiny\narch: sm_90a\ndtype: bf16\n"
@@ -158,6 +159,25 @@ def test_faults_beyond_the_limit_are_counted(project: Path, tilewright: Command)
     assert len(lines) == limits.MOST_FAULTS + 3
     assert "other.yaml:4:10: configs: write a list of groups" in lines[0]
     assert lines[-2:] == ["... and 800 more", "1,001 faults."]
+
+
+def test_a_module_beyond_the_limit_of_bytes_is_refused_and_not_written(
+    project: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright_generator.module.MOST_MODULE_BYTES", 1)
+    actual = tilewright("generate")
+    assert actual.code == 2
+    assert "small.yaml: the module's files take more than 0 MB; split the spec" in actual.err
+    assert not (project / "generated/small/table.json").exists()
+    assert not list(project.rglob("*.cu"))
+
+
+def test_two_specs_that_make_one_module_are_a_fault_of_the_second(project: Path) -> None:
+    other = project / "other" / "small.yaml"
+    other.parent.mkdir()
+    other.write_text(HEAD + "configs:\n  - {tile: 128x64x64}\n")
+    with pytest.raises(SpecError, match=r"other/small.yaml:1:1: specs/small.yaml makes the module small "):
+        generation.read(Project.find(project), [project / "specs/small.yaml", other])
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,9 @@ def test_why_says_no_word_twice(context: Context) -> None:
     assert "Why (demanded): the caller names it." in text
 
 
-def test_a_tuned_tactic_that_the_model_does_not_weigh_is_listed(tmp_path: Path, context: Context) -> None:
+def test_a_tuned_tactic_that_the_model_does_not_weigh_is_listed(
+    tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = Problem(4096, 4096, 4096)
     best = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[0].tactic
     raster = type(best).parse(f"{best}@raster=along_m" if "@" not in str(best) else f"{best},raster=along_m")
@@ -86,6 +88,10 @@ def test_a_tuned_tactic_that_the_model_does_not_weigh_is_listed(tmp_path: Path, 
     assert explanation.choice.tactic == raster
     assert [row.tactic for row in explanation.rows].count(raster) == 1
     assert sum(line.startswith(">") for line in explanation.lines()) == 1
+    monkeypatch.setenv("TILEWRIGHT_JIT", "0")  # it is passed over, because it is not built
+    explanation = explain(context, FAMILY, problem, H200)
+    assert explanation.choice.source == "model"
+    assert [(row.tactic, row.tuned_seconds) for row in explanation.rows].count((raster, 2e-4)) == 1
 
 
 def test_a_refused_file_is_named(tmp_path: Path, context: Context) -> None:
