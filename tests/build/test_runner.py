@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -252,15 +253,22 @@ def test_time_passes_while_ninja_is_silent(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(ticks) == 2
 
 
-def test_an_interrupt_ends_ninja(tmp_path: Path) -> None:
+def test_an_interrupt_ends_ninja(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in a process that goes on, as a shell of Python does."""
-    command = [sys.executable, "-c", "import time; time.sleep(10000)"]
-    with pytest.raises(KeyboardInterrupt), runner._process(command, tmp_path, dict(os.environ)) as process:
-        raise KeyboardInterrupt
-    try:
-        assert process.wait(BOUND) == -signal.SIGTERM
-    finally:
+    ended = []
+
+    def interrupted() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", "import time; time.sleep(10000)"]
+        with suppress(KeyboardInterrupt), runner._process(command, tmp_path, dict(os.environ)) as process:
+            terminate = process.terminate
+            monkeypatch.setattr(process, "terminate", lambda: ended.append(terminate()))
+            raise KeyboardInterrupt
+        return process
+
+    process = interrupted()
+    if not ended:
         process.kill()
+    assert process.wait() == -signal.SIGTERM
 
 
 def test_what_units_say_goes_to_the_progress_alone(
