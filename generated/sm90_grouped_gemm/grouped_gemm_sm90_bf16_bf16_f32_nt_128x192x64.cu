@@ -9,6 +9,7 @@
 //   schedule   lean mainloop, groups, clusters and splits of k at run time, programmatic dependent launch
 
 #include "tilewright/grouped_gemm/kernel.hpp"
+#include "tilewright/grouped_gemm/mn_along_k.hpp"
 
 namespace tilewright::grouped_gemm_sm90_bf16_bf16_f32_nt_128x192x64 {
 
@@ -27,9 +28,10 @@ struct Gemm {
   static constexpr int kStoreBuffers = 4;
   static constexpr bool kPdl = true;
 
-  using Kernel = grouped_gemm::Kernel<
+  using Base = grouped_gemm::Kernel<
       ElementA, ElementB, ElementD, kTileM, kTileN, kBoxes, kStages, kSwapAB, kMnA, kMnB, kScalesA, kScalesB,
       kPromotion, kStoreBuffers, kPdl>;
+  using Kernel = grouped_gemm::MnAlongK<Base>;
   static void const* entry();
 };
 

@@ -18,9 +18,14 @@ uint32_t __reduce_min_sync(unsigned, uint32_t value) {
   auto const found = gather(value);
   return uint32_t(*std::min_element(found.begin(), found.end()));
 }
+uint32_t __reduce_add_sync(unsigned, uint32_t value) {
+  auto const found = gather(value);
+  return uint32_t(std::accumulate(found.begin(), found.end(), 0L));
+}
 
 }  // namespace
 
+#include "tilewright/grouped_gemm/groups_of_k.hpp"
 #include "tilewright/grouped_gemm/known_tiles.hpp"
 #include "tilewright/grouped_gemm/work.hpp"
 
@@ -310,6 +315,15 @@ void check_parts(int count, int unit, int down) {
   }
   for (int times : visits) {
     expect(times == 1, "visits", count, unit, times);
+  }
+  for (int group = 0; group < count; ++group) {  // as a warp of a form reads it, without a queue
+    run(32, [&] {
+      auto const range =
+          unit == 64 ? grouped_gemm::k_range<64>(groups, group) : grouped_gemm::k_range<128>(groups, group);
+      expect(range.count * unit == sizes[group], "units of a form", group, range.count, sizes[group]);
+      bool const begins = range.first * unit == starts[group];
+      expect(begins || range.count == 0, "first unit of a form", group, range.first, starts[group]);
+    });
   }
 }
 

@@ -18,6 +18,7 @@ template <class... Any> void barrier_arrive(Any...);
 uint32_t zero_after(uint32_t);
 template <class... Any> void store_words(Any...);
 template <class Any> void load_words(uint32_t, Any&);
+void prefetch_line(void const*);
 """,
     "pipeline": """
 template <int kStages> struct Position {

@@ -29,6 +29,7 @@ GATED_UNEVEN = GATED.replace("128x128x64", "128x112x64")
 GATED_GENERAL = GATED.replace("128x128x64", "128x256x64")
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 ALONG_K = "grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x104x128"
+MN_ALONG_K = "grouped_gemm_sm90_bf16_bf16_f32_nt_128x128x64"
 STREAM = "gemm_sm90_bf16_bf16_f32_bf16_tn_16x8x64_stream_coop_swap"
 HOST = r'(?m)^#include "(tilewright/\w+/\w*host\.hpp)"$'  # in a table: the host code of its units
 INVALID_VALUE, INSUFFICIENT_DRIVER, UNAVAILABLE, OUT_OF_RESOURCES = 1, 35, 46, 701
@@ -344,6 +345,18 @@ def test_thread_blocks_make_the_maps_of_groups_along_k_unless_threads_add_c(laun
     room = 3 * SMS * maps_of_thread_blocks
     expected = dict.fromkeys(cases, room) | {"many": 20000 * maps_of_groups, "dense": 0}
     assert {name: case["workspace"] for name, case in cases.items()} == expected
+
+
+def test_groups_of_mn_major_operands_have_a_form_unless_threads_add_c(launch: Launch) -> None:
+    """The form (grouped_gemm/mn_along_k.hpp) needs no maps of groups, and so no workspace."""
+    cases = {name: case for name, (case,) in launch(MN_ALONG_K, ("along_k",)).items()}
+    assert {(case["status"], case["launched"], case["workspace"]) for case in cases.values()} == {(0, 1, 0)}
+    clusters = {name: case["cluster"] for name, case in cases.items()}
+    assert clusters == {**dict.fromkeys(clusters, 0), "cluster": 2, "apart": 1, "another_c": 1, "dense": 1}
+    codes = {name: case["code"] for name, case in cases.items()}
+    assert codes["stored"] == codes["added"] == codes["many"] == codes["without_workspace"]
+    assert codes["dense"] == codes["apart"] == codes["another_c"]
+    assert len({codes[name] for name in ("stored", "cluster", "dense")}) == 3
 
 
 def codes_of(cases: dict[str, list[Case]]) -> dict[str, set[int]]:

@@ -242,20 +242,21 @@ def test_which_main_loop_forms_run(config: GroupedGemmConfig, loop: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("config", "has_form"),
+    ("config", "form"),
     [
-        (replace(FP8, tile=Tile(128, 104, 128), scales="1x128", d="f32"), True),
-        (replace(FP8, tile=Tile(256, 96, 128), scales="1x128", d="f32"), True),
-        (replace(OVERLAPPED, tile=Tile(64, 64, 256), scales="1x128", d="f32"), False),  # two boxes of k
-        (replace(FP8, tile=Tile(128, 160, 128), scales="1x128"), False),
-        (replace(FP8, tile=Tile(128, 160, 128), d="f32"), False),
-        (replace(BF16, d="f32"), False),
+        (replace(FP8, tile=Tile(128, 104, 128), scales="1x128", d="f32"), "AlongK"),
+        (replace(FP8, tile=Tile(256, 96, 128), scales="1x128", d="f32"), "AlongK"),
+        (replace(OVERLAPPED, tile=Tile(64, 64, 256), scales="1x128", d="f32"), ""),  # two boxes of k
+        (replace(FP8, tile=Tile(128, 160, 128), scales="1x128"), ""),
+        (replace(FP8, tile=Tile(128, 160, 128), d="f32"), ""),
+        (replace(BF16, layout="nt", d="f32"), "MnAlongK"),
+        (replace(BF16, d="f32"), ""),  # k is contiguous, and so no group along k is a matrix
     ],
 )
-def test_kernels_with_maps_of_groups_have_a_form_for_groups_along_k(
-    config: GroupedGemmConfig, has_form: bool
+def test_kernels_that_multiply_groups_along_k_have_a_form_for_them(
+    config: GroupedGemmConfig, form: str
 ) -> None:
-    assert kernel_around(config) == ("grouped_gemm::AlongK<Base>" if has_form else "")
+    assert kernel_around(config) == (form and f"grouped_gemm::{form}<Base>")
 
 
 def test_kernels_of_constant_weights_have_the_forms_that_load_them_first() -> None:

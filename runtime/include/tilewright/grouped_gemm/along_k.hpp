@@ -6,11 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "tilewright/grouped_gemm/along_k_params.hpp"
 #include "tilewright/grouped_gemm/cta_maps.hpp"
 #include "tilewright/grouped_gemm/form.hpp"
+#include "tilewright/grouped_gemm/groups_of_k.hpp"
 #include "tilewright/grouped_gemm/kernel.hpp"
 #include "tilewright/grouped_gemm/tile.hpp"
 #include "tilewright/sm90/cluster.hpp"
@@ -91,9 +91,6 @@ struct AlongKForm : Base {
   using Mainloop = typename Base::Mainloop;
   using Tiles = typename Base::Tiles;
   static constexpr int kUnit = Base::kTileBytesK;  // elements of a k tile, of a byte
-  // Up to how many k tiles of a group D is asked for ahead. On an H200 products of 1 to 8 k tiles took 0.76 to 0.97 of
-  // the time with it, those of 9 to 12 0.96 to 1.04, and those of 18 to 46 0.99 to 1.03.
-  static constexpr int kShort = 12;
   // No warp sends tiles through the queue, so its memory has room for maps.
   static constexpr int kMapsAt = (Base::kQueueAt + 127) / 128 * 128;
   static_assert(kMapsAt + CtaMaps<Base::Stages>::kSharedBytes <= Base::kSharedBytes);
@@ -124,7 +121,7 @@ struct AlongKForm : Base {
   static __device__ __forceinline__ void load_operands(Params const& params, uint32_t shared,
                                                        sm90::ClusterShape const& cluster,
                                                        sm90::ClusterPlace const& place) {
-    sm90::prefetch_l2(params.groups.layout);
+    sm90::prefetch_line(params.groups.layout);
     sm90::OperandLoads loads(params, place);
     typename Base::Producer producer{shared};
     CtaMaps<Base::Stages> maps(params, shared + kMapsAt);
@@ -149,22 +146,6 @@ struct AlongKForm : Base {
     }
     if constexpr (kClusters) {
       producer.drain();
-    }
-  }
-
-  // Asks L2 for the tile of D that sums are added to, by all threads of a warp. TMA's additions wait for lines that L2
-  // does not have, and few of them at a time.
-  static __device__ __forceinline__ void request_d(Params const& params, Tile const& tile, int column) {
-    constexpr int kLine = 32;                                  // floats
-    constexpr int kLines = (Base::TileN + kLine - 1) / kLine;  // of a row
-    sm90::EpilogueParams const& epilogue = params.epilogue;
-    float const* const d = static_cast<float const*>(epilogue.d) + tile.matrix * epilogue.batch_stride_d;
-#pragma unroll 1
-    for (int line = threadIdx.x % 32; line < Base::TileM * kLines; line += 32) {
-      int const row = tile.row + line / kLines, first = column + line % kLines * kLine;
-      if (row < epilogue.m && first < epilogue.n) {
-        sm90::prefetch_l2(d + row * epilogue.ld_d + first);
-      }
     }
   }
 
@@ -199,27 +180,15 @@ struct AlongKForm : Base {
         }
         at.next();
       }
-      if (params.floats == Floats::kAdded && range.count <= kShort) {
-        request_d(params, tile, column);
+      if (params.floats == Floats::kAdded && range.count <= kShortOfK) {
+        request_d<Base>(params, tile, column);
       }
     }
   }
 };
 
-// What calls.hpp enters for other groupings, which run the general code. Nothing launches it.
-struct NoForm {
-  using Params = AlongKParamsOf<Heads>;
-  static constexpr int kThreads = 32;
-  __device__ void operator()(Params const&, char*) const {}
-};
-
-// A kernel with this form, in the place of the dense one. `Base`: kernel.hpp's Kernel.
+// A kernel with this form. `Base`: kernel.hpp's Kernel.
 template <class Base>
-struct AlongK : Base {
-  static constexpr bool kHasForms = true;
-  template <Form kForm, bool kClusters>
-  using Of = std::conditional_t<kForm == Form::kDense, AlongKForm<typename Base::template Of<Form::kDense, kClusters>>,
-                                NoForm>;
-};
+struct AlongK : WithFormOfK<Base, AlongKForm> {};
 
 }  // namespace tilewright::grouped_gemm

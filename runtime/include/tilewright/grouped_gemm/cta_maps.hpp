@@ -13,23 +13,6 @@
 
 namespace tilewright::grouped_gemm {
 
-// The part of k that belongs to group `group`, in k tiles of `kUnit` elements: what size_of_group (work.hpp) computes
-// one group after another. Called by all threads of a warp, after the stream's previous kernel is done.
-template <int kUnit>
-__device__ __forceinline__ Tile::KRange k_range(Groups const& groups, int group) {
-  int const lane = threadIdx.x % 32, whole = groups.k / kUnit;
-  int first = 0;  // k tile of the group
-#pragma unroll 1
-  for (int left = group;; left -= 32) {  // groups before `group`, starting with this round's first
-    int const requested = lane <= left ? __ldg(groups.layout + (group - left + lane)) : 0;
-    int const count = min(max(requested, 0) / kUnit, whole);
-    first = min(first + static_cast<int>(__reduce_add_sync(~0u, lane < left ? count : 0)), whole);
-    if (left < 32) {
-      return {min(__shfl_sync(~0u, count, left), whole - first), first};
-    }
-  }
-}
-
 // Held by a CTA's loading warp, which makes maps of A and of B in shared memory. TMA reads copies in global memory.
 //
 // Each map that the warp makes is followed by at least one load, before which it waits until the stage that the load
@@ -48,7 +31,7 @@ class CtaMaps {
     int const lane = threadIdx.x % 32;
     if (lane < 2) {
       // The copies are written by atomic exchanges, which would wait until L2 has the lines.
-      sm90::prefetch_l2(maps_ + lane);
+      sm90::prefetch_line(maps_ + lane);
     }
     if (lane < 2 * kWords) {  // B's map follows A's (sm90::ProductMaps)
       uint32_t const* const words = reinterpret_cast<uint32_t const*>(&params.a) + lane * 4;

@@ -58,7 +58,7 @@ struct Host {
   // The form that a launch runs (form.hpp).
   Form form_of(Args const& args, Maker const& maker) const {
     bool const has_forms = facts.forms[static_cast<int>(Form::kDense)] != nullptr;
-    if (facts.own_maps) {  // then it is along_k.hpp's
+    if (facts.groups_of_k) {  // then it is that of along_k.hpp or mn_along_k.hpp
       bool const along_k = args.grouping == TILEWRIGHT_GROUPING_K_SIZES && maker.floats() != Floats::kThreads;
       return has_forms && along_k ? Form::kDense : Form::kAny;
     }

@@ -28,9 +28,4 @@ __device__ __forceinline__ void publish_map(CUtensorMap* map, uint32_t from) {
       : "memory");
 }
 
-// Asks L2 for the line at `address`.
-__device__ __forceinline__ void prefetch_l2(void const* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
-}
-
 }  // namespace tilewright::sm90

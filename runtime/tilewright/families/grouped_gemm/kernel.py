@@ -215,11 +215,13 @@ def has_forms(config: GroupedGemmConfig) -> bool:
     return config.scales == "128x128" and config.d != "f32" and not (by_mma(config) or by_tcgen05(config))
 
 
-def along_k(config: GroupedGemmConfig) -> bool:
-    """Whether the kernel has a form for groups that divide k (grouped_gemm/along_k.hpp): those where each
-    group has tensor maps of its own."""
-    lean = not (by_mma(config) or by_tcgen05(config))
-    return lean and config.scales == "1x128" and config.d == "f32" and config.tile.k == 128
+def form_along_k(config: GroupedGemmConfig) -> str:
+    """The form for groups that divide k: "AlongK" where each group has tensor maps of its own
+    (grouped_gemm/along_k.hpp), "MnAlongK" where a group is some rows of MN-major operands (mn_along_k.hpp);
+    "" for a kernel without."""
+    if by_mma(config) or by_tcgen05(config) or config.d != "f32" or config.tile.k * bits(config.a) != 128 * 8:
+        return ""
+    return "AlongK" if config.scales == "1x128" else "MnAlongK" if config.layout == "nt" else ""
 
 
 def in_rounds(config: GroupedGemmConfig) -> bool:
@@ -238,8 +240,8 @@ def one_count(config: GroupedGemmConfig) -> bool:
 
 def kernel_around(config: GroupedGemmConfig) -> str:
     """The C++ type of a kernel with forms of their own, in terms of its `Base`; "" for a kernel without."""
-    if along_k(config):
-        return "grouped_gemm::AlongK<Base>"
+    if form := form_along_k(config):
+        return f"grouped_gemm::{form}<Base>"
     if config.constant_b:
         return "grouped_gemm::WeightsFirst<Base>"
     if not has_forms(config):
