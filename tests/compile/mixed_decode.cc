@@ -8,6 +8,7 @@
 
 #include "host_halves.hpp"
 #include "tilewright/mixed_gemm/decode8.hpp"
+#include "tilewright/mixed_gemm/early_format.hpp"
 #include "tilewright/mixed_gemm/quick.hpp"
 #include "tilewright/mixed_gemm/quick_int4.hpp"
 
@@ -15,7 +16,25 @@ using namespace tilewright::mixed_gemm;
 
 namespace {
 
-template <class Format, bool kQuick = kHasUsualScales<Format>>
+enum class Way { kPlain, kQuick, kEarly };  // decode.hpp, quick.hpp, early_format.hpp
+
+// Decodes a piece as `early.hpp` does.
+template <class Format>
+void decode_early(uint32_t const (&words)[4], typename Format::Scales const& scales, uint32_t (&out)[16]) {
+  using Early = EarlyFormat<Format>;
+  auto const factors = Early::factors(scales);
+  for (int step = 0; step < 4; ++step) {
+    if (Early::are_usual(scales)) {
+      Early::decode(words[step], factors, step, out + 4 * step);
+    } else {
+      uint32_t pairs[4];
+      Format::decode(words + step, scales, step, pairs);
+      std::memcpy(out + 4 * step, pairs, sizeof pairs);
+    }
+  }
+}
+
+template <class Format, Way kWay = kHasUsualScales<Format> ? Way::kQuick : Way::kPlain>
 int decode() {
   constexpr int kGroups = Format::kGroup < 64 ? 64 / Format::kGroup : 1;
   constexpr int kPieceScales = 64 * Format::kScaleBytes * kGroups;
@@ -37,7 +56,9 @@ int decode() {
       int const at = Format::kGroup == 128 ? 0 : piece * kPieceScales;
       std::memcpy(&own, scales + at + thread / 4 * int(sizeof own), sizeof own);
       uint32_t fragments[16];
-      if constexpr (kQuick) {
+      if constexpr (kWay == Way::kEarly) {
+        decode_early<Format>(words[0], own, fragments);
+      } else if constexpr (kWay == Way::kQuick) {
         // Also half of the piece, as kernels with few registers decode it.
         uint32_t half[8];
         decode_quickly<Format, 2>(words[0], own, 2, half);
@@ -72,7 +93,7 @@ int decode() {
 
 int main(int, char** arguments) {
   std::vector<std::pair<char const*, int (*)()>> const formats = {
-      {"bf16 int4_g128", decode<Int4<Bf16, 128, false>, false>},
+      {"bf16 int4_g128", decode<Int4<Bf16, 128, false>, Way::kPlain>},
       {"bf16 int4_g64", decode<Int4<Bf16, 64, false>>},
       {"bf16 int4_g32", decode<Int4<Bf16, 32, false>>},
       {"bf16 int4_zp_g128", decode<Int4<Bf16, 128, true>>},
@@ -84,6 +105,9 @@ int main(int, char** arguments) {
       {"bf16 nvfp4", decode<Nvfp4<Bf16>>},
       {"quick bf16 int4_g128", decode<Int4<Bf16, 128, false>>},
       {"quick bf16 mxfp4", decode<Mxfp4>},
+      {"early bf16 int4_g128", decode<Int4<Bf16, 128, false>, Way::kEarly>},
+      {"early bf16 mxfp4", decode<Mxfp4, Way::kEarly>},
+      {"early bf16 nvfp4", decode<Nvfp4<Bf16>, Way::kEarly>},
       {"f16 nvfp4", decode<Nvfp4<F16>>},
       {"bf16 int8_g128", decode<Int8<Bf16>>},
       {"f16 int8_g128", decode<Int8<F16>>},

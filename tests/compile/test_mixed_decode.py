@@ -20,7 +20,7 @@ from tilewright.formats.dtypes import dtype_of  # noqa: E402
 HERE = Path(__file__).parent
 INCLUDE = ROOT / "runtime/include"
 HEADER, HEADER8 = "tilewright/mixed_gemm/decode.hpp", "tilewright/mixed_gemm/decode8.hpp"
-QUICK = "tilewright/mixed_gemm/quick.hpp"
+QUICK, EARLY = "tilewright/mixed_gemm/quick.hpp", "tilewright/mixed_gemm/early_format.hpp"
 # Each statement of PTX, and what it computes.
 STATEMENTS = {
     'asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(difference) : "r"(x), "r"(y));':
@@ -47,6 +47,18 @@ STATEMENTS_QUICK = {
     'asm volatile("" : "+r"(word));': "",
     "__any_sync(0xFFFFFFFF, ": "(",
 }
+STATEMENTS_EARLY = {
+    "__any_sync(0xFFFFFFFF, !usual)": "!usual",
+    "__ballot_sync(0xFFFFFFFF, !usual)": "!usual",
+    'asm("{\\n.reg .pred g, h;\\n.reg .b32 magnitudes;\\nabs.bf16x2 magnitudes, %1;\\n"\n'
+    '        "setp.lt.bf16x2 g|h, magnitudes, %2;\\nand.pred g, g, h;\\nselp.u32 %0, 1, 0, g;\\n}\\n"\n'
+    '        : "=r"(usual)\n        : "r"(scales.words[0]), "r"(0x3D003D00));':
+        "usual = (scales.words[0] & 0x7FFF) < 0x3D00 && (scales.words[0] >> 16 & 0x7FFF) < 0x3D00;",
+}  # fmt: skip
+# A multiplication by half s or t of both factors of a stage.
+SCALED = re.compile(
+    r'asm\("\{\\n\.reg \.b16 s, t, a, b;.*?scale, \{([st]), \1\};.*?"r"\(factors\.added\)\);', re.DOTALL
+)
 CONVERSION = re.compile(r'asm\("\{\\n\.reg \.b16 low.*?"r"\((step.*?)\)\);', re.DOTALL)
 
 
@@ -59,14 +71,24 @@ def replaced(header: str, statements: dict[str, str]) -> str:
     return text
 
 
+def scaled_by(statement: re.Match[str]) -> str:
+    """C++ for a statement that SCALED finds."""
+    half = {"s": "low", "t": "high"}[statement[1]]
+    factors = (f"detail::{half}_twice(factors.{name})" for name in ("scales", "added"))
+    return f"result = sm90::multiplied_added<Bf16>(codes, {', '.join(factors)});"
+
+
 @cache
 def program() -> Path:
     text, count = CONVERSION.subn(r"halves = sm90::f16_of_e4m3(\1);", replaced(HEADER, STATEMENTS))
     assert count == 1
+    early, count = SCALED.subn(scaled_by, replaced(EARLY, STATEMENTS_EARLY))
+    assert count == 2
     headers = {
         HEADER: text,
         HEADER8: replaced(HEADER8, STATEMENTS8),
         QUICK: replaced(QUICK, STATEMENTS_QUICK),
+        EARLY: early,
     }
     assert not any("asm" in text for text in headers.values())
     nothing = dict.fromkeys(
@@ -149,6 +171,13 @@ def test_each_thread_decodes_what_the_reference_says(a: str, name: str) -> None:
 def test_usual_scales_are_decoded_quickly(name: str, scales_of: str) -> None:
     """And those that are not, even if a thread has only one of them."""
     check_decoded(*random_weight(name, "bf16", scales_of), way="quick ")
+
+
+@pytest.mark.parametrize("scales_of", ["any", "usual", "few"])
+@pytest.mark.parametrize("name", ["mxfp4", "nvfp4", "int4_g128"])
+def test_stages_that_are_loaded_early_are_decoded_so_too(name: str, scales_of: str) -> None:
+    """early_format.hpp. Zeros and subnormal scales of INT4 are usual there."""
+    check_decoded(*random_weight(name, "bf16", "any" if name == "nvfp4" else scales_of), way="early ")
 
 
 def check_decoded(packed: weight_layout.Packed, problem: Problem, way: str = "") -> None:

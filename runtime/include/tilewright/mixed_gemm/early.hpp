@@ -8,69 +8,13 @@
 
 #include <cstdint>
 
+#include "tilewright/mixed_gemm/early_format.hpp"
 #include "tilewright/mixed_gemm/layout.hpp"
-#include "tilewright/mixed_gemm/quick_int4.hpp"
 #include "tilewright/mixed_gemm/wgmma.hpp"
 #include "tilewright/sm90/mainloop.hpp"
 #include "tilewright/sm90/wgmma.hpp"
 
 namespace tilewright::mixed_gemm {
-
-// What a warpgroup multiplies the codes of a stage with: a format's scales, or what is made of them once for a stage.
-// See Usual (quick.hpp).
-template <class Format>
-struct EarlyFormat {
-  using Scales = typename Format::Scales;
-  static constexpr bool kIsQuick = kHasUsualScales<Format>;
-
-  static __device__ __forceinline__ bool are_usual(Scales const& scales) {
-    if constexpr (kIsQuick) {
-      return detail::Usual<Format>::are_usual(scales);
-    }
-    return true;
-  }
-  static __device__ __forceinline__ Scales factors(Scales const& scales) { return scales; }
-  static __device__ __forceinline__ void decode(uint32_t word, Scales const& scales, int step, uint32_t* out) {
-    if constexpr (kIsQuick) {
-      detail::Usual<Format>::decode(word, scales, step, out);
-    } else {
-      uint32_t pairs[4];
-      Format::decode(&word, scales, step, pairs);
-#pragma unroll
-      for (int pair = 0; pair < 4; ++pair) {
-        out[pair] = pairs[pair];
-      }
-    }
-  }
-};
-
-// All of a stage has one scale.
-template <>
-struct EarlyFormat<Int4<Bf16, 128, false>> {
-  using Scales = typename Int4<Bf16, 128, false>::Scales;
-  static constexpr bool kIsQuick = true;
-  struct Factors {
-    uint32_t of_row[2], added[2];  // rows g and g + 8
-  };
-
-  static __device__ __forceinline__ bool are_usual(Scales const& scales) {
-    return detail::Usual<Int4<Bf16, 128, false>>::are_usual(scales);
-  }
-  static __device__ __forceinline__ Factors factors(Scales const& scales) {
-    uint32_t const g = detail::low_twice(scales.words[0]), g8 = detail::high_twice(scales.words[0]);
-    constexpr uint32_t kMinusEight = 0xC100C100;
-    return {{g + 0x42804280, g8 + 0x40804080},  // 2^133 and 2^129 times the scales
-            {detail::Pairs<Bf16>::multiply(g, kMinusEight), detail::Pairs<Bf16>::multiply(g8, kMinusEight)}};
-  }
-  static __device__ __forceinline__ void decode(uint32_t word, Factors const& factors, int, uint32_t* out) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      uint32_t const codes = word >> (8 * half);
-      out[2 * half] = detail::Pairs<Bf16>::multiply_add(codes & 0x000F000F, factors.of_row[0], factors.added[0]);
-      out[2 * half + 1] = detail::Pairs<Bf16>::multiply_add(codes & 0x00F000F0, factors.of_row[1], factors.added[1]);
-    }
-  }
-};
 
 // As Mainloop, of 4-bit codes, stages of 128 of k, and warpgroups of 64 rows each.
 template <class Type, class Format, class Layout, int N, int Stages, int Groups, int Consumers, bool kTurns>
@@ -82,6 +26,10 @@ struct EarlyMainloop {
   // Whether the second piece of a stage is loaded just before it is decoded: four warpgroups have 112 registers a
   // thread.
   static constexpr bool kFewRegisters = Consumers == 4;
+  // Whether a turn of the loop is from one stage's second piece to the next stage's: then nothing says whether a stage
+  // came before, and the compiler keeps the stage in uniform registers, 147 instructions a stage of 128x64x128 instead
+  // of 159. With more instructions in the decoder, this order is slower (benchmarks/results/packed_schedules.md).
+  static constexpr bool kFromHalf = Own::kOneScale;
   static_assert(Format::kBits == 4 && Layout::Pieces == 2 && Stages % Groups == 0);
   static_assert(Layout::Slices * Groups == Consumers, "a warpgroup has 64 rows");
 
@@ -119,13 +67,34 @@ struct EarlyMainloop {
     look_at_scales();
     decode(0);
     asm volatile("" : "+r"(stages));  // in a register: the compiler would compute it again for each stage
-    bool before = false;
+    if constexpr (kFromHalf) {
+      uint32_t b = multiply_first(sums);
+      decode(1);
 #pragma unroll 1
-    for (; stages > 1; --stages) {
-      stage<true>(before, sums);
-      before = true;
+      for (; stages > 1; --stages) {
+        int const previous = last;
+        load_stage();
+        multiply(1, b, sums);
+        look_at_scales();
+        sm90::wgmma_wait<1>();
+        sm90::hold(fragments[0]);
+        decode(0);
+        b = multiply_first(sums);
+        sm90::wgmma_wait<1>();  // the stage before is done
+        sm90::hold(fragments[1]);
+        release(previous);
+        decode(1);
+      }
+      multiply(1, b, sums);
+    } else {
+      bool before = false;
+#pragma unroll 1
+      for (; stages > 1; --stages) {
+        stage<true>(before, sums);
+        before = true;
+      }
+      stage<false>(before, sums);
     }
-    stage<false>(before, sums);
     sm90::wgmma_wait<0>();
     sm90::hold(fragments[0]);
     sm90::hold(fragments[1]);
@@ -138,15 +107,13 @@ struct EarlyMainloop {
   uint32_t words[2][4];            // of the pieces that are decoded next
   typename Format::Scales scales[kSets];
   decltype(Own::factors(scales[0])) factors[kSets];
-  bool unusual;  // whether a scale of the warp's stage is
+  typename Own::Unusual unusual;  // whether a scale of the warp's stage is: not 0
   uint32_t fragments[2][16];
   int last;  // the stage that is multiplied
 
-  // Multiplies a stage whose first piece is decoded and whose second one is loaded. `kMore`: loads the next stage, and
-  // decodes its first piece. `before`: a stage of this tile was multiplied before.
-  template <bool kMore>
-  __device__ __forceinline__ void stage(bool before, float (&sums)[kCount]) {
-    int const previous = last;
+  // Multiplies the first piece of the stage at `at`, and goes on to the next stage. Answers the low word of the
+  // descriptor of the stage's activations.
+  __device__ __forceinline__ uint32_t multiply_first(float (&sums)[kCount]) {
     last = at.stage;
     uint32_t const b = descriptor + last * (Layout::kStageB >> 4);
     at.stage += Groups;
@@ -158,6 +125,15 @@ struct EarlyMainloop {
     if (kFewRegisters) {
       sm90::load_words(words_at + last * Layout::kStageA + Layout::kPieceBytes, words[1]);
     }
+    return b;
+  }
+
+  // Multiplies a stage whose first piece is decoded and whose second one is loaded. `kMore`: loads the next stage, and
+  // decodes its first piece. `before`: a stage of this tile was multiplied before.
+  template <bool kMore>
+  __device__ __forceinline__ void stage(bool before, float (&sums)[kCount]) {
+    int const previous = last;
+    uint32_t const b = multiply_first(sums);
     sm90::wgmma_wait<1>();  // the stage before is done
     sm90::hold(fragments[1]);
     decode(1);
@@ -199,7 +175,7 @@ struct EarlyMainloop {
       usual &= Own::are_usual(scales[set]);
       factors[set] = Own::factors(scales[set]);
     }
-    unusual = Own::kIsQuick && __any_sync(0xFFFFFFFF, !usual);
+    unusual = Own::unusual(usual);
   }
 
   // Decodes a loaded piece to its registers: see decode_quickly.
