@@ -43,27 +43,18 @@ template <class Traits>
 struct CallsWithForms : Calls<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {
     tilewright_tactic const& tactic = static_cast<tilewright_gemm_args const*>(args)->tactic;
-    int const m = tactic.cluster_m > 1 ? tactic.cluster_m : 1, n = tactic.cluster_n > 1 ? tactic.cluster_n : 1;
-    auto const form = m * n == 1         ? &Form<1, 1>::launch
-                      : m == 2 && n == 1 ? &Form<2, 1>::launch
-                      : m == 1 && n == 2 ? &Form<1, 2>::launch
-                                         : &Form<0, 0>::launch;
+    bool const shares_a = tactic.cluster_n > 1, shares_b = tactic.cluster_m > 1;
+    auto const form = !shares_a && !shares_b ? &Form<false, false>::launch
+                      : !shares_a            ? &Form<false, true>::launch
+                      : !shares_b            ? &Form<true, false>::launch
+                                             : &Form<true, true>::launch;
     int32_t const status = form(args, workspace, stream);
     return status == TILEWRIGHT_NOT_SUPPORTED ? Calls<Traits>::launch(args, workspace, stream) : status;
   }
 
  private:
-  // A form of one cluster assumes that multicast slices divide a tile's rows of each operand (PlainForm::slice). Slices
-  // of paired rows are whole pairs: where these do not divide the rows, the form for all clusters runs.
-  template <int kClusterM, int kClusterN>
-  static constexpr bool divides() {
-    using General = typename Traits::Kernel;
-    return General::kSwapped ? General::TileM % (sm90::kPairedRows * kClusterN) == 0
-                             : General::TileN % (sm90::kPairedRows * kClusterM) == 0;
-  }
-
-  template <int kClusterM, int kClusterN, bool kKnown = kClusterM * kClusterN != 0 && divides<kClusterM, kClusterN>()>
-  using Form = Calls<lean::PlainTraits<PlainTraits<Traits>, kKnown ? kClusterM : 0, kKnown ? kClusterN : 0>, true>;
+  template <bool kShareA, bool kShareB>
+  using Form = Calls<lean::PlainTraits<PlainTraits<Traits>, kShareA, kShareB>, true>;
 };
 
 }  // namespace tilewright::gemm::gated

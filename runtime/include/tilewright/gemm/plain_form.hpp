@@ -2,22 +2,24 @@
 //
 // A launch behind other kernels finds none of its code in the instruction caches, and waits for each line of
 // instructions and parameters that it is the first to read. A plain form leaves out what such a product does not need:
-// splits of k, C, bias, scales, alpha. There are four. One is for tactics of one thread block to a cluster: it is
-// launched without clusters, because thread blocks that are clusters of one begin 90 to 250 ns later on an H200. Two
-// are for the clusters that are chosen most, 2x1 and 1x2, and one is for all others.
+// splits of k, C, bias, scales, alpha. There are four, by the operands that thread blocks of a cluster share, so that
+// each has one loop that loads. The form that shares nothing is launched without clusters, because thread blocks that
+// are clusters of one begin 90 to 250 ns later on an H200.
 // benchmarks/results/plain_forms.md has the measurements.
 #pragma once
 
 #include <cstdint>
 
 #include "tilewright/gemm/lean.hpp"
+#include "tilewright/sm90/gated.hpp"
 #include "tilewright/sm90/row_fate.hpp"
+#include "tilewright/sm90/run_form.hpp"
 
 namespace tilewright::gemm::lean {
 
-// `Base`: the kernel's general code, whose tile, stages, main loop and epilogue a form shares. `kClusterM`,
-// `kClusterN`: the cluster; 0 where a launch says which.
-template <class Base, int kClusterM, int kClusterN>
+// `Base`: the kernel's general code, whose tile, stages, main loop and epilogue a form shares. `kShareA`, `kShareB`:
+// the operands of which a thread block loads a slice for others of its cluster.
+template <class Base, bool kShareA, bool kShareB>
 struct PlainForm : Base {
   using Layout = typename Base::Layout;
   using Mainloop = typename Base::Mainloop;
@@ -28,7 +30,7 @@ struct PlainForm : Base {
   static constexpr int kConsumers = Base::kConsumers, kDown = Base::kDown, kAcross = Base::kAcross;
   static constexpr int kRows = Base::kRows, kColumns = Base::kColumns;
   static constexpr bool kPingpong = Base::kPingpong;
-  static constexpr bool kKnown = kClusterM > 0, kClusters = kClusterM * kClusterN != 1;
+  static constexpr bool kClusters = kShareA || kShareB;
   static_assert(Store::kBoxes && Base::ElementD::kBytes == 2, "TMA stores D as it is summed");
 
   // What the host reads: no sums of a split k, no C.
@@ -38,76 +40,128 @@ struct PlainForm : Base {
   static constexpr int kBarriersOfC = 0;
   static constexpr bool kEpilogueThroughSmem = false;
 
-  // Named barriers of the CTA; 1 to 3 are the epilogues'.
-  static constexpr int kAll = 0, kOrderBarrier = 5;
+  // See sm90::run_form.
+  static constexpr bool kSetsRegisters = sm90::form_sets_registers(kConsumers, kRows* kColumns / 2);
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    uint32_t const shared = sm90::shared_address(memory);
-    if (shared % 1024 != 0) {
-      __trap();  // see sm90::prologue
-    }
-    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
-    sm90::ClusterShape const cluster = shape(params);
-    sm90::ClusterPlace const place = place_in(cluster);
-    constexpr int kLoading = kConsumers * 4;  // the warp that loads
-    if (warp == 0) {
-      if (sm90::elect_one()) {
-        sm90::start_stages<Layout, Base::Stages>(cluster, shared, 1, kPingpong ? 1 : kConsumers);
-        sm90::fence_barrier_init();
-      }
-      __syncwarp();
-    } else if (warp == kLoading) {
-      if (sm90::elect_one()) {
-        Base::prefetch_maps(params);
-      }
-      __syncwarp();
-    }
-    if constexpr (kClusters) {
-      sm90::cluster_arrive();  // `enter` waits
-    }
-    if (warp < kLoading) {
-      if constexpr (kSetsRegisters) {
-        sm90::take_registers<Base::kConsumerRegisters>();
-      }
-      multiply(params, shared, cluster, place, warp / 4);
-      return;
-    }
-    if constexpr (kSetsRegisters) {
-      sm90::keep_registers<Base::kProducerRegisters>();
-    }
-    if (warp == kLoading) {
-      load(params, shared, cluster, place);
-    } else if constexpr (kClusters) {
-      sm90::cluster_wait();
-    } else {
-      sm90::named_barrier_arrive(kAll, Base::kThreads);
-    }
+    sm90::run_form<PlainForm>(params, memory);
   }
 
- private:
-  // Whether warpgroups change their numbers of registers. Below some 100 accumulators a thread, the 168 that each has
-  // at launch are enough, and the change takes 50 to 75 ns.
-  static constexpr bool kSetsRegisters = kConsumers > 1 && kRows* kColumns / 2 > 104;
-
+  // The cluster, of which the form implies a side of one thread block.
   static __device__ __forceinline__ sm90::ClusterShape shape(Params const& params) {
-    if constexpr (kKnown) {
-      static_assert(kClusterM <= 2 && kClusterN <= 2, "the logarithms of 1 and 2 are 0 and 1");
-      sm90::ClusterShape known;
-      known.m = kClusterM, known.n = kClusterN, known.splits = 1;
-      known.log_m = kClusterM - 1, known.log_mn = kClusterM - 1 + kClusterN - 1;
-      return known;
-    } else {
-      return params.cluster;
+    sm90::ClusterShape cluster = params.cluster;
+    cluster.splits = 1;
+    if constexpr (!kShareA) {
+      cluster.n = 1, cluster.log_mn = kShareB ? cluster.log_m : 0;
     }
+    if constexpr (!kShareB) {
+      cluster.m = 1, cluster.log_m = 0;
+    }
+    return cluster;
   }
 
-  static __device__ __forceinline__ sm90::ClusterPlace place_in(sm90::ClusterShape const& cluster) {
+  static __device__ __forceinline__ sm90::ClusterPlace place(sm90::ClusterShape const& cluster) {
     sm90::ClusterPlace place(cluster);
     place.split = 0;
     if constexpr (!kClusters) {
       place.m = place.n = 0;
     }
     return place;
+  }
+
+  static __device__ __forceinline__ void init_barriers(Params const&, sm90::ClusterShape const& cluster,
+                                                       uint32_t shared) {
+    sm90::start_stages<Layout, Base::Stages>(cluster, shared, 1, kPingpong ? 1 : kConsumers);
+  }
+
+  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
+    sm90::prefetch_map(&params.a);
+    sm90::prefetch_map(&params.b);
+    sm90::prefetch_map(&params.d);
+  }
+
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterShape const& cluster,
+                                              sm90::ClusterPlace const& place, bool loads) {
+    if (!loads) {
+      sm90::leave_form<PlainForm>();
+      return;
+    }
+    sm90::Load a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
+    sm90::Load b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
+    slice<Base::kMnA || TileM % (kSliceRowsA * sm90::kMostCtas) == 0>(a, params.slices_a, place.n);
+    slice<Base::kMnB || TileN % (kSliceRowsB * sm90::kMostCtas) == 0>(b, params.slices_b, place.m);
+    Producer producer{shared, {}, params.stage_bytes};
+    int index = first_block();
+    auto const k_range = [&] {
+      Tile const tile(params, cluster, place, index);
+      return sm90::TileKRange{0,
+                              params.k_tiles_per_split,
+                              tile.row,
+                              tile.column,
+                              params.broadcast_a ? 0 : tile.matrix,
+                              params.broadcast_b ? 0 : tile.matrix};
+    };
+    sm90::TileKRange tile = k_range();
+    sm90::enter_form<PlainForm>();
+    while (index < params.raster.blocks) {
+      producer.template run<kShareA, kShareB>(a, b, tile);
+      index += block_step();
+      tile = k_range();
+    }
+    if constexpr (kClusters) {
+      producer.drain();
+    }
+  }
+
+  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
+                                                  sm90::ClusterShape const& cluster, sm90::ClusterPlace const& place,
+                                                  int warpgroup) {
+    int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
+    int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
+    sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
+    Mainloop mainloop{shared, first_row, first_column, release};
+    sm90::enter_form<PlainForm>();
+    Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup);
+    int tile_number = 0;
+    if (kPingpong && warpgroup == 1) {
+      sm90::named_barrier_arrive(kOrderBarrier, 256);  // warpgroup 0 begins
+    }
+    for (int index = first_block(); index < params.raster.blocks; index += block_step()) {
+      if (kPingpong && tile_number++ % 2 != warpgroup) {
+        mainloop.at.skip(params.k_tiles_per_split);
+        continue;
+      }
+      float sums[kRows][kColumns / 2];
+      if constexpr (kPingpong) {  // as in the general code
+        sm90::named_barrier_sync(kOrderBarrier + warpgroup, 256);
+        mainloop.run(params.k_tiles_per_split, sums,
+                     [warpgroup] { sm90::named_barrier_arrive(kOrderBarrier + 1 - warpgroup, 256); });
+      } else {
+        mainloop.run(params.k_tiles_per_split, sums, [] {});
+      }
+      Tile const tile(params, cluster, place, index);
+      store.store_rows(sums, tile.row + first_row, tile.column + first_column, tile.matrix, sm90::EveryRow{});
+    }
+    store.drain();
+  }
+
+ private:
+  static constexpr int kOrderBarrier = 5;  // a named barrier of the CTA; 1 to 3 are the epilogues'
+
+  // Multicast slices are multiples of so many rows: an atom of the swizzle, or a pair of them (sm90/gated.hpp).
+  static constexpr bool kGated = Base::kActivation == sm90::kSiluMul;
+  static constexpr int kSliceRowsA = kGated && Base::kSwapped ? sm90::kPairedRows : 8;
+  static constexpr int kSliceRowsB = kGated && !Base::kSwapped ? sm90::kPairedRows : 8;
+
+  // Tells the compiler what `Slices::of` decides where slices divide the rows of a tile in every cluster (`kDivides`):
+  // a thread block loads its slice of each k tile.
+  template <bool kDivides>
+  static __device__ __forceinline__ void slice(sm90::Load& load, sm90::Slices const& slices, int number) {
+    if constexpr (kDivides) {
+      load.period = 1, load.phase = 0;
+      load.row = number * slices.rows;
+      load.offset = load.row * 128;
+    }
   }
 
   // The first block of this CTA's cluster, and from each of its blocks to the next.
@@ -138,94 +192,6 @@ struct PlainForm : Base {
       matrix = block.matrix;
     }
   };
-
-  // What sm90::enter does, for the warps that load or multiply.
-  static __device__ __forceinline__ void enter() {
-    if constexpr (kClusters) {
-      sm90::cluster_wait();
-    } else {
-      sm90::named_barrier_sync(kAll, Base::kThreads);
-    }
-    if constexpr (Base::kPdl) {
-      sm90::wait_for_previous_kernel();
-      sm90::allow_next_kernel();
-    }
-  }
-
-  // Tells the compiler what `Slices::of` decides where a known cluster's slices are whole atoms (`kWhole`).
-  template <bool kWhole>
-  static __device__ __forceinline__ void slice(sm90::Load& load, sm90::Slices const& slices, int number) {
-    if constexpr (kKnown && kWhole) {
-      load.period = 1, load.phase = 0;
-      load.row = number * slices.rows;
-      load.offset = load.row * 128;
-    }
-  }
-
-  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterShape const& cluster,
-                                              sm90::ClusterPlace const& place) {
-    sm90::Load a(&params.a, params.policy_a, params.slices_a, place.n, place.sharers_of_a(cluster));
-    sm90::Load b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(cluster));
-    slice<Base::kMnA || TileM % (kKnown ? 8 * kClusterN : 1) == 0>(a, params.slices_a, place.n);
-    slice<Base::kMnB || TileN % (kKnown ? 8 * kClusterM : 1) == 0>(b, params.slices_b, place.m);
-    Producer producer{shared, {}, params.stage_bytes};
-    int index = first_block();
-    auto const k_range = [&] {
-      Tile const tile(params, cluster, place, index);
-      return sm90::TileKRange{0,
-                              params.k_tiles_per_split,
-                              tile.row,
-                              tile.column,
-                              params.broadcast_a ? 0 : tile.matrix,
-                              params.broadcast_b ? 0 : tile.matrix};
-    };
-    sm90::TileKRange tile = k_range();
-    enter();
-    while (index < params.raster.blocks) {
-      if constexpr (kKnown) {
-        producer.template run<(kClusterN > 1), (kClusterM > 1)>(a, b, tile);
-      } else {
-        producer.run(cluster, sm90::OperandLoads(params, place), tile);
-      }
-      index += block_step();
-      tile = k_range();
-    }
-    if (cluster.size() > 1) {
-      producer.drain();
-    }
-  }
-
-  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
-                                                  sm90::ClusterShape const& cluster, sm90::ClusterPlace const& place,
-                                                  int warpgroup) {
-    int const first_row = kDown == 1 ? 0 : warpgroup * kRows * 64;
-    int const first_column = kAcross == 1 ? 0 : warpgroup * kColumns;
-    sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
-    Mainloop mainloop{shared, first_row, first_column, release};
-    enter();
-    Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup);
-    int tile_number = 0;
-    if (kPingpong && warpgroup == 1) {
-      sm90::named_barrier_arrive(kOrderBarrier, 256);  // warpgroup 0 begins
-    }
-    for (int index = first_block(); index < params.raster.blocks; index += block_step()) {
-      if (kPingpong && tile_number++ % 2 != warpgroup) {
-        mainloop.at.skip(params.k_tiles_per_split);
-        continue;
-      }
-      float sums[kRows][kColumns / 2];
-      if constexpr (kPingpong) {  // as in the general code
-        sm90::named_barrier_sync(kOrderBarrier + warpgroup, 256);
-        mainloop.run(params.k_tiles_per_split, sums,
-                     [warpgroup] { sm90::named_barrier_arrive(kOrderBarrier + 1 - warpgroup, 256); });
-      } else {
-        mainloop.run(params.k_tiles_per_split, sums, [] {});
-      }
-      Tile const tile(params, cluster, place, index);
-      store.store_rows(sums, tile.row + first_row, tile.column + first_column, tile.matrix, sm90::EveryRow{});
-    }
-    store.drain();
-  }
 };
 
 // The entry points of forms.
@@ -245,9 +211,9 @@ __global__ void __cluster_dims__() __launch_bounds__(Kernel::kThreads, 1)
 }
 
 // A plain form of the kernel that `Traits` describes, as if it were a kernel.
-template <class Traits, int kClusterM, int kClusterN>
+template <class Traits, bool kShareA, bool kShareB>
 struct PlainTraits {
-  using Kernel = PlainForm<typename Traits::Kernel, kClusterM, kClusterN>;
+  using Kernel = PlainForm<typename Traits::Kernel, kShareA, kShareB>;
   static constexpr bool kPdl = Traits::kPdl;
 
   static void const* entry() {
@@ -266,11 +232,11 @@ template <class Traits>
 struct CallsWithForms : Calls<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {
     tilewright_tactic const& tactic = static_cast<tilewright_gemm_args const*>(args)->tactic;
-    int const m = tactic.cluster_m > 1 ? tactic.cluster_m : 1, n = tactic.cluster_n > 1 ? tactic.cluster_n : 1;
-    auto const form = m * n == 1         ? &Calls<PlainTraits<Traits, 1, 1>>::launch
-                      : m == 2 && n == 1 ? &Calls<PlainTraits<Traits, 2, 1>>::launch
-                      : m == 1 && n == 2 ? &Calls<PlainTraits<Traits, 1, 2>>::launch
-                                         : &Calls<PlainTraits<Traits, 0, 0>>::launch;
+    bool const shares_a = tactic.cluster_n > 1, shares_b = tactic.cluster_m > 1;
+    auto const form = !shares_a && !shares_b ? &Calls<PlainTraits<Traits, false, false>>::launch
+                      : !shares_a            ? &Calls<PlainTraits<Traits, false, true>>::launch
+                      : !shares_b            ? &Calls<PlainTraits<Traits, true, false>>::launch
+                                             : &Calls<PlainTraits<Traits, true, true>>::launch;
     int32_t const status = form(args, workspace, stream);
     return status == TILEWRIGHT_NOT_SUPPORTED ? Calls<Traits>::launch(args, workspace, stream) : status;
   }

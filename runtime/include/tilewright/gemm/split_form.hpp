@@ -11,11 +11,12 @@
 
 #include "tilewright/gemm/plain_form.hpp"
 #include "tilewright/sm90/add_parts.hpp"
+#include "tilewright/sm90/run_form.hpp"
 
 namespace tilewright::gemm::lean {
 
-// `Base`: the kernel's general code, whose tile, stages and main loop the form shares. The cluster is a run-time
-// argument. The grid: clusters along the kernel's rows, along its columns, and parts.
+// `Base`: the kernel's general code, whose tile, stages and main loop the form shares. The grid: clusters along the
+// kernel's rows, clusters along its columns, and parts.
 template <class Base>
 struct SplitForm : Base {
   using Layout = typename Base::Layout;
@@ -34,77 +35,73 @@ struct SplitForm : Base {
   static constexpr int kBarriersOfC = 0;
   static constexpr bool kEpilogueThroughSmem = false;
 
+  // See sm90::run_form. The cluster is a run-time argument.
+  static constexpr bool kClusters = true;
+  static constexpr bool kSetsRegisters = sm90::form_sets_registers(kConsumers, Base::kRows* Base::kColumns / 2);
+
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    uint32_t const shared = sm90::shared_address(memory);
-    if (shared % 1024 != 0) {
-      __trap();  // see sm90::prologue
-    }
-    int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
-    sm90::ClusterShape const& cluster = params.cluster;
-    sm90::ClusterPlace const place(cluster);
-    constexpr int kLoading = kConsumers * 4;  // the warp that loads
-    if (warp == 0) {
-      if (sm90::elect_one()) {
-        sm90::start_stages<Layout, Base::Stages>(cluster, shared, 1, kConsumers);
-        sm90::fence_barrier_init();
-      }
-      __syncwarp();
-    } else if (warp == kLoading) {
-      if (sm90::elect_one()) {
-        sm90::prefetch_map(&params.a);
-        sm90::prefetch_map(&params.b);
-      }
-      __syncwarp();
-    }
-    sm90::cluster_arrive();  // `enter` waits
-    int const part = static_cast<int>(blockIdx.z);
-    int const tile_row = sm90::cluster_index() * cluster.m + place.m;
-    int const tile_column = static_cast<int>(blockIdx.y) * cluster.n + place.n;
-    if (warp < kLoading) {
-      if constexpr (kSetsRegisters) {
-        sm90::take_registers<Base::kConsumerRegisters>();
-      }
-      int const warpgroup = warp / 4;
-      int const first_row = Base::kDown == 1 ? 0 : warpgroup * Base::kRows * 64;
-      int const first_column = Base::kAcross == 1 ? 0 : warpgroup * Base::kColumns;
-      sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
-      Mainloop mainloop{shared, first_row, first_column, release};
-      float4* const sums_at = params.parts.tile(tile_row, tile_column, part, TileSums::kCount);
-      enter();
-      float sums[Base::kRows][Base::kColumns / 2];
-      mainloop.run(params.k_tiles(part), sums, [] {});
-      TileSums::store(sums_at, threadIdx.x, sums);
+    sm90::run_form<SplitForm>(params, memory);
+  }
+
+  static __device__ __forceinline__ sm90::ClusterShape shape(Params const& params) { return params.cluster; }
+
+  static __device__ __forceinline__ sm90::ClusterPlace place(sm90::ClusterShape const& cluster) {
+    return sm90::ClusterPlace(cluster);
+  }
+
+  static __device__ __forceinline__ void init_barriers(Params const&, sm90::ClusterShape const& cluster,
+                                                       uint32_t shared) {
+    sm90::start_stages<Layout, Base::Stages>(cluster, shared, 1, kConsumers);
+  }
+
+  static __device__ __forceinline__ void prefetch_maps(Params const& params) {
+    sm90::prefetch_map(&params.a);
+    sm90::prefetch_map(&params.b);
+  }
+
+  static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterShape const& cluster,
+                                              sm90::ClusterPlace const& place, bool loads) {
+    if (!loads) {
+      sm90::leave_form<SplitForm>();
       return;
     }
-    if constexpr (kSetsRegisters) {
-      sm90::keep_registers<Base::kProducerRegisters>();
-    }
-    if (warp != kLoading) {
-      sm90::cluster_wait();
-      return;
-    }
-    sm90::OperandLoads const loads(params, place);
+    sm90::OperandLoads const operands(params, place);
     Producer producer{shared, {}, params.stage_bytes};
+    Work const work(cluster, place);
     sm90::TileKRange const range{
-        params.first_k_tile(part), params.k_tiles(part), tile_row * TileM, tile_column * TileN, 0, 0};
-    enter();
-    producer.run(cluster, loads, range);
+        params.first_k_tile(work.part), params.k_tiles(work.part), work.row * TileM, work.column * TileN, 0, 0};
+    sm90::enter_form<SplitForm>();
+    producer.run(cluster, operands, range);
     if (cluster.size() > 1) {
       producer.drain();
     }
   }
 
- private:
-  // As in PlainForm.
-  static constexpr bool kSetsRegisters = kConsumers > 1 && Base::kRows* Base::kColumns / 2 > 104;
-
-  static __device__ __forceinline__ void enter() {
-    sm90::cluster_wait();
-    if constexpr (Base::kPdl) {
-      sm90::wait_for_previous_kernel();
-      sm90::allow_next_kernel();
-    }
+  static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
+                                                  sm90::ClusterShape const& cluster, sm90::ClusterPlace const& place,
+                                                  int warpgroup) {
+    int const first_row = Base::kDown == 1 ? 0 : warpgroup * Base::kRows * 64;
+    int const first_column = Base::kAcross == 1 ? 0 : warpgroup * Base::kColumns;
+    sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
+    Mainloop mainloop{shared, first_row, first_column, release};
+    Work const work(cluster, place);
+    float4* const sums_at = params.parts.tile(work.row, work.column, work.part, TileSums::kCount);
+    sm90::enter_form<SplitForm>();
+    float sums[Base::kRows][Base::kColumns / 2];
+    mainloop.run(params.k_tiles(work.part), sums, [] {});
+    TileSums::store(sums_at, threadIdx.x, sums);
   }
+
+ private:
+  // What this CTA computes: a part of k of a tile, by the grid.
+  struct Work {
+    int part, row, column;
+
+    __device__ __forceinline__ Work(sm90::ClusterShape const& cluster, sm90::ClusterPlace const& place)
+        : part(static_cast<int>(blockIdx.z)),
+          row(sm90::cluster_index() * cluster.m + place.m),
+          column(static_cast<int>(blockIdx.y) * cluster.n + place.n) {}
+  };
 };
 
 // The entry point of a split form. As to `__cluster_dims__`, see TILEWRIGHT_LEAN_GEMM_KERNEL.
