@@ -13,6 +13,7 @@
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/gated.hpp"
 #include "tilewright/sm90/ptx.hpp"
+#include "tilewright/sm90/silu_mul.hpp"
 #include "tilewright/sm90/subtile.hpp"
 
 namespace tilewright::sm90 {
@@ -191,9 +192,7 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
       }
 #pragma unroll
       for (int i = begin; i < end; ++i) {
-        float const gate = gates[i - begin];
-        // Beyond 2^126 the divisor is infinite or the quotient counts as 0, where silu is below 1e-36.
-        results[i] = __fdividef(gate, 1.0f + __expf(-gate)) * ups[i - begin];
+        results[i] = silu_mul(gates[i - begin], ups[i - begin]);
       }
     }
   }
