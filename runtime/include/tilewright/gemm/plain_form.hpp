@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "tilewright/gemm/lean.hpp"
+#include "tilewright/sm90/add_parts.hpp"
 #include "tilewright/sm90/gated.hpp"
 #include "tilewright/sm90/row_fate.hpp"
 #include "tilewright/sm90/run_form.hpp"
@@ -244,11 +245,14 @@ struct CallsWithForms : Calls<Traits> {
 
 }  // namespace tilewright::gemm::lean
 
-// TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel that has plain forms.
-#define TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(NAME)                                                                   \
-  extern "C" __global__ void __cluster_dims__()                                                                        \
-      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                            \
-  TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::sm90::Combine<tilewright::NAME::Gemm::Kernel>, \
-                              tilewright::sm90::CombineParams)                                                         \
-  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm,                                                               \
-                           tilewright::gemm::lean::CallsWithForms<tilewright::NAME::Gemm>, 1, 1024)
+// TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel that has plain forms, and for one with forms of other kinds.
+// CALLS: the template of the descriptor's functions, which choose the form.
+#define TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(NAME) \
+  TILEWRIGHT_LEAN_GEMM_KERNEL_CALLED_BY(NAME, tilewright::gemm::lean::CallsWithForms)
+#define TILEWRIGHT_LEAN_GEMM_KERNEL_CALLED_BY(NAME, CALLS)                                  \
+  extern "C" __global__ void __cluster_dims__()                                             \
+      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params); \
+  TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Gemm,                                 \
+                              tilewright::sm90::AddParts<tilewright::NAME::Gemm::Kernel>,   \
+                              tilewright::sm90::CombineParams)                              \
+  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm, CALLS<tilewright::NAME::Gemm>, 1, 1024)

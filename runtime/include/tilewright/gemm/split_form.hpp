@@ -4,13 +4,12 @@
 //
 // The form is for launches of one wave: each CTA stores the sums of one tile and one part, and the grid says which. So
 // it has no loop over tiles, no order of tiles, and of a ping-pong kernel one warpgroup. Launches of more waves, or of
-// a batch, run the general code. The kernel that adds the parts up serves both.
+// a batch, run the general code. The kernel that adds the parts up (sm90/add_parts.hpp) serves both.
 #pragma once
 
 #include <cstdint>
 
 #include "tilewright/gemm/plain_form.hpp"
-#include "tilewright/sm90/add_parts.hpp"
 #include "tilewright/sm90/run_form.hpp"
 
 namespace tilewright::gemm::lean {
@@ -137,11 +136,5 @@ struct CallsWithSplitForm : CallsWithForms<Traits> {
 }  // namespace tilewright::gemm::lean
 
 // TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel that has plain forms and a split form.
-#define TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_SPLIT_FORM(NAME)                                   \
-  extern "C" __global__ void __cluster_dims__()                                             \
-      NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params); \
-  TILEWRIGHT_COMBINING_KERNEL(NAME, tilewright::NAME::Gemm,                                 \
-                              tilewright::sm90::AddParts<tilewright::NAME::Gemm::Kernel>,   \
-                              tilewright::sm90::CombineParams)                              \
-  TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm,                                    \
-                           tilewright::gemm::lean::CallsWithSplitForm<tilewright::NAME::Gemm>, 1, 1024)
+#define TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_SPLIT_FORM(NAME) \
+  TILEWRIGHT_LEAN_GEMM_KERNEL_CALLED_BY(NAME, tilewright::gemm::lean::CallsWithSplitForm)

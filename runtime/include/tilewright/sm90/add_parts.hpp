@@ -1,4 +1,4 @@
-// The kernel that adds up parts of k (parts.hpp) of a kernel with a split form (gemm/split_form.hpp).
+// The kernel that adds up parts of k (parts.hpp) of a lean kernel with plain forms (gemm/plain_form.hpp).
 #pragma once
 
 #include <cstdint>
