@@ -6,9 +6,9 @@
 //
 //   operands   A bf16 row-major, B bf16 column-major, D bf16 row-major, summed in f32
 //   tile       64x24x128, 10 stages, 228,544 bytes of shared memory
-//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, plain forms, programmatic dependent launch
+//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, plain forms, split form, programmatic dependent launch
 
-#include "tilewright/gemm/plain_form.hpp"
+#include "tilewright/gemm/split_form.hpp"
 
 namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop {
 
@@ -38,4 +38,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 228544,
 
 }  // namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop
 
-TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop)
+TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_SPLIT_FORM(gemm_sm90_bf16_bf16_f32_bf16_tn_64x24x128_lean_coop)

@@ -6,9 +6,9 @@
 //
 //   operands   A bf16 row-major, B bf16 row-major, D bf16 row-major, summed in f32
 //   tile       192x80x64, 6 stages, 229,504 bytes of shared memory
-//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, plain forms, operands swapped, programmatic dependent launch
+//   schedule   pingpong, lean mainloop, clusters and splits of k at run time, plain forms, split form, operands swapped, programmatic dependent launch
 
-#include "tilewright/gemm/plain_form.hpp"
+#include "tilewright/gemm/split_form.hpp"
 
 namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tt_192x80x64_lean_pingpong_swap {
 
@@ -39,4 +39,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 229504,
 
 }  // namespace tilewright::gemm_sm90_bf16_bf16_f32_bf16_tt_192x80x64_lean_pingpong_swap
 
-TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(gemm_sm90_bf16_bf16_f32_bf16_tt_192x80x64_lean_pingpong_swap)
+TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_SPLIT_FORM(gemm_sm90_bf16_bf16_f32_bf16_tt_192x80x64_lean_pingpong_swap)

@@ -6,9 +6,9 @@
 //
 //   operands   A f16 column-major, B f16 column-major, D f16 row-major, summed in f32
 //   tile       128x32x64, 9 stages, 229,536 bytes of shared memory
-//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, plain forms, operands swapped, programmatic dependent launch
+//   schedule   cooperative, lean mainloop, clusters and splits of k at run time, plain forms, split form, operands swapped, programmatic dependent launch
 
-#include "tilewright/gemm/plain_form.hpp"
+#include "tilewright/gemm/split_form.hpp"
 
 namespace tilewright::gemm_sm90_f16_f16_f32_f16_nn_128x32x64_lean_coop_swap {
 
@@ -39,4 +39,4 @@ static_assert(Gemm::Kernel::kSharedBytes == 229536,
 
 }  // namespace tilewright::gemm_sm90_f16_f16_f32_f16_nn_128x32x64_lean_coop_swap
 
-TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(gemm_sm90_f16_f16_f32_f16_nn_128x32x64_lean_coop_swap)
+TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_SPLIT_FORM(gemm_sm90_f16_f16_f32_f16_nn_128x32x64_lean_coop_swap)
