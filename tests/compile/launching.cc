@@ -493,6 +493,10 @@ void run_forms() {
     run("down", args);
     args.tactic.cluster_m = 4;
     run("four_down", args);
+    args = good, args.tactic.cluster_n = 4;
+    run("four_across", args);
+    args.tactic.cluster_m = 2, args.tactic.cluster_n = 2;
+    run("square", args);
     args = good, args.tactic.cluster_n = 2;
     run("cluster", args);
     args.alpha = 2.0f;

@@ -25,7 +25,6 @@ WIDE = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
 PLAIN = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x88x64_lean_coop_swap"
 SPLIT = "gemm_sm90_bf16_bf16_f32_bf16_tn_64x72x128_lean_coop_swap"
 GATED = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop_silu_mul"
-GATED_UNEVEN = GATED.replace("128x128x64", "128x112x64")
 GATED_GENERAL = GATED.replace("128x128x64", "128x256x64")
 SCALED = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x16x256_swap"
 ALONG_K = "grouped_gemm_sm90_e4m3_e4m3_f32_1x128_1x128_128x104x128"
@@ -372,11 +371,13 @@ def clusters_of(cases: dict[str, list[Case]]) -> dict[str, set[int]]:
 
 @pytest.mark.parametrize("name", [PLAIN, GATED])
 def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch, name: str) -> None:
-    """gemm/plain_form.hpp, gemm/gated_plain_form.hpp: one form is launched without clusters, the others with
-    them. None has code for factors, splits of k, C, a bias, or a D that TMA does not store. Parts of k are
-    added up by a kernel of their own, which is the last that is seen."""
+    """gemm/plain_form.hpp, gemm/gated_plain_form.hpp: there is a form for each set of operands that a cluster
+    shares, and the one that shares none is launched without clusters. None has code for factors, splits of k,
+    C, a bias, or a D that TMA does not store. Parts of k are added up by a kernel of their own, which is the
+    last that is seen."""
     cases = launch(name, ("forms",))
-    expected = {"lone": 0, "down": 2, "four_down": 4, "cluster": 2, "factor": 2, "splits": 2}
+    expected = {"lone": 0, "down": 2, "four_down": 4, "cluster": 2, "four_across": 4, "square": 4}
+    expected |= {"factor": 2, "splits": 2}
     parts = dict.fromkeys(("parts", "parts_in_clusters", "parts_of_waves", "parts_of_batch"), 1)
     expected |= {"addend": 1, "misaligned": 1} | ({} if name == GATED else {**parts, "odd": 1})
     assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
@@ -386,7 +387,9 @@ def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch
     assert len(general) == 1
     for case in {"factor", "splits", "misaligned", "odd"} & codes.keys():
         assert codes[case] == general
-    forms = codes["lone"] | codes["down"] | codes["four_down"] | codes["cluster"]
+    assert codes["down"] == codes["four_down"]
+    assert codes["cluster"] == codes["four_across"]
+    forms = codes["lone"] | codes["down"] | codes["cluster"] | codes["square"]
     assert len(general | forms | codes.get("parts", set())) == (5 if name == GATED else 6)
 
 
@@ -416,17 +419,11 @@ def test_parts_of_one_wave_run_the_split_form(launch: Launch) -> None:
     assert general not in added.values()
 
 
-def test_slices_that_are_no_whole_pairs_have_the_form_for_all_clusters(launch: Launch) -> None:
-    """Half of 112 rows are no pairs of 8 rows of each half: a form for 2x1 would load others."""
-    codes = codes_of(launch(GATED_UNEVEN, ("forms",)))
-    assert codes["down"] == codes["four_down"]
-    assert len(codes["lone"] | codes["down"] | codes["cluster"] | codes["addend"]) == 4
-
-
 def test_gated_products_without_forms_run_in_clusters(launch: Launch) -> None:
     """They are no plain forms, although they have no sums either (lean_host.hpp)."""
     cases = launch(GATED_GENERAL, ("forms",))
-    expected = {"lone": 1, "down": 2, "four_down": 4, "cluster": 2, "factor": 2, "splits": 2}
+    expected = {"lone": 1, "down": 2, "four_down": 4, "cluster": 2, "four_across": 4, "square": 4}
+    expected |= {"factor": 2, "splits": 2}
     expected |= {"addend": 1, "misaligned": 1}
     assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
     assert len(set().union(*codes_of(cases).values())) == 1
