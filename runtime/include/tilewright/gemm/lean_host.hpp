@@ -39,7 +39,7 @@ class Maker {
     bool const plain = splits == 1 && plain_epilogue(columns_in_boxes(), c_in_boxes());
     return sizes && sm90::legal(args_.tactic, cluster_) && (splits == 1 || splits <= k_tiles()) &&
            known_epilogue(args_, facts_.activation) && (facts_.epilogue_through_smem || plain || count > 1) &&
-           (!form_ || (count == 1 && unscaled())) && (!splits_only() || (count > 1 && one_wave())) &&
+           (!form_ || (count == 1 && unscaled())) && (!is_split_form() || runs_split_form(count)) &&
            aligned(args_.ld_a, args_.batch_stride_a) && aligned(args_.ld_b, args_.batch_stride_b) &&
            tiles() * count < INT32_MAX && (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
   }
@@ -72,8 +72,8 @@ class Maker {
 
   sm90::ClusterShape const& cluster() const { return cluster_; }
 
-  // Whether the kernel is a split form (split_form.hpp): its sums go to the workspace alone.
-  bool splits_only() const { return !facts_.boxes && !facts_.epilogue_through_smem; }
+  // Whether the kernel is a split form (split_form.hpp): TMA stores no D of 16 bits.
+  bool is_split_form() const { return !facts_.boxes && facts_.bytes_d == 2; }
 
   // The grid of a split form: a tile and a part for each thread block.
   dim3 split_grid() const {
@@ -82,11 +82,7 @@ class Maker {
 
   // The epilogue of the kernel that adds up parts. `n_boxes`: columns of D where D is the sum alone and its rows are
   // aligned as for TMA.
-  sm90::EpilogueParams combining_epilogue() const {
-    bool const sum_alone = unscaled() && args_.activation == 0 && args_.n % facts_.vector_d == 0 &&
-                           fits(args_.ld_d, args_.batch_stride_d, facts_.bytes_d);
-    return epilogue_params(args_, sum_alone ? args_.n : 0);
-  }
+  sm90::EpilogueParams combining_epilogue() const { return epilogue_params(args_, sum_alone() ? args_.n : 0); }
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
@@ -185,8 +181,19 @@ class Maker {
     return n_boxes == args_.n && (args_.bias == nullptr || of_d(args_.type_bias)) && (args_.beta == 0.0f || c_by_tma);
   }
 
-  // Whether the SMs hold a thread block for each tile and part of one product.
-  bool one_wave() const { return args_.batch == 1 && tiles() * sm90::parts_of(args_.tactic) <= args_.tactic.sm_count; }
+  // Whether a split form computes the product: the SMs hold a thread block for each tile and part. `count`: of parts in
+  // the workspace, or 1. The form in clusters stores D itself.
+  bool runs_split_form(int count) const {
+    int const splits = args_.tactic.splits;
+    bool const kind = facts_.epilogue_through_smem ? count == 1 && splits > 1 && sum_alone() : count > 1;
+    return kind && args_.batch == 1 && tiles() * splits <= args_.tactic.sm_count;
+  }
+
+  // Whether D is A B, whose rows are aligned as for TMA.
+  bool sum_alone() const {
+    return unscaled() && args_.activation == 0 && args_.n % facts_.vector_d == 0 &&
+           fits(args_.ld_d, args_.batch_stride_d, facts_.bytes_d);
+  }
 
   // Whether D is A B, aligned for TMA.
   bool unscaled() const {
@@ -256,8 +263,8 @@ struct Host {
       return error;
     }
     int const blocks = params.raster.blocks;
-    shape.grid =
-        maker.splits_only() ? maker.split_grid() : dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
+    shape.grid = maker.is_split_form() ? maker.split_grid()
+                                       : dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
     bool const alone = form() && is_launched_without_clusters(maker.cluster().size(), blocks, at_once);
     error = alone ? launch_without_clusters(context, entry, &params, shape, stream)
                   : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);

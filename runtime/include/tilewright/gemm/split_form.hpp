@@ -1,10 +1,13 @@
-// The split form of a lean kernel: a copy of its code for parts of k that are added up through the workspace
-// (sm90/parts.hpp), and a short kernel that adds them up. As plain forms (plain_form.hpp), they are short for launches
-// behind other kernels.
+// The split forms of a lean kernel: copies of its code for parts of k. As plain forms (plain_form.hpp), they are short
+// for launches behind other kernels. There are two:
+//   in the workspace  The sums of a part go to the workspace (sm90/parts.hpp), and a short kernel (sm90/add_parts.hpp)
+//                     adds them up.
+//   in clusters       The CTAs of a cluster that share a tile add up their sums (sm90/cluster_reduction.hpp), and store
+//                     D from registers.
 //
-// The form is for launches of one wave: each CTA stores the sums of one tile and one part, and the grid says which. So
-// it has no loop over tiles, no order of tiles, and of a ping-pong kernel one warpgroup. Launches of more waves, or of
-// a batch, run the general code. The kernel that adds the parts up (sm90/add_parts.hpp) serves both.
+// Both are for launches of one wave: each CTA computes one tile and one part, and the grid says which. So they have no
+// loop over tiles, no order of tiles, and of a ping-pong kernel one warpgroup. Launches of more waves, or of a batch,
+// run the general code.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +17,28 @@
 
 namespace tilewright::gemm::lean {
 
-// `Base`: the kernel's general code, whose tile, stages and main loop the form shares. The grid: clusters along the
-// kernel's rows, clusters along its columns, and parts.
-template <class Base>
+// `Base`: the kernel's general code, whose tile, stages and main loop the form shares. `kInClusters`: parts are those
+// of a cluster. The grid: clusters along the kernel's rows, clusters along its columns, and parts in the workspace.
+template <class Base, bool kInClusters>
 struct SplitForm : Base {
   using Layout = typename Base::Layout;
   using Mainloop = typename Base::Mainloop;
   using Params = typename Base::Params;
   using Producer = typename Base::Producer;
   using TileSums = typename Base::TileSums;
+  using ClusterReduction = typename Base::ClusterReduction;
   static constexpr int TileM = Base::TileM, TileN = Base::TileN;
   static constexpr int kConsumers = Base::kPingpong ? 1 : Base::kConsumers;
   static constexpr int kThreads = (kConsumers + 1) * 128;
 
-  // What the host reads: sums go to the workspace, not to D and not through the stages' memory.
+  // What the host reads: no TMA stores D. In clusters, sums go through the stages' memory.
   struct Store : Base::Store {
     static constexpr bool kBoxes = false;
   };
   static constexpr int kBarriersOfC = 0;
-  static constexpr bool kEpilogueThroughSmem = false;
+  static constexpr bool kEpilogueThroughSmem = kInClusters;
+  static_assert(Base::ElementD::kBytes == 2 && (!kInClusters || Base::kEpilogueThroughSmem),
+                "the host knows split forms by a D of 16 bits without boxes (Maker::is_split_form)");
 
   // See sm90::run_form. The cluster is a run-time argument.
   static constexpr bool kClusters = true;
@@ -62,6 +68,7 @@ struct SplitForm : Base {
                                               sm90::ClusterPlace const& place, bool loads) {
     if (!loads) {
       sm90::leave_form<SplitForm>();
+      wait_for_sums();
       return;
     }
     sm90::OperandLoads const operands(params, place);
@@ -71,7 +78,9 @@ struct SplitForm : Base {
         params.first_k_tile(work.part), params.k_tiles(work.part), work.row * TileM, work.column * TileN, 0, 0};
     sm90::enter_form<SplitForm>();
     producer.run(cluster, operands, range);
-    if (cluster.size() > 1) {
+    if constexpr (kInClusters) {
+      wait_for_sums();
+    } else if (cluster.size() > 1) {
       producer.drain();
     }
   }
@@ -84,11 +93,21 @@ struct SplitForm : Base {
     sm90::Release const release(Layout::empty(shared, 0), cluster.size(), place.sharers(cluster), threadIdx.x % 128);
     Mainloop mainloop{shared, first_row, first_column, release};
     Work const work(cluster, place);
-    float4* const sums_at = params.parts.tile(work.row, work.column, work.part, TileSums::kCount);
+    float4* const sums_at =
+        kInClusters ? nullptr : params.parts.tile(work.row, work.column, work.part, TileSums::kCount);
     sm90::enter_form<SplitForm>();
     float sums[Base::kRows][Base::kColumns / 2];
     mainloop.run(params.k_tiles(work.part), sums, [] {});
-    TileSums::store(sums_at, threadIdx.x, sums);
+    if constexpr (kInClusters) {
+      sm90::named_barrier_sync(kAllConsumers, kConsumers * 128);  // all products are done: the stages are free
+      ClusterReduction::store_sums(shared, sums);
+      sm90::cluster_barrier();
+      store_share(params.epilogue, shared, cluster, place, work.row * TileM + first_row,
+                  work.column * TileN + first_column);
+      leave_sums();
+    } else {
+      TileSums::store(sums_at, threadIdx.x, sums);
+    }
   }
 
  private:
@@ -97,10 +116,56 @@ struct SplitForm : Base {
     int part, row, column;
 
     __device__ __forceinline__ Work(sm90::ClusterShape const& cluster, sm90::ClusterPlace const& place)
-        : part(static_cast<int>(blockIdx.z)),
+        : part(kInClusters ? place.split : static_cast<int>(blockIdx.z)),
           row(sm90::cluster_index() * cluster.m + place.m),
           column(static_cast<int>(blockIdx.y) * cluster.n + place.n) {}
   };
+
+  static constexpr int kAllConsumers = 4;  // a named barrier of the CTA
+
+  // In clusters, every warp takes part in the two barriers that follow the products: `cluster_barrier` in `multiply`,
+  // and this one. No CTA ends while others read its sums. The arrival is relaxed, as in sm90::finish.
+  static __device__ __forceinline__ void leave_sums() {
+    __syncwarp();
+    sm90::cluster_arrive();
+    sm90::cluster_wait();
+  }
+
+  // The same for the producer's warps.
+  static __device__ __forceinline__ void wait_for_sums() {
+    if constexpr (kInClusters) {
+      __syncwarp();
+      sm90::cluster_barrier();
+      leave_sums();
+    }
+  }
+
+  // Adds up this CTA's share of the column groups of a warpgroup, and stores them to D. `row`, `column`: where the
+  // warpgroup's sums begin.
+  static __device__ __forceinline__ void store_share(sm90::EpilogueParams const& epilogue, uint32_t shared,
+                                                     sm90::ClusterShape const& cluster, sm90::ClusterPlace const& place,
+                                                     int row, int column) {
+    constexpr bool kSwapped = Base::kSwapped;
+    constexpr int kOfRow = Base::kColumns / 8, kCount = Base::kRows * kOfRow, kTogether = ClusterReduction::together(1);
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    int const end_row = kSwapped ? epilogue.n : epilogue.m, end_column = kSwapped ? epilogue.m : epilogue.n;
+    int64_t const ld = epilogue.ld_d;
+    row += warp * 16 + lane / 4, column += lane % 4 * 2;
+#pragma unroll 1
+    for (int first = place.split; first < kCount; first += kTogether * cluster.splits) {
+      float values[kTogether][4];
+      ClusterReduction::template reduce<kTogether, 1>(shared, first, cluster.splits, cluster, place, values);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        int const group = first + i * cluster.splits;
+        if (group < kCount) {
+          int const r = row + group / kOfRow * 64, c = column + group % kOfRow * 8;
+          uint16_t* const d = static_cast<uint16_t*>(epilogue.d) + (kSwapped ? c * ld + r : r * ld + c);
+          sm90::store_float4_to_d<typename Base::ElementD, kSwapped>(d, ld, values[i], r, c, end_row, end_column);
+        }
+      }
+    }
+  }
 };
 
 // The entry point of a split form. As to `__cluster_dims__`, see TILEWRIGHT_LEAN_GEMM_KERNEL.
@@ -111,30 +176,35 @@ __global__ void __cluster_dims__() __launch_bounds__(Kernel::kThreads, 1)
                          kernel(params, tilewright_shared_memory);)
 }
 
-// The split form of the kernel that `Traits` describes, as if it were a kernel.
-template <class Traits>
+// A split form of the kernel that `Traits` describes, as if it were a kernel.
+template <class Traits, bool kInClusters>
 struct SplitTraits {
-  using Kernel = SplitForm<typename Traits::Kernel>;
+  using Kernel = SplitForm<typename Traits::Kernel, kInClusters>;
   static constexpr bool kPdl = Traits::kPdl;
 
   static void const* entry() { return reinterpret_cast<void const*>(&run_split<Kernel>); }
   static void const* combining_entry() { return Traits::combining_entry(); }
 };
 
-// The functions of the descriptor of a kernel that has plain forms and a split form.
+// The functions of the descriptor of a kernel that has plain forms and split forms.
 template <class Traits>
-struct CallsWithSplitForm : CallsWithForms<Traits> {
+struct CallsWithSplitForms : CallsWithForms<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {
     tilewright_tactic const& tactic = static_cast<tilewright_gemm_args const*>(args)->tactic;
-    int32_t const status = tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K
-                               ? Calls<SplitTraits<Traits>>::launch(args, workspace, stream)
-                               : TILEWRIGHT_NOT_SUPPORTED;
+    int32_t status = TILEWRIGHT_NOT_SUPPORTED;
+    if (tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K) {
+      status = Calls<SplitTraits<Traits, false>>::launch(args, workspace, stream);
+    } else if constexpr (Traits::Kernel::kEpilogueThroughSmem) {
+      if (tactic.splits > 1) {
+        status = Calls<SplitTraits<Traits, true>>::launch(args, workspace, stream);
+      }
+    }
     return status == TILEWRIGHT_NOT_SUPPORTED ? CallsWithForms<Traits>::launch(args, workspace, stream) : status;
   }
 };
 
 }  // namespace tilewright::gemm::lean
 
-// TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel that has plain forms and a split form.
+// TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel that has plain forms and split forms.
 #define TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_SPLIT_FORM(NAME) \
-  TILEWRIGHT_LEAN_GEMM_KERNEL_CALLED_BY(NAME, tilewright::gemm::lean::CallsWithSplitForm)
+  TILEWRIGHT_LEAN_GEMM_KERNEL_CALLED_BY(NAME, tilewright::gemm::lean::CallsWithSplitForms)

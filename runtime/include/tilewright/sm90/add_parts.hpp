@@ -8,6 +8,35 @@
 
 namespace tilewright::sm90 {
 
+// Stores the sums of a float4 (parts.hpp) to a D of 16 bits as they are. `d`: where the first of them goes. `row`,
+// `column`: its place in the kernel's own plane, which ends at `end_row` and `end_column`. Columns of D come in pairs.
+template <class ElementD, bool kSwapped>
+__device__ __forceinline__ void store_float4_to_d(uint16_t* d, int64_t ld, float const (&values)[4], int row,
+                                                  int column, int end_row, int end_column) {
+  uint32_t const above = ElementD::pack(values[0], values[1]), below = ElementD::pack(values[2], values[3]);
+  bool const both = row + 8 < end_row;
+  if (row >= end_row || column >= end_column) {
+    return;
+  }
+  if constexpr (kSwapped) {
+    d[0] = static_cast<uint16_t>(above);
+    if (both) {
+      d[8] = static_cast<uint16_t>(below);
+    }
+    if (column + 1 < end_column) {
+      d[ld] = static_cast<uint16_t>(above >> 16);
+      if (both) {
+        d[ld + 8] = static_cast<uint16_t>(below >> 16);
+      }
+    }
+  } else {
+    *reinterpret_cast<uint32_t*>(d) = above;
+    if (both) {
+      *reinterpret_cast<uint32_t*>(d + 8 * ld) = below;
+    }
+  }
+}
+
 // Adds up parts and stores D in place of Combine (parts.hpp), with the same sums to the bit. It computes before the
 // wait what it can, and the code behind the wait is short where D is the sum alone: then `n_boxes` is not 0.
 template <class Kernel>
@@ -80,7 +109,7 @@ struct AddParts {
     float const values[4] = {sum.x, sum.y, sum.z, sum.w};
     if constexpr (ElementD::kBytes == 2) {
       if (__builtin_expect(plain, 1)) {  // so that this code follows
-        store(static_cast<uint16_t*>(d), ld, values, row, column, end_row, end_column);
+        store_float4_to_d<ElementD, kSwapped>(static_cast<uint16_t*>(d), ld, values, row, column, end_row, end_column);
         return;
       }
     }
@@ -94,33 +123,6 @@ struct AddParts {
  private:
   static __device__ __forceinline__ void add(float4& sum, float4 const& addend) {
     sum.x += addend.x, sum.y += addend.y, sum.z += addend.z, sum.w += addend.w;
-  }
-
-  // Stores sums as they are. `d`: where the first of them goes. Columns of D come in pairs.
-  static __device__ __forceinline__ void store(uint16_t* d, int64_t ld, float const (&values)[4], int row, int column,
-                                               int end_row, int end_column) {
-    uint32_t const above = ElementD::pack(values[0], values[1]), below = ElementD::pack(values[2], values[3]);
-    bool const both = row + 8 < end_row;
-    if (row >= end_row || column >= end_column) {
-      return;
-    }
-    if constexpr (kSwapped) {
-      d[0] = static_cast<uint16_t>(above);
-      if (both) {
-        d[8] = static_cast<uint16_t>(below);
-      }
-      if (column + 1 < end_column) {
-        d[ld] = static_cast<uint16_t>(above >> 16);
-        if (both) {
-          d[ld + 8] = static_cast<uint16_t>(below >> 16);
-        }
-      }
-    } else {
-      *reinterpret_cast<uint32_t*>(d) = above;
-      if (both) {
-        *reinterpret_cast<uint32_t*>(d + 8 * ld) = below;
-      }
-    }
   }
 };
 
