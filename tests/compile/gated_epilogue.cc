@@ -113,7 +113,6 @@ void wait_for_stores() {}
 }  // namespace tilewright::sm90
 
 #include "tilewright/sm90/gated_epilogue.hpp"
-#include "tilewright/sm90/gated_rows.hpp"
 
 using namespace tilewright::sm90;
 
@@ -271,7 +270,7 @@ struct Rows {
 // own, so that all threads can store twice: once the boxes are known, threads copy rows from them.
 template <int kRows, int N>
 bool check_rows(bool partial) {
-  using Store = GatedRows<Element, kRows, N>;
+  using Store = Epilogue<Element, kRows, N, true, kSiluMul>;
   static_assert(kRows * Store::kSubtiles <= Store::kBuffers);
   Rows const rows{partial};
   int const row = 2 * kRows * 64, column = N, matrix = 1;

@@ -115,7 +115,6 @@ void wait_for_stores() {
 
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/gated_epilogue.hpp"
-#include "tilewright/sm90/gated_rows.hpp"
 
 using namespace tilewright::sm90;
 
@@ -181,7 +180,7 @@ void check_both(char const* what) {
 
 template <int kRows, int kColumns>
 void check_gated_rows(char const* what) {
-  check<GatedRows<Element, kRows, kColumns>, kRows, kColumns, false>(what);
+  check<Epilogue<Element, kRows, kColumns, true, kSiluMul>, kRows, kColumns, false>(what);
 }
 
 // Tiles of a kernel with a gated activation, from registers or, with `kAny`, each subtile by itself.

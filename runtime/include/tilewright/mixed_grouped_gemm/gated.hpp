@@ -4,7 +4,7 @@
 #pragma once
 
 #include "tilewright/mixed_grouped_gemm/mixed_grouped_gemm.hpp"
-#include "tilewright/sm90/gated_rows.hpp"
+#include "tilewright/sm90/gated_epilogue.hpp"
 
 namespace tilewright::mixed_grouped_gemm {
 
@@ -14,7 +14,7 @@ template <class Type, class Format, class ElementD, int TileM, int TileN, int Pi
 struct GatedTypes : Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, Groups, kPdl> {
   using Plain = Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, Groups, kPdl>;
   static constexpr int kRows = Plain::kRows, kColumns = Plain::kColumns, kSumsOfElement = 2;
-  using Store = sm90::GatedRows<ElementD, kRows, kColumns>;
+  using Store = sm90::Epilogue<ElementD, kRows, kColumns, true, sm90::kSiluMul>;
   using Layout = mixed_gemm::Layout<Format, TileM / 64, TileN, Pieces, Stages, Plain::kOfGroup * Store::kBytes>;
   using Mainloop = mixed_gemm::Mainloop<Type, Format, Layout, kRows, kColumns, Stages, Groups>;
 };

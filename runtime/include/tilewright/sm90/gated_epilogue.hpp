@@ -13,6 +13,7 @@
 #include "tilewright/sm90/epilogue.hpp"
 #include "tilewright/sm90/gated.hpp"
 #include "tilewright/sm90/ptx.hpp"
+#include "tilewright/sm90/row_fate.hpp"
 #include "tilewright/sm90/silu_mul.hpp"
 #include "tilewright/sm90/subtile.hpp"
 
@@ -73,7 +74,7 @@ struct GatedSubtile {
   }
 };
 
-// The store policy of lean kernels with a gated activation: it has the members of `Epilogue` that these use.
+// The store policy with a gated activation: it has the members of `Epilogue` that such kernels use.
 template <class ElementD, int Rows, int N, bool kSwapped, int kMostBuffers, int SubtileColumns, bool kTogether>
 struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColumns, kTogether> {
   static_assert(kTogether == kSwapped);
@@ -146,6 +147,34 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
   }
 
+  // Stores silu(gate) * up of sums that are scaled and biased; `rows` says what happens to each of D's rows, as where
+  // each belongs to a group. Operands are swapped.
+  template <class RowFates>
+  __device__ __forceinline__ void store_rows(float const (&sums)[Rows][N / 2], int row, int column, int matrix,
+                                             RowFates const& rows) {
+    static_assert(kSwapped);
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+#pragma unroll
+      for (int subtile = 0; subtile < kSubtiles; ++subtile) {
+        float const* const own = sums[r] + subtile * Subtile::kSums;
+        float results[Subtile::kCount];
+#pragma unroll
+        for (int i = 0; i < Subtile::kCount; ++i) {
+          results[i] = silu_mul(own[Subtile::gate_of(i)], own[Subtile::up_of(i)]);
+        }
+        int const subtile_row = row + r * 64, subtile_column = column + subtile * kColumns;
+        if (!rows.every()) {
+#pragma unroll
+          for (int i = 0; i < Subtile::kCount; ++i) {  // it selects, because they may be NaN
+            results[i] = rows(Subtile::row_of(subtile_row, subtile_column, i)) == RowFate::kStored ? results[i] : 0.0f;
+          }
+        }
+        store_box_of(results, subtile_row, subtile_column, matrix, rows);
+      }
+    }
+  }
+
   // Finish: waits until TMA has read the shared memory of the last subtiles. Called by all threads of the warp.
   __device__ __forceinline__ void drain() const {
     if (leader) {
@@ -210,10 +239,12 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
   }
 
-  // Stores a subtile by TMA, by way of the next buffer. Subtiles use the buffers round robin, and each commits one
-  // group: at most kBuffers - 1 groups stay pending (`Epilogue::store_box_of`).
-  __device__ __forceinline__ void store_box_of(float const (&values)[Subtile::kCount], int row, int column,
-                                               int matrix) {
+  // Stores a subtile by way of the next buffer: by TMA, or where rows are left, by threads that copy the other rows.
+  // Subtiles use the buffers round robin, and each commits one group, an empty one where threads copy its rows: at most
+  // kBuffers - 1 groups stay pending (`Epilogue::store_box_of`).
+  template <class RowFates = EveryRow>
+  __device__ __forceinline__ void store_box_of(float const (&values)[Subtile::kCount], int row, int column, int matrix,
+                                               RowFates const& rows = {}) {
     uint32_t const buffer = buffers + used * kBufferBytes;
     used ^= kBuffers - 1;
     if (leader) {
@@ -221,6 +252,14 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
     sync_writers();
     Subtile::store_to_box(values, buffer);
+    if (!rows.none_left()) {
+      sync_writers();
+      copy_rows(buffer, column, row / 2, matrix, rows);
+      if (leader) {
+        commit_stores();
+      }
+      return;
+    }
     fence_async_proxy();
     sync_writers();
     if (leader) {
@@ -231,6 +270,25 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
         store_box(buffer, map, column / 2 * ElementD::kBytes, row + warp * 16, matrix);
       }
       commit_stores();
+    }
+  }
+
+  // Stores what TMA would store of a buffer, except the rows that are left. The buffer's first element is D's at
+  // (row, column).
+  template <class RowFates>
+  __device__ __forceinline__ void copy_rows(uint32_t buffer, int row, int column, int matrix,
+                                            RowFates const& rows) const {
+    constexpr int kUnits = kBoxBytes / 16, kElements = 16 / ElementD::kBytes;
+#pragma unroll 1
+    for (int i = threadIdx.x % 128; i < kBoxRows * kUnits; i += 128) {
+      int const m = row + i / kUnits, n = column + i % kUnits * kElements;
+      if (m < params.m && n < params.n && rows(m) != RowFate::kLeft) {
+        uint32_t words[4];
+        load_words(buffer + Subtile::ShortRows::place(i / kUnits, i % kUnits), words);
+        char* const to =
+            static_cast<char*>(params.d) + (matrix * params.batch_stride_d + m * params.ld_d + n) * ElementD::kBytes;
+        *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+      }
     }
   }
 
