@@ -468,7 +468,7 @@ void run_layouts() {
 template <class Family>
 void run_waves() {
   if constexpr (std::is_same_v<Family, gemm>) {
-    for (int blocks : {66, 132, 132 + 43, 132 + 44, 132 + 88, 132 + 89, 264, 264 + 66}) {
+    for (int blocks : {66, 132, 132 + 10, 132 + 11, 132 + 105, 132 + 106, 264, 264 + 66}) {
       auto args = gemm::problem(64, 128 * blocks, 1024, 1);
 #ifdef GATED
       args.activation = TILEWRIGHT_ACTIVATION_SILU;

@@ -224,11 +224,11 @@ class Maker {
 };
 
 // Whether a plain form whose clusters are one thread block is launched without clusters, because it begins earlier
-// then. An H200 places such thread blocks in another way: where the last of several waves has a third to two thirds of
-// the SMs, products of few rows took up to 13 % longer.
+// then. An H200 places such thread blocks in another way: where the last of several waves has a twelfth to four fifths
+// of the SMs, products took 2 % longer, and some 8 % (benchmarks/results/plain_forms.md).
 constexpr bool is_launched_without_clusters(int cluster_size, int blocks, int at_once) {
   int const last = blocks % at_once;
-  return cluster_size == 1 && (blocks < at_once || 3 * last < at_once || 3 * last > 2 * at_once);
+  return cluster_size == 1 && (blocks < at_once || 12 * last < at_once || 5 * last > 4 * at_once);
 }
 
 // The `Host` (adapter.hpp) of a kernel with these facts.
