@@ -53,6 +53,7 @@ DATA = Path(__file__).parents[2] / "tests/runtime/data/h200_lean_times.csv.bz2"
 OTHERS = DATA.with_name("h200_layout_times.csv.bz2")  # of other layouts, batches and exact FP8
 WIDE = DATA.with_name("h200_wide_times.csv.bz2")  # of extents of multiples of 8, in all layouts
 SPLITS = DATA.with_name("h200_split_times.csv.bz2")  # where splits of k compete (split_times.py)
+COLD = DATA.with_name("h200_cold_times.csv.bz2")  # on cold code (cold_dense_times.py)
 SEEDS = (61, 62)
 FITTED = (
     "READ_CLOCKS", "WRITTEN_CLOCKS", "STAGE_CLOCKS", "ISSUED_CLOCKS", "OUTSIDE_CLOCKS", "SYNC_CLOCKS",

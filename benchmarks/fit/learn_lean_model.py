@@ -3,10 +3,11 @@
     python -m benchmarks.fit.learn_lean_model            # how well it chooses for problems it has not seen
     python -m benchmarks.fit.learn_lean_model --write    # learns from all problems, and writes the trees
 
-Times are those of fit_lean_model.py, of other layouts, batches, exact FP8, and extents of multiples of 8, and
-of problems where splits of k compete (split_times.py). The last count twice. From the others, splits through
-the workspace by kernels that have a split form are left out, because the form is shorter. lessons.py says how
-trees learn. Needs numpy, and some minutes of a CPU.
+Times are those of fit_lean_model.py, of other layouts, batches, exact FP8, and extents of multiples of 8; of
+problems where splits of k compete (split_times.py); and of wide problems on cold code (cold_dense_times.py).
+The last two count several times. From the others, splits through the workspace by kernels that have a split
+form are left out, because the form is shorter. lessons.py says how trees learn. Needs numpy, and some minutes
+of a CPU.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.fit.fit_lean_model import DATA, OTHERS, SPLITS, WIDE, Case, without_earlier_splits
+from benchmarks.fit.fit_lean_model import COLD, DATA, OTHERS, SPLITS, WIDE, Case, without_earlier_splits
 from benchmarks.fit.lessons import BANDS, Lesson, columns, teach
 from benchmarks.lib.gemm_problems import dtype_of
 from benchmarks.lib.times_file import Measured, read
@@ -30,6 +31,7 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 
 WHOLE = 64  # problems of other multiples are reported as wide
+COUNTS = {SPLITS: 2, COLD: 5}  # how often the problems of a file count
 
 
 def lesson(case: Case) -> Lesson:
@@ -84,19 +86,20 @@ def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
 
 
 def measured_in(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> Iterator[Measured]:
-    """The problems of files, with the times that teach."""
-    for measured in read(path for path in paths if path != SPLITS):
+    """The problems of files, with the times that teach, as often as they count."""
+    for measured in read(path for path in paths if path not in COUNTS):
         if without_earlier_splits(measured, records).seconds:
             yield measured
-    for measured in read(path for path in paths if path == SPLITS):
-        yield from (measured, measured)
+    for path in paths:
+        if path in COUNTS:
+            yield from (measured for measured in read([path]) for _ in range(COUNTS[path]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS, WIDE, SPLITS])
+    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS, WIDE, SPLITS, COLD])
     parser.add_argument(
         "--write", action="store_true", help=f"learn from all, write {learnt.CORRECTIONS.weights.name}"
     )

@@ -12,7 +12,7 @@ from figures import DOCS, ROOT, table
 def test_problems_that_taught_the_trees() -> None:
     """selection.md says how many there are in the committed files of times."""
     data = ROOT / "tests/runtime/data"
-    names = ("lean", "layout", "wide", "split")
+    names = ("lean", "layout", "wide", "split", "cold")
     texts = [bz2.decompress((data / f"h200_{name}_times.csv.bz2").read_bytes()).decode() for name in names]
     dense = [sum(row["tactic"] == "peer" for row in csv.DictReader(text.splitlines())) for text in texts]
     rows = {row["trees of"].split("`")[1]: row for row in table(DOCS / "selection.md", "| trees of |")}
