@@ -521,6 +521,23 @@ void run_forms() {
     args = good, args.tactic.splits = 2, args.tactic.decomposition = TILEWRIGHT_DECOMPOSE_SPLIT_K;
     args.batch = 2, args.batch_stride_a = args.batch_stride_b = args.batch_stride_d = 1 << 20;
     run("parts_of_batch", args);
+    auto const split = [&] {
+      auto of_cluster = good;
+      of_cluster.tactic.splits = 2;
+      return of_cluster;
+    };
+    args = split(), args.tactic.cluster_m = 2;
+    run("splits_in_clusters", args);
+    args = split(), args.n = args.ld_d = 16384;
+    run("splits_of_waves", args);
+    args = split(), args.batch = 2, args.batch_stride_a = args.batch_stride_b = args.batch_stride_d = 1 << 20;
+    run("splits_of_batch", args);
+    args = split(), args.alpha = 2.0f;
+    run("splits_scaled", args);
+    args = split(), args.d = memory + 8;
+    run("splits_misaligned", args);
+    args = split(), args.n = 1001;
+    run("splits_odd", args);
     args = gemm::problem(64, 1001, 1024, 1);
     run("odd", args);
 #endif

@@ -35,6 +35,11 @@ INVALID_VALUE, INSUFFICIENT_DRIVER, UNAVAILABLE, OUT_OF_RESOURCES = 1, 35, 46, 7
 INVALID_CLUSTER_SIZE = 912
 NOT_SUPPORTED, WORKSPACE_MISSING = -1, -2
 
+# The cases of a k that is split in a cluster, besides the simplest.
+SPLITS = tuple(
+    f"splits_{case}" for case in ("in_clusters", "of_waves", "of_batch", "scaled", "misaligned", "odd")
+)
+
 Case = dict[str, int]
 Launch = Callable[..., dict[str, list[Case]]]
 
@@ -380,12 +385,14 @@ def test_plain_products_run_forms_and_all_others_the_general_code(launch: Launch
     expected |= {"factor": 2, "splits": 2}
     parts = dict.fromkeys(("parts", "parts_in_clusters", "parts_of_waves", "parts_of_batch"), 1)
     expected |= {"addend": 1, "misaligned": 1} | ({} if name == GATED else {**parts, "odd": 1})
+    if name != GATED:
+        expected |= dict.fromkeys(SPLITS, 2) | {"splits_in_clusters": 4}
     assert clusters_of(cases) == {case: {cluster} for case, cluster in expected.items()}
     codes = codes_of(cases)
     general = codes["addend"]
     assert {row["first_code"] for case in parts.keys() & cases.keys() for row in cases[case]} <= general
     assert len(general) == 1
-    for case in {"factor", "splits", "misaligned", "odd"} & codes.keys():
+    for case in {"factor", "splits", *SPLITS, "misaligned", "odd"} & codes.keys():
         assert codes[case] == general
     assert codes["down"] == codes["four_down"]
     assert codes["cluster"] == codes["four_across"]
@@ -417,6 +424,23 @@ def test_parts_of_one_wave_run_the_split_form(launch: Launch) -> None:
     assert len(added) == 4
     assert len({*added.values()}) == 1
     assert general not in added.values()
+
+
+def test_k_that_a_cluster_splits_in_one_wave_runs_a_form_of_its_own(launch: Launch) -> None:
+    """gemm/split_form.hpp: a thread block for each of 16 tiles and each k range. Launches of several waves, of
+    a batch, and those whose D is not the sum alone or not aligned run the general code."""
+    cases = launch(SPLIT, ("forms",))
+    codes = codes_of(cases)
+    (general,) = codes["addend"]
+    assert codes["splits"] == codes["splits_in_clusters"]
+    assert len(codes["splits"] | {general} | {row["first_code"] for row in cases["parts"]}) == 3
+    blocks = {
+        name: {(row["first_blocks"], row["deep"]) for row in cases[name]} for name in ("splits", *SPLITS)
+    }
+    assert blocks["splits"] == blocks["splits_in_clusters"] == {(32, 1)}
+    assert blocks["splits_of_waves"] == {(132, 1)}
+    for case in set(SPLITS) - {"splits_in_clusters"}:
+        assert codes[case] == {general}, case
 
 
 def test_gated_products_without_forms_run_in_clusters(launch: Launch) -> None:

@@ -78,6 +78,7 @@ def _lean(record: KernelRecord) -> Iterator[Case]:
         yield Case(_gemm(record, few, 16 * stage), Tactic(name, splits=16, decomposition="split_k"))
         split = Tactic(name, cluster, splits=7, decomposition="split_k")
         yield Case(_gemm(record, few, 10 * stage - 8), split)
+        yield Case(_gemm(record, few, 10 * stage - 8), Tactic(name, cluster, splits=2))
 
 
 def _mma(record: KernelRecord) -> Iterator[Case]:

@@ -451,6 +451,22 @@ def test_parts_of_one_wave(kernel: KernelRecord) -> None:
         check_waits(operands, {"d": case.out.view}, case.run, case.check)
 
 
+def test_k_ranges_of_a_cluster_in_one_wave(kernel: KernelRecord) -> None:
+    """By the split form for clusters (gemm/split_form.hpp), in each kind of cluster and with 2 to 8 k ranges;
+    of tiles outside of D, and of shares that are empty or one column group more than others."""
+    if not (kernel.config.get("split_form") and kernel.facts["splits"]):
+        pytest.skip("the kernel has no split form for clusters")
+    kinds = (("", 2), ("", 3), ("", 8), ("2x1", 4), ("1x2", 3), ("4x1", 2), ("1x4", 2), ("2x2", 2))
+    for cluster, splits in kinds:
+        tactic = Tactic(kernel.name, cluster, splits=splits)
+        for shape in shapes(kernel, [(24, 104, 2056), (136, 152, 2112), (8, 136, 4104), (72, 24, 2048)]):
+            check(kernel, shape, tactic=tactic)
+            check(kernel, shape, tactic=tactic, full=True)
+        case = case_of(kernel, (24, 104, 2048), tactic=tactic)
+        operands = {name: each for name, each in case.arguments.items() if isinstance(each, torch.Tensor)}
+        check_waits(operands, {"d": case.out.view}, case.run, case.check)
+
+
 def test_deterministic_reduction_repeats_to_the_bit(kernel: KernelRecord) -> None:
     if mainloop_of(kernel) in ("lean", "stream"):
         several = mainloop_of(kernel) == "stream" or kernel.facts["splits"]
