@@ -75,10 +75,10 @@ INTERRUPTED = 2.2  # times as long as a problem's other tactics, by their estima
 
 
 def without_earlier_splits(measured: Measured, records: Mapping[str, KernelRecord]) -> Measured:
-    """Leaves out splits of k through the workspace by kernels that have got a split form since."""
+    """Leaves out splits of k by kernels that have got a split form since."""
     for tactic in [*measured.seconds]:
         record = records.get(tactic.kernel)
-        if tactic.decomposition == "split_k" and record is not None and record.config.get("split_form"):
+        if tactic.splits > 1 and record is not None and record.config.get("split_form"):
             del measured.seconds[tactic]
             measured.again.discard(tactic)
     return measured

@@ -5,9 +5,8 @@
 
 Times are those of fit_lean_model.py, of other layouts, batches, exact FP8, and extents of multiples of 8; of
 problems where splits of k compete (split_times.py); and of wide problems on cold code (cold_dense_times.py).
-The last two count several times. From the others, splits through the workspace by kernels that have a split
-form are left out, because the form is shorter. lessons.py says how trees learn. Needs numpy, and some minutes
-of a CPU.
+The last two count several times. From the others, splits by kernels that have a split form are left out,
+because the form is shorter. lessons.py says how trees learn. Needs numpy, and some minutes of a CPU.
 """
 
 from __future__ import annotations

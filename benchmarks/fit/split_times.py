@@ -253,17 +253,18 @@ def main() -> int:
         bench = Bench(noise, Replays([noise] * COLD_LAUNCHES))
         gc.freeze()
         with bz2.open(arguments.output, "wt", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(FIELDS)
-            for ranking in waiting:
-                if time.monotonic() > until:
-                    break
-                medians, near = bench.microseconds(ranking)
-                free_memory()
-                times = both(medians)
-                tactics = {side: (us * 1e-6, side in near) for side, us in times.items() if side != PEER}
-                writer.writerows(rows(arguments.seed, ranking.problem, times[PEER] * 1e-6, tactics))
-                print(told(ranking, medians, near, losses), flush=True)
+            csv.writer(file).writerow(FIELDS)
+        for ranking in waiting:
+            if time.monotonic() > until:
+                break
+            medians, near = bench.microseconds(ranking)
+            free_memory()
+            times = both(medians)
+            tactics = {side: (us * 1e-6, side in near) for side, us in times.items() if side != PEER}
+            with bz2.open(arguments.output, "at", newline="") as file:  # so that a run may be ended
+                lines = rows(arguments.seed, ranking.problem, times[PEER] * 1e-6, tactics)
+                csv.writer(file).writerows(lines)
+            print(told(ranking, medians, near, losses), flush=True)
         processes.shutdown(cancel_futures=True)
     for measure, behind in losses.items():
         if behind:

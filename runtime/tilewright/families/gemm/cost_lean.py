@@ -76,6 +76,7 @@ SUBTILE_CLOCKS = 431  # clocks for each epilogue subtile that is gathered from t
 COMBINE_CLOCKS = 3500  # clocks of the second kernel, which adds the sums of a split k from memory
 # The same for kernels with a split form, whose first kernel is shorter, too. From h200_split_times.csv.bz2.
 SPLIT_FORM_CLOCKS = 2100
+CLUSTER_FORM_CLOCKS = 930  # clocks that a split form saves where a cluster adds the sums of a split k
 COMBINE_BYTES_PER_CLOCK = 1500  # bytes of sums that the second kernel adds in a clock
 SUMS_BYTES_PER_CLOCK = 27  # bytes of sums that a warpgroup moves to or from shared memory in a clock
 
@@ -159,7 +160,8 @@ class Kernel:
         size = self.size = bytes_of(problem.a)
         self.problem, self.device = problem, device
         self._clusters: dict[str, _ClusterTerms] = {}
-        self.combine = SPLIT_FORM_CLOCKS if config.get("split_form") else COMBINE_CLOCKS
+        self.split_form = bool(config.get("split_form"))
+        self.combine = SPLIT_FORM_CLOCKS if self.split_form else COMBINE_CLOCKS
         self.swapped = bool(config["swap_ab"])
         self.pingpong = config["schedule"] == "pingpong"
         mn_a, mn_b = problem.layout[0] == "n", problem.layout[1] == "t"
@@ -223,6 +225,8 @@ class Kernel:
         if in_memory:
             sums = splits * self.problem.batch * self.problem.m * self.problem.n * 4
             added += self.combine + sums / COMBINE_BYTES_PER_CLOCK
+        elif splits > 1 and self.split_form and not waves.before and self.problem.batch == 1:
+            added -= CLUSTER_FORM_CLOCKS
         return Terms(
             m, n, splits, in_memory, size, blocks, waves, boxes, cluster.math, loop, hbm, power, whole, added
         )

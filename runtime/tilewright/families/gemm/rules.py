@@ -296,7 +296,7 @@ def plain_products(config: GemmConfig) -> str | None:
     return None
 
 
-# gemm/split_form.hpp. Kernels with a gated activation never split k through a workspace.
+# gemm/split_form.hpp, which stores sums as they are.
 @rule(OURS, "split_form plain_forms activation", compiles="no launch would run the form")
 def split_products(config: GemmConfig) -> str | None:
     """A kernel with a split form has plain forms, and no activation."""
