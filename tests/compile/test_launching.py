@@ -427,8 +427,8 @@ def test_parts_of_one_wave_run_the_split_form(launch: Launch) -> None:
 
 
 def test_k_that_a_cluster_splits_in_one_wave_runs_a_form_of_its_own(launch: Launch) -> None:
-    """gemm/split_form.hpp: a thread block for each of 16 tiles and each k range. Launches of several waves, of
-    a batch, and those whose D is not the sum alone or not aligned run the general code."""
+    """gemm/split_form.hpp: a thread block for each of 16 tiles and each k range. Launches of several waves,
+    of a batch, and those whose D is not the sum alone or not aligned run the general code."""
     cases = launch(SPLIT, ("forms",))
     codes = codes_of(cases)
     (general,) = codes["addend"]

@@ -83,8 +83,8 @@ class GemmConfig:
     ] = field(default=False, metadata=LEFT_OUT)
     split_form: Annotated[
         bool,
-        "a kernel with plain forms also has short code for products whose k is split, in a cluster or through "
-        "a workspace",
+        "a kernel with plain forms also has short code for products whose k is split, in a cluster or "
+        "through a workspace",
     ] = field(default=False, metadata=LEFT_OUT)
 
 
