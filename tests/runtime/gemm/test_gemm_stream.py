@@ -58,8 +58,8 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("problem", "few"),
     [
-        (Problem(1, 512, 2048), True),
-        (Problem(1, 15, 1536), True),
+        (Problem(1, 512, 2048), False),
+        (Problem(1, 15, 1536), False),
         (Problem(2, 2048, 2048), False),
         (Problem(3, 1280, 1472), False),
         (Problem(1, 4096, 4096), False),
@@ -72,7 +72,8 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
     ids=str,
 )
 def test_the_smallest_matrices_are_streamed(problem: Problem, few: bool) -> None:
-    """Larger ones keep TMA busy enough that its kernels were the quicker ones, of 44 problems on all."""
+    """Larger ones keep TMA busy enough that its kernels were the quicker ones, of 44 problems on all. A cluster
+    splits k of a single matrix since it has a form for that (gemm/split_form.hpp), by the model."""
     first = FAMILY.rank(list(Registry().runnable("gemm", H200.capability)), problem, H200)[0]
     assert (mainloop_of(first.record) == "stream") == few, str(first.tactic)
 
