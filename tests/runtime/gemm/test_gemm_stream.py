@@ -72,8 +72,10 @@ def test_the_model_knows_bytes(types: dict[str, str]) -> None:
     ids=str,
 )
 def test_the_smallest_matrices_are_streamed(problem: Problem, few: bool) -> None:
-    """Larger ones keep TMA busy enough that its kernels were the quicker ones, of 44 problems on all. A cluster
-    splits k of a single matrix since it has a form for that (gemm/split_form.hpp), by the model."""
+    """Larger ones keep TMA busy enough that its kernels were the quicker ones, of 44 problems on all.
+
+    A cluster splits k of a single matrix since it has a form for that (gemm/split_form.hpp), by the model.
+    """
     first = FAMILY.rank(list(Registry().runnable("gemm", H200.capability)), problem, H200)[0]
     assert (mainloop_of(first.record) == "stream") == few, str(first.tactic)
 
