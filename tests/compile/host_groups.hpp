@@ -8,9 +8,6 @@
 #define __cluster_dims__(...)
 #define __launch_bounds__(...)
 #define __grid_constant__
-struct {
-  int x;
-} blockDim;
 
 // cuda_runtime_api.h
 enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };

@@ -22,6 +22,7 @@ struct alignas(16) uint4 {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+inline Index blockDim;
 inline float4 __ldcg(float4 const* from) { return *from; }
 inline float __expf(float x) { return std::exp(x); }
 inline uint32_t __float_as_uint(float value) {
@@ -474,8 +475,9 @@ void run_blocks(void const* params, tilewright::LaunchShape const& shape) {
 // The same for kernels that add up sums in memory, which have no dynamic shared memory.
 template <class Kernel, class Params>
 void run_combining(void const* params, tilewright::LaunchShape const& shape) {
+  blockDim.x = int(shape.block.x);
   for (blockIdx.x = 0; blockIdx.x < int(shape.grid.x); ++blockIdx.x) {
-    run(Kernel::kThreads, [&] { Kernel{}(*static_cast<Params const*>(params)); });
+    run(blockDim.x, [&] { Kernel{}(*static_cast<Params const*>(params)); });
   }
 }
 

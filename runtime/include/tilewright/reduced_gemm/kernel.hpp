@@ -1,9 +1,9 @@
 // Products that are summed over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
 //
-// D is small and the operands are long. The k tiles of all matrices, one after the other, are divided into parts, one
-// for each CTA of a tile. CTAs of a cluster share loads by multicast. A CTA stores the sums of its part to the
-// workspace, as its threads hold them. A second kernel adds the parts up in their order, so that the bits are the same
-// every time.
+// D is small and the operands are long. The k tiles of all matrices are dealt into parts, one for each CTA of a tile: k
+// tiles that lie side by side in memory go to different CTAs, which load them at the same time. CTAs of a cluster share
+// loads by multicast. A CTA stores the sums of its part to the workspace, as its threads hold them. A second kernel
+// adds the parts up in their order, so that the bits are the same every time.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,13 @@ struct Params {
   int k_tiles;              // of a matrix
   int k_tiles_per_part;     // the first `larger_parts` parts have one more
   int larger_parts;
+  int next_matrix, next_k;        // from a k tile of a part to the next
   bool broadcast_a, broadcast_b;  // one matrix for every one of the batch
   sm90::Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
   float4* sums;  // of the parts
   CUtensorMap a, b;
+  int m, n;  // of D
 };
 
 struct CombineParams {
@@ -88,15 +90,17 @@ struct Kernel {
     Producer producer{shared};
     sm90::enter<kPdl>(cluster);
     if (loading_warp) {
-      int matrix = part.first / params.k_tiles, k = part.first % params.k_tiles;
-      for (int tiles = part.tiles; tiles > 0;) {
-        int const taken = min(tiles, params.k_tiles - k);
+      int matrix = part.number / params.k_tiles, k = part.number % params.k_tiles;
+#pragma unroll 1
+      for (int tiles = part.tiles; tiles > 0; --tiles) {
         producer.run(cluster, loads,
-                     {k, taken, part.tile_row * TileM, part.tile_column * TileN, params.broadcast_a ? 0 : matrix,
+                     {k, 1, part.tile_row * TileM, part.tile_column * TileN, params.broadcast_a ? 0 : matrix,
                       params.broadcast_b ? 0 : matrix});
-        tiles -= taken;
-        ++matrix;
-        k = 0;
+        matrix += params.next_matrix, k += params.next_k;
+        if (k >= params.k_tiles) {
+          k -= params.k_tiles;
+          ++matrix;
+        }
       }
       if (cluster.size() > 1) {
         producer.drain();
@@ -117,19 +121,22 @@ struct Kernel {
     mainloop.run(part.tiles, sums, [] {});
     int64_t const tile = int64_t(part.number) * params.blocks * params.cluster.size() + part.tile_row +
                          part.tile_column * params.tiles_down;
-    TileSums::store(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
+    int const row = part.tile_row * TileM + (Warpgroups::kDown == 1 ? 0 : warpgroup * kRows * 64);
+    int const column = part.tile_column * TileN + (Warpgroups::kAcross == 1 ? 0 : warpgroup * kColumns);
+    if (row < params.m && column < params.n) {
+      TileSums::store(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
+    }
   }
 
  private:
   // What a CTA computes: some k tiles of one tile. CTAs with the same k tiles lie side by side in the grid, so that
   // their tiles share rows of A and B in L2.
   struct Part {
-    int number, first, tiles, tile_row, tile_column;
+    int number, tiles, tile_row, tile_column;
 
     __device__ __forceinline__ Part(Params const& params, sm90::ClusterPlace const& place) {
       int const cluster = sm90::cluster_index(), block = cluster % params.blocks;
       number = cluster / params.blocks;
-      first = number * params.k_tiles_per_part + min(number, params.larger_parts);
       tiles = params.k_tiles_per_part + (number < params.larger_parts ? 1 : 0);
       tile_row = block % params.blocks_down * params.cluster.m + place.m;
       tile_column = block / params.blocks_down * params.cluster.n + place.n;
@@ -137,30 +144,63 @@ struct Kernel {
   };
 };
 
-// Adds the parts up. Eight warps of a thread block add up some of the parts each, for the same 32 float4s: one thread
-// that loaded all parts would wait for memory once for each.
+// Adds the parts up. The warps of a thread block add up some of the parts each, for the same 32 float4s: one thread
+// that loaded all parts would wait for memory once for each. The host chooses how many warps.
 template <class Kernel>
 struct Combine {
-  static constexpr int kWarps = 8, kThreads = kWarps * 32;
-  using Warpgroups = typename Kernel::Warpgroups;
+  static constexpr int kFewWarps = 8, kWarps = 16, kThreads = kWarps * 32;
+  // How many parts a warp loads together: those that it has if there are 132 and 16 warps, or 66 and 8.
+  static constexpr int kAtOnce = 9;
   using TileSums = typename Kernel::TileSums;
   static constexpr int kBlocksOfTile = TileSums::kCount / 32;
 
+  // How many warps a thread block has.
+  static constexpr int warps_for(int parts) { return parts > kFewWarps * kAtOnce ? kWarps : kFewWarps; }
+
   __device__ __forceinline__ void operator()(CombineParams const& params) const {
     __shared__ float4 shares[kWarps][32];
-    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     int const index = blockIdx.x * 32 + lane;  // of a float4 among those of a part
     int64_t const step = int64_t(params.tiles) * TileSums::kCount;
-    int const parts_per_warp = (params.parts + kWarps - 1) / kWarps;
-    int const first = warp * parts_per_warp, end = min(params.parts, first + parts_per_warp);
+    int const parts_per_warp = (params.parts + warps - 1) / warps;
+    Elements const elements(params, index);
+    int const first = warp * parts_per_warp;
+    int count = elements.any(params) ? min(params.parts - first, parts_per_warp) : 0;
+    float4 const* from = params.sums + (first * step + index);
+    if (warp == 0) {
+      elements.request(params);  // C, which L2 may lack: the parts were just written, and lie there
+    }
     if constexpr (Kernel::kPdl) {
       sm90::wait_for_previous_kernel();
       sm90::allow_next_kernel();
     }
+    float addends[4];
+    if (warp == 0) {
+      elements.load(params, addends);
+    }
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll 8
-    for (int part = first; part < end; ++part) {
-      add(sum, params.sums[part * step + index]);
+#pragma unroll 1
+    for (; count > 0; count -= kAtOnce) {
+      float4 loaded[kAtOnce];
+      uint32_t bits = 0;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i, from += step) {
+        loaded[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (i < count) {
+          loaded[i] = __ldcg(from);
+        }
+      }
+#pragma unroll
+      for (float4 const& values : loaded) {
+        bits |= __float_as_uint(values.x);
+      }
+      // Waits for all loads. Otherwise ptxas adds a part up before it loads the next but two, to save registers.
+      float const zero = __uint_as_float(sm90::zero_after(bits));
+      add(sum, make_float4(zero, zero, zero, zero));
+#pragma unroll
+      for (float4 const& values : loaded) {
+        add(sum, values);
+      }
     }
     shares[warp][lane] = sum;
     __syncthreads();
@@ -169,10 +209,16 @@ struct Combine {
     }
     sum = shares[0][lane];
 #pragma unroll
-    for (int source = 1; source < kWarps; ++source) {
+    for (int source = 1; source < kFewWarps; ++source) {
       add(sum, shares[source][lane]);
     }
-    store(params, index, sum);
+    if (warps > kFewWarps) {
+#pragma unroll
+      for (int source = kFewWarps; source < kWarps; ++source) {
+        add(sum, shares[source][lane]);
+      }
+    }
+    elements.store(params, sum, addends);
   }
 
  private:
@@ -180,38 +226,71 @@ struct Combine {
     sum.x += addend.x, sum.y += addend.y, sum.z += addend.z, sum.w += addend.w;
   }
 
-  // Stores four accumulators of a thread of the first kernel: two neighbours of a row, and the two 8 rows below.
-  static __device__ __forceinline__ void store(CombineParams const& params, int index, float4 const& sum) {
-    int const tile = index / TileSums::kCount, within = index % TileSums::kCount;
-    int const number = within / TileSums::kThreads, thread = within % TileSums::kThreads;
-    int const warpgroup = thread / 128, warp = thread / 32 % 4, lane = thread % 32;
-    int const r = number / TileSums::kColumnGroups, column_group = number % TileSums::kColumnGroups;
-    int const row = tile % params.tiles_down * Kernel::TileM +
-                    (Warpgroups::kDown == 1 ? 0 : warpgroup * Warpgroups::kRows * 64) + r * 64 + warp * 16 + lane / 4;
-    int const column = tile / params.tiles_down * Kernel::TileN +
-                       (Warpgroups::kAcross == 1 ? 0 : warpgroup * Warpgroups::kColumns) + column_group * 8 +
-                       lane % 4 * 2;
-    float const values[4] = {sum.x, sum.y, sum.z, sum.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (params.f32) {
-        store_element<sm90::F32>(params, row + i / 2 * 8, column + i % 2, values[i]);
-      } else {
-        store_element<typename Kernel::Element>(params, row + i / 2 * 8, column + i % 2, values[i]);
-      }
-    }
-  }
+  // Four accumulators of a thread of the first kernel, by their place in D: two neighbours of a row, and the two 8 rows
+  // below.
+  struct Elements {
+    int row, column;
 
-  template <class Element>
-  static __device__ __forceinline__ void store_element(CombineParams const& params, int row, int column, float value) {
-    if (row < params.m && column < params.n) {
-      value *= params.alpha;
-      if (params.c != nullptr) {
-        value += params.beta * sm90::load(Element::kAddend, params.c, row * params.ld_c + column);
-      }
-      Element::store(params.d, row * params.ld_d + column, value);
+    __device__ __forceinline__ Elements(CombineParams const& params, int index) {
+      int const tile = index / TileSums::kCount, within = index % TileSums::kCount;
+      row = tile % params.tiles_down * Kernel::TileM + TileSums::row(within);
+      column = tile / params.tiles_down * Kernel::TileN + TileSums::column(within);
     }
-  }
+
+    // Whether any of them lies in D.
+    __device__ __forceinline__ bool any(CombineParams const& params) const {
+      return row < params.m && column < params.n;
+    }
+
+    // Asks L2 for their C.
+    __device__ __forceinline__ void request(CombineParams const& params) const {
+      if (params.c != nullptr) {
+#pragma unroll
+        for (int below = 0; below <= 8; below += 8) {
+          if (row + below < params.m && column < params.n) {
+            int64_t const at = (row + below) * params.ld_c + column;
+            sm90::prefetch_line(static_cast<char const*>(params.c) + at * (params.f32 ? 4 : Kernel::Element::kBytes));
+          }
+        }
+      }
+    }
+
+    // Loads their C, all at once; zeros if there is none.
+    __device__ __forceinline__ void load(CombineParams const& params, float (&addends)[4]) const {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        bool const adds = params.c != nullptr && inside(params, i);
+        sm90::Addend const type = params.f32 ? sm90::F32::kAddend : Kernel::Element::kAddend;
+        addends[i] = adds ? sm90::load(type, params.c, (row + i / 2 * 8) * params.ld_c + column + i % 2) : 0.0f;
+      }
+    }
+
+    __device__ __forceinline__ void store(CombineParams const& params, float4 const& sum,
+                                          float const (&addends)[4]) const {
+      float const values[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (inside(params, i)) {
+          float value = params.alpha * values[i];
+          if (params.c != nullptr) {
+            value += params.beta * addends[i];
+          }
+          int64_t const at = (row + i / 2 * 8) * params.ld_d + column + i % 2;
+          if (params.f32) {
+            sm90::F32::store(params.d, at, value);
+          } else {
+            Kernel::Element::store(params.d, at, value);
+          }
+        }
+      }
+    }
+
+   private:
+    // Whether element `i` is one of D.
+    __device__ __forceinline__ bool inside(CombineParams const& params, int i) const {
+      return row + i / 2 * 8 < params.m && column + i % 2 < params.n;
+    }
+  };
 };
 
 }  // namespace tilewright::reduced_gemm

@@ -76,7 +76,11 @@ struct MmaKernel {
     float sums[kRows][kColumns / 2];
     mainloop.run(part.tiles, sums, [] {});
     int64_t const tile = int64_t(part.number) * params.blocks + part.tile_row + part.tile_column * params.tiles_down;
-    TileSums::store(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
+    int const row = part.tile_row * TileM + (Warpgroups::kDown == 1 ? 0 : warpgroup * kRows * 64);
+    int const column = part.tile_column * TileN + (Warpgroups::kAcross == 1 ? 0 : warpgroup * kColumns);
+    if (row < params.m && column < params.n) {
+      TileSums::store(params.sums + tile * TileSums::kCount, threadIdx.x, sums);
+    }
   }
 
  private:

@@ -54,12 +54,14 @@ struct Host {
     params.slices_a = sm90::Slices::of(Kernel::TileM, cluster.n);
     params.slices_b = sm90::Slices::of(Kernel::TileN, cluster.m);
     params.sums = sums;
+    params.m = args.m, params.n = args.n;
     params.blocks = static_cast<int>(blocks(args));
     params.blocks_down = static_cast<int>(blocks_down(args));
     params.tiles_down = tiles_down;
     params.k_tiles = static_cast<int>(k_tiles(args));
     params.k_tiles_per_part = total / part_count;
     params.larger_parts = total % part_count;
+    params.next_matrix = part_count / params.k_tiles, params.next_k = part_count % params.k_tiles;
     // False where only one tile reads the operand.
     bool const a_again = args.n > Kernel::TileN * cluster.n || a.one();
     bool const b_again = args.m > Kernel::TileM * cluster.m || b.one();
@@ -79,8 +81,8 @@ struct Host {
         part_count,    args.alpha, args.beta,
         args.f32 != 0,
     };
-    LaunchShape const second =
-        sm90::combining_shape(int64_t(tile_count) * Combiner::kBlocksOfTile, Combiner::kThreads, Traits::kPdl);
+    LaunchShape const second = sm90::combining_shape(int64_t(tile_count) * Combiner::kBlocksOfTile,
+                                                     Combiner::warps_for(part_count) * 32, Traits::kPdl);
     return tilewright::launch<Combining>(context, Traits::combining_entry(), &combine, second, stream);
   }
 
