@@ -18,14 +18,20 @@
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x8x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_e4m3_g128_64x8x128_stream_4warps_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x112x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x128x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x160x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x192x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x256x64) \
-  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x32x128) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x32x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x48x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x64x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x80x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x8x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x96x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x128x64) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x32x128_early) \
@@ -67,34 +73,46 @@
   X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x8x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_int8_g128_64x8x128_stream_4warps_2stages) \
-  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x128x128) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x112x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x128x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x160x64) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128_stream_4warps_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x192x64) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x256x64) \
-  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x32x128) \
-  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x64x128) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x32x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x48x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x64x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x80x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x8x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x96x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x128x64) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x16x128) \
-  X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x32x128) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x32x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x16x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x64x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages) \
-  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x128x128) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x112x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x128x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x160x64) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128_2kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128_stream_4warps_2stages) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x192x64) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x256x64) \
-  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x32x128) \
-  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x64x128) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x32x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x48x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x64x128_early) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x80x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x8x128_2kgroups) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x96x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x128x64) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x16x128) \
-  X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x32x128) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x32x128_early) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x16x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x32x128_4kgroups) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x64x128_2kgroups) \

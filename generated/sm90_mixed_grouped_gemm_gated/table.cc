@@ -6,12 +6,16 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
-  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x128x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x112x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x128x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x160x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x192x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x256x64_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x64x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x64x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x80x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x16x128_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x32x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x32x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x8x128_stream_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g32_128x128x128_silu_mul) \
@@ -25,20 +29,28 @@
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x16x128_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x256x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_zp_g128_128x64x128_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x128x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x112x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x128x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x160x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128_stream_4warps_2stages_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x192x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x256x64_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x64x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x64x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x80x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x16x128_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x32x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x32x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x128x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x112x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x128x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x160x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128_stream_4warps_2stages_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x192x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x256x64_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x64x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x64x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x80x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x16x128_silu_mul) \
-  X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x32x128_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x32x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x8x128_stream_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_64x8x128_stream_4warps_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_f16_int4_g128_128x16x128_silu_mul) \

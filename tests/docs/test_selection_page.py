@@ -20,7 +20,8 @@ def test_problems_that_taught_the_trees() -> None:
     assert told.pop("gemm") == sum(dense)
     drawn = [row["problems"] for row in table(DOCS / "selection.md", "| problems | how they were drawn |")]
     assert [int(cell.replace(",", "")) for cell in drawn][2:] == dense[1:]
-    for family, name in (("grouped_gemm", "cold_grouped"), ("mixed_gemm", "mixed")):
+    files = (("grouped_gemm", "cold_grouped"), ("mixed_gemm", "mixed"), ("mixed_grouped_gemm", "expert"))
+    for family, name in files:
         text = bz2.decompress((data / f"h200_{name}_times.jsonl.bz2").read_bytes()).decode()
         assert told.pop(family) == len(text.splitlines())
     assert not told

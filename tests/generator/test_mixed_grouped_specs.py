@@ -15,7 +15,7 @@ from tilewright.configurations.shapes import Tile
 from tilewright.declarations.table import KernelRecord
 from tilewright.families.mixed_gemm.config import MixedGemmConfig
 from tilewright.families.mixed_gemm.memory import memory as dense_memory
-from tilewright.families.mixed_grouped_gemm.cost import tiles_across
+from tilewright.families.mixed_grouped_gemm.cost import routed_tiles, tiles_across
 from tilewright.families.mixed_grouped_gemm.family import FAMILY as SELECTION
 from tilewright.families.mixed_grouped_gemm.memory import QUEUE, memory
 from tilewright.families.mixed_grouped_gemm.problem import Problem
@@ -125,6 +125,14 @@ def test_every_format_of_the_spec_has_tiles_for_few_and_for_many_rows() -> None:
 )  # fmt: skip
 def test_tiles_that_the_model_expects(problem: Problem, rows: int, expected: float) -> None:
     assert tiles_across(problem, rows) == pytest.approx(expected)
+
+
+def test_routers_leave_a_few_rows_to_some_groups_and_many_to_others() -> None:
+    """Tiles of as many rows as groups have in the mean: most groups need one tile or two."""
+    few, many = (routed_tiles(Problem(rows * 8, 64, 64, 8), rows) / 8 for rows in (64, 256))
+    assert 1.3 < many <= few < 1.6
+    assert routed_tiles(Problem(64 * 8, 64, 64, 8), 4096) == 8
+    assert routed_tiles(Problem(5, 64, 64, 128), 8) == 5  # groups that have rows
 
 
 def records() -> list[KernelRecord]:

@@ -193,7 +193,7 @@ def test_layers_of_models_lose_little_speed_by_their_tiles(
         for activation in ("none", "silu_mul")
     )
     assert gated.record.name.endswith("_silu_mul")
-    assert gated.estimate.seconds <= 1.05 * plain.estimate.seconds
+    assert gated.estimate.seconds <= 1.06 * plain.estimate.seconds
 
 
 def test_kernels_compute_one_or_the_other() -> None:

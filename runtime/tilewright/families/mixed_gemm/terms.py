@@ -1,4 +1,4 @@
-"""What the cost models of all mainloops of `mixed_gemm` compute of a tactic, in one form for `learnt`."""
+"""What the cost models of all mainloops of packed weights compute of a tactic, in one form for `learnt`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.mixed_gemm.problem import Problem
+from tilewright.families.mixed_gemm.problem import PackedProblem
 from tilewright.selection.estimates import Estimate
 
 UNIT_K = 128  # elements of k in a unit
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
 class Kernel:
     """A kernel on a problem: base of the cost models of the mainloops."""
 
-    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+    def __init__(self, record: KernelRecord, problem: PackedProblem, device: DeviceProperties) -> None:
         self.record, self.problem, self.device = record, problem, device
 
     def terms(self, tactic: Tactic) -> Terms:

@@ -12,9 +12,10 @@ from math import ceil
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
+from tilewright.families.mixed_gemm import terms
 from tilewright.families.mixed_gemm.problem import FORMATS
-from tilewright.families.mixed_gemm.terms import UNIT_K
-from tilewright.families.mixed_grouped_gemm.cost import tiles_across
+from tilewright.families.mixed_gemm.terms import UNIT_K, Terms
+from tilewright.families.mixed_grouped_gemm.cost import routed_tiles
 from tilewright.families.mixed_grouped_gemm.problem import Problem
 from tilewright.selection.estimates import Estimate, held_by_memory
 
@@ -36,20 +37,31 @@ WIDE = 1.47  # how much longer for each 8 rows after the first
 OVERLAP = 7.5  # p of the p-norm that combines HBM and an SM's work
 
 
+class Stream(terms.Kernel):
+    """A stream kernel on a problem."""
+
+    def __init__(self, record: KernelRecord, problem: Problem, device: DeviceProperties) -> None:
+        super().__init__(record, problem, device)
+        tile_m, tile_n, _ = record.config["tile"]
+        self.tiles = ceil(problem.n / tile_m) * routed_tiles(problem, tile_n)
+        self.units = ceil(problem.k / UNIT_K)
+        self.at_once = device.sm_count * held_by_memory(int(record.facts["smem_bytes"]))
+        self.warps = record.facts["threads"] // 32
+        of_unit = UNIT_SECONDS[FORMATS[problem.weight_format][0]]
+        self.of_unit = of_unit * tile_m / 64 * WIDE ** (tile_n // 8 - 1)
+
+    def terms(self, tactic: Tactic) -> Terms:
+        of_block = ceil(self.tiles / self.at_once)
+        steps = of_block * ceil(self.units / self.warps)
+        hbm = self.problem.bytes / self.device.memory_bandwidth
+        math = max(self.tiles / self.device.sm_count * self.units * self.of_unit, steps * STEP_SECONDS)
+        main_loop = float((hbm**OVERLAP + math**OVERLAP) ** (1 / OVERLAP))
+        added = START_SECONDS + TILE_SECONDS * of_block
+        return Terms(1, 1, ceil(self.tiles), self.at_once, self.units, hbm, math, main_loop, added)
+
+
 def estimator(
     record: KernelRecord, problem: Problem, device: DeviceProperties
 ) -> Callable[[Tactic], Estimate]:
     """The cost model of one kernel."""
-    tile_m, tile_n, _ = record.config["tile"]
-    tiles, units = ceil(problem.n / tile_m) * tiles_across(problem, tile_n), ceil(problem.k / UNIT_K)
-    held = held_by_memory(int(record.facts["smem_bytes"]))
-    of_block = ceil(tiles / (device.sm_count * held))
-    of_unit = UNIT_SECONDS[FORMATS[problem.weight_format][0]] * tile_m / 64 * WIDE ** (tile_n // 8 - 1)
-    steps = of_block * ceil(units / (record.facts["threads"] // 32))
-    math = max(tiles / device.sm_count * units * of_unit, steps * STEP_SECONDS)
-    bounds = {"hbm": problem.bytes / device.memory_bandwidth, "math": math}
-    main_loop = float(sum(bound**OVERLAP for bound in bounds.values()) ** (1 / OVERLAP))
-    added = START_SECONDS + TILE_SECONDS * of_block
-    bound = max(bounds, key=lambda name: bounds[name])
-    estimate = Estimate(main_loop + added, of_block, bound, main_loop, added)
-    return lambda _: estimate
+    return terms.estimator_of(Stream(record, problem, device))

@@ -6,7 +6,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_gemm.gated import PackedKernels
-from tilewright.families.mixed_grouped_gemm import cost, cost_stream
+from tilewright.families.mixed_grouped_gemm import cost, cost_stream, learnt
 from tilewright.families.mixed_grouped_gemm.clustered import Groups
 from tilewright.families.mixed_grouped_gemm.problem import Problem
 from tilewright.selection.kernels import Kernels
@@ -16,6 +16,7 @@ class Wgmma(PackedKernels[Problem], Groups[Problem]):
     """Kernels for any number of rows (tilewright/mixed_grouped_gemm/mixed_grouped_gemm.hpp)."""
 
     estimator = staticmethod(cost.estimator)
+    refine = staticmethod(learnt.refine)
 
 
 class Stream(Wgmma):
