@@ -148,7 +148,7 @@ def test_fp8_activations() -> None:
 def test_experts(row: Row) -> None:
     what = row["activations, format"]
     if "BF16" in what:
-        ratios = record(source(row), "| layer | format |", after="## All problems again")
+        ratios = record(source(row), "| layer | format |")
         ratios = [one for one in ratios if within(one["tokens"], row["tokens"])]
         return matches(row, ratios, "ratio to Humming", "ratio to torch")
     ratios = record(source(row), "| experts, chosen |")
