@@ -6,17 +6,21 @@
 #include "tilewright/launcher.hpp"
 
 #define TILEWRIGHT_KERNELS(X) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x112x128_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x112x128_parts_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_parts_in_turn) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x144x128_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x144x128_parts_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x160x128_parts_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x160x128_parts_in_turn_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x192x128_parts_in_turn_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x224x128_parts_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x224x128_parts_in_turn_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x256x128_parts_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x256x128_parts_in_turn_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x32x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x64x128) \
-  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x96x128_in_turn) \
+  X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_128x96x128_parts_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_64x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_bf16_64x64x128) \
   X(mixed_fp8_gemm_sm90_e4m3_int4_g128_f16_128x128x128) \
@@ -46,16 +50,20 @@
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x144x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_fastacc_quick) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_fastacc_quick_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_in_turn) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_fastacc_quick) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_fastacc_quick_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x224x128_fastacc_quick) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x224x128_fastacc_quick_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_ahead) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc_quick) \
+  X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc_quick_balanced) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x32x128) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc) \
   X(mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x64x128) \

@@ -8,14 +8,18 @@
 #define TILEWRIGHT_KERNELS(X) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x128x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x128x128_parts_in_turn) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x144x128_parts_in_turn) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x160x128_parts_in_turn) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x16x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x16x128_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x192x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x224x128_parts_in_turn) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x256x128_parts_in_turn) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x32x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x32x128_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x64x128) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x80x128_parts_in_turn) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_128x96x128_parts_in_turn) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_64x16x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_bf16_64x32x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_g128_f16_128x128x128) \
@@ -31,20 +35,25 @@
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_zp_g128_f16_128x16x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_int4_zp_g128_f16_128x64x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x128x128) \
-  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_fastacc) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x128x128_fastacc_quick) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x144x128_fastacc_quick) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x160x128_fastacc_quick) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_2groups_b32) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x16x128_fastacc_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x192x128) \
-  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_fastacc) \
-  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x192x128_fastacc_quick) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x224x128_fastacc_quick) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc_quick) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_2groups_b32) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_fastacc_2groups) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x64x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x64x128_fastacc) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x80x128_fastacc_quick) \
+  X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x96x128_fastacc_quick) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_64x16x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_64x32x128) \
   X(mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_f16_128x128x128) \

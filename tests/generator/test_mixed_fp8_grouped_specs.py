@@ -40,6 +40,7 @@ REJECTED: list[Rejected] = [
     (PAIR, {"k_groups": 1}, "blocks_of_groups", "k_groups", {"block": "auto"}),
     (PAIR, {"weight_format": "int4_g32"}, "blocks_of_groups", "weight_format", {"block": "auto"}),
     (MANY, {"schedule": "ahead"}, "decodes_at_will", "at_will", {"schedule": "at_will"}),
+    (PARTS, {"balanced": True}, "whole_tiles", "balanced", {"balanced": False}),
     (PARTS, {"tile": Tile(64, 160, 128)}, "two_multiply", "in_turn has two", {"tile": Tile(128, 128, 128)}),
     (PARTS, {"weight_format": "int4_g64"}, "quick_integers", "not int4_g64", {"weight_format": "int4_g128"}),
     (PARTS, {"k_groups": 2}, "one_group_in_turn", "k_groups 2", {"k_groups": 1}),

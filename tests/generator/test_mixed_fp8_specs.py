@@ -49,6 +49,10 @@ REJECTED: list[Rejected] = [
     (FEW, {"fast_accum": True}, "fast_formats", "scales of int4_g128", {"weight_format": "mxfp4"}),
     (MANY, {"fast_accum": True, "schedule": "ahead"}, "fast_schedule", "at_will", {"schedule": "at_will"}),
     (MANY, {"schedule": "quick"}, "fast_schedule", "fast_accum", {"fast_accum": True}),
+    (
+        MANY, {"balanced": True}, "balanced_schedule", "not at_will",
+        {"schedule": "quick", "fast_accum": True},
+    ),
     (FEW, {"k_groups": 2}, "one_group", "k_groups", {"k_groups": 1}),
     (MANY, {"block": 32}, "blocks_of_groups", "k_groups", {"block": "auto"}),
     (MANY, {"stages": 7}, "shared_memory", "two stages", {"stages": 4}),
@@ -126,10 +130,10 @@ def test_the_model_splits_k_for_few_tiles() -> None:
 
 
 def test_batch_invariant_mode_leaves_out_splits() -> None:
-    problem = Problem(16, 4096, 4096)
+    problem = Problem(500, 4096, 4096)
     for candidate in SELECTION.rank(records(), problem, H200):
         reason = SELECTION.misfit_invariant(candidate.tactic, candidate.record, problem)
-        assert (reason is None) == (candidate.tactic.splits == 1)
+        assert (reason is None) == (candidate.tactic.splits == 1 and not candidate.record.config["balanced"])
 
 
 @pytest.mark.parametrize("cluster", ["1x2", "3x1", "2x2"])

@@ -77,6 +77,9 @@ def mixed_fp8_cases(record: KernelRecord) -> Iterator[Case]:
     tile_m, tile_n, stage = config["tile"]
     kind = {name: config[name] for name in ("a", "d", "weight_format", "fast_accum")}
     high, wide, ring = 3 * tile_n + tile_n // 2 + 1, 96 * tile_m, record.facts["stages"] * stage
+    if config["balanced"]:
+        yield from _mixed_fp8_balanced(name, (high, tile_n), (wide, tile_m), stage, kind)
+        return
     yield Case(MixedFp8(tile_n, 2 * wide, stage, **kind), Tactic(name))
     yield Case(
         MixedFp8(high, wide + 8, 3 * stage, **kind, a_scale=True, bias=True),
@@ -85,3 +88,19 @@ def mixed_fp8_cases(record: KernelRecord) -> Iterator[Case]:
     yield Case(MixedFp8(high, wide - 56, ring + 32, **kind, activation="silu"), Tactic(name, "4x1"))
     yield Case(MixedFp8(tile_n, 24 * tile_m, 2 * ring + stage, **kind), Tactic(name, splits=4))
     yield Case(MixedFp8(high, 12 * tile_m, 9 * stage, **kind), Tactic(name, "2x1", splits=3))
+
+
+def _mixed_fp8_balanced(
+    name: str, rows: tuple[int, int], columns: tuple[int, int], stage: int, kind: dict[str, Any]
+) -> Iterator[Case]:
+    """Ranges of stages that are longer than a tile, with whole tiles behind them and without, and shorter
+    ones, so that several thread blocks leave sums to one; partial tiles; pairs that share activations."""
+    (high, tile_n), (wide, tile_m) = rows, columns
+    yield Case(MixedFp8(tile_n, 2 * wide, 7 * stage, **kind), Tactic(name))
+    yield Case(
+        MixedFp8(high, wide + 8, 3 * stage, **kind, a_scale=True, bias=True),
+        Tactic(name, "2x1", raster="along_n"),
+    )
+    yield Case(MixedFp8(high, wide - 56, 5 * stage + 32, **kind, a_scale=True), Tactic(name))
+    yield Case(MixedFp8(tile_n, 8 * tile_m + 8, 50 * stage, **kind), Tactic(name))
+    yield Case(MixedFp8(tile_n - 1, 12 * tile_m, 21 * stage, **kind, bias=True), Tactic(name, "2x1"))

@@ -15,13 +15,22 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_fp8_gemm.measuring import LARGEST_SCALE
 from tilewright.families.mixed_fp8_gemm.problem import Problem
-from tilewright.families.mixed_fp8_gemm.reference import rounding_bound, weight_of
+from tilewright.families.mixed_fp8_gemm.reference import elements_bound, rounding_bound, weight_of
 from tilewright.families.mixed_gemm.measuring import random_weight
 from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.formats.dtypes import dtype_of
 
 # n, k, and rows as (tiles, more): whole and partial tiles, one stage, one that is not whole, many.
 SHAPES = [(8, 32, 0, 1), (72, 160, 1, -3), (320, 480, 2, 1), (1000, 2208, 0, 1), (1288, 4096, 1, 0)]
+# n of many tiles, so that a thread block of a balanced kernel has parts of two tiles, and whole tiles behind
+# them, and k with which many thread blocks have parts of one tile.
+BALANCED_SHAPES = [
+    (8, 32, 0, 1),
+    (20008, 672, 0, 5),
+    (40008, 416, 1, -3),
+    (1000, 20000, 1, 0),
+    (9000, 544, 2, 1),
+]
 TACTICS = ["", "@splits=2", "@splits=3", "@splits=8", "@cluster=2x1", "@cluster=4x1", "@cluster=2x1,splits=4"]
 _ERRORS = {"bf16": 4e-3, "f16": 1e-3}  # of the norm: D is rounded, and so are the tensor core's sums
 
@@ -81,19 +90,31 @@ def compare(actual: torch.Tensor, right: torch.Tensor, what: str, fast_accum: bo
     )
 
 
-def legal(tactic: str, k: int) -> bool:
-    """Whether each range of k has a stage."""
+def balanced(record: KernelRecord) -> bool:
+    """Whether the kernel has no activation, no splits of k, and a D that TMA stores."""
+    return bool(record.config["balanced"])
+
+
+def legal(record: KernelRecord, tactic: str, k: int) -> bool:
+    """Whether the kernel has clusters and splits, and each range of k a stage."""
+    if balanced(record):
+        return tactic in ("", "@cluster=2x1")
     return int(tactic.partition("splits=")[2] or 1) <= -(-k // 128)
+
+
+def with_splits(record: KernelRecord, splits: int) -> tuple[str, str]:
+    """The plain tactic, and one that divides k; of a kernel that does so anyway, pairs of thread blocks."""
+    return "", "@cluster=2x1" if balanced(record) else f"@splits={splits}"
 
 
 @pytest.mark.parametrize("index", range(len(SHAPES)))
 def test_every_tactic(kernel: KernelRecord, index: int) -> None:
-    n, k, tiles, more = SHAPES[index]
+    n, k, tiles, more = (BALANCED_SHAPES if balanced(kernel) else SHAPES)[index]
     problem = problem_of(kernel, max(1, tiles * kernel.config["tile"][1] + more), n, k)
     call = operands(problem)
     right = expected(call, problem)
-    for place, tactic in enumerate(tactic for tactic in TACTICS if legal(tactic, k)):
-        room = 8 if place % 2 == 0 else 3  # TMA stores D, or threads do
+    for place, tactic in enumerate(tactic for tactic in TACTICS if legal(kernel, tactic, k)):
+        room = 8 if place % 2 == 0 or balanced(kernel) else 3  # TMA stores D, or threads do
         wide = torch.full((problem.m + 2, n + room), float("nan"), device="cuda", dtype=call["out_dtype"])
         tilewright.packed_fp8_gemm(**call, out=wide[1:-1, :n], tactic=kernel.name + tactic)
         compare(wide[1:-1, :n], right, f"{kernel.name}{tactic} {problem}", problem.fast_accum)
@@ -101,12 +122,25 @@ def test_every_tactic(kernel: KernelRecord, index: int) -> None:
         assert bool(wide.isnan().all()), f"{kernel.name}{tactic} {problem}: wrote beyond D"
 
 
+def test_a_balanced_kernel_refuses_what_it_cannot_store(kernel: KernelRecord) -> None:
+    if not balanced(kernel):
+        return
+    call = operands(problem_of(kernel, 5, 72, 160))
+    unaligned = torch.empty(5, 75, device="cuda", dtype=call["out_dtype"])[:, :72]
+    with pytest.raises(tilewright.TilewrightError):
+        tilewright.packed_fp8_gemm(**call, out=unaligned, tactic=kernel.name)
+    with pytest.raises(tilewright.TilewrightError, match="no activation"):
+        tilewright.packed_fp8_gemm(**call, activation="silu", tactic=kernel.name)
+
+
 @pytest.mark.parametrize("activation", ["none", "relu", "gelu", "silu"])
 def test_scales_bias_alpha_and_activation(kernel: KernelRecord, activation: str) -> None:
+    if balanced(kernel) and activation != "none":
+        return
     rows = kernel.config["tile"][1] + 3
     problem = problem_of(kernel, rows, 328, 416, a_scale=True, bias=True, activation=activation)
     call = operands(problem, 1)
-    for tactic in ("", "@splits=3"):
+    for tactic in with_splits(kernel, 3):
         out = torch.full((problem.m, problem.n), float("nan"), device="cuda", dtype=call["out_dtype"])
         options = {"alpha": 0.37, "activation": activation, "tactic": kernel.name + tactic}
         tilewright.packed_fp8_gemm(**call, **options, out=out)
@@ -222,11 +256,42 @@ def test_error_bound(kernel: KernelRecord, kind: str) -> None:
     assert float(excess.max()) <= 0, f"{float(((actual - right).abs() / bound).max())} of the bound"
 
 
+@pytest.mark.parametrize("kind", ["wild", "beyond"])
+def test_error_bound_of_wild_scales(kernel: KernelRecord, kind: str) -> None:
+    """The bound holds whatever the scales are: random ones over 40 binary orders, and, in each 128 of k, some
+    that are just too small for exact elements. Activations are of 12 orders."""
+    m, n, k = 24, 64, 1024
+    problem, random = problem_of(kernel, m, n, k), torch.Generator("cuda").manual_seed(7)
+    call, (format, group) = operands(problem, 5), FORMATS[problem.weight_format]
+    shape = n, k // group
+    if kind == "wild":
+        exponents = torch.randint(-40, 1, shape, generator=random, device="cuda")
+    else:
+        exponents = -16 - torch.randint(1, 4, shape, generator=random, device="cuda")
+        exponents[:, 1::4] = 0
+    if format == "mxfp4":
+        scales = (exponents + 127).to(torch.uint8)
+    else:  # those of FP16 are normal
+        scales = torch.exp2(exponents.float().clamp(min=-14)).to(call["out_dtype"])
+    codes = torch.randint(16, (n, k), generator=random, device="cuda", dtype=torch.uint8)
+    zeros = torch.full(shape, 5, device="cuda", dtype=torch.uint8) if format == "int4_zp" else None
+    packed = weight_layout.pack(codes, scales, zeros, format=format, group=group)
+    orders = torch.randint(-6, 6, (m, k), generator=random, device="cuda")
+    a = (torch.exp2(orders.float()) * call["a"].float().sign()).to(torch.float8_e4m3fn)
+    call |= {"a": a, "weight": packed.weight, "scale": packed.scale, "largest_scale": 1.0}
+    actual = tilewright.packed_fp8_gemm(**call, tactic=kernel.name).double()
+    right, bound = expected(call, problem), rounding_bound(a, packed, problem)
+    if format == "mxfp4":
+        bound += elements_bound(a, exponents, 0.0 if problem.fast_accum else None)
+    excess = (actual - right).abs() - torch.finfo(call["out_dtype"]).eps * right.abs() - bound
+    assert float(excess.max()) <= 0, f"{float(((actual - right).abs() / bound).max())} of the bound"
+
+
 def test_equal_runs(kernel: KernelRecord) -> None:
     """The order of sums is fixed."""
     problem = problem_of(kernel, 2 * kernel.config["tile"][1] + 1, 1032, 2080, a_scale=True)
     call = operands(problem)
-    for tactic in ("", "@splits=4"):
+    for tactic in with_splits(kernel, 4):
         first = tilewright.packed_fp8_gemm(**call, tactic=kernel.name + tactic)
         out, differ = torch.empty_like(first), torch.zeros((), dtype=torch.int64, device="cuda")
         for _ in range(300):
@@ -236,20 +301,25 @@ def test_equal_runs(kernel: KernelRecord) -> None:
 
 
 def test_rows_do_not_depend_on_other_rows(kernel: KernelRecord) -> None:
-    """Bits of unsplit tactics: what batch-invariant mode rests on."""
+    """Bits of unsplit tactics: what batch-invariant mode rests on. It has no balanced kernels: their rows are
+    right, and may have other bits."""
     problem = problem_of(kernel, 130, 264, 1056)
     call = operands(problem)
     whole = tilewright.packed_fp8_gemm(**call, tactic=kernel.name)
     for rows in (slice(0, 1), slice(3, 20), slice(64, 130)):
         part = tilewright.packed_fp8_gemm(**call | {"a": call["a"][rows]}, tactic=kernel.name)
-        assert torch.equal(part, whole[rows])
+        if balanced(kernel):
+            right = expected(call, problem)[rows]
+            compare(part, right, f"{kernel.name} {rows}", problem.fast_accum)
+        else:
+            assert torch.equal(part, whole[rows])
 
 
 def test_waits_for_the_kernel_before(kernel: KernelRecord) -> None:
     problem = problem_of(kernel, 17, 200, 544, a_scale=True, bias=True)
     call = operands(problem)
     right = expected(call, problem)
-    for tactic in ("", "@splits=2"):
+    for tactic in with_splits(kernel, 2):
         out = torch.full((problem.m, 208), float("nan"), device="cuda", dtype=call["out_dtype"])[:, :200]
         tensors = {name: call[name] for name in ("a", "weight", "scale", "a_scale", "bias")}
 

@@ -171,14 +171,7 @@ struct InTurnKernel : mixed_gemm::Phases<Types> {
     }
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
       int const row = sm90::Block(params.raster, index).column * Types::TileN + static_cast<int>(threadIdx.x) % 32 * 8;
-      if (row < params.epilogue.m) {
-        // No thread stores this: the address is even.
-        asm volatile(
-            "{\n.reg .pred odd;\n.reg .b32 bit;\nand.b32 bit, %0, 1;\nsetp.ne.b32 odd, bit, 0;\n"
-            "@odd st.shared.f32 [%0], %1;\n}\n" ::"r"(shared),
-            "f"(params.row_factors[row])
-            : "memory");
-      }
+      params.bring(row, params.epilogue.m, shared);
     }
   }
 };

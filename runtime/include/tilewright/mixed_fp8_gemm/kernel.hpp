@@ -27,6 +27,12 @@ struct ParamsOf<Schedule, std::void_t<typename Schedule::Params>> {
   using Type = typename Schedule::Params;
 };
 
+// Whether elements, and sums that stay in the tensor core, are relative to the largest scale (fast.hpp).
+template <class Params, class = void>
+constexpr bool kIsRelative = false;
+template <class Params>
+constexpr bool kIsRelative<Params, std::void_t<decltype(Params::largest_scale)>> = true;
+
 }  // namespace detail
 
 // `TileM`: of n, 64 for each of the warpgroups that multiply; `TileN`: of m. `Schedule`: AtWill (mainloop.hpp),

@@ -1,8 +1,6 @@
 // The header of generated `mixed_fp8_gemm` kernels: the kernel, and its adapter to `tilewright_kernel`.
 #pragma once
 
-#include <type_traits>
-
 #include "tilewright/mixed_fp8_gemm/args.h"
 #include "tilewright/mixed_fp8_gemm/kernel.hpp"
 #include "tilewright/mixed_fp8_gemm/largest_scale.hpp"
@@ -32,8 +30,7 @@ struct Maker : mixed_gemm::Maker<Traits, tilewright_mixed_fp8_gemm_args, 1> {
   }
 
  private:
-  // fast.hpp: sums are relative to the largest scale.
-  static constexpr bool kFast = !std::is_same_v<typename Base::Params, Params>;
+  static constexpr bool kFast = detail::kIsRelative<typename Base::Params>;
 };
 
 template <class Traits>

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "tilewright/mixed_fp8_gemm/half_width.hpp"
 #include "tilewright/mixed_fp8_gemm/in_turn.hpp"
 #include "tilewright/mixed_fp8_gemm/layout.hpp"
 #include "tilewright/mixed_fp8_gemm/quick_int4.hpp"
@@ -21,7 +22,7 @@ namespace tilewright::mixed_fp8_gemm {
 
 template <class Format, class Layout, int N, int Width, int Stages>
 struct PartsInTurnMainloop {
-  static constexpr int kCount = N / 2, kPart = Width / 2, kParts = N / Width;  // accumulators; parts of the columns
+  static constexpr int kCount = N / 2, kParts = N / Width;  // accumulators; parts of the columns
   static constexpr int kSteps = kUnitK / 32;
   static_assert(Format::kBlock == kUnitK && Format::kOfGroup == 1 && Layout::Slices == 2 && N % Width == 0);
 
@@ -38,7 +39,28 @@ struct PartsInTurnMainloop {
   }
 
   // Multiplies the next `stages` stages of the ring; at least one.
-  __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) {
+  __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) { run_parts<Width, kParts>(stages, tile); }
+
+  // Whether a tile whose last rows are missing may be multiplied by fewer columns: by one part, or half of it.
+  static constexpr bool kHasFewer = true;
+  // Calls `run_parts` with the fewest columns that hold `rows` rows of activations. Sums of others are 0.
+  __device__ __forceinline__ void run_rows(int rows, int stages, float (&tile)[1][kCount]) {
+    constexpr int kHalf = kHalfWidth<Width>;
+    if (rows <= kHalf) {
+      run_parts<kHalf, 1>(stages, tile);
+    } else if (kParts > 1 && rows <= Width) {
+      run_parts<Width, 1>(stages, tile);
+    } else {
+      run_parts<Width, kParts>(stages, tile);
+    }
+  }
+
+ private:
+  static constexpr int kTurn = 6;  // named barriers: warpgroup i waits at kTurn + i
+
+  // Multiplies by the first `Parts` parts of `Columns` columns.
+  template <int Columns, int Parts>
+  __device__ __forceinline__ void run_parts(int stages, float (&tile)[1][kCount]) {
     float (&sums)[kCount] = tile[0];
 #pragma unroll
     for (float& sum : sums) {
@@ -51,17 +73,16 @@ struct PartsInTurnMainloop {
     }
 #pragma unroll 1
     for (int left = stages - 1; left > 0; --left) {
-      stage<true>(sums);
+      stage<true, Columns, Parts>(sums);
     }
-    stage<false>(sums);
+    stage<false, Columns, Parts>(sums);
   }
-
- private:
-  static constexpr int kTurn = 6;  // named barriers: warpgroup i waits at kTurn + i
 
   // The addresses of the thread's elements (see Elements) and scales in the first stage.
   uint32_t own_weights = kept(Layout::weights(shared, 0, slice) + threadIdx.x % 128 / 4 * 64 + threadIdx.x % 2 * 32);
   uint32_t own_scales = Layout::scales(shared, 0, slice) + own_quad() * 4;
+
+  uint64_t activations = sm90::swizzled_descriptor(Layout::activations(shared, 0));  // of the first stage
 
   typename Format::Scales scales;  // of the stage that is decoded
   Elements elements;               // of the next steps that are decoded
@@ -73,16 +94,17 @@ struct PartsInTurnMainloop {
   }
 
   // Multiplies a stage that is decoded and whose scales are loaded. `kMore`: decodes the next one.
-  template <bool kMore>
+  template <bool kMore, int Columns, int Parts>
   __device__ __forceinline__ void stage(float (&sums)[kCount]) {
     int const current = at.stage;
     at.next();
     float const factors[2] = {scales.factor(0, 0), scales.factor(0, 1)};
 #pragma unroll
-    for (int across = 0; across < kParts; ++across) {
-      bool const last = across == kParts - 1;
+    for (int across = 0; across < Parts; ++across) {
+      constexpr int kPart = Columns / 2;
+      bool const last = across == Parts - 1;
       float part[kPart];
-      multiply(current, across, part);
+      multiply<Columns>(current, across, part);
       if (kMore && last) {
         start();
         decode_behind<1>();
@@ -112,14 +134,15 @@ struct PartsInTurnMainloop {
   }
 
   // Issues the wgmmas of a part of the columns when it is this warpgroup's turn. The first one overwrites the sums.
-  __device__ __forceinline__ void multiply(int current, int across, float (&part)[kPart]) const {
+  template <int Columns>
+  __device__ __forceinline__ void multiply(int current, int across, float (&part)[Columns / 2]) const {
     sm90::named_barrier_sync(kTurn + slice, 256);
     sm90::wgmma_fence();
-    uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, current) + across * Width * 128);
+    uint64_t const b = sm90::behind(activations, (current * Layout::kStageB + across * Columns * 128) / 16);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      sm90::WideWgmma8<typename Format::Weight, Width>::run(part, fragments + step * 4, sm90::behind(b, step * 2),
-                                                            step > 0);
+      sm90::WideWgmma8<typename Format::Weight, Columns>::run(part, fragments + step * 4, sm90::behind(b, step * 2),
+                                                              step > 0);
       sm90::wgmma_commit();
     }
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tilewright/mixed_fp8_gemm/fast.hpp"
+#include "tilewright/mixed_fp8_gemm/half_width.hpp"
 
 namespace tilewright::mixed_fp8_gemm {
 
@@ -20,7 +21,7 @@ struct QuickMxfp4Whole : Mxfp4Whole {
   };
 };
 
-// As FastMainloop with one group of warpgroups; finds the largest scale as DenseFastMainloop does.
+// As FastMainloop with one group of warpgroups.
 template <class Format, class Layout, int N, int Stages>
 struct QuickFastMainloop {
   static constexpr int kCount = N / 2, kSteps = 2;
@@ -32,10 +33,32 @@ struct QuickFastMainloop {
   __device__ __forceinline__ QuickFastMainloop(uint32_t memory, int own_slice, int, sm90::Release const& readers)
       : shared(memory), slice(own_slice), release(readers) {}
 
+  // `largest_scale`: twice, in both halves.
+  __device__ __forceinline__ void relative_to(uint32_t largest_scale) {
+    scales.largest = Format::Scales::below(largest_scale);
+  }
+
   // Multiplies the next `stages` stages of the ring; at least one.
-  __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) {
-    float (&sums)[kCount] = tile[0];
-    scales.largest = Format::Scales::below(sm90::load_word(shared + Layout::kBytes));
+  __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) { run_columns<N>(stages, tile[0]); }
+
+  // As those of PartsInTurnMainloop.
+  static constexpr bool kHasFewer = true;
+  __device__ __forceinline__ void run_rows(int rows, int stages, float (&tile)[1][kCount]) {
+    constexpr int kHalf = N >= 192 ? N / 2 : kHalfWidth<N>;
+    if (rows > kHalf) {
+      run_columns<N>(stages, tile[0]);
+      return;
+    }
+    run_columns<kHalf>(stages, reinterpret_cast<float (&)[kHalf / 2]>(tile[0]));
+#pragma unroll
+    for (int i = kHalf / 2; i < kCount; ++i) {
+      tile[0][i] = 0.0f;
+    }
+  }
+
+ private:
+  template <int Columns>
+  __device__ __forceinline__ void run_columns(int stages, float (&sums)[Columns / 2]) {
     sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
     load_scales();
     load(0);
@@ -44,10 +67,10 @@ struct QuickFastMainloop {
     bool sum = false;
 #pragma unroll 1
     for (int left = stages - 1; left > 0; --left) {
-      stage<true>(sum, sums);
+      stage<true, Columns>(sum, sums);
       sum = true;
     }
-    stage<false>(sum, sums);
+    stage<false, Columns>(sum, sums);
     sm90::wgmma_wait<0>();
     sm90::hold(fragments[0]);
     sm90::hold(fragments[1]);
@@ -55,7 +78,6 @@ struct QuickFastMainloop {
     release(last);
   }
 
- private:
   // The addresses of the thread's elements (see Elements) and scales in the first stage.
   uint32_t own_weights = kept(Layout::weights(shared, 0, slice) + threadIdx.x % 128 / 4 * 64 + threadIdx.x % 2 * 32);
   uint32_t own_scales = kept(Layout::scales(shared, 0, slice) + own_quad() * 4);
@@ -72,8 +94,8 @@ struct QuickFastMainloop {
 
   // As FastMainloop::stage. Wgmmas that are issued have read what was decoded from a stage before it is given back, so
   // its loads have returned.
-  template <bool kMore>
-  __device__ __forceinline__ void stage(bool sum, float (&sums)[kCount]) {
+  template <bool kMore, int Columns>
+  __device__ __forceinline__ void stage(bool sum, float (&sums)[Columns / 2]) {
     int const before = last, current = at.stage;
     last = current;
     at.next();
@@ -84,8 +106,8 @@ struct QuickFastMainloop {
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         int const step = piece * kSteps + i;
-        sm90::WideWgmma8<typename Format::Weight, N>::run(sums, fragments[piece] + i * 4, sm90::behind(b, step * 2),
-                                                          sum || step > 0);
+        sm90::WideWgmma8<typename Format::Weight, Columns>::run(sums, fragments[piece] + i * 4,
+                                                                sm90::behind(b, step * 2), sum || step > 0);
       }
       sm90::wgmma_commit();
       sm90::wgmma_wait<1>();  // the piece before this one is done: its registers are free
@@ -130,13 +152,28 @@ struct QuickFastMainloop {
   }
 };
 
+// Finds the largest scale as DenseFastMainloop does.
+template <class Format, class Layout, int N, int Stages>
+struct DenseQuickFastMainloop : QuickFastMainloop<Format, Layout, N, Stages> {
+  using Base = QuickFastMainloop<Format, Layout, N, Stages>;
+  using Base::Base;
+
+  __device__ __forceinline__ void run(int stages, float (&tile)[1][Base::kCount]) {
+    this->relative_to(sm90::load_word(this->shared + Layout::kBytes));
+    Base::run(stages, tile);
+  }
+};
+
 struct QuickFast {
   static constexpr int kBuffers = 0, kGroups = 1;
   using Params = FastParams;
   template <class Types>
   using Kernel = FastKernel<Types>;
   template <class Format, class Layout, int N, int Stages>
-  using Mainloop = QuickFastMainloop<Format, Layout, N, Stages>;
+  using Mainloop = DenseQuickFastMainloop<Format, Layout, N, Stages>;
+  // For kernels that say what sums are relative to.
+  template <class Format, class Layout, int N, int Stages>
+  using RelativeMainloop = QuickFastMainloop<Format, Layout, N, Stages>;
 };
 
 }  // namespace tilewright::mixed_fp8_gemm

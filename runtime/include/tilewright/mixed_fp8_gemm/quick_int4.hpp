@@ -19,12 +19,15 @@ struct QuickInt4 : Int4<Type, 128, false> {
   // As Int4::decode.
   static __device__ __forceinline__ void decode(uint32_t const (&words)[2], typename Base::Scales const&, int, int half,
                                                 uint32_t (&out)[2]) {
-    constexpr uint32_t kCodes = 0x0F0F0F0F, kZeros = 0x08080808, kSigns = 0x80808080;
+    constexpr uint32_t kZeros = 0x08080808, kSigns = 0x80808080;
     // A byte has an element of row g in its lower half, and one of row g + 8 in its upper half.
     uint32_t const bytes = __byte_perm(words[0], words[1], half == 0 ? 0x6420 : 0x7531);
+    // Upper halves that both operands have make no difference: neither those of the first difference, nor the zero
+    // points that the shift moves up, of all bytes but the last one.
+    uint32_t const zeros = masked_or<0xF0F0F0F0>(bytes, kZeros);
     // A code has bit 3 if it is not negative.
-    out[0] = __vabsdiffu4(bytes & kCodes, kZeros) | (~(bytes << 4) & kSigns);
-    out[1] = __vabsdiffu4(bytes >> 4 & kCodes, kZeros) | (~bytes & kSigns);
+    out[0] = __vabsdiffu4(bytes, zeros) | (~(bytes << 4) & kSigns);
+    out[1] = __vabsdiffu4(zeros >> 4, 0x08888888) | (~bytes & kSigns);
   }
 };
 

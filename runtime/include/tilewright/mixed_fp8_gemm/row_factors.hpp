@@ -1,6 +1,8 @@
 // The factors of the rows of FP8 activations.
 #pragma once
 
+#include <cstdint>
+
 namespace tilewright::mixed_fp8_gemm {
 
 // The factors of the rows of D that are `Columns` columns of a tile of the kernel: 32 of them lie in the lanes of a
@@ -44,6 +46,18 @@ struct RowFactors {
         float const factor = row < rows ? row_factors[before + row] : 0.0f;
         sums[group * 4 + i] *= factor, sums[group * 4 + i + 2] *= factor;
       }
+    }
+  }
+
+  // Brings the factor of `row` to the L1 cache, if D has that row. `shared`: an even address.
+  __device__ __forceinline__ void bring(int row, int rows, uint32_t shared) const {
+    if (row < rows) {
+      // No thread stores this, which ptxas does not know.
+      asm volatile(
+          "{\n.reg .pred odd;\n.reg .b32 bit;\nand.b32 bit, %0, 1;\nsetp.ne.b32 odd, bit, 0;\n"
+          "@odd st.shared.f32 [%0], %1;\n}\n" ::"r"(shared),
+          "f"(row_factors[row])
+          : "memory");
     }
   }
 

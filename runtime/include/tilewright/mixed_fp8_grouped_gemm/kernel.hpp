@@ -35,6 +35,34 @@ struct MainloopOf<Schedule, Format, Layout, N, Stages,
   using Type = typename Schedule::template RelativeMainloop<Format, Layout, N, Stages>;
 };
 
+// The main loop of a kernel of groups: the last tile of a group may have few rows of activations, and takes the time of
+// fewer columns where `Loop` can do so.
+template <class Loop, class Layout, bool kFewer>
+struct OfGroups : Loop {
+  using Loop::Loop;
+};
+template <class Loop, class Layout>
+struct OfGroups<Loop, Layout, true> : Loop {
+  using Loop::Loop;
+  using Tile = mixed_grouped_gemm::Tile;
+
+  __device__ __forceinline__ void run(int stages, float (&tile)[1][Loop::kCount]) {
+    // The tile that is multiplied lies in the queue, where phases.hpp has it, until this returns.
+    uint32_t const own = this->shared + (Layout::kBytes + 15) / 16 * 16 + slot * Tile::kBytes;
+    slot = (slot + 1) % mixed_grouped_gemm::TileQueue::kSlots;
+    uint32_t const first = sm90::load_word(own), end = sm90::load_word(own + 16);
+    this->run_rows(static_cast<int>(end - first), stages, tile);
+  }
+
+ private:
+  int slot = 0;  // of the queue
+};
+
+template <class Loop, class = void>
+constexpr bool kHasFewer = false;
+template <class Loop>
+constexpr bool kHasFewer<Loop, std::void_t<decltype(Loop::kHasFewer)>> = true;
+
 }  // namespace detail
 
 // Template arguments are those of mixed_fp8_gemm::Kernel.
@@ -53,7 +81,7 @@ struct Types {
   using Layout = mixed_fp8_gemm::Layout<Format, kOfGroup, TileN, Stages, kOfGroup * Store::kBytes, Schedule::kBuffers>;
   static_assert(Schedule::kBuffers == 0, "no warpgroup of groups decodes ahead");
   using MainloopOf = detail::MainloopOf<Schedule, Format, Layout, kColumns, Stages>;
-  using Mainloop = typename MainloopOf::Type;
+  using Mainloop = detail::OfGroups<typename MainloopOf::Type, Layout, detail::kHasFewer<typename MainloopOf::Type>>;
   using Params = std::conditional_t<MainloopOf::kFast, FastParams, mixed_fp8_grouped_gemm::Params>;
   // Registers of a thread, of the 65536: three warpgroups start with 168 each, five with 96.
   static constexpr int kProducerRegisters = 56, kConsumerRegisters = kConsumers <= 2 ? 224 : 104;

@@ -12,6 +12,9 @@
 //
 // With clusters, those of two CTAs divide the stages: both CTAs have the same stages of k, of neighbouring tiles, and
 // share activations by multicast. What is said of CTAs above holds for those of the same place in other clusters.
+//
+// Kernels for many rows divide only so many tiles that each CTA gets between one and two. Then it multiplies whole
+// tiles, whose neighbours other CTAs multiply at the same time, so that L2 holds what they share.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +36,9 @@ struct BalancedWorkspace {
 };
 
 // A position is a stage of all tiles' stages. The first `larger` clusters have a stage more than the others, which have
-// `stages`.
-struct BalancedParams : Params {
+// `stages`. `Product`: the parameters of a kernel that is not balanced.
+template <class Product>
+struct BalancedParamsOf : Product {
   int stages, larger;
   sm90::Divisor k_tiles;  // stages of a tile
   BalancedWorkspace workspace;
@@ -42,6 +46,8 @@ struct BalancedParams : Params {
   // Where the range of a cluster begins.
   __device__ __forceinline__ int begin(int cluster) const { return cluster * stages + min(cluster, larger); }
 };
+
+using BalancedParams = BalancedParamsOf<Params>;
 
 // As Types, of kernels that are balanced.
 template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
@@ -66,27 +72,26 @@ __device__ __forceinline__ void load_left(float4 const* address, float (&values)
                : "memory");
 }
 
-template <class Types>
-struct BalancedPhases : Types {
+// `kFreeBarrier`: the first of two named barriers that nothing else uses. `kWholeTiles`: CTAs have whole tiles, too.
+template <class Types, int kFreeBarrier, bool kWholeTiles>
+struct BalancedPhasesOf : Types {
   using typename Types::Layout;
   using typename Types::Mainloop;
   using typename Types::Params;
   using typename Types::Store;
   using Producer = mixed_gemm::Producer<Layout, Types::Stages>;
-  static constexpr bool kSwapped = true;
+  static constexpr bool kSwapped = true, kHasWholeTiles = kWholeTiles;
   static constexpr int kRows = Types::kRows, kColumns = Types::kColumns, kGroupsOfSums = kRows * kColumns / 8;
   static constexpr int kSumBytes = Types::TileM * Types::TileN * 4;  // of a CTA
   static constexpr int64_t kWorkspaceBytes = int64_t(kMostBalanced) * (kSumBytes + 8);
   static constexpr int kThreads = (Types::kConsumers + 1) * 128, kSharedBytes = Layout::kBytes;
+  // Groups of others' sums that a thread loads at once.
+  static constexpr int kAtOnce = kGroupsOfSums <= 16 ? kGroupsOfSums : kGroupsOfSums % 8 == 0 ? 8 : 4;
   // Whether others' sums are loaded before the last tile's products, which needs registers for them.
   static constexpr bool kLoadsEarly = kGroupsOfSums <= 8 && Types::kConsumers <= 3;
-  static_assert(Store::kBoxes, "D is stored by TMA");
+  static_assert(Store::kBoxes && kGroupsOfSums % kAtOnce == 0, "D is stored by TMA");
   static_assert(Types::Stages >= 2 && Types::Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
-
-  __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    sm90::run_product<BalancedPhases>(params, memory);
-  }
 
   static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Types::Stages>(params.cluster, shared, 1, Types::kConsumers);
@@ -118,7 +123,11 @@ struct BalancedPhases : Types {
       } else {
         producer.template run<false>(activations, segment.first, segment.stages, segment.row / 64, segment.column);
       }
-      end -= segment.stages;
+      if constexpr (kWholeTiles) {
+        end = after(params, range, end, segment.stages);
+      } else {
+        end -= segment.stages;
+      }
     }
     if (params.cluster.m > 1) {
       producer.drain();
@@ -144,30 +153,33 @@ struct BalancedPhases : Types {
       if (kLoadsEarly && early && adds) {
         // A tile is no longer than a range: only the cluster before has a part of this one.
         sm90::named_barrier_sync(kThere, kInformed);
-        load_others(params, range.index - 1, place.m, others);
+        load_others(params, range.index - 1, place.m, 0, others);
       }
       mainloop.run(segment.stages, sums);
-      end -= segment.stages;
+      int const behind = end;
+      if constexpr (kWholeTiles) {
+        end = after(params, range, end, segment.stages);
+      } else {
+        end -= segment.stages;
+      }
       if (is_left) {
         leave(params, range.index, place.m, sums);
         continue;
       }
       if (adds) {
         if (kLoadsEarly && early) {
-          add(others, sums);
+          add(others, 0, sums);
         } else {
-          add_others(params, range, place.m, end - segment.first, sums);
+          add_others(params, range, place.m, behind - segment.stages - segment.first, sums);
         }
       }
+      Types::finish(params, segment.column, sums);
       store.store(sums, segment.row + warpgroup * kRows * 64, segment.column, 0);
     }
     store.drain();
   }
 
- private:
-  static constexpr int kLeft = 6, kThere = 7;                     // named barriers; 1 to 4 are the epilogues'
-  static constexpr int kInformed = Types::kConsumers * 128 + 32;  // threads: those that multiply, and the messenger
-
+ protected:
   // This cluster's stages.
   struct Range {
     int index, begin, end;
@@ -188,6 +200,24 @@ struct BalancedPhases : Types {
       row = (block.row * params.cluster.m + m) * Types::TileM, column = block.column * Types::TileN;
     }
   };
+
+  // Where the segment ends that a CTA with whole tiles multiplies behind one of `stages` that ends at `end`; 0 if it
+  // was the last one. The range comes first, backwards; then tiles behind those that are divided, one of each cluster.
+  static __device__ __forceinline__ int after(Params const& params, Range const& range, int end, int stages) {
+    int const k_tiles = params.k_tiles.divisor();
+    if (end > params.divided) {
+      end += sm90::cluster_count() * k_tiles;
+    } else if (end - stages > range.begin) {
+      return end - stages;
+    } else {
+      end = params.divided + (range.index + 1) * k_tiles;
+    }
+    return end <= params.raster.blocks * k_tiles ? end : 0;
+  }
+
+ private:
+  static constexpr int kLeft = kFreeBarrier, kThere = kFreeBarrier + 1;  // named barriers; 1 to 4 are the epilogues'
+  static constexpr int kInformed = Types::kConsumers * 128 + 32;  // threads: those that multiply, and the messenger
 
   static __device__ __forceinline__ int number(Params const& params, int cluster, int m) {
     return cluster * params.cluster.m + m;
@@ -239,24 +269,27 @@ struct BalancedPhases : Types {
     sm90::named_barrier_arrive(kLeft, kInformed);
   }
 
+  // Loads `Count` groups of another CTA's sums, from group `first` on.
   template <int Count>
-  static __device__ __forceinline__ void load_others(Params const& params, int cluster, int m,
+  static __device__ __forceinline__ void load_others(Params const& params, int cluster, int m, int first,
                                                      float (&others)[Count][4]) {
     float4 const* const from = sums_of(params, cluster, m);
 #pragma unroll
     for (int group = 0; group < Count; ++group) {
-      load_left(from + group * Types::kConsumers * 128, others[group]);
+      load_left(from + (first + group) * Types::kConsumers * 128, others[group]);
     }
   }
 
   template <int Count>
-  static __device__ __forceinline__ void add(float const (&others)[Count][4], float (&sums)[kRows][kColumns / 2]) {
+  static __device__ __forceinline__ void add(float const (&others)[Count][4], int first,
+                                             float (&sums)[kRows][kColumns / 2]) {
 #pragma unroll
-    for (int group = 0; group < Count; ++group) {
+    for (int i = 0; i < Count; ++i) {
+      int const group = first + i;
       float* const sum = sums[group / (kColumns / 8)] + group % (kColumns / 8) * 4;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        sum[i] += others[group][i];
+      for (int j = 0; j < 4; ++j) {
+        sum[j] += others[i][j];
       }
     }
   }
@@ -267,13 +300,23 @@ struct BalancedPhases : Types {
     sm90::named_barrier_sync(kThere, kInformed);
 #pragma unroll 1
     for (int cluster = range.index - 1;; --cluster) {
-      float others[kGroupsOfSums][4];
-      load_others(params, cluster, m, others);
-      add(others, sums);
+#pragma unroll
+      for (int first = 0; first < kGroupsOfSums; first += kAtOnce) {
+        float others[kAtOnce][4];
+        load_others(params, cluster, m, first, others);
+        add(others, first, sums);
+      }
       if (params.begin(cluster) <= tile_begin) {
         return;
       }
     }
+  }
+};
+
+template <class Types>
+struct BalancedPhases : BalancedPhasesOf<Types, 6, false> {
+  __device__ __forceinline__ void operator()(typename Types::Params const& params, char* memory) const {
+    sm90::run_product<BalancedPhases>(params, memory);
   }
 };
 

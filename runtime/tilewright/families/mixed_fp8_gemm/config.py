@@ -30,6 +30,9 @@ class MixedFp8GemmConfig:
         "the same as at_will, and two of them multiply by a stage in turn. parts_in_turn: the same, a part "
         "of the columns at a time. ahead: a warpgroup of its own decodes for the two that multiply",
     ] = field(default="at_will", metadata=LEFT_OUT)
+    balanced: Annotated[bool, "thread blocks multiply equally many stages of k"] = field(
+        default=False, metadata=LEFT_OUT
+    )
     width: Annotated[
         Literal["auto", 8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160],
         "columns that a warpgroup multiplies and promotes at once; auto: as many as registers allow",

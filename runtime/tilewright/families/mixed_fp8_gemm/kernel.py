@@ -14,6 +14,7 @@ from tilewright.families.mixed_gemm.config import MixedGemmFacts
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 RULES = rules.RULES
+SUM = "alpha * F[m] * sum over k of A[m,k] W[n,k] + bias[n]"
 POLICIES = {
     "at_will": ("mainloop", "AtWill"),
     "parts_in_turn": ("parts_in_turn", "PartsInTurn"),
@@ -27,6 +28,7 @@ def kernel_name(config: MixedFp8GemmConfig) -> str:
     return named(
         "mixed_fp8_gemm", config.arch, config.a, config.weight_format, config.d, config.tile,
         flag("fastacc", config.fast_accum), flag(config.schedule, config.schedule != "at_will"),
+        flag("balanced", config.balanced),
         flag(f"w{config.width}", config.width != "auto"),
         flag(f"{config.stages}stages", config.stages != "auto"), flag("nopdl", not config.pdl),
     )  # fmt: skip
@@ -60,7 +62,11 @@ def policy(config: MixedFp8GemmConfig) -> tuple[str, str]:
 
 def schedule_text(config: MixedFp8GemmConfig) -> str:
     """How the work is done, in words."""
-    words = "weights decoded to FP8 registers, operands swapped, clusters and splits of k at run time"
+    words = "weights decoded to FP8 registers, operands swapped, " + (
+        "a cluster's stages of k divided evenly"
+        if config.balanced
+        else "clusters and splits of k at run time"
+    )
     if config.fast_accum:
         words += ", fast accumulation"
     return with_launch(words, config)
@@ -85,21 +91,31 @@ def facts(config: MixedFp8GemmConfig) -> MixedGemmFacts:
         "smem_bytes": total,
         "threads": 128 * (config.tile.m // 64 * config.k_groups + 1 + (config.schedule == "ahead")),
         "splits": True,
-        "alignment": {"a": 16, "b": 1, "c": 1, "d": 1},
+        "alignment": {"a": 16, "b": 1, "c": 1, "d": 8 if config.balanced else 1},
     }
 
 
 def build(config: MixedFp8GemmConfig) -> dict[str, Any]:
     """How the kernel is compiled, and which tensor-core instruction its machine code must hold."""
     row = {"arch": config.arch, "defines": [], "instructions": [WGMMA.opcodes["fp8"].name]}
-    if config.schedule == "parts_in_turn" and config.tile.n + width(config) == MOST_SUMS_IN_TURN:
+    most_sums = config.tile.n + width(config) == MOST_SUMS_IN_TURN
+    if config.schedule == "parts_in_turn" and most_sums and not config.balanced:
         # 192 of a thread's 240 registers hold sums. A loop of its own, without splits of k, spills nothing.
-        row["spills"] = "13 of 128 sums, in the loop for splits of k"
+        row["spills"] = "some 40 of 128 sums, in the loop for splits of k"
     return row
 
 
 def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
+    own = {"header": "mixed_fp8_gemm", "macro": "MIXED_FP8", "formula": f"activation({SUM})"}
+    if config.balanced:
+        own = {"header": "balanced", "macro": "BALANCED_MIXED_FP8", "formula": SUM}
+    return shared_variables(config) | own
+
+
+def shared_variables(config: MixedFp8GemmConfig) -> dict[str, str]:
+    """The variables that the template of groups has, too."""
+    policy_header, policy_type = policy(config)
     return spelt(
         {
             "operands": f"A {config.a}, W packed {config.weight_format}, D {config.d}",
@@ -109,8 +125,8 @@ def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
             "format": format_type(config),
             "tile_m": config.tile.m,
             "tile_n": config.tile.n,
-            "policy": policy(config)[0],
-            "policy_type": policy(config)[1],
+            "policy": policy_header,
+            "policy_type": f"Balanced<mixed_fp8_gemm::{policy_type}>" if config.balanced else policy_type,
             "pdl": config.pdl,
         }
     )

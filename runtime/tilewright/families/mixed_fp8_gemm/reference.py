@@ -18,6 +18,18 @@ def weight_of(packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
     return dense.exact(packed, problem.dense)
 
 
+def elements_bound(a: torch.Tensor, scales: torch.Tensor, largest: float | None = None) -> torch.Tensor:
+    """The most by which products of MXFP4 may differ because bits of elements are cut off, [m, n] in float64.
+
+    `scales`: exponents, [n, k / 32], k a multiple of 128. Those of a row are relative to the largest of 128
+    of k, or to 2^`largest` with `fast_accum`: an element loses less than 2^-17 of it. Elements whose scale
+    is within 2^16 of it lose nothing."""
+    of_block = scales.double().unflatten(-1, (-1, 4))
+    top = of_block.amax(-1, keepdim=True) if largest is None else torch.full_like(of_block[..., :1], largest)
+    lost = torch.where(of_block < top - 16, 2.0 ** (top - 17), 0.0).flatten(1)
+    return a.double().abs().unflatten(-1, (-1, 32)).sum(-1) @ lost.T
+
+
 def rounding_bound(a: torch.Tensor, packed: weight_layout.Packed, problem: Problem) -> torch.Tensor:
     """The most by which a sum of products may differ from the exact one, [m, n] in float64.
 

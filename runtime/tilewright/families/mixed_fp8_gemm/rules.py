@@ -84,6 +84,15 @@ def fast_schedule(config: MixedFp8GemmConfig) -> str | None:
     return unsettled(config, "a kernel with fast_accum", {"schedule": schedule, "width": "auto"})
 
 
+# balanced.hpp: the named barriers of balanced kernels are those that these schedules leave.
+@rule(OURS, "balanced schedule")
+def balanced_schedule(config: MixedFp8GemmConfig) -> str | None:
+    """Thread blocks have equal work with the schedules for many rows, parts_in_turn and quick."""
+    if not config.balanced or config.schedule in ("parts_in_turn", "quick"):
+        return None
+    return f"a balanced kernel has schedule parts_in_turn or quick, not {config.schedule}"
+
+
 # kernel.hpp: the warpgroups of a dense kernel all have all of k.
 @rule(OURS, "k_groups")
 def one_group(config: MixedFp8GemmConfig) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.configurations.shared import flag
 from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_fp8_gemm import kernel as dense
@@ -11,7 +13,6 @@ from tilewright.families.mixed_fp8_grouped_gemm.memory import memory
 from tilewright.families.mixed_gemm.config import MixedGemmFacts
 
 RULES = rules.RULES
-build = dense.build
 
 
 def kernel_name(config: MixedFp8GemmConfig) -> str:
@@ -53,7 +54,15 @@ def facts(config: MixedFp8GemmConfig) -> MixedGemmFacts:
     }
 
 
+def build(config: MixedFp8GemmConfig) -> dict[str, Any]:
+    """As `mixed_fp8_gemm` builds a kernel; k is not split."""
+    row = dense.build(config)
+    if "spills" in row:
+        row["spills"] = "three words of a thread, one of them in the main loop"
+    return row
+
+
 def variables(config: MixedFp8GemmConfig) -> dict[str, str]:
     """The template's variables, all of them text."""
     own = memory_variables(config.tile, memory(config)) | {"schedule": schedule_text(config)}
-    return dense.variables(config) | spelt(own)
+    return dense.shared_variables(config) | spelt(own)

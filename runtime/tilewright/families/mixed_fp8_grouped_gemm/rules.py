@@ -6,7 +6,7 @@ The comment above a rule names what it rests on.
 from __future__ import annotations
 
 from tilewright.configurations.lean_tiles import misfit_stages
-from tilewright.configurations.rule import HARDWARE, OURS, rule
+from tilewright.configurations.rule import HARDWARE, OURS, rule, unsettled
 from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.rules import (
     blocks_of_groups,
@@ -25,10 +25,17 @@ from tilewright.families.mixed_fp8_grouped_gemm.memory import memory
 # warpgroup that decodes.
 @rule(OURS, "schedule")
 def decodes_at_will(config: MixedFp8GemmConfig) -> str | None:
-    """Warpgroups decode what they multiply, at will or by parts in turn."""
-    if config.schedule in ("at_will", "parts_in_turn"):
+    """Warpgroups decode what they multiply, at will, quickly or by parts in turn."""
+    if config.schedule in ("at_will", "quick", "parts_in_turn"):
         return None
-    return f"a kernel of groups has schedule at_will or parts_in_turn, not {config.schedule}"
+    return f"a kernel of groups has schedule at_will, quick or parts_in_turn, not {config.schedule}"
+
+
+# mixed_grouped_gemm/phases.hpp: a queue of tiles says what thread blocks multiply.
+@rule(OURS, "balanced")
+def whole_tiles(config: MixedFp8GemmConfig) -> str | None:
+    """Thread blocks of a kernel of groups have whole tiles."""
+    return unsettled(config, "a kernel of groups", {"balanced": False})
 
 
 # parts_in_turn.hpp: a named barrier passes the turn between two warpgroups.
@@ -48,6 +55,6 @@ def shared_memory(config: MixedFp8GemmConfig) -> str | None:
 
 
 RULES = (
-    formats, tile_sides, two_multiply, decodes_at_will, quick_integers, one_group_in_turn, fast_formats,
-    fast_schedule, blocks_of_groups, part_width, shared_memory,
+    formats, tile_sides, two_multiply, decodes_at_will, whole_tiles, quick_integers, one_group_in_turn,
+    fast_formats, fast_schedule, blocks_of_groups, part_width, shared_memory,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from tilewright.selection import fitting
 from tilewright.selection.kernels import Kernels
 
 CLUSTERS = ("", "2x1", "4x1")  # that selection estimates
+BALANCED_CLUSTERS = ("", "2x1")  # of thread blocks that multiply equally many stages
 
 Q = TypeVar("Q", bound=PackedProblem)
 
@@ -66,6 +67,29 @@ class Product(SharedActivations[Q]):
         most = device.sm_count // (grid[0] * grid[1])
         splits = range(1, max(1, min(most, fitting.MOST_BLOCKS)) + 1)
         return fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
+
+    def does_extra_work(self, record: KernelRecord, problem: Q) -> bool:
+        """Whether a narrower tile would hold all rows of A."""
+        return bool(problem.m <= record.config["tile"][1] - 8)
+
+
+class Balanced(SharedActivations[Q]):
+    """Kernels of one product whose thread blocks multiply equally many stages of k
+    (tilewright/mixed_gemm/balanced_phases.hpp)."""
+
+    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
+        reason = super().misfit_arguments(tactic, record)
+        if reason is None and tactic.cluster not in BALANCED_CLUSTERS:
+            reason = f"cluster {tactic.cluster} is not 1x1 or 2x1: clusters of two fill the SMs"
+        return reason
+
+    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Q) -> str | None:
+        return "where it cuts k depends on the number of tiles"
+
+    def candidates(self, record: KernelRecord, problem: Q, device: DeviceProperties) -> tuple[Tactic, ...]:
+        """Thread blocks alone, and pairs of them where there is more than a tile."""
+        several = problem.n > record.config["tile"][0]
+        return tuple(Tactic(record.name, cluster=cluster) for cluster in BALANCED_CLUSTERS[: 1 + several])
 
     def does_extra_work(self, record: KernelRecord, problem: Q) -> bool:
         """Whether a narrower tile would hold all rows of A."""

@@ -51,10 +51,7 @@ class Stream(PackedKernels[Problem]):
         return tuple(with_splits(record.name, "", splits) for splits in range(1, most + 1))
 
 
-BALANCED_CLUSTERS = ("", "2x1")  # of thread blocks that multiply equally many stages
-
-
-class Balanced(PackedKernels[Problem], clustered.SharedActivations[Problem]):
+class Balanced(PackedKernels[Problem], clustered.Balanced[Problem]):
     """Kernels whose thread blocks multiply equally many stages of k (tilewright/mixed_gemm/balanced.hpp)."""
 
     estimator = staticmethod(cost_balanced.estimator)
@@ -64,26 +61,6 @@ class Balanced(PackedKernels[Problem], clustered.SharedActivations[Problem]):
         if problem.activation not in ("none", SILU_MUL):
             return f"it has no activation, not even {problem.activation}"
         return super().misfit_extents(record, problem)
-
-    def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
-        reason = super().misfit_arguments(tactic, record)
-        if reason is None and tactic.cluster not in BALANCED_CLUSTERS:
-            reason = f"cluster {tactic.cluster} is not 1x1 or 2x1: clusters of two fill the SMs"
-        return reason
-
-    def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
-        return "where it cuts k depends on the number of tiles"
-
-    def candidates(
-        self, record: KernelRecord, problem: Problem, device: DeviceProperties
-    ) -> tuple[Tactic, ...]:
-        """Thread blocks alone, and pairs of them where there is more than a tile."""
-        several = problem.n > record.config["tile"][0]
-        return tuple(Tactic(record.name, cluster=cluster) for cluster in BALANCED_CLUSTERS[: 1 + several])
-
-    def does_extra_work(self, record: KernelRecord, problem: Problem) -> bool:
-        """Whether a narrower tile would hold all rows of A."""
-        return bool(problem.m <= record.config["tile"][1] - 8)
 
 
 MAINLOOPS = {"wgmma": Wgmma(), "stream": Stream(), "balanced": Balanced()}

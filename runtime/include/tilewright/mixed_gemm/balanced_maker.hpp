@@ -1,0 +1,68 @@
+// Makes the parameters of launches of kernels whose thread blocks have equal work.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "tilewright/alignment.hpp"
+#include "tilewright/mixed_gemm/balanced_phases.hpp"
+#include "tilewright/sm90/clustered.hpp"
+
+namespace tilewright::mixed_gemm {
+
+// A random number, the same in the whole process.
+inline uint64_t random_word() {
+  static uint64_t const word = [] {
+    std::random_device device;
+    return (uint64_t(device()) << 32 | device()) | 1;  // not 0, which clears a word
+  }();
+  return word;
+}
+
+// As `Base`, the Maker of the same kernel that is not balanced. Clusters have at most two thread blocks, and k is not
+// divided into equal splits.
+template <class Traits, class Base>
+struct BalancedMakerOf : Base {
+  using Args = typename Base::Args;
+  using Kernel = typename Traits::Kernel;
+
+  static bool can_implement(Args const& args) {
+    bool const boxes = is_aligned(args.d, 16) && args.ld_d % (16 / Kernel::ElementD::kBytes) == 0;
+    bool const plain = args.activation == 0 && args.tactic.splits == 1;
+    return boxes && plain && sm90::cluster_of(args.tactic).size() <= 2 && Base::can_implement(args) &&
+           tiles(args) * k_tiles(args) < INT32_MAX;
+  }
+
+  static int64_t workspace_bytes(Args const&) { return Kernel::kWorkspaceBytes; }
+
+  static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
+    cudaError_t const error = Base::make_params(args, launching, params);
+    int divided = static_cast<int>(tiles(args));
+    int const all = divided * k_tiles(args);
+    params.clusters = std::min({launching.at_once, kMostBalanced / launching.cluster.size(), all});
+    if constexpr (Kernel::kHasWholeTiles) {
+      if (divided > params.clusters) {  // one tile of each, and the last ones that are no tile of each
+        divided = params.clusters + divided % params.clusters;
+      }
+      params.divided = divided * k_tiles(args);
+    }
+    int const stages = divided * k_tiles(args);
+    params.stages = stages / params.clusters, params.larger = stages % params.clusters;
+    params.k_tiles = sm90::Divisor(params.k_tiles_per_split);
+    char* const sums = static_cast<char*>(launching.workspace);
+    params.workspace = {sums, reinterpret_cast<uint64_t*>(sums + int64_t(kMostBalanced) * Kernel::kSumBytes),
+                        random_word()};
+    return error;
+  }
+
+ private:
+  // Of clusters.
+  static int64_t tiles(Args const& args) {
+    int const height = Kernel::TileM * sm90::cluster_of(args.tactic).m;
+    return int64_t(sm90::ceil_div(args.n, height)) * sm90::ceil_div(args.m, Kernel::TileN);
+  }
+  static int k_tiles(Args const& args) { return sm90::ceil_div(args.k, kUnitK) * (kUnitK / Kernel::kTileK); }
+};
+
+}  // namespace tilewright::mixed_gemm
