@@ -45,7 +45,8 @@ def test_products_are_one_problem_only_if_all_their_values_are_equal() -> None:
 
 
 def test_a_sketch_asks_about_the_largest_value_too() -> None:
-    many = replace(UP, values=range(1, 4097))
+    words = WORDS | {"n": 4096, "k": 4096}  # one row and 4,096 rows run different kernels
+    many = Product.of_words("up", "tilewright.gemm", "gemm", words, range(1, 4097))
     setting = Setting((paths.shipped_generated_dir(),), H200, batch_invariant=False)
     (planned,) = sketch(Listing("a model", [many]), setting, {1, 5000}).problems
     assert [chosen.first for chosen in planned.choices] == [1, 4096]
