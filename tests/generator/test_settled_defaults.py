@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,8 @@ def test_an_exclude_may_name_a_default_that_follows(
 def test_explain_says_that_a_settled_value_is_a_default(tilewright: Command) -> None:
     terms = ("arch=sm_90a", "a=bf16", "b=bf16", "d=bf16", "tile=192x96x64", "swap_ab=true")
     legal = tilewright("explain", "gemm", *terms).out
-    origins = {line.split()[0]: line.split()[1:3] for line in legal.splitlines() if line.startswith("  ")}
+    fields = [line.split() for line in legal.splitlines() if re.match(r" {2}\S", line)]
+    origins = {name: words[:2] for name, *words in fields}
     assert origins["cluster"] == ["dynamic", "default"]
     assert origins["swap_ab"] == ["true", "given"]
 
