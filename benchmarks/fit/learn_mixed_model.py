@@ -10,9 +10,7 @@ geometric mean of its times in a row and behind another kernel. Needs numpy, and
 
 from __future__ import annotations
 
-import bz2
 import functools
-import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fit import boosting
-from benchmarks.fit.lessons import FAR, Lesson, columns, report_choice, run, teach
+from benchmarks.fit.lessons import FAR, Lesson, lesson_of, report_choice, run, teach, write_times
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
@@ -47,23 +45,22 @@ def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson | No
         for text, times in row["us"].items()
         if (tactic := Tactic.parse(text)).kernel in records
     }
-    if not seconds:
-        return None
-    names = {tactic.kernel for tactic in seconds}
-    kernels = {name: learnt.kernel_of(records[name], problem, H200) for name in names}
-    learnable = columns(seconds, kernels, learnt.features)
-    shape = (problem.m, problem.n, problem.k)
-    return Lesson(shape, row["format"], *learnable, math.log(min(seconds.values())), math.nan)
+    return lesson_of(
+        problem, row["format"], seconds, lambda name: learnt.kernel_of(records[name], problem, H200),
+        learnt.features,
+    )  # fmt: skip
+
+
+def taught_of(row: dict[str, Any]) -> dict[str, Any]:
+    """What the committed file keeps of a problem: the tactics that teach."""
+    limit = FAR * min(map(seconds_of, row["us"].values()))
+    us = {tactic: times[:2] for tactic, times in row["us"].items() if seconds_of(times) < limit}
+    return {name: row[name] for name in ("format", "m", "n", "k")} | {"us": us}
 
 
 def thin(rows: Iterable[dict[str, Any]]) -> None:
-    """Writes the committed file: of each problem the tactics that teach."""
-    with bz2.open(DATA, "wt", newline="\n") as file:
-        for row in rows:
-            limit = FAR * min(map(seconds_of, row["us"].values()))
-            us = {tactic: times[:2] for tactic, times in row["us"].items() if seconds_of(times) < limit}
-            kept = {name: row[name] for name in ("format", "m", "n", "k")} | {"us": us}
-            file.write(json.dumps(kept, separators=(",", ":")) + "\n")
+    """Writes the committed file."""
+    write_times(DATA, map(taught_of, rows))
 
 
 def main() -> None:

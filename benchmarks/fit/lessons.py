@@ -75,6 +75,31 @@ def columns(
     return tuple(rows[0]), numbers, np.array(estimates), np.array(times)
 
 
+def lesson_of(
+    problem: Any,
+    kind: str,
+    seconds: Mapping[Tactic, float],
+    kernel_of: Callable[[str], Any],
+    features: Callable[[Any, Any], Mapping[str, float]],
+) -> Lesson | None:
+    """The lesson of a problem that was timed without a peer; None if none of its tactics counts.
+
+    `kernel_of` gives the kernel of a name in the cost model."""
+    if not seconds:
+        return None
+    kernels = {name: kernel_of(name) for name in {tactic.kernel for tactic in seconds}}
+    learnable = columns(seconds, kernels, features)
+    shape = (problem.m, problem.n, problem.k)
+    return Lesson(shape, kind, *learnable, math.log(min(seconds.values())), math.nan)
+
+
+def write_times(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes what `read` reads, compressed."""
+    with bz2.open(path, "wt", newline="\n") as file:
+        for row in rows:
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
 def learn(lessons: Sequence[Lesson], size: boosting.Size = boosting.LARGE) -> list[boosting.Tree]:
     near = [lesson.times - lesson.fastest < math.log(FAR) for lesson in lessons]
     pairs = list(zip(lessons, near, strict=True))
