@@ -43,16 +43,13 @@ def columns_for(record: KernelRecord, rows: int) -> int:
     if schedule not in ("quick", "parts_in_turn"):
         return tile_n
     part = tile_n if schedule == "quick" else parts_of(tile_n)
-    half = (
-        tile_n // 2
-        if schedule == "quick" and tile_n >= 192
-        else 64
-        if part >= 128
-        else 48
-        if part >= 96
-        else 32
-    )
+    half = tile_n // 2 if schedule == "quick" and tile_n >= 192 else half_width(part)
     return half if rows <= half else part if rows <= part else tile_n
+
+
+def half_width(width: int) -> int:
+    """About half of so many columns (tilewright/mixed_fp8_gemm/half_width.hpp)."""
+    return 64 if width >= 128 else 48 if width >= 96 else 32
 
 
 def parts_of(tile_n: int) -> int:
