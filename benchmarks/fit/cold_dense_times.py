@@ -64,7 +64,7 @@ def rough_seconds(problem: Problem) -> float:
 
 
 def problems(seed: int) -> Iterator[Problem]:
-    """Those of a seed that are short enough, and about which trees are asked."""
+    """Problems of a seed that are short enough, and about which trees are asked."""
     for problem in wide("bf16", seed):
         if problem.n >= learnt.LEAST_N and rough_seconds(problem) < LONGEST_SECONDS:
             yield problem

@@ -57,7 +57,7 @@ def test_splits_are_chosen_where_they_are_quicker(benchmark: Any) -> None:
 
 
 def test_times_of_splits_from_before_split_forms_are_left_out(benchmark: Any) -> None:
-    """Those of kernels that have a form, and no others."""
+    """Splits by kernels that have a form are left out, and no others."""
     records = {one.name: one for one in Registry().kernels("gemm")}
     form, plain = (
         next(name for name, one in records.items() if one.config.get("split_form") == value)
