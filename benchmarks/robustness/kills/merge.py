@@ -12,6 +12,7 @@ else. The killed folder itself goes on to the next kill.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -67,9 +68,13 @@ class Merge:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, hidden ones too."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    """Every file below a folder, hidden ones too. A merge that writes meanwhile renames its temporary files;
+    one that goes before it is read is left out."""
+    found: dict[str, bytes] = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return found
 
 
 def problems(folder: Path) -> set[str]:
