@@ -14,6 +14,16 @@ from tilewright.configurations.shapes import Tile
 from tilewright.configurations.shared import OwnPdl, Stages, WgmmaTarget
 from tilewright.families.mixed_gemm.config import MixedGemmFacts, WeightFormat
 
+WIDTHS = (8, 16, 32, 48, 64, 80, 96, 112, 128)
+"""Columns that one instruction multiplies (mixed_fp8_gemm/wgmma.hpp)."""
+TURN_WIDTHS = (*WIDTHS, 144, 160)
+"""The same for the schedule parts_in_turn, with the instructions of mixed_fp8_gemm/wide_wgmma.hpp."""
+MOST_SUMS = 320
+"""The most columns of promoted sums and of a part together. A thread has a register for half of them, of its
+240, and one or two sets of 16 with decoded weights."""
+MOST_SUMS_IN_TURN = 384
+"""The same for the schedule parts_in_turn, whose threads keep one set of 16 and few addresses."""
+
 
 @dataclass(frozen=True, slots=True)
 class MixedFp8GemmConfig:

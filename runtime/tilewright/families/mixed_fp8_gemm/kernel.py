@@ -8,8 +8,8 @@ from tilewright.architectures.table import WGMMA
 from tilewright.configurations.shared import Memory, flag
 from tilewright.configurations.sources import memory_variables, named, spelt, with_launch
 from tilewright.families.mixed_fp8_gemm import rules
-from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
-from tilewright.families.mixed_fp8_gemm.memory import MOST_SUMS_IN_TURN, memory, width
+from tilewright.families.mixed_fp8_gemm.config import MOST_SUMS_IN_TURN, MixedFp8GemmConfig
+from tilewright.families.mixed_fp8_gemm.memory import memory, width
 from tilewright.families.mixed_gemm.config import MixedGemmFacts
 from tilewright.families.mixed_gemm.problem import FORMATS
 

@@ -7,22 +7,19 @@ from __future__ import annotations
 from tilewright import weight_formats
 from tilewright.configurations import lean_tiles
 from tilewright.configurations.shared import BARRIER, Memory
-from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
+from tilewright.families.mixed_fp8_gemm.config import (
+    MOST_SUMS,
+    MOST_SUMS_IN_TURN,
+    TURN_WIDTHS,
+    WIDTHS,
+    MixedFp8GemmConfig,
+)
 from tilewright.families.mixed_gemm.problem import FORMATS
 
 
 def warpgroups(config: MixedFp8GemmConfig) -> lean_tiles.Warpgroups:
     """The warpgroups that multiply: 64 rows of the tile each."""
     return lean_tiles.Warpgroups(config.tile.m // 64, 1, config.tile.n)
-
-
-WIDTHS = (8, 16, 32, 48, 64, 80, 96, 112, 128)  # of one instruction, of mixed_fp8_gemm/wgmma.hpp
-TURN_WIDTHS = (*WIDTHS, 144, 160)  # those of mixed_fp8_gemm/wide_wgmma.hpp, too
-MOST_SUMS = 320
-"""Columns of promoted sums and of a part together. A thread has a register for half of them, of its 240, and
-one or two sets of 16 with decoded weights."""
-MOST_SUMS_IN_TURN = 384
-"""As MOST_SUMS, for parts_in_turn.hpp, whose threads keep one set of 16 and few addresses."""
 
 
 BUFFERS = 2

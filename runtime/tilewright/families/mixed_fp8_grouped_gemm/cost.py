@@ -21,7 +21,7 @@ from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
 from tilewright.families.mixed_fp8_gemm import cost as dense
-from tilewright.families.mixed_fp8_gemm.memory import MOST_SUMS_IN_TURN, TURN_WIDTHS
+from tilewright.families.mixed_fp8_gemm.config import MOST_SUMS_IN_TURN, TURN_WIDTHS
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
 from tilewright.families.mixed_gemm.cost import norm
 from tilewright.families.mixed_grouped_gemm.cost import tiles_across
