@@ -12,9 +12,8 @@ from tilewright.compile.building import build
 from tilewright.compile.compilers import COMPILERS, of, of_table
 from tilewright.compile.cute_dsl import installed, unit
 from tilewright.compile.findings import WRONG_PATH
-from tilewright.compile.keys import HeaderSet
 from tilewright.compile.nvcc.toolchain import NvccToolchain
-from tilewright.compile.source_keys import SourceKeys
+from tilewright.compile.source_keys import SourceHeaders, SourceKeys
 from tilewright.compile.store import Store
 from tilewright.declarations.arguments import packed, struct
 from tilewright.declarations.table import KernelRecord, Table
@@ -130,7 +129,7 @@ def test_a_source_key_sees_the_modules_that_a_program_imports(tmp_path: Path) ->
         text = "from tilewright_programs.family.part import (\n    number,\n)\n"
         (folder / "program.py").write_text(text, encoding="utf-8")
         (folder / "part.py").write_text(part, encoding="utf-8")
-        headers = HeaderSet(tmp_path)
+        headers = SourceHeaders(tmp_path)
         return list(headers.reached(source)), headers.including(source)
 
     names, first = keys("if a:\n    number = 1\n")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.compile.keys import HeaderSet
 from tilewright.compile.meaning import host_meaning, meaning
+from tilewright.compile.source_keys import SourceHeaders
 
 SOURCE = b"""// A comment.
 #define F(x) (x)
@@ -58,12 +58,12 @@ def test_raw_strings_keep_their_lines() -> None:
     assert b"// 3" in meaning(b'auto x = R"a(1\n  2 // 3)a";')
 
 
-def headers(folder: Path, **texts: str) -> HeaderSet:
+def headers(folder: Path, **texts: str) -> SourceHeaders:
     for name, text in texts.items():
         path = folder / "tilewright" / f"{name.replace('__', '/')}.hpp"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return HeaderSet(folder)
+    return SourceHeaders(folder)
 
 
 def test_a_key_does_not_depend_on_where_a_header_lies(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from tilewright.errors import BuildError, UnreadableFileError
 _NOTE = Object(fields(("signature", "digest"), String()), others=Anything())  # of a digest
 KEY_FORMAT = 1  # raised when the meaning of a key or of an entry changes
 _CUTLASS = rb'(?m)^[ \t]*#[ \t]*include[ \t]*[<"](?:cutlass|cute)/'
-# In C++; the program of a source in Python; and the modules that a program imports.
-_INCLUDE = (
+# An include in C++, the program of a source in Python, or a module that a program imports.
+INCLUDE = (
     rb'(?m)^(?:(?:[ \t]*#[ \t]*include[ \t]*[<"]|PROGRAM = ")(tilewright/[^">]+)[">]'
     rb"|from tilewright_programs\.([\w.]+) import )"
 )
@@ -58,7 +58,6 @@ class HeaderSet:
         self._folders = (include, *plugins.folders("include"))
         # By name: sha256, names that it includes, and whether it includes a header of CUTLASS's.
         self._files: dict[str, tuple[str, frozenset[str], bool]] = {}
-        self._meanings: dict[str, str] = {}  # by name
 
     def reached(self, source: bytes) -> dict[str, str]:
         """sha256 by name ("tilewright/abi.h") of each header that `source` reaches, sorted."""
@@ -92,30 +91,6 @@ class HeaderSet:
     def digest(reached: Mapping[str, str]) -> str:
         return digest(*(f"{name} {sha256}" for name, sha256 in reached.items()))
 
-    def meaning(self, source: bytes) -> str:
-        """A digest of what a text in C++ tells the compiler: no comments, layout, names of headers."""
-        from tilewright.compile.meaning import meaning  # noqa: PLC0415 (a lookup needs no source's meaning)
-
-        return self.including(meaning(source))
-
-    def including(self, text: bytes) -> str:
-        """A digest of a text, in which each `#include "tilewright/..."` counts as the meaning of that header,
-        wherever the header lies."""
-
-        def of(match: re.Match[bytes]) -> bytes:
-            return b"#include %s" % self._meaning_of(_name(match)).encode()
-
-        return hashlib.sha256(re.sub(_INCLUDE, of, text)).hexdigest()
-
-    def _meaning_of(self, name: str) -> str:
-        if name not in self._meanings:
-            self._meanings[name] = name  # headers that include each other
-            self._file(name)
-            data = reading.contents(self.path(name))
-            # Layout means something in Python.
-            self._meanings[name] = self.including(data) if name.endswith(".py") else self.meaning(data)
-        return self._meanings[name]
-
     def path(self, name: str) -> Path:
         """The path of a header: in tilewright's folder, or in that of an out-of-tree family."""
         places = (folder / name for folder in self._folders if (folder / name).exists())
@@ -136,8 +111,8 @@ class HeaderSet:
         return self._files[name]
 
 
-def _name(match: re.Match[bytes]) -> str:
-    """The name of a header, or of a module in Python, that a match of `_INCLUDE` names."""
+def header_name(match: re.Match[bytes]) -> str:
+    """The name of a header, or of a module in Python, that a match of `INCLUDE` names."""
     if match[1] is not None:
         return match[1].decode(errors="backslashreplace")
     return f"tilewright/{match[2].decode().replace('.', '/')}.py"
@@ -154,7 +129,7 @@ def _missing(name: str) -> str | None:
 
 
 def _included(text: bytes) -> set[str]:
-    return {_name(match) for match in re.finditer(_INCLUDE, text)}
+    return {header_name(match) for match in re.finditer(INCLUDE, text)}
 
 
 def files_digest(files: Mapping[str, Path], memory: Path | None, title: str, *, keep: bool = True) -> str:
