@@ -6,9 +6,8 @@ headers are. The defaults are right for a C++ compiler that makes no machine cod
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:  # what lists libraries asks for flags alone
     from tilewright.compile.findings import Finding
     from tilewright.compile.machine_code import MachineCode
     from tilewright.compile.toolchain import HostToolchain
-
-_ERRORS_SHOWN = 3
-_CONTEXT_LINES = 4
 
 
 class Compiler(ABC):
@@ -116,6 +112,8 @@ class Compiler(ABC):
 
     def errors(self, log: str) -> list[str]:
         """The first errors of its output, each with the lines that follow it."""
+        from tilewright.compile.first_errors import first_errors  # noqa: PLC0415
+
         return first_errors(log.splitlines())
 
     def disassembler(self, toolchain: Any) -> str:
@@ -146,22 +144,3 @@ class Compiler(ABC):
     ) -> list[dict[str, str]]:
         """Hazards that are not findings, each with the reason."""
         return []
-
-
-def first_errors(output: Iterable[str]) -> list[str]:
-    """The first errors in a compiler's output, each with the lines that follow it. If no line is an error:
-    the last lines."""
-    from tilewright.compile.system import shortened  # noqa: PLC0415
-
-    lines = [line.rstrip() for line in output]
-    starts = [
-        index for index, line in enumerate(lines) if re.search(r"\b(fatal|error)\b\s*[:#]|\berror\s+:", line)
-    ]
-    if not starts:
-        return ["\n".join(map(shortened, lines[-_CONTEXT_LINES:]))] if lines else []
-    shown = starts[:_ERRORS_SHOWN]
-    ends = [*starts[1:], len(lines)]
-    return [
-        "\n".join(map(shortened, lines[start : min(end, start + _CONTEXT_LINES)]))
-        for start, end in zip(shown, ends, strict=False)
-    ]

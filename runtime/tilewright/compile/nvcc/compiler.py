@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.architectures.table import find_target
 from tilewright.compile.commands import OUTPUTS, includes
-from tilewright.compile.compiler import Compiler, first_errors
+from tilewright.compile.compiler import Compiler
 from tilewright.declarations.table import KernelRecord
 from tilewright.errors import ToolchainError
 
@@ -155,6 +155,8 @@ class Nvcc(Compiler):
         ]
 
     def errors(self, log: str) -> list[str]:
+        from tilewright.compile.first_errors import first_errors  # noqa: PLC0415
+
         return first_errors(line for line in log.splitlines() if not line.startswith("ptxas info"))
 
     def disassembler(self, toolchain: NvccToolchain) -> str:
