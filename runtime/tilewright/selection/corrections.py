@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.architectures.device import H200, DeviceProperties
 from tilewright.base import reading
@@ -21,6 +21,8 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.errors import UnreadableFileError
 from tilewright.selection.estimates import Estimate
 from tilewright.selection.trees import Trees
+
+P = TypeVar("P")
 
 UNIT = 1e-4  # the unit of the trees' answers
 MOST = 0.35  # the largest magnitude of the logarithm of a factor
@@ -41,14 +43,18 @@ class Corrections:
     def estimates(
         self,
         nearest: Sequence[tuple[KernelRecord, Tactic]],
-        kernel_of: Callable[[KernelRecord], Any],
+        problem: P,
+        device: DeviceProperties,
+        kernel_of: Callable[[KernelRecord, P, DeviceProperties], Any],
         features: Callable[[Any, Any], Mapping[str, float]],
-    ) -> list[Estimate]:
-        """The corrected estimates of tactics. A cost model's kernel, which `kernel_of` makes, has
-        `terms(tactic)` and `estimate(terms, factor)`; `features(kernel, terms)` are what the trees ask about.
-        """
+    ) -> Sequence[Estimate | None]:
+        """The corrected estimates of tactics; None on GPUs for which the trees do not hold. A cost model's
+        kernel, which `kernel_of` makes, has `terms(tactic)` and `estimate(terms, factor)`;
+        `features(kernel, terms)` are what the trees ask about."""
+        if not nearest or not self.serve(device):
+            return [None] * len(nearest)
         records = {record.name: record for record, _ in nearest}
-        kernels = {name: kernel_of(record) for name, record in records.items()}
+        kernels = {name: kernel_of(record, problem, device) for name, record in records.items()}
         pairs = [(kernel := kernels[record.name], kernel.terms(tactic)) for record, tactic in nearest]
         factors = self.factors([features(kernel, terms) for kernel, terms in pairs])
         return [kernel.estimate(terms, by) for (kernel, terms), by in zip(pairs, factors, strict=True)]

@@ -30,7 +30,7 @@ def refine(
     """The mechanisms' estimates, corrected; None for problems and GPUs about which nothing was learnt."""
     if not is_learnt(problem, device):
         return [None] * len(nearest)
-    return CORRECTIONS.estimates(nearest, lambda record: Kernel(record, problem, device), features)
+    return CORRECTIONS.estimates(nearest, problem, device, Kernel, features)
 
 
 def is_learnt(problem: Problem, device: DeviceProperties) -> bool:

@@ -30,9 +30,9 @@ def refine(
     nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
 ) -> Sequence[Estimate | None]:
     """The estimates, corrected; None for problems and GPUs about which nothing was learnt."""
-    if not nearest or not is_learnt(problem, device):
+    if not is_learnt(problem, device):
         return [None] * len(nearest)
-    return CORRECTIONS.estimates(nearest, lambda record: Kernel(record, problem, device), features)
+    return CORRECTIONS.estimates(nearest, problem, device, Kernel, features)
 
 
 def is_learnt(problem: Problem, device: DeviceProperties) -> bool:

@@ -34,9 +34,7 @@ def refine(
     nearest: Sequence[tuple[KernelRecord, Tactic]], problem: Problem, device: DeviceProperties
 ) -> Sequence[Estimate | None]:
     """The estimates, corrected; None on GPUs about which nothing was learnt."""
-    if not nearest or not CORRECTIONS.serve(device):
-        return [None] * len(nearest)
-    return CORRECTIONS.estimates(nearest, lambda record: kernel_of(record, problem, device), features)
+    return CORRECTIONS.estimates(nearest, problem, device, kernel_of, features)
 
 
 def kernel_of(record: KernelRecord, problem: Problem, device: DeviceProperties) -> Kernel:
