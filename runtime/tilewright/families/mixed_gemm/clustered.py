@@ -45,6 +45,10 @@ class SharedActivations(Kernels[Q]):
             return f"{groups} groups of warpgroups add products along k in another order than one does"
         return None
 
+    def does_extra_work(self, record: KernelRecord, problem: Q) -> bool:
+        """Whether a narrower tile would hold all rows of A."""
+        return bool(problem.m <= record.config["tile"][1] - 8)
+
 
 class Product(SharedActivations[Q]):
     """Kernels of one product. The k ranges of a tile belong to thread blocks of one cluster."""
@@ -68,10 +72,6 @@ class Product(SharedActivations[Q]):
         splits = range(1, max(1, min(most, fitting.MOST_BLOCKS)) + 1)
         return fitting.in_clusters(record, grid, problem.k, splits, CLUSTERS)
 
-    def does_extra_work(self, record: KernelRecord, problem: Q) -> bool:
-        """Whether a narrower tile would hold all rows of A."""
-        return bool(problem.m <= record.config["tile"][1] - 8)
-
 
 class Balanced(SharedActivations[Q]):
     """Kernels of one product whose thread blocks multiply equally many stages of k
@@ -90,7 +90,3 @@ class Balanced(SharedActivations[Q]):
         """Thread blocks alone, and pairs of them where there is more than a tile."""
         several = problem.n > record.config["tile"][0]
         return tuple(Tactic(record.name, cluster=cluster) for cluster in BALANCED_CLUSTERS[: 1 + several])
-
-    def does_extra_work(self, record: KernelRecord, problem: Q) -> bool:
-        """Whether a narrower tile would hold all rows of A."""
-        return bool(problem.m <= record.config["tile"][1] - 8)

@@ -18,19 +18,17 @@ from tilewright.errors import ArgumentError
 from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.interface import INTERFACE
-from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, TYPES_OF_A, Problem
+from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, TYPES_OF_A
 
 
-def check_activations(a: str, weight_format: str) -> None:
-    """Raises ArgumentError unless activations of 16 bits are multiplied by weights of the format."""
-    legal = TYPES_OF_A[weight_format]
-    if a not in legal:
-        raise ArgumentError("a", f"expected {' or '.join(legal)} for {weight_format}, got {a}")
-
-
-def check_halves(n: int, gated: bool) -> None:
-    """Raises ArgumentError unless n rows of a gated weight are those of gate and of up."""
-    if gated and n % GATED_MULTIPLE:
+def check_weight(values: Values, problem: Any) -> None:
+    """Raises ArgumentError unless activations of 16 bits are multiplied by weights of the format, and n rows
+    of a gated weight are those of gate and of up."""
+    legal, n = TYPES_OF_A[problem.weight_format], problem.n
+    if problem.a not in legal:
+        expected = f"expected {' or '.join(legal)} for {problem.weight_format}"
+        raise ArgumentError("a", f"{expected}, got {problem.a}")
+    if problem.gated and n % GATED_MULTIPLE:
         raise ArgumentError("n", f"expected a multiple of {GATED_MULTIPLE} for {SILU_MUL}, got {n}")
 
 
@@ -49,9 +47,9 @@ class PackedProduct(Op):
         """D is written element by element where TMA cannot: any strides will do."""
         return place_without_copies(self.interface, arguments, addresses, judged=("out",))
 
-    def without_kernel(self, problem: Any, given: Values) -> None:
+    def without_kernel(self, problem: Any, values: Values) -> None:
         """activation(bias): k or alpha is 0."""
-        out, bias = given["out"], given["bias"]
+        out, bias = values["out"], values["bias"]
         value = torch.zeros((out.shape[0], problem.n), dtype=torch.float32, device=out.device)
         if bias is not None:
             value += bias.float()
@@ -61,10 +59,7 @@ class PackedProduct(Op):
 class _Mixed(PackedProduct):
     interface = INTERFACE
     family = FAMILY
-
-    def rules(self, values: Values, problem: Problem) -> None:
-        check_activations(problem.a, problem.weight_format)
-        check_halves(problem.n, problem.gated)
+    rules = staticmethod(check_weight)
 
 
 @public(_Mixed())

@@ -13,10 +13,10 @@ from tilewright.calls.publish import public
 from tilewright.declarations.groups import LAYOUTS, grouping_of
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm.op import ACTIVATED
-from tilewright.families.mixed_gemm.op import check_activations, check_halves
+from tilewright.families.mixed_gemm.op import check_weight
 from tilewright.families.mixed_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_grouped_gemm.interface import INTERFACE
-from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem, Problem
+from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem
 
 
 def groups_of_rows(values: Values, problem: GroupedProblem) -> torch.Tensor:
@@ -54,10 +54,10 @@ class MixedGrouped(Op):
         groups = weight.shape[0] if isinstance(weight, torch.Tensor) and weight.dim() == 3 else 1
         return {"grouping": grouping_of(values), "groups": groups}
 
-    def without_kernel(self, problem: GroupedProblem, given: Values) -> None:
+    def without_kernel(self, problem: GroupedProblem, values: Values) -> None:
         """activation(bias) of each row's group: k or alpha is 0."""
-        out, bias = given["out"], given["bias"]
-        group = groups_of_rows(given, problem)[..., None]
+        out, bias = values["out"], values["bias"]
+        group = groups_of_rows(values, problem)[..., None]
         has_bias = bias is not None and problem.groups > 0
         value = torch.zeros_like(out)
         if has_bias:
@@ -68,10 +68,7 @@ class MixedGrouped(Op):
 class _Mixed(MixedGrouped):
     interface = INTERFACE
     family = FAMILY
-
-    def rules(self, values: Values, problem: Problem) -> None:
-        check_activations(problem.a, problem.weight_format)
-        check_halves(problem.n, problem.gated)
+    rules = staticmethod(check_weight)
 
 
 @public(_Mixed())
