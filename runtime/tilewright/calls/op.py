@@ -112,9 +112,9 @@ class Op:
         """Whether plans of this op may have a `recheck`."""
         return type(self).recheck is not Op.recheck
 
-    def without_kernel(self, problem: Any, given: Values) -> None:
+    def without_kernel(self, problem: Any, values: Values) -> None:
         """Computes with torch a problem that has results and needs no kernel, because an extent that is
-        summed over is 0, or a factor of the product. `given`: the launcher's operands and numbers by name."""
+        summed over is 0, or a factor of the product. `values` are the launcher's operands and numbers."""
         raise NoKernelError(f"{problem}: an extent is 0, and no kernel computes that")
 
     def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:

@@ -20,10 +20,10 @@ class _Ragged(Op):
     interface, family = INTERFACE, FAMILY
     passed: tuple[str, ...] = ("q", "kv", "out")
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
+    def without_kernel(self, problem: Problem, values: Values) -> None:
         """The result if there are no keys to look at, or no sequences to schedule."""
         if problem.form == "schedule" or problem.clean:
-            given["out"].fill_(0 if problem.form == "schedule" else -torch.inf)
+            values["out"].fill_(0 if problem.form == "schedule" else -torch.inf)
 
 
 class _Paged(_Ragged):

@@ -27,9 +27,9 @@ class _Reduced(Op):
         """Nothing to do for D and C: they are read and written element by element, with any strides."""
         return place_without_copies(INTERFACE, arguments, addresses, judged=("c", "out"))
 
-    def without_kernel(self, problem: Problem, given: Values) -> None:
+    def without_kernel(self, problem: Problem, values: Values) -> None:
         """beta * C, for a k, a batch or an alpha of 0."""
-        out, c, beta = given["out"], given["c"], given["beta"]
+        out, c, beta = values["out"], values["c"], values["beta"]
         out.copy_(c * beta) if c is not None and beta != 0 else out.zero_()
 
 
