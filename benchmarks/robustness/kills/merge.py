@@ -70,11 +70,11 @@ class Merge:
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, hidden ones too. A merge that writes meanwhile renames its temporary files;
     one that goes before it is read is left out."""
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for path in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            found[path.relative_to(folder).as_posix()] = path.read_bytes()
-    return found
+            files[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return files
 
 
 def problems(folder: Path) -> set[str]:
