@@ -143,7 +143,7 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     run = time.perf_counter() - started
     rows: list[dict[str, Any]] = []
     while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
-        shutil.rmtree(cache)
+        cache.rename(folder / f"left-{len(rows)}")  # a compiler that outlived the kill may still write there
         shutil.copytree(project.seed, cache)
         compiling = bool(killed % 2)
         moment = chance.uniform(0, run / 2 if compiling else run)

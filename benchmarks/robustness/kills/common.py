@@ -41,7 +41,8 @@ def kill(
     environment: Mapping[str, str] | None = None,
 ) -> Killed:
     """Starts a command, waits until it is `ready` and `moment` seconds more, and sends the signal `by` to it
-    and to all that it has started. Raises TimeoutError if it does not become ready."""
+    and to all that it has started, except what has a process group of its own, as ninja's compilers have.
+    Raises TimeoutError if it does not become ready."""
     with subprocess.Popen(
         command,
         cwd=cwd,

@@ -11,6 +11,7 @@ makes, to the byte, and nothing else. The killed folder itself goes on to the ne
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -147,8 +148,13 @@ def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:
 
 
 def _times(out: Path) -> dict[str, int]:
-    """When each module's folder last got another file."""
-    return {path.name: path.stat().st_mtime_ns for path in out.glob("*") if path.is_dir()}
+    """When each module's folder last got another file. A run may remove a folder meanwhile."""
+    times: dict[str, int] = {}
+    for path in out.glob("*"):
+        if path.is_dir():
+            with contextlib.suppress(FileNotFoundError):
+                times[path.name] = path.stat().st_mtime_ns
+    return times
 
 
 def _half_written(out: Path) -> bool:
