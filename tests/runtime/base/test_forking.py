@@ -50,7 +50,7 @@ def forked(work: Callable[[], object]) -> int:
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(20)  # a deadlock ends so; the work takes milliseconds
+    signal.alarm(200)  # a deadlock ends so; the work takes milliseconds
     try:
         work()
     except BaseException:  # the tests' own clean-up is not this process's
@@ -191,8 +191,8 @@ def test_who_holds_a_lock_may_fork() -> None:
 
 
 def test_locks_that_are_gone_are_forgotten() -> None:
-    before = len(forking._kept)
+    """Others may go at any moment: garbage of other tests is collected."""
     lock = fork_safe_lock()
-    assert len(forking._kept) == before + 1
+    (reference,) = (one for one in [*forking._kept] if one() is lock)
     del lock
-    assert len(forking._kept) == before
+    assert reference not in [*forking._kept]
