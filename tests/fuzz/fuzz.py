@@ -236,6 +236,7 @@ def _invoke(command: cases.Command) -> int:
 
 def run(work: Callable[[], int], printed: Path) -> Ended:
     """Does the work in a process of its own, bounded in time and memory, and says how that ended."""
+    printed.write_bytes(b"")  # the process may be ended before it has printed anything
     child = os.fork()
     if not child:
         _become(work, printed)

@@ -118,8 +118,9 @@ def test_what_counts_as_a_failure(work: Callable[[], int], fault: str, tmp_path:
     assert fuzz.run(work, tmp_path / "printed").fault == fault
 
 
-def test_a_process_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz, "WALL_SECONDS", 0.2)
+@pytest.mark.parametrize("seconds", [0.0, 0.2])  # 0: it is ended before it has printed anything
+def test_a_process_that_does_not_end(seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "WALL_SECONDS", seconds)
     assert fuzz.run(_hang, tmp_path / "printed").fault == "ended by SIGALRM"
 
 
