@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,5 +60,8 @@ def _unneeded(store: Store, include: Path) -> Iterator[tuple[Path, str]]:
 
 def _made(path: Path) -> float:
     """When the entry was written; for a library, when a build last asked for it."""
-    stamps = [path, path / "library.json", path / "report.json"]
-    return max((each.stat().st_mtime for each in stamps if each.exists()), default=time.time())
+    stamps = []
+    for file in (path, path / "library.json", path / "report.json"):
+        with suppress(OSError):  # it has none, or another process has removed it
+            stamps.append(file.stat().st_mtime)
+    return max(stamps, default=time.time())

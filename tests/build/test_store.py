@@ -1,11 +1,16 @@
-"""What processes share of a store: places for compilers."""
+"""What processes share of a store: places for compilers, and entries that another one removes."""
 
 from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
 
 import filelock
 import pytest
 
 from tilewright.compile.store import Store
+from tilewright_generator import cli
 
 
 def test_a_place_is_let_go_whatever_happens(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +45,24 @@ def test_the_newest_of_what_was_set_aside_is_kept(store: Store) -> None:
         (store.folder("objects") / name).mkdir()
         store.quarantine(store.root / "objects" / name)
     assert [path.name.partition("-")[2] for path in store.listed("quarantine")] == names[-20:]
+
+
+def test_sizes_are_told_while_another_process_removes_an_entry(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has been listed, and is gone when its folder is read."""
+    kept, gone = (store.folder("objects") / (digit * 32) for digit in "01")
+    for entry in (kept, gone):
+        entry.mkdir()
+        (entry / "kernel.o").write_bytes(bytes(3 << 20))
+    scan = os.scandir
+
+    def scandir(path: str | int) -> Iterator[os.DirEntry[str]]:
+        if path == str(gone):
+            store.remove(gone)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert cli.invoke(["cache", "--cache", str(store.root)]) == 0
+    assert re.search(r"objects +3\.\d MiB", capsys.readouterr().out)
+    assert not gone.exists()

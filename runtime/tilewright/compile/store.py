@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -248,10 +249,12 @@ class Store:
 
     @staticmethod
     def size(path: Path) -> int:
-        """Bytes on disk of a file, or of everything below a folder."""
+        """Bytes on disk of a file, or of everything below a folder. Another process may remove some of it
+        meanwhile."""
         total = 0
-        for file in (path, *path.rglob("*")):
-            with suppress(OSError):  # another process has removed it
+        below = (Path(folder, name) for folder, *names in os.walk(path) for name in chain(*names))
+        for file in (path, *below):
+            with suppress(OSError):
                 total += file.stat().st_blocks * 512
         return total
 
