@@ -13,6 +13,13 @@ import pytest
 from filelock import FileLock
 
 NODES = 2
+# Of Ray itself: no load makes a node dead or a process too late, and none ends a task to free memory.
+_PATIENCE = {
+    "RAY_health_check_failure_threshold": "100",  # checks, of which one is made every 3 s
+    "RAY_worker_register_timeout_seconds": "500",
+    "RAY_gcs_server_port_wait_time_s": "500",
+    "RAY_memory_monitor_refresh_ms": "0",
+}
 
 
 @contextmanager
@@ -23,7 +30,7 @@ def two_nodes(folder: Path, *, gpus: int = 0, **environment: str) -> Iterator[st
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
     search = [str(folder), str(Path(__file__).parent), os.environ.get("PYTHONPATH")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
+    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, search)), **_PATIENCE}
     # One cluster at a time on this machine: nodes of two would ask for the same ports.
     alone = FileLock(Path(tempfile.gettempdir()) / f"tilewright_ray_nodes_{os.getuid()}.lock")
     with alone, pytest.MonkeyPatch.context() as patch:
