@@ -27,7 +27,7 @@ def test_what_killed_tunes_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     library = build_host_library(FOLDER, "gemm", HOST_ROWS, "host_kernels.cc")
     described = tmp_path / "site.json"
     described.write_text(
-        json.dumps({"generated": str(tmp_path / "generated"), "library": str(library), "seconds": 0.02})
+        json.dumps({"generated": str(tmp_path / "generated"), "library": str(library), "seconds": 0.1})
     )
     file = tmp_path / "tuned" / "gemm.json"
     program = [sys.executable, host_tuning.__file__, str(described), str(file)]
