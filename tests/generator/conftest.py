@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # the helper modules beside this file
@@ -15,12 +14,6 @@ import tiny_family
 from command_line import Command, Result
 
 from tilewright_generator import cli
-
-# A loaded machine is slow: no example has a time by which it must be done.
-hypothesis.settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture

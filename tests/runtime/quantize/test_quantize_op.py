@@ -68,7 +68,7 @@ def test_types_of_nvfp4(hopper: Context, dtype: Any) -> None:
         tilewright.quantize_nvfp4(data_of((4, 32), torch.float16))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @hypothesis.given(
     st.integers(1, 140),
     st.integers(1, 12),

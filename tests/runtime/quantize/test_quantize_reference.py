@@ -134,7 +134,7 @@ def test_fp8_blockwise_by_brute_force(
     ),
     st.sampled_from(["float32", "ue8m0"]),
 )
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_fp8_blockwise_of_any_floats(values: list[float], scale_type: str) -> None:
     check(torch.tensor([values]), (1, 128), scale_type)
 
