@@ -105,7 +105,6 @@ def test_what_nvcc_does_not_end_with_is_no_answer(
 
 
 @pytest.mark.compile
-@pytest.mark.timeout(900)
 def test_the_compiler_still_refuses_an_odd_n_and_takes_its_neighbour(program: Any, samples: Any) -> None:
     """One unit each of the sample: where another CUTLASS compiles the first, its rule may go."""
     toolchain, family = program.find_toolchain(), families.get("gemm")

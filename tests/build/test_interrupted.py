@@ -23,7 +23,7 @@ from tilewright.errors import StoreError
 
 pytestmark = pytest.mark.compile
 Launcher = Callable[..., tuple[list[str], Path]]
-BOUND = 500  # seconds that no load reaches; the suite gives a test 600
+BOUND = 500  # seconds that no load reaches
 
 
 @pytest.fixture(autouse=True)

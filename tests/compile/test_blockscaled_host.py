@@ -19,7 +19,7 @@ from tilewright.families.blockscaled_gemm.interface import INTERFACE
 from tilewright.families.blockscaled_gemm.problem import Problem
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.compile
 
 TILE_BYTES = 128 * 128 * 4  # of partial sums
 SIDES = (1, 2, 3, 4, 6, 8)

@@ -24,7 +24,7 @@ from tilewright.families.blockscaled_gemm.problem import Problem
 from tilewright.libraries.library import Launcher, Library, load
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.compile
 
 
 def call(shape: tuple[int, int, int] = GOOD, **changed: Any) -> tuple[Any, ...]:

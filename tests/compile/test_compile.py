@@ -12,7 +12,7 @@ import re
 import pytest
 from compiled_kernels import KERNELS, Compiled
 
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.compile
 
 
 @pytest.fixture(params=KERNELS)

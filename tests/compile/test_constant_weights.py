@@ -11,7 +11,6 @@ SMALL = "grouped_gemm_sm90_e4m3_e4m3_bf16_1x128_128x128_64x8x256_swap_5stages_co
 
 
 @pytest.mark.compile
-@pytest.mark.timeout(600)
 def test_dense_forms_alone_load_one_operand_early() -> None:
     """As many bulk loads as a stage of one operand has boxes; in clusters, as many that are shared, too."""
     (table,) = [table for table in TABLES if SMALL in table]

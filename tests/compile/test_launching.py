@@ -17,7 +17,7 @@ from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.compile.store import Store
 from tilewright.declarations.table import Table
 
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.compile
 
 SMS, SHARED, RESERVED, MOST = 132, 233472, 1024, 232448  # of an H200, as launching.cc says
 QUANTIZE = "quantize_sm90_nvfp4_bf16_vector"

@@ -58,9 +58,7 @@ def test_numbers_and_factors_are_exact(a: str, name: str) -> None:
     """For every code, with scales of any bits: zero, subnormal, the largest, infinity and NaN, too."""
     packed, problem = random_weight(name, a)
     content = bytes(packed.weight.flatten().tolist()) + bytes(packed.scale.flatten().tolist())
-    done = subprocess.run(
-        [program(), f"{a} {name}"], input=content, capture_output=True, timeout=60, check=True
-    )
+    done = subprocess.run([program(), f"{a} {name}"], input=content, capture_output=True, check=True)
     actual = torch.frombuffer(bytearray(done.stdout), dtype=torch.float64).view(64, 128)
     expected = exact(packed, problem)
     same = (actual == expected) | (actual.isnan() & expected.isnan())

@@ -28,7 +28,7 @@ KERNELS = {
     "mqa_logits_sm120f_paged_64x128_f32_1q_2wg_8stages": {"QMMA.16832.F32.E4M3.E4M3"},
 }
 
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.compile
 
 
 @pytest.fixture(scope="module")

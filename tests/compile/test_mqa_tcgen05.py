@@ -126,7 +126,6 @@ def test_every_case_is_run(program: Path) -> None:
 
 
 @pytest.mark.compile
-@pytest.mark.timeout(900)
 def test_cutlass_says_the_same(program: Path) -> None:
     """Of descriptors all but where a matrix begins, and the distance that is not used (CUTLASS writes 1); of
     scale factors where each stands in tensor memory: four bytes to a column, lanes 2^18 apart."""

@@ -170,7 +170,6 @@ def griddepcontrol(toolchain: NvccToolchain, folder: Path, source: str, record: 
 
 
 @pytest.mark.compile
-@pytest.mark.timeout(1800)
 def test_a_kernel_of_ours_waits_with_the_field_alone(
     compiled: dict[str, Compiled], toolchain: NvccToolchain, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ KERNELS = {
     "hc_prenorm_sm120f_32x128x64_sync_16rows_2stages": "HMMA.1688.F32.TF32",
 }
 
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.compile
 
 
 @pytest.fixture(scope="module")

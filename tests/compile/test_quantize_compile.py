@@ -38,7 +38,7 @@ KERNELS = (
 )
 STRIDE = 9973  # a prime: every exponent, and all low bits in turn
 
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.compile
 
 
 def test_the_mathematics_is_exact() -> None:

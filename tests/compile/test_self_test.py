@@ -232,7 +232,6 @@ def test_sources_are_a_module() -> None:
 
 
 @pytest.mark.compile
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("arch", forms.ARCHITECTURES)
 def test_kernels_hold_their_instruction(arch: str) -> None:
     """HMMA, QMMA, OMMA, IMMA, HGMMA, QGMMA of the form's own types and factors, UTC*MMA, and LDSM."""

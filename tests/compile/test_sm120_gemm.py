@@ -111,7 +111,6 @@ def program(name: str) -> Path:
     )
 
 
-@pytest.mark.timeout(900)  # for the compiler
 @pytest.mark.parametrize("when", ["early", "late"])
 @pytest.mark.parametrize(("name", "case"), CASES)
 def test_the_kernel_computes_the_product(name: str, case: str, when: str) -> None:

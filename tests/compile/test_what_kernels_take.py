@@ -35,7 +35,7 @@ MODULES = {
 SM_COUNT = 132
 TENSOR_MAP_BYTES = 128
 
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.compile
 
 Ask = Callable[[str], Library]
 

@@ -20,7 +20,7 @@ from tilewright.base import paths
 from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.declarations.table import Table
 
-pytestmark = [pytest.mark.compile, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.compile
 
 SOURCE = Path(__file__).with_name("wide_loads.cu")
 

@@ -134,7 +134,6 @@ def test_the_illegal_tile_is_explained_with_numbers(
 
 
 @pytest.mark.compile
-@pytest.mark.timeout(900)
 def test_the_tour_builds(tour: dict[str, subprocess.CompletedProcess[str]], copy: Path) -> None:
     for mark, code in TOUR:
         if mark == "compile":

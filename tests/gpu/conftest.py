@@ -108,6 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reason = _why_not() if mine else None
     for item in mine:
         item.add_marker(pytest.mark.gpu)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))  # one that hangs keeps the GPU
         if reason is not None and not _required():
             kernel = shares.kernel_of(item)
             more = verified.why_never_run(kernel) if kernel else None
