@@ -1,4 +1,4 @@
-// The plain forms (plain_form.hpp) of a lean `gemm` kernel with a gated activation, for products without a bias, scales
+// The plain forms (plain_form.hpp) of a lean `gemm` kernel with a gated activation, for products without bias, scales
 // and alpha.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace tilewright::gemm::gated {
 
-// The parameters of an epilogue that neither scales nor adds: no C, no scales, and alpha.
+// The parameters of an epilogue that neither scales nor adds: no C, no scales, and an alpha of 1.
 __device__ constexpr sm90::EpilogueParams kPlainEpilogue{nullptr, nullptr, nullptr, 1.0f};
 
-// The general code `Kernel`, of which a form has the tile, the stages, the main loop and the producer.
+// What a PlainForm takes as its Base here: the general code `Kernel`, with another store policy.
 template <class Kernel>
 struct PlainKernel : Kernel {
-  // The store policy that a form needs: TMA stores D, for which the tensor map says all. The compiler knows the
-  // parameters, and leaves out what they do not ask for.
+  // The kernel's store policy with constant parameters, so that the compiler leaves out scales and bias. TMA needs no
+  // parameters to store D: the tensor map says all.
   struct Store : Kernel::Store {
     __device__ __forceinline__ Store(sm90::EpilogueParams const&, CUtensorMap const* d, uint32_t shared, int consumer)
         : Kernel::Store(kPlainEpilogue, d, shared, consumer) {}
@@ -37,8 +37,8 @@ struct PlainTraits {
   static constexpr bool kPdl = Traits::kPdl;
 };
 
-// The functions of the descriptor of a kernel that has plain forms. A form takes plain products alone (`unscaled` in
-// lean_host.hpp): all others run the general code.
+// The functions of the descriptor of a kernel that has plain forms. The form that fits the cluster is tried first. It
+// refuses every product that is not plain (Maker::can_implement in lean_host.hpp), which the general code then runs.
 template <class Traits>
 struct CallsWithForms : Calls<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {

@@ -1,11 +1,27 @@
-// The plain forms of a lean kernel: copies of its code for products with nothing added, scaled or split.
+// The plain forms of a lean kernel: copies of its code for D = A B, with nothing added, scaled or split.
 //
 // A launch behind other kernels finds none of its code in the instruction caches, and waits for each line of
 // instructions and parameters that it is the first to read. A plain form leaves out what such a product does not need:
-// splits of k, C, bias, scales, alpha. There are four, by the operands that thread blocks of a cluster share, so that
-// each has one loop that loads. The form that shares nothing is launched without clusters, because thread blocks that
-// are clusters of one begin 90 to 250 ns later on an H200.
-// benchmarks/results/plain_forms.md has the measurements.
+// splits of k, C, bias, scales, alpha (benchmarks/results/plain_forms.md has the measurements). A kernel has four plain
+// forms, one for each set of operands that the CTAs of a cluster share, so that each form has one loop that loads:
+//
+// | cluster, m x n | shared operands | form |
+// |---|---|---|
+// | 1 x 1 | none | PlainForm<Kernel, false, false>, launched without clusters |
+// | 1 x n | A | PlainForm<Kernel, true, false> |
+// | m x 1 | B | PlainForm<Kernel, false, true> |
+// | m x n | A and B | PlainForm<Kernel, true, true> |
+//
+// On an H200, CTAs that are launched as clusters of one begin 90 to 250 ns later than CTAs without clusters.
+//
+// The loop over tiles. Who waits for whom:
+//
+// | barrier | who waits | until |
+// |---|---|---|
+// | `full` of a stage | each consumer warpgroup, before its wgmma | TMA has written A and B |
+// | `empty` of a stage | the loading warp, before it loads again | the warpgroups of all CTAs that read it are done |
+// | kOrderBarrier + w, ping-pong | warpgroup w, before its main loop | the other one has issued its last wgmma |
+// | bulk groups of stores | the thread that stores, before a buffer is written | TMA has read the buffer |
 #pragma once
 
 #include <cstdint>
@@ -18,8 +34,8 @@
 
 namespace tilewright::gemm::lean {
 
-// `Base`: the kernel's general code, whose tile, stages, main loop and epilogue a form shares. `kShareA`, `kShareB`:
-// the operands of which a thread block loads a slice for others of its cluster.
+// A plain form of the kernel `Base`, whose tile, stages, main loop and epilogue it uses. `kShareA`, `kShareB`: the CTAs
+// of a cluster load slices of this operand for each other, by multicast.
 template <class Base, bool kShareA, bool kShareB>
 struct PlainForm : Base {
   using Layout = typename Base::Layout;
@@ -34,7 +50,7 @@ struct PlainForm : Base {
   static constexpr bool kClusters = kShareA || kShareB;
   static_assert(Store::kBoxes && Base::ElementD::kBytes == 2, "TMA stores D as it is summed");
 
-  // What the host reads: no sums of a split k, no C.
+  // What the host's Facts say of a form (lean.hpp): it stores no sums of a split k, and adds no C.
   struct TileSums {
     static constexpr int kCount = 0;
   };
@@ -48,7 +64,8 @@ struct PlainForm : Base {
     sm90::run_form<PlainForm>(params, memory);
   }
 
-  // The cluster, of which the form implies a side of one thread block.
+  // The cluster of the launch, with the constants that the form implies: no splits, and one CTA along a side that
+  // shares nothing.
   static __device__ __forceinline__ sm90::ClusterShape shape(Params const& params) {
     sm90::ClusterShape cluster = params.cluster;
     cluster.splits = 1;
@@ -149,13 +166,14 @@ struct PlainForm : Base {
  private:
   static constexpr int kOrderBarrier = 5;  // a named barrier of the CTA; 1 to 3 are the epilogues'
 
-  // Multicast slices are multiples of so many rows: an atom of the swizzle, or a pair of them (sm90/gated.hpp).
+  // Rows of which a multicast slice is a multiple: an atom of the swizzle; of an operand with rows in pairs, two atoms
+  // (sm90/gated.hpp).
   static constexpr bool kGated = Base::kActivation == sm90::kSiluMul;
   static constexpr int kSliceRowsA = kGated && Base::kSwapped ? sm90::kPairedRows : 8;
   static constexpr int kSliceRowsB = kGated && !Base::kSwapped ? sm90::kPairedRows : 8;
 
-  // Tells the compiler what `Slices::of` decides where slices divide the rows of a tile in every cluster (`kDivides`):
-  // a thread block loads its slice of each k tile.
+  // Where slices divide the rows of a tile in clusters of every size (`kDivides`), `Slices::of` always lets a CTA load
+  // slice `number` of every k tile. The compiler cannot see that, so this sets the fields of `load` again.
   template <bool kDivides>
   static __device__ __forceinline__ void slice(sm90::Load& load, sm90::Slices const& slices, int number) {
     if constexpr (kDivides) {
@@ -165,7 +183,7 @@ struct PlainForm : Base {
     }
   }
 
-  // The first block of this CTA's cluster, and from each of its blocks to the next.
+  // The number of the first block (Raster's) of this CTA's cluster, and the step to its next block.
   static __device__ __forceinline__ int first_block() {
     if constexpr (kClusters) {
       return sm90::cluster_index();
@@ -181,7 +199,7 @@ struct PlainForm : Base {
     }
   }
 
-  // Where this CTA's tile of a block begins.
+  // First row, first column and matrix of this CTA's tile of block `index`.
   struct Tile {
     int row, column, matrix;
 
@@ -195,7 +213,7 @@ struct PlainForm : Base {
   };
 };
 
-// The entry points of forms.
+// The entry point of a form that is launched without clusters.
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads, 1)
     run_plain(__grid_constant__ typename Kernel::Params const params) {
@@ -203,7 +221,8 @@ __global__ void __launch_bounds__(Kernel::kThreads, 1)
                          kernel(params, tilewright_shared_memory);)
 }
 
-// As to `__cluster_dims__`, see TILEWRIGHT_LEAN_GEMM_KERNEL.
+// The entry point of a form that is launched in clusters. TILEWRIGHT_LEAN_GEMM_KERNEL says why `__cluster_dims__` has
+// no size.
 template <class Kernel>
 __global__ void __cluster_dims__() __launch_bounds__(Kernel::kThreads, 1)
     run_plain_in_clusters(__grid_constant__ typename Kernel::Params const params) {
@@ -211,7 +230,7 @@ __global__ void __cluster_dims__() __launch_bounds__(Kernel::kThreads, 1)
                          kernel(params, tilewright_shared_memory);)
 }
 
-// A plain form of the kernel that `Traits` describes, as if it were a kernel.
+// Describes a plain form as `Traits` describes its kernel, so that `Calls` can launch it.
 template <class Traits, bool kShareA, bool kShareB>
 struct PlainTraits {
   using Kernel = PlainForm<typename Traits::Kernel, kShareA, kShareB>;
@@ -224,11 +243,11 @@ struct PlainTraits {
       return reinterpret_cast<void const*>(&run_plain<Kernel>);
     }
   }
-  static void const* combining_entry() { return nullptr; }  // no form splits k
+  static void const* combining_entry() { return nullptr; }  // no plain form splits k
 };
 
-// The functions of the descriptor of a kernel that has plain forms. A form takes plain products alone (`plain_form` in
-// lean_host.hpp): all others run the general code.
+// The functions of the descriptor of a kernel that has plain forms. The form that fits the cluster is tried first. It
+// refuses every product that is not plain (Maker::can_implement in lean_host.hpp), which the general code then runs.
 template <class Traits>
 struct CallsWithForms : Calls<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {
@@ -245,8 +264,8 @@ struct CallsWithForms : Calls<Traits> {
 
 }  // namespace tilewright::gemm::lean
 
-// TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel that has plain forms, and for one with forms of other kinds.
-// CALLS: the template of the descriptor's functions, which choose the form.
+// TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp) for a kernel with plain forms; and for a kernel with any forms, whose
+// descriptor's functions, which choose the form, are those of the template CALLS.
 #define TILEWRIGHT_LEAN_GEMM_KERNEL_WITH_FORMS(NAME) \
   TILEWRIGHT_LEAN_GEMM_KERNEL_CALLED_BY(NAME, tilewright::gemm::lean::CallsWithForms)
 #define TILEWRIGHT_LEAN_GEMM_KERNEL_CALLED_BY(NAME, CALLS)                                  \

@@ -1,13 +1,25 @@
-// The split forms of a lean kernel: copies of its code for parts of k. As plain forms (plain_form.hpp), they are short
-// for launches behind other kernels. There are two:
-//   in the workspace  The sums of a part go to the workspace (sm90/parts.hpp), and a short kernel (sm90/add_parts.hpp)
-//                     adds them up.
-//   in clusters       The CTAs of a cluster that share a tile add up their sums (sm90/cluster_reduction.hpp), and store
-//                     D from registers.
+// The split forms of a lean kernel: copies of its code for a k that is divided into k ranges ("parts"). They have few
+// instructions for launches behind other kernels, as plain forms do (plain_form.hpp). There are two:
 //
-// Both are for launches of one wave: each CTA computes one tile and one part, and the grid says which. So they have no
-// loop over tiles, no order of tiles, and of a ping-pong kernel one warpgroup. Launches of more waves, or of a batch,
-// run the general code.
+// | form | a part belongs to | who adds the parts up |
+// |---|---|---|
+// | SplitForm<Kernel, false>, in the workspace | a CTA of any cluster | a second kernel (sm90/add_parts.hpp) |
+// | SplitForm<Kernel, true>, in clusters | a CTA of the tile's cluster | those CTAs (sm90/cluster_reduction.hpp) |
+//
+// Both are for launches of one wave without a batch: each CTA computes one part of one tile, and its place in the grid
+// says which. So they have no loop over tiles, and one consumer warpgroup where a ping-pong kernel has two. All other
+// launches run the general code.
+//
+// In the workspace: the sums of a CTA go from registers to the workspace, and the CTA ends. In clusters:
+//
+// | step | consumers' warps | the producer's warps | afterwards |
+// |---|---|---|---|
+// | 1 | multiply | one loads | |
+// | 2 | named barrier kAllConsumers | | no wgmma reads the stages any more |
+// | 3 | store their sums to the stages' memory | | |
+// | 4 | cluster barrier | cluster barrier | all CTAs' sums can be read |
+// | 5 | add up and store a share of the tile | | |
+// | 6 | cluster barrier (`leave_sums`) | cluster barrier | no CTA is read any more: all may end |
 #pragma once
 
 #include <cstdint>
@@ -17,8 +29,13 @@
 
 namespace tilewright::gemm::lean {
 
-// `Base`: the kernel's general code, whose tile, stages and main loop the form shares. `kInClusters`: parts are those
-// of a cluster. The grid: clusters along the kernel's rows, clusters along its columns, and parts in the workspace.
+// A split form of the kernel `Base`, whose tile, stages and main loop it uses. The grid (`Maker::split_grid`):
+//
+// | dimension | counts |
+// |---|---|
+// | x | CTAs: clusters along the rows of the kernel's own plane, times the CTAs of a cluster |
+// | y | clusters along its columns |
+// | z | parts in the workspace; 1 in clusters |
 template <class Base, bool kInClusters>
 struct SplitForm : Base {
   using Layout = typename Base::Layout;
@@ -31,7 +48,8 @@ struct SplitForm : Base {
   static constexpr int kConsumers = Base::kPingpong ? 1 : Base::kConsumers;
   static constexpr int kThreads = (kConsumers + 1) * 128;
 
-  // What the host reads: no TMA stores D. In clusters, sums go through the stages' memory.
+  // What the host's Facts say of a form (lean.hpp): threads, not TMA, store D; in clusters, sums go through the stages'
+  // memory.
   struct Store : Base::Store {
     static constexpr bool kBoxes = false;
   };
@@ -40,7 +58,7 @@ struct SplitForm : Base {
   static_assert(Base::ElementD::kBytes == 2 && (!kInClusters || Base::kEpilogueThroughSmem),
                 "the host knows split forms by a D of 16 bits without boxes (Maker::is_split_form)");
 
-  // See sm90::run_form. The cluster is a run-time argument.
+  // See sm90::run_form. The size of the cluster is a run-time argument, so every launch is one in clusters.
   static constexpr bool kClusters = true;
   static constexpr bool kSetsRegisters = sm90::form_sets_registers(kConsumers, Base::kRows* Base::kColumns / 2);
 
@@ -111,7 +129,7 @@ struct SplitForm : Base {
   }
 
  private:
-  // What this CTA computes: a part of k of a tile, by the grid.
+  // The part of k and the tile (in tiles) that this CTA computes, by its place in the grid.
   struct Work {
     int part, row, column;
 
@@ -123,15 +141,15 @@ struct SplitForm : Base {
 
   static constexpr int kAllConsumers = 4;  // a named barrier of the CTA
 
-  // In clusters, every warp takes part in the two barriers that follow the products: `cluster_barrier` in `multiply`,
-  // and this one. No CTA ends while others read its sums. The arrival is relaxed, as in sm90::finish.
+  // Step 6: waits until no CTA reads the sums of another one any more. Called by every warp of the cluster. The arrival
+  // is relaxed, as in sm90::finish.
   static __device__ __forceinline__ void leave_sums() {
     __syncwarp();
     sm90::cluster_arrive();
     sm90::cluster_wait();
   }
 
-  // The same for the producer's warps.
+  // Steps 4 and 6 for the producer's warps, which a cluster's barrier counts, too.
   static __device__ __forceinline__ void wait_for_sums() {
     if constexpr (kInClusters) {
       __syncwarp();
@@ -140,8 +158,8 @@ struct SplitForm : Base {
     }
   }
 
-  // Adds up this CTA's share of the column groups of a warpgroup, and stores them to D. `row`, `column`: where the
-  // warpgroup's sums begin.
+  // Step 5: adds up this CTA's share of a warpgroup's column groups (8 columns), which are dealt round robin to the
+  // tile's CTAs, and stores them to D. The warpgroup's sums begin at (`row`, `column`) of the kernel's own plane.
   static __device__ __forceinline__ void store_share(sm90::EpilogueParams const& epilogue, uint32_t shared,
                                                      sm90::ClusterShape const& cluster, sm90::ClusterPlace const& place,
                                                      int row, int column) {
@@ -168,7 +186,7 @@ struct SplitForm : Base {
   }
 };
 
-// The entry point of a split form. As to `__cluster_dims__`, see TILEWRIGHT_LEAN_GEMM_KERNEL.
+// The entry point of a split form. TILEWRIGHT_LEAN_GEMM_KERNEL says why `__cluster_dims__` has no size.
 template <class Kernel>
 __global__ void __cluster_dims__() __launch_bounds__(Kernel::kThreads, 1)
     run_split(__grid_constant__ typename Kernel::Params const params) {
@@ -176,7 +194,7 @@ __global__ void __cluster_dims__() __launch_bounds__(Kernel::kThreads, 1)
                          kernel(params, tilewright_shared_memory);)
 }
 
-// A split form of the kernel that `Traits` describes, as if it were a kernel.
+// Describes a split form as `Traits` describes its kernel, so that `Calls` can launch it.
 template <class Traits, bool kInClusters>
 struct SplitTraits {
   using Kernel = SplitForm<typename Traits::Kernel, kInClusters>;
@@ -186,7 +204,8 @@ struct SplitTraits {
   static void const* combining_entry() { return Traits::combining_entry(); }
 };
 
-// The functions of the descriptor of a kernel that has plain forms and split forms.
+// The functions of the descriptor of a kernel that has plain forms and split forms. A split form refuses what it does
+// not compute (`Maker::runs_split_form`), and the product then goes on to the plain forms and the general code.
 template <class Traits>
 struct CallsWithSplitForms : CallsWithForms<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {

@@ -1,5 +1,19 @@
-// How a CTA of a form begins. A form is a copy of a kernel's code for one kind of launches, short for launches behind
-// other kernels: see gemm/plain_form.hpp and gemm/split_form.hpp. `run_product` (product.hpp) begins the general code.
+// The start of a CTA that runs a form. A form is a copy of a kernel's code that serves one kind of launches with few
+// instructions, because a launch behind other kernels finds none of them in the instruction caches: see
+// gemm/plain_form.hpp and gemm/split_form.hpp. `run_product` (product.hpp) starts the general code.
+//
+// What each warp does, and what it waits for:
+//
+// | step | consumers' warps | the warp that loads | the producer's other warps |
+// |---|---|---|---|
+// | prologue | warp 0 initialises the mbarriers | prefetches tensor maps | |
+// | clusters only | arrive at the cluster's barrier | arrives | arrive |
+// | registers, if they change | wait until the producer has given up enough | gives up | give up |
+// | `multiply`, `load` | set up the main loop | computes its first loads | |
+// | `enter_form`, `leave_form` | wait for all warps, then for the previous kernel | as consumers | arrive, and end |
+// | main loop | multiply | loads | |
+//
+// Arriving and waiting are apart, so that all work that needs no barrier is done between them.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +23,23 @@
 
 namespace tilewright::sm90 {
 
-// Whether the warpgroups of a form change their numbers of registers. Up to some 100 accumulators a thread, the 168
-// registers that each thread has at launch are enough, and the change takes 50 to 75 ns.
+// Whether the warpgroups of a form change their numbers of registers (setmaxnreg), which takes 50 to 75 ns on an H200.
+// With up to about 100 accumulators a thread, the 168 registers that a thread has at launch are enough. `accumulators`:
+// of a thread.
 constexpr bool form_sets_registers(int consumers, int accumulators) { return consumers > 1 && accumulators > 104; }
 
-// Runs a CTA of a form from start to end. A form says where a CTA is, and gives one static function for each phase:
-//   shape, place                  the cluster as far as the form does not imply it, and the CTA's place in it
-//   init_barriers, prefetch_maps  prologue, one thread each: of the first warp, and of the warp that loads
-//   load                          by each of the producer's warps; `loads` is true in the first
-//   multiply                      by each consumer warpgroup: products, and what becomes of the sums
-// Without clusters (`kClusters`) no warp arrives at or waits for the barrier of a cluster. `load` and `multiply` wait
-// for the barriers of the CTA and of its cluster, by `enter_form` or otherwise.
+// Runs a CTA of a form from start to end. `Form` has these static functions:
+//
+// | function | called by | what it does |
+// |---|---|---|
+// | shape, place | all threads | the cluster as the form sees it, and the CTA's place in it |
+// | init_barriers | one thread of warp 0 | initialises all mbarriers |
+// | prefetch_maps | one thread of the warp that loads | |
+// | load | each of the producer's warps | `loads` is true in the warp that loads; ends with `leave_form` in others |
+// | multiply | each consumer warpgroup | the main loop, and storing the sums |
+//
+// `load` and `multiply` call `enter_form` or `leave_form`, or wait for the barriers of the CTA and of its cluster in
+// another way. `kClusters`: the form is launched in clusters; without them no warp touches a cluster's barrier.
 template <class Form>
 __device__ __forceinline__ void run_form(typename Form::Params const& params, char* memory) {
   uint32_t const shared = shared_address(memory);
@@ -58,7 +78,8 @@ __device__ __forceinline__ void run_form(typename Form::Params const& params, ch
   Form::load(params, shared, cluster, place, warp == kLoading);
 }
 
-// What `enter` (product.hpp) does, for the warps that load or multiply.
+// Waits until the mbarriers of the CTA and of its cluster are initialised and the stream's previous kernel is done, as
+// `enter` (product.hpp) does. Called by the warps that load or multiply, as late as they can.
 template <class Form>
 __device__ __forceinline__ void enter_form() {
   if constexpr (Form::kClusters) {
@@ -72,7 +93,8 @@ __device__ __forceinline__ void enter_form() {
   }
 }
 
-// The same for the producer's other warps, which end then: they wait for no kernel, and without clusters for no warp.
+// Called by the producer's other warps, which end afterwards. They must arrive, because `enter_form` counts them, but
+// they read nothing: they do not wait for the previous kernel, and without clusters for no warp either.
 template <class Form>
 __device__ __forceinline__ void leave_form() {
   if constexpr (Form::kClusters) {
