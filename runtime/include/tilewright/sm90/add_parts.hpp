@@ -1,4 +1,17 @@
-// The kernel that adds up parts of k (parts.hpp) of a lean kernel with plain forms (gemm/plain_form.hpp).
+// The second kernel of a split k through a workspace (parts.hpp), for lean kernels with forms (gemm/plain_form.hpp).
+//
+// AddParts and Combine (parts.hpp) take the same parameters and store the same bits. AddParts is for launches on cold
+// instruction caches: where D is the sum alone, 1.0 kB of code follow the wait for the first kernel, in Combine 3.9 kB
+// (docs/hopper_launches.md). Combine stays in the kernels without forms, those of mma.sync (gemm/mma.hpp) among them.
+// AddParts could serve them, too, but their machine code would change, and they would have to run on a GPU again.
+//
+// | step | what a thread does |
+// |---|---|
+// | 1 | computes which float4 it adds up, which parts of it, and where D's elements lie, from the parameters alone |
+// | 2 | lets the next kernel start, and waits until the first kernel is done |
+// | 3 | adds up its parts in the order of k, kAtOnce loads at a time |
+// | 4 | if 2 or 4 warps share the parts of a float4: hands its sum to the first of them, which adds the sums up |
+// | 5 | stores D |
 #pragma once
 
 #include <cstdint>
@@ -8,8 +21,9 @@
 
 namespace tilewright::sm90 {
 
-// Stores the sums of a float4 (parts.hpp) to a D of 16 bits as they are. `d`: where the first of them goes. `row`,
-// `column`: its place in the kernel's own plane, which ends at `end_row` and `end_column`. Columns of D come in pairs.
+// Stores the four sums of a float4 (TileSums) to a D of 16 bits, with nothing added or scaled. `d`: the address of the
+// first sum's element. (`row`, `column`): the first sum's place in the kernel's own plane, whose extents are `end_row`
+// and `end_column`. Unless operands are swapped, `end_column` is even, and two columns are stored as one word.
 template <class ElementD, bool kSwapped>
 __device__ __forceinline__ void store_float4_to_d(uint16_t* d, int64_t ld, float const (&values)[4], int row,
                                                   int column, int end_row, int end_column) {
@@ -37,8 +51,8 @@ __device__ __forceinline__ void store_float4_to_d(uint16_t* d, int64_t ld, float
   }
 }
 
-// Adds up parts and stores D in place of Combine (parts.hpp), with the same sums to the bit. It computes before the
-// wait what it can, and the code behind the wait is short where D is the sum alone: then `n_boxes` is not 0.
+// The body of the second kernel; `Kernel` is the first one. D is the sum alone, in rows that are aligned for TMA, where
+// the epilogue's `n_boxes` is not 0 (`Maker::combining_epilogue`).
 template <class Kernel>
 struct AddParts {
   using Sums = typename Kernel::TileSums;
@@ -52,9 +66,9 @@ struct AddParts {
     __shared__ float4 shared[kWarps][32];
     Parts const& parts = params.parts;
     EpilogueParams const& epilogue = params.epilogue;
-    int const shares = params.shares, log_shares = shares >> 1;  // of 1, 2 and 4
+    int const shares = params.shares, log_shares = shares >> 1;  // the logarithms of 1, 2 and 4 are 0, 1 and 2
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp & (shares - 1);
-    constexpr unsigned kBlocks = Sums::kCount / kThreads;  // of a tile, for each share
+    constexpr unsigned kBlocks = Sums::kCount / kThreads;  // thread blocks for a tile, if one warp adds up all parts
     unsigned const tile = (blockIdx.x >> log_shares) / kBlocks;
     int const block = static_cast<int>(blockIdx.x - (tile * kBlocks << log_shares));
     int const place = ((block << (2 - log_shares)) + (warp >> log_shares)) * 32 + lane;
@@ -108,7 +122,7 @@ struct AddParts {
     }
     float const values[4] = {sum.x, sum.y, sum.z, sum.w};
     if constexpr (ElementD::kBytes == 2) {
-      if (__builtin_expect(plain, 1)) {  // so that this code follows
+      if (__builtin_expect(plain, 1)) {  // so that this code lies next, and no jump leads to it
         store_float4_to_d<ElementD, kSwapped>(static_cast<uint16_t*>(d), ld, values, row, column, end_row, end_column);
         return;
       }

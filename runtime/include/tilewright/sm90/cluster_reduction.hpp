@@ -1,6 +1,13 @@
-// Split-k reduction through distributed shared memory: the CTAs of a cluster that share a tile add up their sums, each
-// CTA for a part of the tile, in the order of k. Needs neither a workspace nor atomics, and gives the same bits every
-// time.
+// Split-k reduction through distributed shared memory. The CTAs of a cluster that share a tile each have the sums of
+// one k range. Each CTA adds up the sums of all of them, in the order of k, for some subtiles of its own. So the result
+// has the same bits every time, and needs neither a workspace nor atomics.
+//
+// | step | who | then |
+// |---|---|---|
+// | `store_sums` | each consumer thread, to its own CTA's shared memory | |
+// | cluster barrier | all warps of the cluster | all sums can be read |
+// | `reduce` | each consumer warpgroup, from all CTAs' shared memory | |
+// | cluster barrier | all warps of the cluster | the memory can be overwritten, and CTAs may end |
 #pragma once
 
 #include <cstdint>
@@ -10,11 +17,11 @@
 
 namespace tilewright::sm90 {
 
-// Sums lie in the stages' memory by column groups (4 accumulators): 16 bytes of each consumer thread, thread after
-// thread.
+// Sums lie in the stages' memory by column groups: 16 bytes (4 accumulators) of each consumer thread, thread after
+// thread. `Rows`, `N`: 64-row slices and columns of a warpgroup. `kThreads`: of all consumers.
 template <int Rows, int N, int kThreads>
 struct ClusterReduction {
-  // How many subtiles of `column_groups` column groups can be loaded at the same time.
+  // How many subtiles of `column_groups` column groups `reduce` loads at the same time.
   static constexpr int together(int column_groups) {
     return Rows * N > 128 || column_groups > 2 ? 1 : 4 / column_groups;
   }
@@ -38,14 +45,14 @@ struct ClusterReduction {
     }
   }
 
-  // Adds up the cluster's sums of `Count` subtiles, each of `ColumnGroups` column groups, in the order of k: subtiles
-  // `first`, `first + step` and so on, as far as they exist. Another SM's shared memory answers after some thousand
-  // clocks, so the loads of all these subtiles and of several splits are issued before any is used.
+  // Sets `sums` to the cluster's sums of `Count` subtiles, each of `ColumnGroups` column groups: subtiles `first`,
+  // `first + step` and so on, as far as they exist. A load from another SM's shared memory takes some thousand clocks,
+  // so the loads of all these subtiles and of several splits are issued before the first is used.
   template <int Count, int ColumnGroups>
   static __device__ __forceinline__ void reduce(uint32_t shared, int first, int step, ClusterShape const& shape,
                                                 ClusterPlace const& place_in, float (&sums)[Count][ColumnGroups * 4]) {
     constexpr int kSubtiles = Rows * (N / 8 / ColumnGroups);
-    // Splits whose loads are in flight together. With more, accumulators of the main loop spill.
+    // Splits whose loads are in flight together. With more splits, accumulators of the main loop spill.
     constexpr int kAtOnce = Rows * N > 288 || ColumnGroups > 4 ? 1 : ColumnGroups > 2 ? 2 : 4;
 #pragma unroll
     for (float (&sum)[ColumnGroups* 4] : sums) {

@@ -1,7 +1,12 @@
-// Split k through a workspace, where a tile has more k ranges ("parts") than a cluster has CTAs. A CTA stores the sums
-// of its part to the workspace, as its threads hold them. A second kernel adds the parts up in the order of k, so that
-// the result has the same bits every time, and stores D. No CTA waits for another: all sums are stored when the first
-// kernel is done.
+// Split k through a workspace, for tiles whose k is divided into more ranges ("parts") than a cluster has CTAs.
+//
+// | kernel | what it does |
+// |---|---|
+// | the first one, such as gemm/lean_kernel.hpp's | each CTA stores the sums of a part, as its threads hold them |
+// | the second one: Combine, or AddParts (add_parts.hpp) | adds the parts up in the order of k, and stores D |
+//
+// The order is fixed, so the bits are the same every time. No CTA waits for another one: when the first kernel is done,
+// all sums are in the workspace.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +18,10 @@
 
 namespace tilewright::sm90 {
 
-// A tile's sums in the workspace: float4s, each a column group's four accumulators of a thread (two neighbours of a row
-// and the two 8 rows below). `Warpgroups` says how the consumers divide the tile.
+// The layout of a tile's sums in the workspace. A float4 holds a thread's four accumulators of a column group: two
+// neighbours in a row, and the two that lie 8 rows below. The float4s of a column group follow one another in the order
+// of threads, so that a warp stores 512 contiguous bytes. `Warpgroups` (product.hpp) says how the consumers divide the
+// tile.
 template <class Warpgroups>
 struct TileSums {
   static constexpr int kThreads = Warpgroups::kOfTile * 128;
@@ -36,7 +43,7 @@ struct TileSums {
     }
   }
 
-  // Row and column in the tile of the first accumulator of float4 number `place`.
+  // Row and column, in the tile, of the first accumulator of float4 number `place`.
   static __device__ __forceinline__ int row(int place) {
     int const thread = place % kThreads, r = place / kThreads / kColumnGroups;
     int const first = Warpgroups::kDown == 1 ? 0 : thread / 128 * Warpgroups::kRows * 64;
@@ -48,8 +55,8 @@ struct TileSums {
   }
 };
 
-// The second kernel; `Kernel` is the first. L2 answers after a microsecond, which many warps hide that load a few parts
-// each at a time.
+// The body of the second kernel; `Kernel` is the first one. A load from L2 takes about a microsecond. Many warps hide
+// that time, each of which loads a few parts at a time.
 template <class Kernel>
 struct Combine {
   using Sums = TileSums<typename Kernel::Warpgroups>;
@@ -61,7 +68,7 @@ struct Combine {
     __shared__ float4 shared[kWarps][32];
     Parts const& parts = params.parts;
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp % params.shares;
-    int const groups = kWarps / params.shares;  // groups of 32 float4s that a thread block adds up
+    int const groups = kWarps / params.shares;  // groups of 32 float4s that a thread block adds up: a float4 a lane
     int const blocks_of_tile = Sums::kCount / 32 / groups;
     int const tile = blockIdx.x / blocks_of_tile;
     int const place = (blockIdx.x % blocks_of_tile * groups + warp / params.shares) * 32 + lane;
@@ -123,9 +130,9 @@ struct Combine {
 
 }  // namespace tilewright::sm90
 
-// Defines the kernel NAME_combine, which adds up the parts that kernel NAME stores to the workspace, and
-// TRAITS::combining_entry, its address. TRAITS: the struct that a generated file defines. COMBINE: the kernel's body,
-// run by COMBINE::kThreads threads with PARAMS.
+// Defines the second kernel, NAME_combine, of the kernel NAME, and the function TRAITS::combining_entry, which returns
+// its address. TRAITS: the struct that a generated file defines. COMBINE: the second kernel's body, which
+// COMBINE::kThreads threads run with parameters of type PARAMS.
 #define TILEWRIGHT_COMBINING_KERNEL(NAME, TRAITS, COMBINE, PARAMS) \
   extern "C" __global__ void __launch_bounds__(COMBINE::kThreads)  \
       NAME##_combine(__grid_constant__ PARAMS const params) {      \

@@ -1,5 +1,4 @@
-// The parameters of kernels that split k through a workspace (parts.hpp), and of the kernel that adds the parts
-// up.
+// The parameters of the two kernels of a split k through a workspace (parts.hpp): what host and device share.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,13 +10,14 @@
 
 namespace tilewright::sm90 {
 
-// The k ranges of every tile. Blocks of all matrices for the first part come first, then those for the second.
+// The k ranges ("parts") of every tile, and where their sums lie. In the order of blocks (Raster), all blocks of the
+// first part come first, then those of the second.
 struct Parts {
   int count;                     // of k ranges; 1: the workspace is not used
   int matrices;                  // of the batch
   Divisor blocks;                // of a part
   float4* sums;                  // in the workspace
-  int tiles_down, tiles_across;  // of a matrix, with those outside of D that the last clusters have
+  int tiles_down, tiles_across;  // of a matrix, in whole clusters: some may lie outside of D
 
   // The part that block number `block` computes.
   __device__ __forceinline__ int of(int block) const { return count > 1 ? blocks.divide(block) : 0; }
@@ -32,11 +32,11 @@ struct Parts {
   __host__ __device__ int tiles() const { return matrices * tiles_down * tiles_across; }
 };
 
-// Threads of the kernel that adds up.
+// Threads and warps of a thread block of the second kernel.
 constexpr int kCombineThreads = 128, kCombineWarps = kCombineThreads / 32;
 constexpr int kCombineAtOnce = 4;  // parts that a warp loads at a time
 
-// How many warps divide `parts` parts of the same float4s among them: 1, 2 or 4.
+// How many warps divide the parts of a float4 among them: 1, 2 or 4. `parts`: how many parts a tile has.
 constexpr int combine_shares(int parts) {
   return parts <= kCombineAtOnce ? 1 : parts <= 2 * kCombineAtOnce ? 2 : kCombineWarps;
 }
