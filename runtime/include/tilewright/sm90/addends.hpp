@@ -1,4 +1,4 @@
-// C as an epilogue's threads load it from global memory: of any type, and with any alignment of its rows.
+// C, as the threads of an epilogue load it from global memory: of any type, and with any alignment of its rows.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ __device__ __forceinline__ void prefetch_addends(EpilogueParams const& params, i
   }
 }
 
-// A thread's elements of C in a subtile (subtile.hpp), in C's own type.
+// A thread's elements of C in a subtile (subtile.hpp), in C's own type, so that all loads are under way before the
+// first element is used.
 template <class Subtile>
 struct Addends {
   uint32_t bits[Subtile::kCount];
@@ -59,7 +60,8 @@ struct Addends {
   }
 };
 
-// Loads C and adds it at once. (row, column): the thread's first element.
+// Loads C and adds it, one element after another, without registers for all of them. (row, column): the thread's first
+// element.
 template <class Subtile>
 __device__ __forceinline__ void add_addends(EpilogueParams const& params, float (&values)[Subtile::kCount], int row,
                                             int column, int matrix) {

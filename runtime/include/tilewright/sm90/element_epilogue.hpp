@@ -33,8 +33,8 @@ __device__ __forceinline__ void activate(float (&values)[Count], Activation acti
   }
 }
 
-// Raises `*amax` to the largest magnitude of a warp. Magnitudes are compared as the bits of floats, where NaN is
-// largest.
+// Raises `*amax` to the largest magnitude of a warp's threads. Magnitudes are compared as the bits of floats, so that a
+// NaN is larger than every number. Called by all threads of a warp.
 __device__ __forceinline__ void raise(float* amax, uint32_t magnitude) {
   uint32_t const largest = __reduce_max_sync(~0u, magnitude);
   if (threadIdx.x % 32 == 0) {

@@ -1,9 +1,20 @@
-// The epilogue: from the F32 accumulators of wgmma to D, each element as element_epilogue.hpp says.
+// The epilogue: from the F32 accumulators of wgmma to D, by the arithmetic of element_epilogue.hpp.
 //
-// A warpgroup stores its tile in subtiles of some columns (subtile.hpp): from registers to D's elements in shared
-// memory, then by a TMA store that runs while the next subtile is computed. TMA stores whole 16 bytes to addresses that
-// are multiples of 16. Where D's rows are not aligned so, threads store their accumulators directly. They also store
-// the columns after a row's last whole 16 bytes, and F32, for which TMA has no advantage.
+// A warpgroup stores its tile in subtiles of some columns (subtile.hpp), by way of one or more buffers in shared
+// memory. The threads that fill a buffer together are its writers: the four warps of the warpgroup, or one warp. One of
+// them, the leader, issues TMA's stores:
+//
+// | step | writers | leader |
+// |---|---|---|
+// | 1 | compute D's elements | waits until TMA has read what this buffer held last (`wait_for_stores`) |
+// | 2 | `sync_writers`: the buffer may be written | |
+// | 3 | write the buffer (stmatrix), and fence it for TMA | |
+// | 4 | `sync_writers`: the buffer is complete | |
+// | 5 | go on to the next subtile | issues the TMA store, and commits it as a bulk group |
+//
+// TMA stores whole 16 bytes to addresses that are multiples of 16. Threads store their accumulators directly where D's
+// rows are not aligned so, in the columns after a row's last whole 16 bytes, and to an F32 D, for which TMA has no
+// advantage.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +29,7 @@
 
 namespace tilewright::sm90 {
 
-// How TMA loads a C of D's own 16-bit type: into the buffers from which D is stored.
+// How TMA loads C, if it has D's own 16-bit type and is aligned for TMA: into the buffers from which D is stored.
 struct AddendBoxes {
   CUtensorMap const* map = nullptr;
   uint32_t barriers = 0;   // mbarriers, one for each of this epilogue's buffers
@@ -26,13 +37,16 @@ struct AddendBoxes {
   bool broadcast = false;  // one matrix of C serves every batch
 };
 
-// Stores a warpgroup's sums: 64 * Rows rows and N columns, `SubtileColumns` at a time. `kSwapped`, `kTogether`:
-// Subtile's.
+// Stores a warpgroup's sums, 64 * Rows rows and N columns, `SubtileColumns` columns at a time. `kSwapped`, `kTogether`:
+// Subtile's. `kMostBuffers`: the most buffers that take turns.
 //
-// A kernel uses one of three store policies:
-//   store       all subtiles of a tile, from the accumulators, where TMA stores D and loads C
-//   store_rows  the same where rows may be left or cleared; D = sum + C
-//   store_any   one subtile that went through shared memory, with any C, bias and alignment
+// A kernel stores by one of three functions:
+//
+// | function | stores | D |
+// |---|---|---|
+// | store | a tile, from the accumulators | whole formula; TMA stores D and loads C |
+// | store_rows | a tile, from the accumulators, except rows that are left or cleared | sum; F32: sum + C |
+// | store_any | one subtile that went through shared memory | whole formula; any C, bias and alignment |
 template <class ElementD, int Rows, int N, bool kSwapped, Activation kActivation, int kMostBuffers = 2,
           int SubtileColumns = subtile_columns(N, kSwapped), bool kTogether = kSwapped>
 struct Epilogue {
@@ -50,7 +64,7 @@ struct Epilogue {
   CUtensorMap const* map;
   uint32_t buffers;  // shared memory of the warp; with kTogether, of the warpgroup
   int warpgroup;     // its named barrier is 1 + warpgroup
-  float factor;
+  float factor;      // of the sums
   float result_factor = 1.0f;
   uint32_t largest = 0;  // largest magnitude so far, as the bits of a float
   bool leader;           // whether this thread issues the TMA stores
@@ -58,7 +72,7 @@ struct Epilogue {
   AddendBoxes addends;
   uint32_t phases = 0;  // phase bits of the buffers' barriers
 
-  // Barriers of a warpgroup, on which it waits for boxes of C.
+  // mbarriers of a warpgroup, at which TMA reports that boxes of C have arrived.
   static constexpr int kBarriers = ElementD::kBytes == 2 ? kBuffers * (kTogether ? 1 : 4) : 0;
 
   __device__ __forceinline__ Epilogue(EpilogueParams const& epilogue, CUtensorMap const* d, uint32_t shared,
@@ -68,15 +82,15 @@ struct Epilogue {
         (consumer * kBarriers + (kTogether ? 0 : static_cast<int>(threadIdx.x) / 32 % 4 * kBuffers)) * 8;
     int const warp = threadIdx.x / 32 % 4;
     buffers = shared + consumer * kBytes + (kTogether ? 0 : warp * kBuffers * kBufferBytes);
-    leader = elect_one() &&
-             (!kTogether || warp == 0);  // elected inside a branch, ptxas would treat the warp as divergent from here
+    // Elected outside of a branch: after an election in a branch, ptxas would treat the warp as divergent.
+    leader = elect_one() && (!kTogether || warp == 0);
     factor = factor_of(params);
     if constexpr (Subtile::kEightBits) {
       result_factor = params.scale_result != nullptr ? *params.scale_result : 1.0f;
     }
   }
 
-  // Stores all of a warpgroup's sums, whose first is at (`row`, `column`) of the kernel's own plane.
+  // Stores all of a warpgroup's sums, which begin at (`row`, `column`) of the kernel's own plane.
   __device__ __forceinline__ void store(float const (&sums)[Rows][N / 2], int row, int column, int matrix) {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
@@ -89,7 +103,7 @@ struct Epilogue {
     }
   }
 
-  // Before the main loop: issues TMA loads of C for the first subtiles. Called by whole warps.
+  // Issues the TMA loads of C for the first subtiles, one to each buffer. Called before the main loop, by whole warps.
   __device__ __forceinline__ void load_first_c(int row, int column, int matrix) {
     if (leader) {
       wait_for_stores<0>();
@@ -101,8 +115,8 @@ struct Epilogue {
     __syncwarp();
   }
 
-  // Stores subtile number `subtile`, 64 rows by kColumns columns, by TMA. A bias has the type that goes with D's. The
-  // only C that is added is one that TMA loads.
+  // Stores subtile number `subtile`, 64 rows by kColumns columns, by TMA. Adds a bias of the type ElementD::kAddend,
+  // and a C only if TMA loads it. Afterwards, TMA loads the C of a later subtile into a buffer whose store is done.
   __device__ __forceinline__ void store_subtile(float (&values)[kColumnGroups * 4], int tile_row, int tile_column,
                                                 int subtile, int matrix) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -130,8 +144,8 @@ struct Epilogue {
     }
   }
 
-  // Stores sums without scale and bias; `rows` says what happens to each of D's rows. 16-bit subtiles go by TMA.
-  // Threads store F32, add C if there is one, and need an even number of columns and even row strides.
+  // Stores sums without scale and bias. `rows` says what happens to each of D's rows. TMA stores a D of 16 bits.
+  // Threads store a D of F32, and add C if there is one; they need an even number of columns and even row strides.
   template <class RowFates>
   __device__ __forceinline__ void store_rows(float (&sums)[Rows][N / 2], int row, int column, int matrix,
                                              RowFates const& rows) {
@@ -167,13 +181,14 @@ struct Epilogue {
     }
   }
 
-  // Prefetches the C of all of a warpgroup's sums to L2, long before threads load it.
+  // Prefetches the C of all of a warpgroup's sums to L2. Called before the main loop, long before threads load C.
   __device__ __forceinline__ void prefetch_c(int row, int column, int matrix) const {
     constexpr int kHigh = kSwapped ? N : Rows * 64, kWide = kSwapped ? Rows * 64 : N;  // of D
     prefetch_addends<kHigh, kWide>(params, kSwapped ? column : row, kSwapped ? row : column, matrix);
   }
 
-  // Stores one subtile, whatever C, bias and alignment are. `rows` says what happens to each of D's rows.
+  // Stores one subtile at (`row`, `column`), with any C, bias and alignment. `rows` says what happens to each of D's
+  // rows.
   template <class RowFates = EveryRow>
   __device__ __forceinline__ void store_any(float (&values)[kColumnGroups * 4], int row, int column, int matrix,
                                             RowFates const& rows = {}) {
@@ -186,7 +201,7 @@ struct Epilogue {
     store_finished(values, row, column, matrix, rows);
   }
 
-  // The same, with elements of C that the thread has loaded.
+  // The same, with the elements of C that the thread has loaded before (addends.hpp).
   template <class RowFates = EveryRow>
   __device__ __forceinline__ void store_any(float (&values)[kColumnGroups * 4], Addends const& c, int row, int column,
                                             int matrix, RowFates const& rows = {}) {
@@ -198,8 +213,8 @@ struct Epilogue {
     store_finished(values, row, column, matrix, rows);
   }
 
-  // Finish: waits until TMA has read the shared memory of the last subtiles; the CTA must not end before. Called by all
-  // threads of the warp.
+  // Finish: waits until TMA has read the shared memory of the last subtiles, because the CTA's end frees it. Called by
+  // all threads of the warp.
   __device__ __forceinline__ void drain() const {
     if constexpr (Subtile::kEightBits) {
       if (params.amax != nullptr) {
@@ -212,6 +227,7 @@ struct Epilogue {
   }
 
  private:
+  // Multiplies the sums by `factor`, and adds the bias. (row, column): the thread's first accumulator.
   __device__ __forceinline__ void scale(float (&values)[kColumnGroups * 4], int row, int column,
                                         Addend type_bias) const {
 #pragma unroll
@@ -221,7 +237,7 @@ struct Epilogue {
     if (params.bias != nullptr) {
 #pragma unroll
       for (int column_group = 0; column_group < kColumnGroups; column_group += kSwapped ? kColumnGroups : 1) {
-        float bias[2];  // of the thread's two columns of D in a column group; swapped, in all of them
+        float bias[2];  // of the thread's two columns of D, which all column groups share if operands are swapped
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           int const at = Subtile::column_of(row, column, column_group, kSwapped ? i * 2 : i);
@@ -235,7 +251,7 @@ struct Epilogue {
     }
   }
 
-  // Issues the TMA load of a subtile's C to a buffer that no store reads any more.
+  // Issues the TMA load of a subtile's C into a buffer that no store reads any more.
   __device__ __forceinline__ void load_c(int tile_row, int tile_column, int subtile, int matrix, int buffer) const {
     int const warp = threadIdx.x / 32 % 4;
     int const row = tile_row + subtile / kSubtiles * 64, column = tile_column + subtile % kSubtiles * kColumns;
@@ -245,7 +261,7 @@ struct Epilogue {
              kSwapped ? column : row + Subtile::first_row_of(warp), addends.broadcast ? 0 : matrix, kEvictFirst);
   }
 
-  // Activates, scales and stores values to which bias and C are added.
+  // Activates, scales and stores values that include bias and C.
   template <class RowFates>
   __device__ __forceinline__ void store_finished(float (&values)[kColumnGroups * 4], int row, int column, int matrix,
                                                  RowFates const& rows) {
@@ -266,6 +282,7 @@ struct Epilogue {
     }
   }
 
+  // For a D of FP8: raises `largest`, and multiplies by scale_result. (row, column): the thread's first accumulator.
   __device__ __forceinline__ void scale_result(float (&values)[kColumnGroups * 4], int row, int column) {
     if constexpr (Subtile::kEightBits) {
       if (params.amax != nullptr) {
@@ -285,7 +302,7 @@ struct Epilogue {
     }
   }
 
-  // Zeroes values of rows that are not stored. It selects, because they may be NaN.
+  // Zeroes values of rows that are not stored. Selects instead of multiplying by 0, because the values may be NaN.
   template <int Count, class RowFates>
   static __device__ __forceinline__ void clear(float (&values)[Count], int row, int column, RowFates const& rows) {
     bool stored[2] = {rows(Subtile::row_of(row, column, 0, 0)) == RowFate::kStored,
@@ -318,7 +335,8 @@ struct Epilogue {
     }
   }
 
-  // Stores F32, plus C in rows that are stored if there is a C. Two neighbours at a time, unless operands are swapped.
+  // Stores F32, two neighbours at a time unless operands are swapped. Adds C, if there is one, in rows that are stored;
+  // rows that are cleared get zeros.
   template <class RowFates>
   __device__ __forceinline__ void store_floats_of(float const (&values)[kColumnGroups * 4], int row, int column,
                                                   int matrix, RowFates const& rows) const {
@@ -341,7 +359,8 @@ struct Epilogue {
     }
   }
 
-  // Stores a subtile by way of the next buffer: by TMA, or where rows are left, by threads that copy the other rows.
+  // Stores a subtile by way of the next buffer, in the steps at this header's top. If rows of the subtile are left, the
+  // writers copy the other rows from the buffer to D instead of TMA (`copy_rows`).
   template <class RowFates = EveryRow>
   __device__ __forceinline__ void store_box_of(float const (&values)[kColumnGroups * 4], int row, int column,
                                                int matrix, int warp, int lane, RowFates const& rows = {}) {
@@ -363,7 +382,7 @@ struct Epilogue {
       if (kBuffers > 1 && leader) {
         commit_stores();  // an empty group; with one buffer, the wait is for all groups and needs no count
       }
-      return;  // the next subtile in this buffer is written after a sync_writers(), that is after these reads
+      return;  // step 2 of the next subtile in this buffer comes after these reads
     }
     fence_async_proxy();
     sync_writers();
@@ -386,7 +405,8 @@ struct Epilogue {
     }
   }
 
-  // Where each subtile has a buffer of its own that no store reads any more: fills all buffers, then issues all stores.
+  // Stores a tile of which each subtile has a buffer of its own, which no store reads any more: fills all buffers, then
+  // issues all stores as one group. So writers synchronise twice for a tile, not for a subtile.
   __device__ __forceinline__ void store_at_once(float const (&sums)[Rows][N / 2], int row, int column, int matrix,
                                                 int warp, int lane) const {
     sync_writers();
@@ -409,8 +429,8 @@ struct Epilogue {
     }
   }
 
-  // Stores what TMA would store of a buffer, except the rows that are left. The buffer's first element is D's at
-  // (row, column).
+  // Stores a buffer's rows to D, except the rows that are left: 16 bytes a thread at a time. The buffer's first element
+  // is the product's at (row, column).
   template <class RowFates>
   __device__ __forceinline__ void copy_rows(uint32_t buffer, int row, int column, int matrix,
                                             RowFates const& rows) const {

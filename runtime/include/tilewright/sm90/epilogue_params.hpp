@@ -1,4 +1,4 @@
-// The parameters of an epilogue (epilogue.hpp).
+// The parameters of an epilogue (epilogue.hpp), which host and device share.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@ namespace tilewright::sm90 {
 
 enum class Addend : int32_t;  // elements.hpp
 
-// The activation of D. A launch names it. A kernel is compiled either with kNone, or with kGiven for any of them.
+// The activation of D, which a launch names. A kernel is compiled with kNone, or with kGiven, which applies the one
+// that the launch names.
 enum class Activation { kNone, kRelu, kGelu, kSilu, kGiven };
 
 // Fields that are read before the first product come first: see `ProductParams`.
@@ -16,7 +17,7 @@ struct EpilogueParams {
   float const* scale_a;  // null for 1; scale_b too
   float const* scale_b;
   float alpha, beta;
-  int n_boxes;  // columns that TMA stores, whole 16 bytes; 0 where D is not aligned for TMA
+  int n_boxes;  // how many of D's first columns TMA stores: whole 16 bytes; 0 where D is not aligned for TMA
   Activation activation;
   void const* bias;  // along n, or null
   void* d;

@@ -1,5 +1,5 @@
-// Stores F32 sums to D by TMA, so that the next tile is multiplied while the stores run; or adds them to what D holds,
-// which L2 does, so that no thread waits for D.
+// The epilogue of an F32 D that TMA stores: the next tile is multiplied while the stores run. TMA can also add the sums
+// to what D holds. L2 does the additions, so no thread waits for D.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace tilewright::sm90 {
 
-// Stores a warpgroup's sums: 64 * Rows rows and N columns, a subtile of some columns at a time. Each warp stores its
-// own 16 rows.
+// Stores a warpgroup's sums, 64 * Rows rows and N columns, a subtile of some columns at a time. Each warp fills and
+// stores boxes of its own 16 rows, in the steps of epilogue.hpp.
 template <int Rows, int N, int kMostBuffers = 2>
 struct FloatBoxes {
-  // Column groups (8 columns) of a subtile. Four give a swizzled row of 128 bytes, one line of L2, so that no line is
-  // written or added to twice. Otherwise an odd number, so that the 32 bytes of a row that four threads write lie in
-  // other banks than those of the next rows.
+  // Column groups (8 columns) of a subtile. Four make a swizzled row of 128 bytes: one line of L2, which is written or
+  // added to once. If N is no multiple of 32 columns, an odd number: the 32 bytes of a row that four threads write then
+  // lie in other banks than those of the next rows.
   static constexpr int column_groups_of_subtile() {
     int column_groups = N % 32 == 0 ? 4 : 11;
     while (column_groups > 1 && N / 8 % column_groups != 0) {
@@ -71,7 +71,7 @@ struct FloatBoxes {
     }
   }
 
-  // Finish: waits until TMA has read the shared memory of the last subtiles; the CTA must not end before.
+  // Finish: waits until TMA has read the shared memory of the last subtiles, because the CTA's end frees it.
   __device__ __forceinline__ void drain() const {
     if (leader) {
       wait_for_stores<0>();
@@ -79,7 +79,7 @@ struct FloatBoxes {
   }
 
  private:
-  // Offset in a box of pair `pair` of columns of a row's column group.
+  // Offset, in a box, of pair `pair` (0 to 3) of columns of a column group of row `row`.
   static __device__ __forceinline__ int place(int row, int column_group, int pair) {
     int const unit = column_group * 2 + pair / 2;
     return row * kBoxBytes + ((kSwizzled ? unit ^ (row & 7) : unit) << 4) + pair % 2 * 8;

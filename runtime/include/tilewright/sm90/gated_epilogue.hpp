@@ -1,9 +1,9 @@
-// The epilogue of a gated activation (gated.hpp):
+// The epilogue of a gated activation (gated.hpp), in the place of epilogue.hpp's:
 //
 //   D = silu(factor * gate + bias of gate) * (factor * up + bias of up)
 //
-// D has 16 bits and half of the columns of the kernel's own plane. There is no C. `EpilogueParams` is in the terms of
-// D: its n counts D's columns. The bias has 2n elements, those of the gate first.
+// Two sums make one element of D, so D has half as many columns as the product. D has 16 bits, and there is no C. In
+// `EpilogueParams`, n counts D's columns. The bias has 2n elements: those of the gate, then those of up.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,18 @@
 
 namespace tilewright::sm90 {
 
-// A subtile: 64 rows by `Columns` columns of one warpgroup's accumulators, and the half as many elements of D that
-// follow from them. Without swapping, each warp fills a box with its own 16 rows of D; else the four warps fill one box
-// together, whose rows have 32 of D's columns, 8 of each warp.
+// A subtile: 64 rows by `Columns` columns of one warpgroup's accumulators, and the elements of D that they make, which
+// are half as many.
+//
+// | | a thread holds gate and up of an element | who fills a box | the box |
+// |---|---|---|---|
+// | not swapped | in column groups 2i and 2i + 1 | each warp its own | 16 rows by Columns / 2 columns of D |
+// | kSwapped | in rows r and r + 8 of a column group | the four warps | Columns rows by 32 columns, 8 of each warp |
 template <class ElementD, int Columns, bool kSwapped>
 struct GatedSubtile {
   static_assert(ElementD::kBytes == 2 && (kSwapped || Columns % kPairedRows == 0));
-  // The box of D without swapping, and a box with rows of 64 bytes.
+  // Straight: the box if operands are not swapped. ShortRows: a box with rows of 64 bytes, whose swizzle a swapped box
+  // has.
   using Straight = Subtile<ElementD, kSwapped ? 8 : Columns / 2, false, false>;
   using ShortRows = Subtile<ElementD, 32, false, false>;
   static constexpr int kColumnGroups = Columns / 8;                    // of accumulators
@@ -35,11 +40,11 @@ struct GatedSubtile {
   static constexpr int kBytes = kBoxBytes * kBoxRows;
   static constexpr CUtensorMapSwizzle kSwizzle = kSwapped ? ShortRows::kSwizzle : Straight::kSwizzle;
 
-  // Where the sums of the thread's element `i` of D are.
+  // Which of the thread's sums are gate and up of its element `i` of D.
   static __device__ __forceinline__ int gate_of(int i) { return kSwapped ? i / 2 * 4 + i % 2 : i / 4 * 8 + i % 4; }
   static __device__ __forceinline__ int up_of(int i) { return gate_of(i) + (kSwapped ? 2 : 4); }
 
-  // The row and the column of D of element `i`. (row, column): of the subtile in the kernel's own plane.
+  // Row and column of D of the thread's element `i`. (row, column): where the subtile begins in the kernel's own plane.
   static __device__ __forceinline__ int row_of(int row, int column, int i) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     return kSwapped ? column + i / 2 * 8 + lane % 4 * 2 + i % 2 : row + warp * 16 + lane / 4 + i % 4 / 2 * 8;
@@ -49,11 +54,12 @@ struct GatedSubtile {
     return kSwapped ? row / 2 + warp * 8 + lane / 4 : column / 2 + i / 4 * 8 + lane % 4 * 2 + i % 2;
   }
 
-  // Stores the elements to the box.
+  // Stores the elements to the box. Called by all threads that fill it.
   static __device__ __forceinline__ void store_to_box(float const (&values)[kCount], uint32_t box) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     if constexpr (kSwapped) {
-      // A matrix for each column group, four with one instruction. Behind the last group it is stored again.
+      // A matrix of 8x8 elements for each column group, four or two with one instruction. An instruction that has more
+      // matrices than there are groups left stores the last group's again.
 #pragma unroll
       for (int first = 0; first < kColumnGroups; first += 4) {
         constexpr int kLast = kColumnGroups - 1;
@@ -74,12 +80,12 @@ struct GatedSubtile {
   }
 };
 
-// The store policy with a gated activation: it has the members of `Epilogue` that such kernels use.
+// `Epilogue` with a gated activation: the members that such kernels use.
 template <class ElementD, int Rows, int N, bool kSwapped, int kMostBuffers, int SubtileColumns, bool kTogether>
 struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColumns, kTogether> {
   static_assert(kTogether == kSwapped);
-  // Columns of accumulators in a subtile. Without swapping they are, for sums from registers, those of which D has a
-  // subtile's columns, and for sums that go through shared memory 32, or 16.
+  // Columns of accumulators in a subtile. If operands are not swapped: for sums from registers, twice the columns that
+  // Epilogue's subtile of N / 2 columns has; for sums that go through shared memory, 32 or 16.
   static constexpr bool kFromRegisters = SubtileColumns == subtile_columns(N, kSwapped);
   static constexpr int kColumns = kSwapped         ? SubtileColumns
                                   : kFromRegisters ? 2 * subtile_columns(N / 2, false)
@@ -96,7 +102,7 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
   static constexpr int kBarriers = 0;                                          // no C arrives
   static constexpr CUtensorMapSwizzle kSwizzle = Subtile::kSwizzle;
 
-  // There is no C.
+  // Stands for the elements of C that a thread loads: there are none.
   struct Addends {
     __device__ __forceinline__ void load_all(EpilogueParams const&, int, int, int) const {}
   };
@@ -119,8 +125,8 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
 
   __device__ __forceinline__ void prefetch_c(int, int, int) const {}
 
-  // Stores all of a warpgroup's sums by TMA, whose first is at (`row`, `column`) of the kernel's own plane. The bias
-  // has D's type.
+  // Stores all of a warpgroup's sums, which begin at (`row`, `column`) of the kernel's own plane, by TMA. The bias has
+  // D's type.
   __device__ __forceinline__ void store(float const (&sums)[Rows][N / 2], int row, int column, int matrix) {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
@@ -134,7 +140,7 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
   }
 
-  // Stores one subtile, whatever the bias's type and D's alignment are.
+  // Stores one subtile, with a bias of any type and any alignment of D.
   __device__ __forceinline__ void store_any(float (&values)[Subtile::kSums], Addends const&, int row, int column,
                                             int matrix) {
     float results[Subtile::kCount];
@@ -147,8 +153,8 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
   }
 
-  // Stores silu(gate) * up of sums that are scaled and biased; `rows` says what happens to each of D's rows, as where
-  // each belongs to a group. Operands are swapped.
+  // Stores silu(gate) * up of sums that are scaled and biased already. `rows` says what happens to each of D's rows,
+  // which may belong to groups. Operands are swapped.
   template <class RowFates>
   __device__ __forceinline__ void store_rows(float const (&sums)[Rows][N / 2], int row, int column, int matrix,
                                              RowFates const& rows) {
@@ -166,7 +172,7 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
         int const subtile_row = row + r * 64, subtile_column = column + subtile * kColumns;
         if (!rows.every()) {
 #pragma unroll
-          for (int i = 0; i < Subtile::kCount; ++i) {  // it selects, because they may be NaN
+          for (int i = 0; i < Subtile::kCount; ++i) {  // selects instead of multiplying by 0: values may be NaN
             results[i] = rows(Subtile::row_of(subtile_row, subtile_column, i)) == RowFate::kStored ? results[i] : 0.0f;
           }
         }
@@ -175,7 +181,8 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
   }
 
-  // Finish: waits until TMA has read the shared memory of the last subtiles. Called by all threads of the warp.
+  // Finish: waits until TMA has read the shared memory of the last subtiles, because the CTA's end frees it. Called by
+  // all threads of the warp.
   __device__ __forceinline__ void drain() const {
     if (leader) {
       wait_for_stores<0>();
@@ -183,10 +190,12 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
   }
 
  private:
-  // silu(gate) * up of a subtile's sums. A few columns at a time: with the bias of all in flight, sums would spill.
+  // Computes D's elements of a subtile from its sums, a few columns at a time: if the bias of all columns were in
+  // flight together, sums would spill.
   __device__ __forceinline__ void multiply(float const* sums, int row, int column, Addend type_bias,
                                            float (&results)[Subtile::kCount]) const {
-    // Swapped, all elements of a thread lie in one column of D. Else elements i and i + 2 of four lie in the same.
+    // A thread's elements that have the bias of one column of D: all of them if operands are swapped, otherwise
+    // elements i and i + 2 of four.
     constexpr int kAtOnce = kSwapped                          ? Subtile::kCount
                             : Rows * N > 288 || kColumns > 96 ? 8
                                                               : 16,
@@ -239,9 +248,9 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
   }
 
-  // Stores a subtile by way of the next buffer: by TMA, or where rows are left, by threads that copy the other rows.
-  // Subtiles use the buffers round robin, and each commits one group, an empty one where threads copy its rows: at most
-  // kBuffers - 1 groups stay pending (`Epilogue::store_box_of`).
+  // Stores a subtile by way of the next buffer, in the steps of `Epilogue::store_box_of`. There are one or two buffers,
+  // and every subtile commits one bulk group, an empty one where threads copy its rows: at most kBuffers - 1 groups
+  // stay pending.
   template <class RowFates = EveryRow>
   __device__ __forceinline__ void store_box_of(float const (&values)[Subtile::kCount], int row, int column, int matrix,
                                                RowFates const& rows = {}) {
@@ -273,8 +282,8 @@ struct Epilogue<ElementD, Rows, N, kSwapped, kSiluMul, kMostBuffers, SubtileColu
     }
   }
 
-  // Stores what TMA would store of a buffer, except the rows that are left. The buffer's first element is D's at
-  // (row, column).
+  // Stores a buffer's rows to D, except the rows that are left, as `Epilogue::copy_rows`. The buffer's first element is
+  // D's at (row, column).
   template <class RowFates>
   __device__ __forceinline__ void copy_rows(uint32_t buffer, int row, int column, int matrix,
                                             RowFates const& rows) const {

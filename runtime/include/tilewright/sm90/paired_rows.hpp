@@ -1,4 +1,5 @@
-// Loads stages of two operands that have k contiguous, one of them with rows in pairs (gated.hpp).
+// The loop of the warp that loads (producer.hpp) where the rows of one operand are in pairs (gated.hpp). Both operands
+// have k contiguous.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ __device__ __forceinline__ void copy_pairs(uint32_t destination, CUtensorMap con
       : "memory");
 }
 
-// Multicasts such a box, as `copy_box_to` does.
+// Multicasts a box of a map of paired rows, as `copy_box_to` does.
 __device__ __forceinline__ void copy_pairs_to(uint16_t ctas, uint32_t destination, CUtensorMap const* map,
                                               uint32_t barrier, int byte, int pair, int matrix, uint64_t policy) {
   asm volatile(
@@ -28,8 +29,8 @@ __device__ __forceinline__ void copy_pairs_to(uint16_t ctas, uint32_t destinatio
       : "memory");
 }
 
-// The producer's loop where the rows of A (`kPairedA`) or B are in pairs. Slices and tiles of these rows are multiples
-// of kPairedRows.
+// `kPairedA`: the rows of A are in pairs; otherwise those of B are. Slices and tiles of these rows are multiples of
+// kPairedRows.
 template <class Layout, int Boxes, int Stages, bool kPairedA>
 struct PairedProducer : Producer<Layout, Boxes, Stages> {
   using Base = Producer<Layout, Boxes, Stages>;

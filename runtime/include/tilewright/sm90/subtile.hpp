@@ -1,6 +1,12 @@
 // How an epilogue subtile goes from the accumulators of wgmma into a box: the shared memory that one TMA store reads.
-// Four threads hold 8 neighbouring columns of a row, two each, and of the row 8 below. These 4 accumulators of a thread
-// are an 8-column accumulator group ("column group"): wgmma's unit of N.
+//
+// The accumulators' unit is the column group: 64 rows by 8 columns, wgmma's unit of N, 4 accumulators of each thread of
+// the warpgroup. Thread t of a warp holds two neighbours in each of two rows of the warp's 16:
+//
+// | accumulator of a column group | row of the warp's 16 | column |
+// |---|---|---|
+// | 0, 1 | t / 4 | t % 4 * 2, t % 4 * 2 + 1 |
+// | 2, 3 | t / 4 + 8 | the same |
 #pragma once
 
 #include <cstdint>
@@ -9,7 +15,7 @@
 
 namespace tilewright::sm90 {
 
-// Loads four (or two) 8x8 matrices of 16-bit elements from where `store_matrices` stores them.
+// Loads four (or two) 8x8 matrices of 16-bit elements, whose rows lie where `store_matrices` (ptx.hpp) stores them.
 template <bool kTransposed>
 __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t& x, uint32_t& y, uint32_t& z, uint32_t& w) {
   if constexpr (kTransposed) {
@@ -37,11 +43,12 @@ __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t& x, uint32_
   }
 }
 
-// Columns of accumulators in a subtile, for D of 16 bits and more. For 8 bits see `Epilogue::kColumns`.
+// Columns of accumulators in a subtile, of sums that go from registers to a box. `n`: the warpgroup's columns.
 //
-// The length of a subtile's rows makes stmatrix fill shared memory's banks evenly: 64, 32 or 16 elements under the
-// swizzle of that width, else an odd number of 16-byte units. Swapped, a row has the 64 elements of a warpgroup, and a
-// subtile is about 32 rows high, so that each CTA of a split k has a subtile.
+// The length of the box's rows decides whether stmatrix fills shared memory's banks evenly. It does with 64, 32 or 16
+// elements of 16 bits under the swizzle of that width, and with an odd number of 16-byte units. If operands are
+// swapped, a row always has the 64 elements of a warpgroup's rows, and a subtile is about 32 rows high, so that each
+// CTA of a split k has a subtile.
 constexpr int subtile_columns(int n, bool swapped) {
   if (swapped) {
     for (int column_groups : {4, 3, 5, 2, 6, 7}) {
@@ -61,7 +68,8 @@ constexpr int subtile_columns(int n, bool swapped) {
   return units > 1 ? units * 8 : n % 16 == 0 ? 16 : 8;
 }
 
-// The same where the CTAs of a split k divide the subtiles among them: smaller, so that all CTAs have equally many.
+// The same for sums that go through shared memory, where the CTAs of a split k divide the subtiles among them: smaller,
+// so that the CTAs have about equally many.
 constexpr int shared_subtile_columns(int n, bool swapped, bool eight_bits) {
   if (eight_bits && !swapped) {
     return 32;
@@ -81,7 +89,7 @@ struct Subtile {
   static constexpr bool kEightBits = ElementD::kBytes == 1;
   static_assert(kTogether || !kSwapped, "16 of D's columns would make short rows");
   static_assert(!kEightBits || kSwapped || Columns % 32 == 0, "rows of 32 or 64 bytes are swizzled");
-  static constexpr int kColumnGroups = Columns / 8, kCount = kColumnGroups * 4;   // of a thread
+  static constexpr int kColumnGroups = Columns / 8, kCount = kColumnGroups * 4;   // kCount: accumulators of a thread
   static constexpr int kBoxBytes = (kSwapped ? 64 : Columns) * ElementD::kBytes;  // of a row
   static constexpr int kBoxRows = kSwapped ? Columns : kTogether ? 64 : 16;
   static constexpr int kBytes = kBoxBytes * kBoxRows;
@@ -99,11 +107,11 @@ struct Subtile {
     return kSwapped ? row + e / 2 * 8 : column + column_group * 8 + e % 2;
   }
 
-  // First row of a warp's part of the box, where warps fill one together; first row of its own box in the 64 otherwise.
+  // own_rows: the first row, in the box, of what a warp fills. first_row_of: the first row of the warp's box in the 64.
   static __device__ __forceinline__ int own_rows(int warp) { return kTogether && !kSwapped ? warp * 16 : 0; }
   static __device__ __forceinline__ int first_row_of(int warp) { return kTogether ? 0 : warp * 16; }
 
-  // Offset in a box of 16-byte unit `unit` of row `row`, under the swizzle that goes with the row's length.
+  // Offset, in a box, of 16-byte unit `unit` of row `row`, under the swizzle kSwizzle.
   static __device__ __forceinline__ int place(int row, int unit) {
     if constexpr (kBoxBytes == 128) {
       return row * 128 + ((unit ^ (row & 7)) << 4);
@@ -116,7 +124,7 @@ struct Subtile {
     }
   }
 
-  // Takes those of a thread's sums that belong to subtile number `subtile` of its 64 rows.
+  // Copies a thread's sums of subtile number `subtile` from those of its 64 rows.
   template <int Count>
   static __device__ __forceinline__ void take(float const (&sums)[Count], int subtile, float (&values)[kCount]) {
 #pragma unroll
@@ -134,7 +142,7 @@ struct Subtile {
     }
   }
 
-  // Adds `factor` times the box's 16-bit elements, which lie where `store_to_box` stores them.
+  // Adds `factor` times the box's elements of C, of 16 bits, which lie as `store_to_box` stores D's.
   static __device__ __forceinline__ void add(float (&values)[kCount], uint32_t box, float const& factor, int warp,
                                              int lane) {
     int const half = lane / 8 % 2, next = lane / 16, in_matrix = lane % 8;
@@ -158,8 +166,8 @@ struct Subtile {
  private:
   // Stores 16-bit elements to the box.
   static __device__ __forceinline__ void store_halves(float const (&values)[kCount], uint32_t box, int warp, int lane) {
-    // Lane l gives the address of row l % 8 of matrix l / 8 of the four that one instruction stores: those of the
-    // upper 8 rows and the lower 8 of one column group, then those of the next.
+    // One instruction stores four 8x8 matrices: the upper 8 rows and the lower 8 of one column group, then those of the
+    // next. Lane l gives the address of row l % 8 of matrix l / 8.
     int const half = lane / 8 % 2, next = lane / 16, in_matrix = lane % 8;
 #pragma unroll
     for (int column_group = 0; column_group < kColumnGroups; column_group += 2) {
@@ -185,8 +193,8 @@ struct Subtile {
     for (int column_group = 0; column_group < kColumnGroups; ++column_group) {
       float const* const v = values + column_group * 4;
       if constexpr (kSwapped) {
-        // Neighbours in D lie in lanes that are 4 apart. The even lane of such two takes the pairs of D's row 2t, the
-        // odd lane those of row 2t + 1.
+        // Neighbours in a row of D lie in lanes that are 4 apart. Two such lanes exchange their elements. The lane of
+        // the even group then has the pairs of D's row 2t, that of the odd group those of row 2t + 1.
         uint32_t const own_pair = ElementD::pack(v[0], v[1]) | ElementD::pack(v[2], v[3]) << 16;
         uint32_t const peer_pair = __shfl_xor_sync(~0u, own_pair, 4);
         uint32_t const pairs =
