@@ -1,4 +1,4 @@
-// The main loop of a consumer warpgroup: D[64 * Rows, N] += A B^T by wgmma from the stages in shared memory.
+// The main loop of a consumer warpgroup: D[64 * Rows, N] = A B^T by wgmma, from the stages in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace tilewright::sm90 {
 
-// Arrives at the `empty` barriers of a stage: tells each CTA that loads data which this warpgroup reads that it has
-// read them.
+// Arrives at the `empty` barriers of a stage, in each CTA that loads data which this warpgroup reads: its own CTA, and
+// those of its row and its column of the cluster.
 struct Release {
-  uint32_t empty = 0;  // barrier of the first stage at which this thread arrives
-  bool tells = false;
+  uint32_t empty = 0;  // the barrier of stage 0, in the CTA at whose barriers this thread arrives
+  bool tells = false;  // whether this thread arrives at barriers
 
-  // One thread arrives for each CTA that loads what this CTA reads: the CTAs of its row and of its column (`sources`).
+  // The thread with number `thread` arrives at the barriers of the CTA with that rank, if the rank's bit in `sources`
+  // is set: `sources` are the CTAs that load what this CTA reads.
   __device__ __forceinline__ Release(uint32_t own_empty, int cluster_size, uint16_t sources, int thread)
       : empty(own_empty) {
     tells = thread < cluster_size && (sources >> thread & 1) != 0;
@@ -30,11 +31,11 @@ struct Release {
   }
 };
 
-// The tensor core adds up all of k. With FP8 it keeps about 14 bits of a sum.
+// How the products along k are added up: by the tensor core. With FP8, it keeps about 14 bits of a sum.
 struct PlainSum {
   static constexpr bool kPromotes = false;
 };
-// FP8's sums are added to F32 registers after every 128 of k.
+// The same, but the sums of every 128 of k are added to F32 registers, for FP8.
 struct PromotedSum {
   static constexpr bool kPromotes = true;
 };
@@ -50,8 +51,8 @@ struct Mainloop {
   Release release;
   Position<Stages> at{};
 
-  // Multiplies the next `k_tiles` stages of the ring. Calls `issued` when all of them have arrived and their wgmmas are
-  // issued.
+  // Sets `sum` to the product of the next `k_tiles` stages of the ring. Calls `issued` when all of them have arrived
+  // and their wgmmas are issued.
   template <class Issued>
   __device__ __forceinline__ void run(int k_tiles, float (&sum)[Rows][kCount], Issued const& issued) {
     if constexpr (Sum::kPromotes) {
@@ -73,8 +74,8 @@ struct Mainloop {
         multiply(box, i > 0, sum);
       }
       wgmma_commit();
-      // Nothing may touch the sums until the last group is done: ptxas would serialise the wgmmas (C7514). After this
-      // wait, the previous group is done, and its stage can be released.
+      // Waits until the previous stage's group is done, so that its stage can be released. The sums stay untouched
+      // until the last group is done: otherwise ptxas would serialise the wgmmas (C7514).
       wgmma_wait<1>();
       if (i > 0) {
         release(last);
@@ -124,7 +125,8 @@ struct Mainloop {
     issued();
   }
 
-  // Issues the wgmmas of a box, 128 bytes of k: four for each 64 rows. `sum`: add to `d`, otherwise overwrite it.
+  // Issues the wgmmas of a box, 128 bytes of k: four for each 64 rows. `sum`: they add to `d`; otherwise the first of
+  // them overwrite it.
   __device__ __forceinline__ void multiply(int box, bool sum, float (&d)[Rows][kCount]) {
     uint64_t const a = descriptor<kMnA>(Layout::a(shared, at.stage) + box * Layout::kBoxA + first_row * 128);
     uint64_t const b = descriptor<kMnB>(Layout::b(shared, at.stage) + box * Layout::kBoxB + first_column * 128);
@@ -132,8 +134,8 @@ struct Mainloop {
     for (int step = 0; step < 4; ++step) {
 #pragma unroll
       for (int r = 0; r < Rows; ++r) {
-        // Descriptors count 16 bytes. A step is 32 bytes of k (MN-major: 16 lines of 128 bytes); r, 64 rows of 128
-        // bytes.
+        // Descriptors count units of 16 bytes. A step is 32 bytes of k, for an MN-major operand 16 rows of 128 bytes. A
+        // slice `r` is 64 rows of 128 bytes.
         wgmma<A, B, N, kMnA, kMnB>(d[r], a + step * (kMnA ? 128 : 2) + r * 512, b + step * (kMnB ? 128 : 2),
                                    sum || (box > 0 && !Sum::kPromotes) || step > 0);
       }

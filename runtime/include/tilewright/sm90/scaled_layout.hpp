@@ -1,4 +1,4 @@
-// Where FP32 scale factors of FP8 operands (block_scales.hpp) lie beside a stage's data in shared memory.
+// Where the FP32 scale factors of FP8 operands (block_scales.hpp) lie in shared memory, beside the stages' data.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace tilewright::sm90 {
 
-// How many blocks of 128 rows can overlap `rows` rows that begin at a multiple of `rows`.
+// How many blocks of 128 rows a tile of `rows` rows can overlap, which begins at a multiple of `rows`.
 constexpr int blocks_of(int rows) {
   return (kScaleBlock - std::gcd(rows, kScaleBlock) + rows + kScaleBlock - 1) / kScaleBlock;
 }
 
-// Layout with scale factors: beside each stage's boxes, for each 128 of k, the factors of the tile's rows or blocks.
+// `Layout` (pipeline.hpp) with scale factors: behind the epilogue's buffers, every stage has, for each 128 of k, the
+// factors of the tile's rows (TMA loads them) or of the 128x128 blocks that the tile overlaps (threads store them).
 template <int TileM, int TileN, int Boxes, int Stages, int StoreBytes, Scales kA, Scales kB>
 struct ScaledLayout {
   static constexpr int of(Scales scales, int rows) {
@@ -31,7 +32,7 @@ struct ScaledLayout {
   static constexpr int kStoresAt = Base::kStoresAt, kBytes = Base::kBytes;
   static constexpr int kScalesAt = kStoresAt + StoreBytes;
   static constexpr int kBlocksAt = kScalesAt + Stages * (kScalesA + kScalesB);
-  // Bytes of a stage's factors that TMA writes.
+  // Bytes of a stage's factors that TMA writes. kScalesA and kScalesB are these bytes in whole lines.
   static constexpr int kScaleBytes =
       Boxes * 4 * ((kA == Scales::kRows ? TileM : 0) + (kB == Scales::kRows ? TileN : 0));
 

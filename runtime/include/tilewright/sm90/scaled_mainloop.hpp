@@ -2,8 +2,23 @@
 //
 //   D[64 * Rows, N] += sum over blocks of 128 k of SA * SB * (A B^T of the block)
 //
-// The tensor core sums a block. Then the sums are promoted: multiplied by their factors and added to F32 registers.
-// While one of two warpgroups promotes, the other's instructions keep the tensor core busy.
+// The tensor core sums a block of 128 k. Then the warpgroup promotes the sums: it multiplies them by their factors and
+// adds them to F32 registers. Meanwhile the tensor core needs other work (Promotion). A unit is 64 rows, all or half of
+// the columns, and 128 of k; T: its wgmmas run, P: it is promoted.
+//
+//   kAfter        warpgroup 0   T1   P1   T2   P2       the warpgroups do not wait for each other; while one promotes,
+//                 warpgroup 1      T1   P1   T2   P2    the other one's wgmmas run
+//
+//   kInTurn       warpgroup 0   T1   P1   T2   P2       a stage's first T begins when half of the other
+//                 warpgroup 1      T1   P1   T2   P2    warpgroup's first T is done (kOrderBarrier)
+//
+//   kOverlapped   warpgroup 0   T1   T2   T3   T4       T2 is issued before P1 begins: two sets of accumulators
+//                                    P1   P2   P3
+//
+//   kHalves       warpgroup 0   T1a  T1b  T2a  T2b      as kOverlapped, with units of half of the columns (a, b): two
+//                                    P1a  P1b  P2a      sets of half as many accumulators
+//
+// A stage is released after its last wgmma has read it and after the loads of its factors have returned (`give_back`).
 #pragma once
 
 #include <cstdint>
@@ -17,14 +32,15 @@
 
 namespace tilewright::sm90 {
 
+// Loads two neighbouring floats of shared memory.
 __device__ __forceinline__ float2 load_pair(uint32_t address) {
   float2 value;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address) : "memory");
   return value;
 }
 
-// Tests whether the barrier's phase is over, before the answer is needed, so that other instructions run meanwhile.
-// Returns true without a test unless `asks`: after the last stage, the wait might never end.
+// Tests whether the barrier's phase is over. The test is issued before its answer is needed, so that other instructions
+// run meanwhile. Unless `asks`, returns true without a test: after the last stage, the test might wait forever.
 __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity, bool asks) {
   uint32_t passed;
   asm volatile(
@@ -41,19 +57,19 @@ __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity
   return passed != 0;
 }
 
-// Returns `value` in a form that ptxas keeps in a register. Where registers are short, ptxas would compute addresses
-// anew between the wait for a stage and its first instruction: for 128x192, ten instructions that each wait for the one
-// before. Called by whole warps.
+// Returns `value` by an instruction that ptxas does not repeat, so that the result stays in a register. Where registers
+// are short, ptxas would compute addresses anew between the wait for a stage and its first wgmma: for 128x192, ten
+// instructions that each wait for the one before. Called by whole warps.
 __device__ __forceinline__ uint32_t kept(uint32_t value) {
   return __shfl_sync(~0u, value, static_cast<int>(threadIdx.x % 32));
 }
 
-// When a warpgroup promotes the sums of a block of k:
+// When a warpgroup promotes the sums of a block of k (see the timelines above).
 enum class Promotion {
-  kAfter,       // after its instructions are done
-  kInTurn,      // the same, in alternation with the other warpgroup, whose instructions run meanwhile
-  kOverlapped,  // while its own next instructions run, which takes a second set of registers
-  kHalves,      // one half of the columns while the instructions of the other half run
+  kAfter,       // after its wgmmas are done
+  kInTurn,      // the same, in alternation with the other warpgroup, whose wgmmas run meanwhile
+  kOverlapped,  // while its own next wgmmas run, which takes a second set of registers
+  kHalves,      // one half of the columns while the wgmmas of the other half run
 };
 
 template <class A, class B, class Layout, Scales kA, Scales kB, Promotion kPromotion, int TileM, int TileN, int Rows,
@@ -61,33 +77,34 @@ template <class A, class B, class Layout, Scales kA, Scales kB, Promotion kPromo
 struct ScaledMainloop {
   static constexpr int kCount = N / 2;  // accumulators of 64 rows
   static constexpr int kHalves = kPromotion == Promotion::kHalves ? 2 : 1;
-  static constexpr int kPart = kCount / kHalves;  // accumulators of one instruction
-  static constexpr int kSums = 176;               // registers of a thread for sums, and factors that are kept
+  static constexpr int kPart = kCount / kHalves;  // accumulators of a unit
+  static constexpr int kSums = 176;               // registers of a thread for sums, and for factors that are kept
   static_assert(N % (8 * kHalves) == 0);
-  static constexpr int kUnit = std::gcd(N / kHalves, kScaleBlock);  // columns that surely have one factor
+  static constexpr int kUnit = std::gcd(N / kHalves, kScaleBlock);  // columns that lie in one block of 128 for sure
   static constexpr int kColumnBlocks = kB == Scales::kBlocks ? Layout::kBlocks : 1;
-  // Factors of columns are loaded before a stage's instructions begin and kept in registers for all of the warpgroup's
-  // rows, for as many column groups as registers allow (kKept). A load takes two clocks of the shared memory and queues
-  // behind what wgmma reads: loaded after the instructions, for each 64 rows, these loads took 26 % of the loop.
+  // Whether factors of columns are loaded before a stage's wgmmas, and kept in registers for all of the warpgroup's
+  // rows: those of kKept column groups, as many as registers allow. A load takes two clocks of the shared memory, and
+  // queues behind what wgmma reads. When the factors were loaded after the wgmmas, for each 64 rows, these loads took
+  // 26 % of the loop.
   static constexpr bool kKeeps = kA == Scales::kRows && kB == Scales::kRows &&
                                  (kPromotion == Promotion::kAfter || kPromotion == Promotion::kInTurn);
   static constexpr int kTaken = Rows * kCount + kPart, kFree = kKeeps && kSums > kTaken ? kSums - kTaken : 0;
   static constexpr int kKept = kFree / 2 < kPart / 4 ? kFree / 2 : kPart / 4, kMostKept = kKept > 0 ? kKept : 1;
-  // Whether all factors of a stage have been loaded when its instructions are done.
+  // Whether all factors of a stage are in registers when its wgmmas are done: it is released before the promotion then.
   static constexpr bool kAllKept = kB != Scales::kRows || kKept == kPart / 4;
 
   uint32_t shared;
   int first_row, first_column;  // of this warpgroup in the tile
   Release release;
   Position<Stages> at{};
-  // Offsets of the factors of this thread's first row and first columns among those of a box.
+  // Offsets, in bytes, of the factors of this thread's first row and first columns among those of a box.
   uint32_t own_row = kept((first_row + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + threadIdx.x % 32 / 4) * 4);
   uint32_t own_columns = (first_column + threadIdx.x % 4 * 2) * 4;
-  // The zero of `zero_after`. If it is not kept, ptxas reads blockIdx.z for each stage, and the next wgmma waits for
-  // it. With more rows than 64 no register is left to keep it in.
+  // The zero of `zero_after`. If it is not kept in a register, ptxas reads blockIdx.z for each stage, and the next
+  // wgmma waits for it. With more rows than 64, no register is left for it.
   uint32_t zero = TileM == 64 ? kept(zero_after(~0u)) : zero_after(~0u);
 
-  // Factors of 128x128 blocks, for one 128 of k.
+  // The factors of 128x128 blocks that a warpgroup's rows or columns need for one 128 of k.
   struct Factors {
     float rows[Rows], columns[kColumnBlocks];
 
@@ -107,8 +124,8 @@ struct ScaledMainloop {
     }
   };
 
-  // Adds the products of the next `k_tiles` stages to `sum`. `column`: the warpgroup's first column in D. `row_slices`:
-  // mask of the 64-row slices that are stored.
+  // Adds the products of the next `k_tiles` stages to `sum`. `column`: the warpgroup's first column in D. `parts`: mask
+  // of the warpgroup's 64-row slices that are stored.
   __device__ __forceinline__ void run(int k_tiles, int column, uint32_t parts, float (&sum)[Rows][kCount]) {
     int const split = (kScaleBlock - column % kScaleBlock) / kUnit;  // units of the first block of columns
     if constexpr (kPromotion == Promotion::kOverlapped || kPromotion == Promotion::kHalves) {
@@ -123,9 +140,10 @@ struct ScaledMainloop {
     }
   }
 
-  // Releases `k_tiles` stages of which this warpgroup stores no row. No wgmma keeps its warps together here, so a named
-  // barrier does. Otherwise a warp that falls behind by a whole ring, as its stores may make it, would take a later
-  // phase of a stage's barrier for the one that it waits for, and wait forever.
+  // Releases the next `k_tiles` stages without using them, because this warpgroup stores no row of the tile. A named
+  // barrier keeps its warps together, which wgmma does elsewhere. Otherwise a warp could fall behind by a whole ring,
+  // as its stores may make it: it would take a later phase of a stage's barrier for the phase that it waits for, and
+  // wait forever.
   __device__ __forceinline__ void skip(int k_tiles) {
     for (int i = 0; i < k_tiles; ++i) {
       barrier_wait(Layout::full(shared, at.stage), at.phase);
@@ -137,7 +155,7 @@ struct ScaledMainloop {
     }
   }
 
-  // Lets the first warpgroup begin (kInTurn). Called once by each.
+  // kInTurn: lets warpgroup 0 begin. Called once by each warpgroup, before its first tile.
   static __device__ __forceinline__ void start_order(int warpgroup) {
     if (kPromotion == Promotion::kInTurn && warpgroup == 1) {
       named_barrier_arrive(kOrderBarrier, 256);
@@ -145,8 +163,8 @@ struct ScaledMainloop {
   }
 
  private:
-  // Named barriers: by kOrderBarrier + i, warpgroup i may issue instructions, which run in that order; kSkipBarrier + i
-  // keeps the warps of warpgroup i together.
+  // Named barriers. kOrderBarrier + i: warpgroup i may issue a unit's wgmmas (kInTurn). kSkipBarrier + i: keeps the
+  // warps of warpgroup i together.
   static constexpr int kOrderBarrier = 5, kSkipBarrier = 7;
 
   static __device__ __forceinline__ void wait_for_order() {
@@ -160,7 +178,7 @@ struct ScaledMainloop {
     }
   }
 
-  // kAfter and kInTurn: `kRows` of the 64-row slices, starting with the first.
+  // kAfter and kInTurn, for `kRows` of the 64-row slices, starting with the first.
   template <int kRows>
   __device__ __forceinline__ void one_by_one(int k_tiles, int split, float (&sum)[Rows][kCount]) {
     float part[kPart];
@@ -170,8 +188,7 @@ struct ScaledMainloop {
       bool arrived = true;  // whether the next stage's data have arrived
 #pragma unroll
       for (int box = 0; box < Boxes; ++box) {
-        // Before the instructions: after them, these loads would wait for all that wgmma reads (128x192 took 10 %
-        // longer).
+        // Before the wgmmas: after them, these loads would wait for all that wgmma reads (128x192 took 10 % longer).
         Factors now;
         now.load(Layout::blocks(shared, stage, box), first_row);
         float2 kept[kMostKept];
@@ -213,13 +230,13 @@ struct ScaledMainloop {
     }
   }
 
-  // kOverlapped and kHalves: two sets of registers, one for the unit that is multiplied and one for the unit that is
-  // promoted. A unit is 64 rows, all or half of the columns, and 128 of k.
+  // kOverlapped and kHalves: two sets of registers. One is for the unit whose wgmmas run, the other for the unit that
+  // is promoted.
   struct Parts {
     float sums[2][kPart];
     float rows[2][2];
     Factors factors[2];
-    Position<Stages> ahead;  // the stage whose units are issued
+    Position<Stages> ahead;  // the stage whose wgmmas are issued; `at` is the stage whose units are promoted
   };
   static constexpr int kUnits = Boxes * Rows * kHalves;  // of a stage
 
@@ -242,7 +259,7 @@ struct ScaledMainloop {
     }
   }
 
-  // Issues the instructions of unit `unit` of stage `ahead`.
+  // Loads the factors of unit `unit` of stage `ahead` into set kSet, and issues its wgmmas.
   template <int kSet>
   __device__ __forceinline__ void issue(int unit, Parts& parts) {
     int const half = unit % kHalves, r = unit / kHalves % Rows, box = unit / (kHalves * Rows);
@@ -259,7 +276,8 @@ struct ScaledMainloop {
     multiply(parts.ahead.stage, box, r, half, parts.sums[kSet]);
   }
 
-  // Promotes the units of a stage. The first unit's instructions run, in set kFirst. `kLast`: no stage follows.
+  // Promotes the units of stage `at`, each while the next unit's wgmmas run. The wgmmas of the first unit are issued
+  // already, in set kFirst. `kLast`: no stage follows.
   template <int kFirst, bool kLast>
   __device__ __forceinline__ void stage(int split, Parts& parts, float (&sum)[Rows][kCount]) {
 #pragma unroll
@@ -278,6 +296,7 @@ struct ScaledMainloop {
     at.next();
   }
 
+  // Issues the wgmmas of the unit after `unit`, if there are `more`, and promotes `unit`, which is in set kSet.
   template <int kSet>
   __device__ __forceinline__ void finish(int unit, bool more, int split, Parts& parts, float (&sum)[kCount]) {
     if (more) {
@@ -287,9 +306,9 @@ struct ScaledMainloop {
       wgmma_wait<0>();
     }
     hold(parts.sums[kSet]);
-    // The unit just issued may belong to the next stage. This stage is released after the loads of its factors, too, so
-    // that no load is in flight at an arrival, which the build can check. It costs no time: the wgmma above took
-    // longer.
+    // The unit just issued may belong to the next stage. This stage is released after the loads of that unit's factors,
+    // too, so that no load at all is in flight at an arrival, which the build can check. That costs no time, because
+    // the wgmma above took longer.
     uint32_t const ahead = more ? loaded_by(parts.factors[1 - kSet], parts.rows[1 - kSet]) : 0;
     if (kB != Scales::kRows && unit == kUnits - 1) {
       give_back(at.stage, ahead | loaded_by(parts.factors[kSet], parts.rows[kSet]));
@@ -302,7 +321,7 @@ struct ScaledMainloop {
     }
   }
 
-  // A word that depends on the loads of `rows`, and of the factors of blocks of columns.
+  // A word that depends on the loads of a unit's factors: those of rows, and those of blocks of columns.
   static __device__ __forceinline__ uint32_t loaded_by(Factors const& of_blocks, float const (&rows)[2]) {
     uint32_t loaded = __float_as_uint(rows[0]) | __float_as_uint(rows[1]);
     if constexpr (kB == Scales::kBlocks) {
@@ -314,16 +333,18 @@ struct ScaledMainloop {
     return loaded;
   }
 
-  // Releases the stage after the loads of `loaded` have returned (`zero_after`).
+  // Releases the stage after the loads that `loaded` depends on have returned (`zero_after`).
   __device__ __forceinline__ void give_back(int stage, uint32_t loaded) const {
     __syncwarp();  // the other lanes' loads, too
     release(stage + static_cast<int>(loaded & zero));
   }
 
-  // Issues four wgmmas: 64 rows, all or half of the columns, 128 of k. `halves`: they are two groups of two.
+  // Issues the four wgmmas of a unit: row slice `r`, all or half `half` of the columns, box `box` of k. They are one
+  // group, or two groups of two if `halves`.
   __device__ __forceinline__ void multiply(int stage, int box, int r, int half, float (&part)[kPart],
                                            bool halves = false) {
-    // Both descriptors are offsets from that of the shared memory's beginning: fewer instructions than making two.
+    // Both descriptors are offsets from the descriptor of the shared memory's beginning, which takes fewer instructions
+    // than making two.
     uint64_t const begin = swizzled_descriptor(Layout::a(shared, 0));
     uint64_t const a =
         behind(begin, first_row * 8 + stage * (Layout::kStageA / 16) + (box * Layout::kBoxA + r * 8192) / 16);
@@ -341,7 +362,7 @@ struct ScaledMainloop {
     wgmma_commit();
   }
 
-  // Loads the factors of this thread's two rows.
+  // Sets the factors of this thread's two rows.
   __device__ __forceinline__ void load_rows(int stage, Factors const& now, int box, int r, float (&factors)[2]) const {
     if constexpr (kA == Scales::kRows) {
       uint32_t const from = Layout::scales_a(shared, stage) + own_row + (box * TileM + r * 64) * 4;
@@ -352,11 +373,12 @@ struct ScaledMainloop {
     }
   }
 
-  // Address of the factors of this thread's columns, for one 128 of k.
+  // Address of the factors of this thread's columns for one 128 of k.
   __device__ __forceinline__ uint32_t columns_at(int stage, int box) const {
     return Layout::scales_b(shared, stage) + own_columns + box * TileN * 4;
   }
 
+  // Loads the factors of columns that are kept in registers for all rows.
   __device__ __forceinline__ void load_columns(int stage, int box, float2 (&kept)[kMostKept]) const {
 #pragma unroll
     for (int column_group = 0; column_group < kKept; ++column_group) {
@@ -364,8 +386,8 @@ struct ScaledMainloop {
     }
   }
 
-  // Adds a unit's products, times their factors, to `sum`. Returns a word that depends on the loads of the columns'
-  // factors.
+  // Adds a unit's products, times their factors, to `sum`. `split`: units of kUnit columns until the second block of
+  // 128 columns begins. Returns a word that depends on the loads of the columns' factors.
   __device__ __forceinline__ uint32_t promote(int stage, Factors const& now, int box, int half, float const (&rows)[2],
                                               float2 const (&kept)[kMostKept], int split, float const (&part)[kPart],
                                               float (&sum)[kCount]) const {

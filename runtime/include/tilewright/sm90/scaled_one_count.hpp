@@ -1,5 +1,5 @@
-// The main loop of scaled_mainloop.hpp for promotions that overlap, with one position in the ring in place of two: the
-// stage that is released is the one before the stage whose instructions are issued.
+// The main loop of scaled_mainloop.hpp for Promotion::kOverlapped with one position in the ring instead of two: the
+// stage that is released is always the one before it.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace tilewright::sm90 {
 
-// Marks a kernel's A: `Element`, whose main loop keeps one position.
+// `Element`, as a kernel's A whose main loop keeps one position: the mark selects the specialisation below.
 template <class Element>
 struct OneCount : Element {};
 
-// 64 rows of a warpgroup with factors of rows, and columns with factors of blocks.
+// For warpgroups of 64 rows with factors of rows, and columns with factors of blocks.
 template <class A, class B, class Layout, int TileM, int TileN, int N, int Boxes, int Stages>
 struct ScaledMainloop<OneCount<A>, B, Layout, Scales::kRows, Scales::kBlocks, Promotion::kOverlapped, TileM, TileN, 1,
                       N, Boxes, Stages> : ScaledMainloop<A, B, Layout, Scales::kRows, Scales::kBlocks,
@@ -33,7 +33,7 @@ struct ScaledMainloop<OneCount<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
     issue(0, products[0]);
     constexpr int kSecond = Boxes % 2;  // which of the products a second stage begins with
 #pragma unroll 1
-    for (; k_tiles > 2; k_tiles -= 2) {  // of one stage, ptxas would serialise the wgmmas (C7514)
+    for (; k_tiles > 2; k_tiles -= 2) {  // two stages: in a loop over one, ptxas would serialise the wgmmas (C7514)
       run_stage<0, false>(split, products, sum[0]);
       run_stage<kSecond, false>(split, products, sum[0]);
     }
@@ -85,7 +85,8 @@ struct ScaledMainloop<OneCount<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
     wgmma_commit();
   }
 
-  // Promotes the products of a stage, whose first box is multiplied into `products[kFirst]`. `kLast`: no stage follows.
+  // Promotes the products of a stage, each while the next product's wgmmas run. The wgmmas of the first one are issued
+  // already, into `products[kFirst]`. `kLast`: no stage follows.
   template <int kFirst, bool kLast>
   __device__ __forceinline__ void run_stage(int split, Product (&products)[2], float (&sum)[kCount]) {
     int const stage = this->at.stage;
@@ -103,8 +104,8 @@ struct ScaledMainloop<OneCount<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
       if (!last || !kLast) {
         issue((box + 1) % Boxes, next);
         wgmma_wait<1>();
-        // The stage is released after these loads, too, so that no load is in flight at an arrival, which the build can
-        // check. It costs no time: the wgmma above took longer.
+        // The stage is released after the loads of the next product's factors, too, so that no load at all is in flight
+        // at an arrival, which the build can check. That costs no time, because the wgmma above took longer.
         loaded = next.loaded();
       } else {
         wgmma_wait<0>();
@@ -122,7 +123,7 @@ struct ScaledMainloop<OneCount<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
   static __device__ __forceinline__ void promote(Product const& product, int split, float (&sum)[kCount]) {
     float of_unit[2];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {  // two columns of one row, then of the other; four of each 8 columns
+    for (int i = 0; i < kCount; ++i) {  // a column group: two columns of the thread's upper row, two of the lower one
       int const column = i / 4 * 8;
       if (column % kUnit == 0 && i % 4 == 0) {
         float of_columns = product.columns[0];

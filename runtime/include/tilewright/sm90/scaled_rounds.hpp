@@ -1,7 +1,7 @@
-// The main loop of scaled_mainloop.hpp in rounds: four stages follow each other without a branch, and the loop has a
-// copy for each place where a tile's columns change their block of factors, if they do, so that nothing is chosen for a
-// column. For 128x160, a stage has 131 instructions in place of 154. While both warpgroups promote, the tensor core
-// idles.
+// The main loop of scaled_mainloop.hpp with fewer instructions between wgmmas, in rounds of four stages without a
+// branch. The factor of a column is known at compile time: the loop has a copy for each place in a tile where one block
+// of 128 columns ends. For 128x160, a stage has 131 instructions instead of 154. That matters because the tensor core
+// idles while both warpgroups promote.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace tilewright::sm90 {
 
-// Marks a kernel's A: `Element`, whose main loop runs in rounds.
+// `Element`, as a kernel's A whose main loop runs in rounds: the mark selects the specialisation below.
 template <class Element>
 struct InRounds : Element {};
 
-// 64 rows of a warpgroup with factors of rows, columns with factors of at most two blocks, and 128 of k in a stage.
+// For warpgroups of 64 rows with factors of rows, columns with factors of at most two blocks, and 128 of k in a stage.
 template <class A, class B, class Layout, int TileM, int TileN, int N, int Stages>
 struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Promotion::kAfter, TileM, TileN, 1, N, 1,
                       Stages>
@@ -36,7 +36,8 @@ struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
   }
 
  private:
-  // `split`: units of columns with the first block's factor, at least `kSplit`. Each number has a copy of the loop.
+  // Runs the copy of the loop for `split`, the number of units of columns that have the first block's factor. It is at
+  // least `kSplit`.
   template <int kSplit>
   __device__ __forceinline__ void in_rounds(int k_tiles, int split, float (&sum)[kCount]) {
     if constexpr (kBlocks == 2 && kSplit < N / kUnit && kSplit < kScaleBlock / kUnit) {
@@ -58,7 +59,8 @@ struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
     }
   }
 
-  // Begins with the wait, so that ptxas tests the barrier while the stage before is promoted.
+  // Waits for, multiplies and promotes a stage. The wait comes first, so that ptxas tests the barrier while the
+  // previous stage is promoted.
   template <int kSplit>
   __device__ __forceinline__ void multiply_stage(float (&part)[kCount], float (&sum)[kCount]) {
     int const stage = this->at.stage;
@@ -89,7 +91,7 @@ struct ScaledMainloop<InRounds<A>, B, Layout, Scales::kRows, Scales::kBlocks, Pr
     __syncwarp();
     this->release(stage + static_cast<int>(loaded & this->zero));
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {  // two columns of one row, then of the other; four of each 8 columns
+    for (int i = 0; i < kCount; ++i) {  // a column group: two columns of the thread's upper row, two of the lower one
       bool const beyond = kBlocks == 2 && i / 4 * 8 / kUnit >= kSplit;
       sum[i] += rows[i / 2 % 2] * columns[beyond] * part[i];
     }
