@@ -1,4 +1,4 @@
-// Converts the epilogue's part of a `gemm` problem's arguments, for kernels of our own.
+// The epilogue's part of a `gemm` problem's arguments, as our own kernels take it.
 #pragma once
 
 #include "tilewright/gemm/args.h"
@@ -9,7 +9,7 @@ namespace tilewright::gemm {
 // Whether a kernel that is compiled with `activation` can compute the epilogue that the arguments ask for.
 inline bool known_epilogue(tilewright_gemm_args const& args, sm90::Activation compiled) {
   auto const valid_type = [](int32_t type) { return type >= TILEWRIGHT_ADDEND_F32 && type <= TILEWRIGHT_ADDEND_BF16; };
-  // Activations in between are those that a launch can name.
+  // A launch can name the activations before kGiven.
   int32_t const activations = compiled == sm90::Activation::kNone ? 1 : static_cast<int32_t>(sm90::Activation::kGiven);
   return valid_type(args.type_c) && valid_type(args.type_bias) && args.activation >= 0 && args.activation < activations;
 }

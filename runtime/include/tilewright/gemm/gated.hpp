@@ -1,5 +1,5 @@
-// The header of generated lean `gemm` kernels with a gated activation for sm_90a: the kernel, and its facts for the
-// host.
+// The header that generated lean `gemm` kernels with a gated activation for sm_90a include: the kernel, and the
+// functions of its descriptor.
 #pragma once
 
 #include "tilewright/descriptor.hpp"
@@ -8,8 +8,8 @@
 
 namespace tilewright::gemm::gated {
 
-// The functions of a kernel's descriptor, or of a plain form's. They call the host code that the module's table has for
-// all kernels.
+// The functions of a kernel's descriptor (abi.h), or of a plain form's. They pass its Facts to the host code that the
+// module's table has once for all kernels (gated_host.hpp).
 template <class Traits, bool kPlainForm = false>
 struct Calls {
   using Kernel = typename Traits::Kernel;
@@ -29,7 +29,7 @@ struct Calls {
     return {Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle};
   }
 
-  // What a lean kernel has and this one does not stays 0: MN-major operands, C, and the second kernel of a split k.
+  // Facts that stay 0 say what this kernel lacks: MN-major operands, C, and the second kernel of a split k.
   static constexpr Facts make_facts() {
     Facts facts{};
     facts.tile_m = Kernel::TileM;
@@ -53,7 +53,7 @@ struct Calls {
     return facts;
   }
 
-  // A local variable: C++14 wants a static member of a template defined a second time.
+  // A local variable, because in C++14 a static member of a template would need a second definition.
   static Facts const& facts() {
     static constexpr Facts kFacts = make_facts();
     return kFacts;
@@ -62,7 +62,7 @@ struct Calls {
 
 }  // namespace tilewright::gemm::gated
 
-// As TILEWRIGHT_LEAN_GEMM_KERNEL. No second kernel adds up k ranges.
+// As TILEWRIGHT_LEAN_GEMM_KERNEL (lean.hpp), without the second kernel.
 #define TILEWRIGHT_GATED_GEMM_KERNEL(NAME)                                                                          \
   extern "C" __global__ void __cluster_dims__()                                                                     \
       NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                         \

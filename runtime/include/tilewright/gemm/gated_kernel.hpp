@@ -1,5 +1,5 @@
 // The lean `gemm` kernel with a gated activation for sm_90a (sm90/gated.hpp): the lean kernel, with the loads and the
-// epilogue of paired rows. Both operands have k contiguous. A tile's k ranges belong to one cluster.
+// epilogue of paired rows. Both operands have k contiguous. One cluster computes all k ranges of a tile.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct GatedKernel : Kernel<A, B, false, false, ElementD, TileM, TileN, Boxes, S
     sm90::run_product<GatedKernel>(params, memory);
   }
 
-  // Load: the producer's warps, of which one loads. As `Kernel::load`.
+  // Load: the producer's warps, as `Kernel::load`, with another producer.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;

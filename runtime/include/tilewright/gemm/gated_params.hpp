@@ -1,5 +1,5 @@
-// The host's functions for lean `gemm` kernels with a gated activation, whose parameters are those of lean kernels. A
-// module's table defines them (gated_host.hpp).
+// The facts and the host's functions of lean `gemm` kernels with a gated activation, whose parameters are those of lean
+// kernels. A module's table defines the functions (gated_host.hpp).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace tilewright::gemm::gated {
 
 struct Facts : lean::Facts {
-  bool plain_form;  // for products with nothing added, scaled or split (gated_plain_form.hpp)
+  bool plain_form;  // the code is a form, for products with nothing added, scaled or split (gated_plain_form.hpp)
 };
 
 // The functions of tilewright_kernel (abi.h).

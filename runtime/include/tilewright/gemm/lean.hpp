@@ -1,4 +1,4 @@
-// The header of generated lean `gemm` kernels for sm_90a: the kernel, and its facts for the host.
+// The header that generated lean `gemm` kernels for sm_90a include: the kernel, and the functions of its descriptor.
 #pragma once
 
 #include "tilewright/descriptor.hpp"
@@ -7,7 +7,8 @@
 
 namespace tilewright::gemm::lean {
 
-// The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels.
+// The functions of a kernel's descriptor (abi.h). They pass the kernel's Facts to the host code that the module's table
+// has once for all kernels (lean_host.hpp).
 template <class Traits>
 struct Calls {
   using Kernel = typename Traits::Kernel;
@@ -54,7 +55,7 @@ struct Calls {
     return facts;
   }
 
-  // A local variable: C++14 wants a static member of a template defined a second time.
+  // A local variable, because in C++14 a static member of a template would need a second definition.
   static Facts const& facts() {
     static constexpr Facts kFacts = make_facts();
     return kFacts;
@@ -63,8 +64,9 @@ struct Calls {
 
 }  // namespace tilewright::gemm::lean
 
-// The first declaration says `__cluster_dims__`: the kernel is launched in clusters, whatever their size. Without it,
-// ptxas tests at each cluster barrier whether there is a cluster.
+// Defines the kernel NAME, its second kernel for parts of k in the workspace, and its descriptor. The first declaration
+// says `__cluster_dims__()` without a size: the kernel is launched in clusters of a size that the launch says. Without
+// it, ptxas tests at each cluster barrier whether the kernel runs in a cluster.
 #define TILEWRIGHT_LEAN_GEMM_KERNEL(NAME)                                                                              \
   extern "C" __global__ void __cluster_dims__()                                                                        \
       NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params);                            \

@@ -17,8 +17,8 @@ using sm90::ceil_div;
 
 namespace {  // so that g++ inlines functions that are called once
 
-// Checks problems and makes the parameters of a launch. Split-k reduces through the shared memory of a cluster, or
-// through a workspace.
+// Checks problems and makes the parameters of a launch. A split k is added up through the shared memory of a cluster,
+// or through a workspace.
 class Maker {
  public:
   // `form`: whether the kernel is a plain form (plain_form.hpp).
@@ -86,7 +86,7 @@ class Maker {
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
-    // The kernel's own operands.
+    // The kernel's own operands: the caller's B and A where they are swapped.
     sm90::Matrices const a = facts_.swapped ? operand(args_.b, rows_, facts_.mn_a, args_.ld_b, args_.batch_stride_b)
                                             : operand(args_.a, rows_, facts_.mn_a, args_.ld_a, args_.batch_stride_a);
     sm90::Matrices const b = facts_.swapped ? operand(args_.a, columns_, facts_.mn_b, args_.ld_a, args_.batch_stride_a)
@@ -110,7 +110,7 @@ class Maker {
                           (facts_.mn_b ? ceil_div(facts_.tile_n, 64) * 64 : params.slices_b.loaded()));
     int const down = blocks_down(), across = blocks_across();
     params.raster = raster(at_once, down, across);
-    // False where one column (row) of tiles reads the operand only once.
+    // Whether more than one column (row) of tiles reads the operand.
     bool const a_again = across > 1 || (a.one() && args_.batch > 1);
     bool const b_again = down > 1 || (b.one() && args_.batch > 1);
     if (cudaError_t const error = encode_lean_operands(params, a, b, a_again, b_again); error != cudaSuccess) {
@@ -163,8 +163,8 @@ class Maker {
     return (leading * bytes & 15) == 0 && (args_.batch == 1 || (batch_stride * bytes & 15) == 0);
   }
 
-  // Columns of D that TMA can store, judged by strides. TMA stores whole 16 bytes, so it would overwrite what follows
-  // the end of a row within them.
+  // Columns of D that TMA can store, judged by strides: whole 16 bytes. With the bytes after them, TMA would overwrite
+  // what follows the end of a row.
   int columns_in_boxes() const {
     return facts_.boxes && fits(args_.ld_d, args_.batch_stride_d, facts_.bytes_d) ? args_.n & -facts_.vector_d : 0;
   }
@@ -223,9 +223,9 @@ class Maker {
   }
 };
 
-// Whether a plain form whose clusters are one thread block is launched without clusters, because it begins earlier
-// then. An H200 places such thread blocks in another way: where the last of several waves has a twelfth to four fifths
-// of the SMs, products took 2 % longer, and some 8 % (benchmarks/results/plain_forms.md).
+// Whether a plain form that shares no operand is launched without clusters, which begins earlier than clusters of one.
+// But an H200 places thread blocks without clusters on other SMs: where the last of several waves has a twelfth to four
+// fifths of the SMs, products took 2 % longer, and some 8 % (benchmarks/results/plain_forms.md).
 constexpr bool is_launched_without_clusters(int cluster_size, int blocks, int at_once) {
   int const last = blocks % at_once;
   return cluster_size == 1 && (blocks < at_once || 12 * last < at_once || 5 * last > 4 * at_once);
@@ -237,7 +237,7 @@ struct Host {
 
   Facts const& facts;
 
-  // Whether the kernel is a plain form: it has no sums of a k range, which all other kernels store.
+  // Whether the kernel is a plain form: it alone stores no sums of a k range.
   bool form() const { return facts.sums == 0; }
 
   bool can_implement(Args const& args) const { return Maker(facts, args, form()).can_implement(); }

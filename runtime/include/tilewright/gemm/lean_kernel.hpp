@@ -1,10 +1,22 @@
-// The lean `gemm` kernel for sm_90a: TMA, mbarriers and wgmma in plain PTX, without CuTe, so that a unit compiles in
-// about a second and specs can list many tiles. Units are compiled as C++14 with `if constexpr`, so that nvcc's own
-// headers are short (compile/commands.py).
+// The lean `gemm` kernel for sm_90a: TMA, mbarriers and wgmma in plain PTX, without CuTe, so that a unit compiles in a
+// few seconds and specs can list many tiles. Units are compiled as C++14 with `if constexpr`, so that nvcc's own
+// headers are short.
 //
-// A CTA runs the phases of sm90/product.hpp. Schedules: cooperative, where both warpgroups work on one tile, or
-// ping-pong, where they compute a tile each, in alternation, so that one stores while the other multiplies. Tiles are
-// compiled in; clusters and the order of tiles are run-time arguments.
+// A CTA runs the phases of sm90/product.hpp. The tile is compiled in. The cluster, the order of tiles and the number of
+// k ranges are run-time arguments. There are two schedules:
+//
+// | schedule | the two consumer warpgroups |
+// |---|---|
+// | cooperative | compute one tile together |
+// | ping-pong | compute a tile each, in alternation, so that one stores while the other multiplies |
+//
+// What becomes of a tile's sums is a run-time argument, too:
+//
+// | sums go | where | function of the epilogue |
+// |---|---|---|
+// | from registers to D | TMA stores all of D, and C needs no threads | `store` |
+// | through the stages' memory | a cluster splits k; any C, bias or alignment | `store_any` |
+// | to the workspace | k has more ranges than a cluster has CTAs (sm90/parts.hpp) | a second kernel's |
 #pragma once
 
 #include <cstdint>
@@ -27,8 +39,9 @@ using sm90::Activation;
 
 enum class Schedule { kCooperative, kPingpong };
 
-// `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. A stage holds `Boxes` boxes,
-// each of 128 bytes of k. `kMnA_`, `kMnB_`: the operand is MN-major, that is, m or n is contiguous instead of k.
+// `A` and `B` are the kernel's own operands: the caller's B and A where operands are swapped, and D is transposed. A
+// stage holds `Boxes_` boxes of each operand, each of 128 bytes of k. `kMnA_`, `kMnB_`: the operand is MN-major, that
+// is, m or n is contiguous instead of k.
 template <class A, class B, bool kMnA_, bool kMnB_, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_,
           Schedule kSchedule, bool kSwapped_, class Sum, Activation kActivation_, bool kPdl_>
 struct Kernel {
@@ -46,7 +59,7 @@ struct Kernel {
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
   static_assert(A::kBytes == B::kBytes);
-  // Boxes of an MN-major operand have 64 rows. Of the last box of B, a tile may need the first rows alone.
+  // Boxes of an MN-major operand have 64 rows, so a tile may load more rows of B than it needs.
   static constexpr int kLoadedN = kMnB ? (TileN + 63) / 64 * 64 : TileN;
   static_assert(!kMnB || kAcross == 1 || kColumns % 64 == 0, "a warpgroup's columns begin with a box");
 
@@ -63,21 +76,22 @@ struct Kernel {
   using Params = lean::Params;
   static constexpr int kBarriersOfC = kConsumers * Store::kBarriers;
   static constexpr int kSharedBytes = Layout::kBytes + kBarriersOfC * 8;
-  // Whether the stages' memory has room for the sums, for the split-k reduction and for every epilogue that `Store`
+  // Whether the stages' memory has room for the sums: for the split-k reduction, and for the epilogues that `Store`
   // does not have.
   static constexpr bool kEpilogueThroughSmem = !kPingpong && ClusterReduction::kBytes <= Layout::kStoresAt;
   static_assert(Store::kBoxes || kEpilogueThroughSmem, "F32 is stored by way of the stages' memory");
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
 
-  // Registers of a thread. At launch each has 65536 / kThreads; the producer gives up what it does not need.
+  // Registers of a thread after setmaxnreg. At launch, a thread has 65536 / kThreads; the producer's give up what they
+  // do not need.
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     sm90::run_product<Kernel>(params, memory);
   }
 
-  // Prologue, one thread: makes the barriers of the stages and of C's boxes.
+  // Prologue, one thread: initialises the mbarriers of the stages and of C's boxes.
   static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kPingpong ? 1 : kConsumers);
 #pragma unroll
@@ -95,7 +109,7 @@ struct Kernel {
     }
   }
 
-  // Load: the producer's warps, of which one loads.
+  // Load: the producer's warps. One loads; the others only take part in the cluster's barriers.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
@@ -155,18 +169,18 @@ struct Kernel {
   // Named barriers of the CTA; 1 to 3 are the epilogues'. kOrderBarrier + i: warpgroup i may multiply (ping-pong).
   static constexpr int kAllConsumers = 4, kOrderBarrier = 5;
 
-  // Whether the cluster computes another block. Its loads overwrite the sums in the stages' memory.
+  // Whether the cluster computes another block, whose loads overwrite the sums in the stages' memory.
   static __device__ __forceinline__ bool another_block(Params const& params, int index) {
     return index + sm90::cluster_count() < params.raster.blocks;
   }
 
-  // Which k range this CTA computes: of those that are added up through the workspace, or of its cluster's splits.
+  // The k range that this CTA computes: part `part` in the workspace, or its split in the cluster.
   static __device__ __forceinline__ int split_of(Params const& params, int part, sm90::ClusterPlace const& place) {
     return params.parts.count > 1 ? part : place.split;
   }
 
-  // `kThroughSmem`: sums go through shared memory, or to the workspace. There are two loops, because ptxas would
-  // serialise the wgmmas of a loop with both epilogues (C7511).
+  // A consumer warpgroup's loop over tiles. `kThroughSmem`: sums go through the stages' memory, or to the workspace.
+  // Each value has a loop of its own, because ptxas would serialise the wgmmas of a loop with both epilogues (C7511).
   template <bool kThroughSmem>
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup) {
@@ -192,7 +206,7 @@ struct Kernel {
       }
       if (params.epilogue.c != nullptr) {
         int copy = index;
-        asm volatile("" : "+r"(copy));  // else the block's place would stay in registers until it is stored
+        asm volatile("" : "+r"(copy));  // hides that it is `index`: else registers would keep the block until the store
         sm90::Block const block(params.raster, copy);
         int const row = (block.row * cluster.m + place.m) * TileM + first_row;
         int const column = (block.column * cluster.n + place.n) * TileN + first_column;
@@ -204,8 +218,8 @@ struct Kernel {
       }
       float sums[kRows][kColumns / 2];
       if constexpr (kPingpong) {
-        // Begin only when the other warpgroup has seen all of its stages arrive: an mbarrier distinguishes a phase from
-        // the next one only.
+        // Begins when the other warpgroup has seen all of its stages arrive: a wait for a phase of an mbarrier can tell
+        // it from the next phase, but not from the phase after that.
         sm90::named_barrier_sync(kOrderBarrier + warpgroup, 256);
         mainloop.run(k_tiles, sums, [warpgroup] { sm90::named_barrier_arrive(kOrderBarrier + 1 - warpgroup, 256); });
       } else {

@@ -1,13 +1,13 @@
-// Sets the parameters of a lean `gemm` kernel that describe its two operands.
+// The host sets the parameters of a lean `gemm` kernel that describe its two operands.
 #pragma once
 
 #include "tilewright/sm90/operands.hpp"
 
 namespace tilewright::gemm::lean {
 
-// As sm90::encode_operands. But of an operand whose rows do not begin at 128-byte lines, L2 never fetches 256 bytes at
-// a time: the 128 bytes of a row that a box holds lie in two lines, and so in up to four that are fetched. Measured on
-// an H200, us:
+// As sm90::encode_operands, with one exception: of an operand whose rows do not begin at 128-byte lines, L2 never
+// fetches 256 bytes at a time. The 128 bytes of a row that a box holds lie in two lines there, so up to four lines
+// would be fetched. Times on an H200, us:
 //
 // | layout, m x n x k | tile, cluster | 128 bytes | 256 bytes |
 // |---|---|---|---|

@@ -1,7 +1,8 @@
-// The types that lean `gemm` kernels and their host code share. A module's table has the host code once, for all units
-// (lean_host.hpp), because g++ would take longer for it than for the rest of a unit. Nor does a unit include the
-// headers of the host code (launch.hpp and the standard library): reading them four times takes 0.13 s of a unit's 1.5
-// s.
+// The types that lean `gemm` kernels and their host code share.
+//
+// A module's table has the host code once, for all units (lean_host.hpp), because g++ would take longer for it than for
+// the rest of a unit. A unit does not include the headers of the host code (launch.hpp and the standard library)
+// either: nvcc reads a unit's headers four times, which would take 0.13 s of a unit's 1.5 s.
 #pragma once
 
 #include <cuda.h>
@@ -18,8 +19,8 @@
 namespace tilewright::gemm::lean {
 
 struct OwnParams {
-  sm90::Raster raster;  // the order of the blocks of all parts of k
-  int stage_bytes;      // of A and B that arrive in a stage
+  sm90::Raster raster;  // the order of blocks: those of the first part of k, then those of the second, and so on
+  int stage_bytes;      // bytes of A and B that arrive in a stage
   sm90::Parts parts;
 };
 
@@ -33,20 +34,21 @@ struct Box {
   CUtensorMapSwizzle swizzle;
 };
 
-// What the host knows of a kernel. The kernel's A and B are the caller's B and A where operands are `swapped`.
+// What the host code must know of a kernel or of a form. The kernel's A and B are the caller's B and A where operands
+// are `swapped`.
 struct Facts {
   int tile_m, tile_n, tile_k;  // elements; tile_k: of a stage
   int bytes, bytes_d;          // of an element of A and B, and of D
   int vector_d;                // elements of D in 16 bytes
-  int sums;                    // float4s of a tile's sums (sm90::TileSums)
+  int sums;                    // float4s of a tile's sums (sm90::TileSums); 0 in a plain form
   int threads, shared_bytes;
   sm90::Addend addend_d;        // D's type, as an addend's
   sm90::Activation activation;  // what the kernel is compiled with
   bool mn_a, mn_b, swapped, pdl;
   bool boxes;                  // registers can go to D's boxes directly
-  bool c_by_tma;               // and TMA can load C into them
+  bool c_by_tma;               // TMA can load C into D's boxes
   bool epilogue_through_smem;  // sums can go through the stages' memory
-  Box box, shared_box;         // for sums from registers, and through the stages' memory
+  Box box, shared_box;         // of D: for sums from registers, and for sums through the stages' memory
   void const* (*entry)();
   void const* (*combining_entry)();  // of the kernel that adds up parts in the workspace
 };

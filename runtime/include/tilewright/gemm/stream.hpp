@@ -1,4 +1,5 @@
-// The header of generated `gemm` kernels of few rows for sm_90a: the kernel, and its adapter to `tilewright_kernel`.
+// The header that generated `gemm` kernels for few rows on sm_90a include: the kernel, and its adapter to
+// `tilewright_kernel` (abi.h).
 #pragma once
 
 #include "tilewright/adapter.hpp"

@@ -1,13 +1,13 @@
-// The `gemm` kernel for few rows on sm_90a: loads the caller's B once, straight into the registers of mma.sync, without
-// shared memory, TMA or barriers in between. With up to 8 rows, the time is B's way from HBM, and how soon its first
-// bytes are requested.
+// The `gemm` kernel for up to 8 rows on sm_90a. It loads the caller's B once, straight into the registers of mma.sync,
+// without shared memory, TMA or barriers in between. With so few rows, the time is how soon B's first bytes are
+// requested, and how long all of B takes from HBM.
 //
-// A thread block, or a cluster that divides k, computes 16 columns of D. Warps take the k of B's 16 rows round robin,
-// some hundred bytes at a time. Their sums are added up in the order of the warps, so that the bits are the same every
-// time.
+// A thread block, or a cluster whose thread blocks divide k, computes 16 columns of D. Its warps take the k of B's 16
+// rows round robin, some hundred bytes at a time. Their sums are added up in the order of the warps, so that the bits
+// are the same every time.
 //
-// The order of k is free as long as A and B agree: a lane loads 16 bytes of a row where mma.sync's order of k would
-// need four loads.
+// A lane loads 16 contiguous bytes of a row, where mma.sync's own order of k would need four loads. The order of k is
+// free as long as it is the same in A and B.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Params {
 namespace detail {
 
 // D[16, 8] += A[16, k] B[8, k]^T with 32 bytes of k. Lane l holds rows l/4 and l/4 + 8 of A and D, row l/4 of B, and
-// columns 2(l%4), 2(l%4) + 1 of D. sm_90 has no mma.sync for FP8: it is multiplied as FP16, and its sums are as exact
-// as those of the other types.
+// columns 2(l%4), 2(l%4) + 1 of D. sm_90 has no mma.sync instruction for FP8: it converts FP8 to FP16, so that the sums
+// are as exact as those of the other types.
 template <class A, class B>
 __device__ __forceinline__ void mma(float (&d)[4], uint32_t const (&a)[4], uint32_t const (&b)[2]) {
   asm volatile(
@@ -61,7 +61,8 @@ __device__ __forceinline__ uint4 load_again(char const* from) {
 
 }  // namespace detail
 
-// `ElementA` and `ElementB` are the types of the caller's operands; operands are swapped inside.
+// `ElementA_` and `ElementB_` are the types of the caller's operands. For mma.sync they are swapped: the caller's B has
+// its 16 rows, the caller's A its 8.
 template <class ElementA_, class ElementB_, class ElementD_, int Steps, Activation kActivation_, bool kPdl>
 struct Kernel {
   using ElementA = ElementA_;
@@ -79,7 +80,7 @@ struct Kernel {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int const split = blockIdx.x % params.splits, matrix = blockIdx.y;
     int const group = lane / 4, first = static_cast<int>(blockIdx.x / params.splits) * kColumns;
-    // Rows outside of the matrix load the last row instead; their sums are not stored.
+    // In place of rows outside of a matrix, its last row is loaded. Those sums are not stored.
     int const high = min(first + group, epilogue.n - 1), low = min(first + group + 8, epilogue.n - 1);
     char const* const b = static_cast<char const*>(params.b) + matrix * params.matrix_bytes_b;
     char const* const b_high = b + high * params.row_bytes_b;
@@ -93,7 +94,7 @@ struct Kernel {
     float sum[4] = {};
     int const stride = kUnits * kWarps * params.splits;
     int start = (split * kWarps + warp) * kUnits;
-    // Double buffering: the loads of the next step run while this step is multiplied.
+    // Double buffering: the loads of the next round run while this round is multiplied.
     Loads current, next;
     current.load(params, start, b_high, b_low, a);
     for (; start < params.units; start += 2 * stride) {
@@ -137,7 +138,7 @@ struct Kernel {
   }
 
  private:
-  // The k that a warp takes at a time; zeros beyond k.
+  // What a warp loads in a round: kUnits units of 16 bytes along k of each row, zeros beyond k.
   struct Loads {
     uint4 x[Steps], y[Steps], z[Steps];
 

@@ -1,5 +1,5 @@
-// A CTA's place in its cluster. `m` x `n` CTAs compute neighbouring tiles; `splits` CTAs compute k ranges of one tile.
-// The shape is a run-time argument.
+// A CTA's place in its cluster, whose shape is a run-time argument: `m` x `n` CTAs compute neighbouring tiles, and
+// `splits` CTAs compute k ranges of the same tile.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ __device__ __forceinline__ int cluster_count() {
   return static_cast<int>(count);
 }
 
-// One CTA's place in its cluster. CTAs of one row (m) read the same rows of A, those of one column (n) the same of B.
+// The place of this CTA. CTAs with the same `m` read the same rows of A, CTAs with the same `n` the same rows of B, if
+// they have the same `split`.
 struct ClusterPlace {
   int m, n, split;
 
@@ -36,9 +37,9 @@ struct ClusterPlace {
     return m + (n << shape.log_m) + (other_split << shape.log_mn);
   }
 
-  // The CTAs that read the same rows of A (of B), as bits by rank.
+  // The CTAs that read the same rows of A, of B, and of either, with this CTA: bit i stands for the CTA of rank i.
   __device__ __forceinline__ uint16_t sharers_of_a(ClusterShape const& shape) const {
-    // A bit every `m` ranks, `n` of them.
+    // `n` bits, one every `m` ranks.
     uint32_t const every = shape.m == 1 ? 0xFF : shape.m == 2 ? 0x55 : shape.m == 4 ? 0x11 : 0x01;
     return static_cast<uint16_t>((every & ((1u << (shape.m * shape.n)) - 1)) << rank_at(shape, 0));
   }

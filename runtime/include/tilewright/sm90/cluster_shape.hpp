@@ -1,4 +1,4 @@
-// The shape of a cluster, and how its CTAs share loads: what the host passes to a kernel.
+// The shape of a cluster, and how its CTAs share loads. The host computes both and passes them to a kernel.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,8 @@ namespace tilewright::sm90 {
 
 constexpr int kMostCtas = 8;  // of a cluster, on every GPU
 
-// `m` and `n` are powers of two. `splits` is any number and the slowest part of a CTA's rank.
+// `m` x `n` CTAs for neighbouring tiles, powers of two, times `splits` CTAs for each tile, any number. The CTA at row i
+// and column j that has split s has rank i + j * m + s * m * n.
 struct ClusterShape {
   int m, n, splits;
   int log_m, log_mn;
@@ -36,12 +37,15 @@ struct ClusterShape {
   }
 };
 
-// How the `count` CTAs that read the same rows of an operand share its loads by multicast. Where the rows divide into
-// whole 8-row atoms of the swizzle, each CTA loads its slice of every k tile (period 1). Otherwise each loads a whole k
-// tile in every `count` of them (period `count`).
+// How the `count` CTAs that read the same rows of an operand share its loads by multicast:
+//
+// | rows of the tile | each CTA loads | period |
+// |---|---|---|
+// | divide into `count` slices of whole 8-row atoms of the swizzle | its slice of every k tile | 1 |
+// | do not | all rows of one in `count` k tiles | `count` |
 //
 // A matrix with fewer rows than a tile has boxes of its own rows only: a row of 128 bytes outside of the matrix costs
-// TMA 3.7 clocks, a row inside 1.7. The stage keeps what it held in the other rows, which is multiplied but not stored.
+// TMA 3.7 clocks, a row inside 1.7. The stage's other rows keep what they held. They are multiplied, and not stored.
 struct Slices {
   int rows;        // of a box
   int16_t count;   // CTAs that share

@@ -1,4 +1,4 @@
-// The host side of persistent kernels whose cluster shape is a run-time argument.
+// The host side of persistent kernels whose cluster shape is a run-time argument: a tactic's cluster, and the launch.
 #pragma once
 
 #include "tilewright/adapter.hpp"
@@ -9,17 +9,18 @@ namespace tilewright::sm90 {
 
 constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
 
-// How many parts of k are added up through the workspace (parts.hpp); 1 if none are.
+// How many parts of k are added up through the workspace (parts.hpp); 1 if k is not split so.
 inline int parts_of(tilewright_tactic const& tactic) {
   return tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K ? tactic.splits : 1;
 }
 
-// A tactic's cluster, with `splits` CTAs to a tile.
+// A tactic's cluster, with `splits` CTAs for each tile.
 inline ClusterShape cluster_of(tilewright_tactic const& tactic, int splits) {
   auto const side = [](int32_t extent) { return extent > 0 ? extent : 1; };
   return ClusterShape(side(tactic.cluster_m), side(tactic.cluster_n), splits);
 }
 
+// A tactic's cluster. Parts in the workspace belong to different clusters.
 inline ClusterShape cluster_of(tilewright_tactic const& tactic) {
   return cluster_of(tactic, parts_of(tactic) > 1 ? 1 : tactic.splits);
 }
@@ -29,9 +30,9 @@ inline bool legal(tilewright_tactic const& tactic, ClusterShape const& cluster) 
   return cluster.legal() && tactic.swizzle > 0 && tactic.sm_count > 0;
 }
 
-// Prepares a launch of the kernel `entry` in clusters, and sets `at_once` to how many of them run at once in the
-// context. `Kernel` is the type by which `allow` (launch.hpp) knows the kernel. `shape` has the block and its shared
-// memory, and receives the cluster. It is changed in place, because a copy costs 10 ns of a launch's 55.
+// Prepares a launch of the kernel `entry` in clusters, and sets `at_once` to how many clusters run at once in the
+// context. `Kernel` is the type by which `allow` (launch.hpp) knows the kernel. `shape` says the threads and the shared
+// memory of a thread block. Its cluster is set here, in place, because a copy costs 10 ns of a launch's 55.
 template <class Kernel>
 cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic const& tactic,
                     ClusterShape const& cluster, LaunchShape& shape, int& at_once) {
@@ -64,10 +65,10 @@ struct Launching {
 };
 
 // The `Host` (adapter.hpp) of persistent kernels that one launch starts. `Maker` has Args, can_implement,
-// workspace_bytes, and
-//   static cudaError_t make_params(Args const&, Launching const&, Params&);
-// which sets all parameters and may enqueue kernels that fill the workspace, and
-//   static int clusters(Params const&);  // of the grid
+// workspace_bytes, and these functions:
+//   static cudaError_t make_params(Args const&, Launching const&, Params&);  // sets all parameters
+//   static int clusters(Params const&);                                      // of the grid
+// `make_params` may also enqueue kernels that fill the workspace.
 template <class Traits, class Maker>
 struct ClusteredHost {
   using Kernel = typename Traits::Kernel;

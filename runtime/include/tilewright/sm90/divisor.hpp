@@ -1,5 +1,5 @@
-// Division by a number that the host knows, as a multiplication on the device. A division takes some 40 clocks there
-// (64 bits: ten times that), and would precede the first load of a tile.
+// Division by a number that the host knows, as a multiplication on the device. A division takes about 40 clocks there
+// (of 64 bits ten times that), and the first load of a tile would wait for it.
 #pragma once
 
 #include <cstdint>

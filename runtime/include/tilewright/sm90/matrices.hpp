@@ -1,4 +1,4 @@
-// Matrices in global memory, and their TMA tensor maps.
+// The host's description of matrices in global memory, and their TMA tensor maps.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ struct Matrices {
 
   bool one() const { return batch == 1 || batch_stride == 0; }
 
-  // Whether the rows of one matrix lie between those of another.
+  // Whether the rows of one matrix lie between the rows of another one.
   bool interleaved() const { return !one() && batch_stride < row_stride; }
 
   // TMA needs addresses and strides that are multiples of 16 bytes; extents are free.
@@ -54,7 +54,7 @@ inline cudaError_t encode_matrices(CUtensorMap& map, Matrices const& matrices, i
                                    CUtensorMapSwizzle swizzle, int bytes = 1, bool tf32 = false,
                                    CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
   bool const broadcast = matrices.one();
-  // A side of a box has at most 256 elements, so boxes with longer rows in bytes use words as elements.
+  // A side of a box has at most 256 elements, so boxes whose rows have more bytes use words as elements.
   auto const type = tf32         ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                     : bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
                                  : CU_TENSOR_MAP_DATA_TYPE_UINT8;

@@ -1,4 +1,4 @@
-// Sets the parameters of a kernel that describe its two operands.
+// The host sets the parameters of a kernel that describe its two operands: tensor maps and L2 policies.
 #pragma once
 
 #include "tilewright/sm90/matrices.hpp"
@@ -8,7 +8,7 @@ namespace tilewright::sm90 {
 
 // Sets an operand's tensor map and its L2 policy: whether L2 evicts its lines first, and whether a miss fetches 128 or
 // 256 bytes. `again`, `other_again`: this and the other operand are read again later. `writes`: see encode_operands.
-// All choices are measured on an H200; the mechanisms are not known.
+// All choices were measured on an H200. The mechanisms are not known.
 //
 // | operand | L2 fetches | measured | us | us with the other size |
 // |---|---|---|---|---|

@@ -1,4 +1,13 @@
-// The ring of stages between the warp that loads and the warpgroups that multiply.
+// The ring of stages between the warp that loads and the warpgroups that multiply. Each stage has two mbarriers:
+//
+// | mbarrier | who arrives | who waits |
+// |---|---|---|
+// | full | the loading warp, which announces the bytes; then TMA, when all of them have arrived | the readers |
+// | empty | each reader, in all CTAs that read the data, when its wgmmas are done | the loading warp |
+//
+// A reader is a consumer warpgroup, or each of its four warps. A barrier goes from phase to phase, and a wait names the
+// parity of the phase whose end it waits for. The loading warp begins with the opposite parity, because all stages are
+// free at first.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +16,7 @@
 
 namespace tilewright::sm90 {
 
-// A position in the ring: a stage, and the parity of its barriers' current phase.
+// A position in the ring: a stage, and the parity of the phase of its barriers.
 template <int Stages>
 struct Position {
   int stage = 0;
@@ -20,6 +29,7 @@ struct Position {
     }
   }
 
+  // Goes `count` stages on.
   __device__ __forceinline__ void skip(int count) {
     int const sum = stage + count;
     stage = sum % Stages;
@@ -27,9 +37,12 @@ struct Position {
   }
 };
 
-// The shared memory of a kernel, from an address that is a multiple of 1024: the stages of A, the stages of B, the
-// epilogue's buffers, the barriers. A stage of an operand is one or more boxes of 128 bytes of k. Each box has all rows
-// of the tile, in TMA's 128-byte swizzle.
+// The shared memory of a kernel, which begins at a multiple of 1024 bytes:
+//
+//   the stages of A | the stages of B | the epilogue's buffers (`StoreBytes`) | full barriers | empty barriers
+//
+// A stage of an operand is one or more boxes of 128 bytes of k. Each box has all rows of the tile, in TMA's 128-byte
+// swizzle.
 template <int TileM, int TileN, int Boxes, int Stages, int StoreBytes>
 struct Layout {
   static constexpr int kBoxA = TileM * 128, kBoxB = TileN * 128;

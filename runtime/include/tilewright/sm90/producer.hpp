@@ -1,5 +1,5 @@
-// The loop of the warp that loads. This warp is what limits small tiles first, so its loop only waits for a free stage,
-// announces the bytes that will arrive, and issues the TMA loads of both operands.
+// The loop of the warp that loads. It limits the speed of small tiles first, so it does nothing but wait for a free
+// stage, announce the bytes that will arrive, and issue the TMA loads of both operands.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Load {
   CUtensorMap const* map;
   uint64_t policy;
   uint32_t offset;    // bytes in a box to this CTA's slice
-  int row;            // the slice's first row in the tile; for an MN-major operand, its first k in a box
+  int row;            // the slice's first row in the tile; of an MN-major operand, its first k in a box
   int period, phase;  // this CTA loads the k tiles whose number modulo `period` is `phase`
   uint16_t sharers;   // CTAs that receive it, as bits by rank
 
@@ -30,7 +30,8 @@ struct Load {
         sharers(ctas) {}
 };
 
-// What the CTA at `place` loads of both operands. `Params` has the fields of ProductParams and ProductMaps read here.
+// What the CTA at `place` loads of both operands. `Params` has the fields of ProductParams and ProductMaps that are
+// read here.
 struct OperandLoads {
   Load a, b;
 
@@ -55,9 +56,9 @@ struct Producer {
   int count = 0;                                  // of k tiles so far, modulo kMostCtas
   bool loads = elect_one();                       // whether this thread issues the loads
 
-  // Loads a k range. Called by the whole warp; one thread issues the copies. All other code is the same for every
-  // thread: where ptxas cannot see that, it makes each copy a loop over the threads whose operands might differ, and a
-  // stage of a cluster takes 240 clocks more.
+  // Loads a k range. Called by the whole warp, of which one thread issues the copies. All other code is the same for
+  // every thread. Where ptxas cannot see that, it makes each copy a loop over the threads whose operands might differ,
+  // and a stage of a cluster takes 240 clocks more.
   template <bool kShareA, bool kShareB>
   __device__ __forceinline__ void run(Load const& a, Load const& b, TileKRange const& x) {
     int byte = x.first * Boxes * 128;  // of k
@@ -97,7 +98,8 @@ struct Producer {
     }
   }
 
-  // Waits until all CTAs that share the loads have read them: until then they arrive at this CTA's barriers.
+  // Waits until all CTAs that share the loads have read them. They arrive at this CTA's barriers then, so the CTA must
+  // not end before.
   __device__ __forceinline__ void drain() {
 #pragma unroll 1
     for (int i = 0; i < Stages; ++i) {
@@ -107,6 +109,7 @@ struct Producer {
   }
 
  private:
+  // Issues the loads of one operand of a stage.
   template <bool kShare, int BoxesMn>
   __device__ __forceinline__ void issue(Load const& load, uint32_t stage, int box_bytes, uint32_t full, int byte,
                                         int row, int matrix) {

@@ -1,6 +1,15 @@
-// The phases of a persistent CTA that multiplies two operands: prologue, load, multiply, finish. One producer warp
-// loads stages of both operands, and one to three consumer warpgroups multiply them and store D. The CTAs of a cluster
-// share loads by multicast, or share a tile along k.
+// The phases of a persistent CTA that multiplies two operands. Of the producer's four warps, one loads stages of both
+// operands. One to three consumer warpgroups multiply them and store D. The CTAs of a cluster share loads by multicast,
+// or share a tile along k.
+//
+// | phase | consumers' warps | the producer's warps | waits for |
+// |---|---|---|---|
+// | prologue | initialise mbarriers, prefetch tensor maps (one thread each) | | |
+// | multiply, load | prepare the loop | prepare the loop | |
+// | `enter` | wait | wait | all mbarriers of the cluster; the previous kernel |
+// | multiply, load | multiply stages, store tiles | one loads stages | full and empty mbarriers (pipeline.hpp) |
+// | drain | wait | the loading warp waits | TMA has read the last boxes of D; others have read the last stages |
+// | `finish` | wait, if a cluster splits k | wait | no CTA reads this CTA's sums any more |
 #pragma once
 
 #include <cstdint>
@@ -13,14 +22,14 @@ namespace tilewright::sm90 {
 
 static_assert(kPolicyNormal == kKeepNormal && kPolicyEvictFirst == kEvictFirst);
 
-// How many warpgroups share a tile, unless a kernel defines its own number.
+// How many consumer warpgroups share a tile, unless a kernel says otherwise.
 constexpr int consumers_of(int tile_m) { return tile_m == 64 ? 1 : 2; }
 
-// Cooperative: all consumer warpgroups compute one tile together. Each has 128 threads and multiplies 64 rows at a
-// time. They divide the tile's rows, or its columns where the number of 64-row slices does not divide.
+// Cooperative: all consumer warpgroups, of 128 threads each, compute one tile together. They divide the tile's 64-row
+// slices among them, or its columns where the number of slices is no multiple of the number of warpgroups.
 template <int TileM, int TileN, int Consumers = consumers_of(TileM)>
 struct Cooperative {
-  static constexpr int kConsumers = Consumers, kOfTile = Consumers;  // that share a tile
+  static constexpr int kConsumers = Consumers, kOfTile = Consumers;  // warpgroups of a CTA, and of a tile
   static constexpr int kDown = TileM / 64 % Consumers == 0 ? Consumers : 1, kAcross = Consumers / kDown;
   static constexpr int kRows = TileM / 64 / kDown,
                        kColumns = TileN / kAcross;         // of a warpgroup: 64-row slices, columns
@@ -28,7 +37,7 @@ struct Cooperative {
   static_assert(TileM % 64 == 0 && kColumns % 8 == 0 && TileN == kColumns * kAcross);
 };
 
-// Ping-pong: two warpgroups compute a tile each, in alternation.
+// Ping-pong: two warpgroups compute a tile each, in alternation, so that one stores while the other multiplies.
 template <int TileM, int TileN>
 struct Pingpong {
   static constexpr int kConsumers = 2, kOfTile = 1, kDown = 1, kAcross = 1;
@@ -36,9 +45,10 @@ struct Pingpong {
   static_assert(TileM % 64 == 0 && kColumns % 8 == 0);
 };
 
-// Initialises the mbarriers of the stages. A stage's data arrive by `arrivals`; `readers` of each CTA that shares the
-// data read it. Called by one thread, chosen by `elect_one`: if each lane initialised a barrier of its own, ptxas would
-// make a loop over the lanes, for 6 stages 14 rounds of some 60 clocks.
+// Initialises the mbarriers of the stages. `arrivals`: of warps or threads at a stage's `full`, beside the bytes of
+// TMA. `readers`: warpgroups (or warps) that arrive at a stage's `empty`, of each CTA that reads the stage's data.
+// Called by one thread, chosen by `elect_one`: if each lane initialised a barrier of its own, ptxas would make a loop
+// over the lanes, for 6 stages 14 rounds of some 60 clocks.
 template <class Layout, int kStages>
 __device__ __forceinline__ void start_stages(ClusterShape const& cluster, uint32_t shared, int arrivals, int readers) {
   // The CTA that loads a stage waits for all warpgroups that read it, in the CTAs of its row and of its column.
@@ -50,10 +60,10 @@ __device__ __forceinline__ void start_stages(ClusterShape const& cluster, uint32
   }
 }
 
-// Waits until the barriers of the CTA and of its cluster are initialised and the stream's previous kernel is done, so
+// Waits until the mbarriers of the CTA and of its cluster are initialised and the stream's previous kernel is done, so
 // that what that kernel wrote can be read, and what it read can be overwritten. Every warp calls it once, as late as it
-// can: the barriers of other CTAs take 200 clocks and more, and the previous kernel is done when its last store is in
-// memory.
+// can, because both take time: other CTAs' mbarriers 200 clocks and more, and the previous kernel until its last store
+// is in memory.
 template <bool kPdl>
 __device__ __forceinline__ void enter(ClusterShape const& cluster) {
   if (cluster.size() > 1) {
@@ -90,8 +100,8 @@ __device__ __forceinline__ void prologue(typename Kernel::Params const& params, 
   }
 }
 
-// Finish: no CTA ends while other CTAs of its cluster read its sums. The arrival is relaxed: a thread's loads of other
-// CTAs' sums have returned before it arrives, because it has added them up and stored the result.
+// Finish: waits until no other CTA of the cluster reads this CTA's sums any more. The arrival is relaxed: a thread's
+// loads of other CTAs' sums have returned before it arrives, because it has added them up and stored the result.
 __device__ __forceinline__ void finish(ClusterShape const& cluster) {
   if (cluster.splits > 1) {
     __syncwarp();
@@ -100,11 +110,16 @@ __device__ __forceinline__ void finish(ClusterShape const& cluster) {
   }
 }
 
-// Runs a CTA from start to end. A kernel gives one static function for each phase:
-//   init_barriers, prefetch_maps  prologue, one thread each
-//   load                          by each of the producer's four warps; `loading_warp` is true in the first
-//   multiply                      by each consumer warpgroup: products, and the epilogue that stores D
-// `load` and `multiply` call `enter`. They return only when no other CTA will arrive at this CTA's barriers any more.
+// Runs a CTA from start to end. `Kernel` has a static function for each phase:
+//
+// | function | called by | what it does |
+// |---|---|---|
+// | init_barriers | one thread | initialises all mbarriers |
+// | prefetch_maps | one thread of another warp | |
+// | load | each of the producer's four warps; `loading_warp` is true in the first | loads; calls `enter` |
+// | multiply | each consumer warpgroup | multiplies, and stores D; calls `enter` |
+//
+// `load` and `multiply` return only when no other CTA will arrive at this CTA's mbarriers any more.
 template <class Kernel>
 __device__ __forceinline__ void run_product(typename Kernel::Params const& params, char* memory) {
   // A CTA of three warpgroups starts with 168 registers a thread, one of four with 128. If its warpgroups asked for

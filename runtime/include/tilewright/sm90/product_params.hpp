@@ -1,4 +1,4 @@
-// The parameters of a kernel that multiplies stages of two operands (product.hpp).
+// The parameters of kernels that multiply stages of two operands (product.hpp), which host and device share.
 #pragma once
 
 #include <cuda.h>
@@ -14,9 +14,9 @@ namespace tilewright::sm90 {
 // are equal.
 constexpr uint64_t kPolicyNormal = 0x1000000000000000, kPolicyEvictFirst = 0x12F0000000000000;
 
-// Fields are in the order in which a CTA reads them. Kernel parameters arrive by lines of 64 bytes, and the first warp
-// that reads a line waits 100 to 400 clocks. All fields that precede the first product lie in three lines; they took
-// six when tensor maps lay between them.
+// The fields are in the order in which a CTA reads them. A CTA gets kernel parameters by lines of 64 bytes, and the
+// first warp that reads a line waits 100 to 400 clocks. All fields that are read before the first product lie in three
+// lines. With tensor maps among them, they took six.
 struct ProductParams {
   ClusterShape cluster;
   int k_tiles_per_split, larger_splits;  // k tiles of a split; the first `larger_splits` splits have one more
@@ -27,7 +27,7 @@ struct ProductParams {
   uint64_t policy_a, policy_b;
   EpilogueParams epilogue;
 
-  // Divides k among splits and loads among CTAs. `tile_m`, `tile_n`: rows of the kernel's own operands in a box, which
+  // Divides k among splits, and loads among CTAs. `tile_m`, `tile_n`: rows of a box of the kernel's own A and B, which
   // multicast slices divide.
   void divide(ClusterShape const& shape, int tile_m, int tile_n, int k_tiles) {
     cluster = shape;
@@ -37,7 +37,7 @@ struct ProductParams {
     larger_splits = k_tiles % shape.splits;
   }
 
-  // The k tiles of a split.
+  // How many k tiles a split has, and which is its first.
   __device__ __forceinline__ int k_tiles(int split) const {
     return k_tiles_per_split + (split < larger_splits ? 1 : 0);
   }

@@ -56,9 +56,10 @@ __device__ __forceinline__ void load_words(uint32_t address, uint32_t (&words)[4
 //
 // An arrival does not wait for loads that its warp has issued before. Loads wait in the load/store queue behind stores
 // to global memory, whose first ones may take microseconds, and the arrival overtakes both. The producer then
-// overwrites the memory, and the loads bring the next data (seen on an H200 in mqa_logits). No grid here has a third
-// dimension, which the compiler does not know: blockIdx.z is 0. The build looks for arrivals that overtake loads
-// (compile/nvcc/sass_hazards.py).
+// overwrites the memory, and the loads bring the next data (seen on an H200 in mqa_logits).
+//
+// The zero is blockIdx.z, because no kernel that calls this has a grid of three dimensions, and the compiler does not
+// know that. The build looks for arrivals that overtake loads (compile/nvcc/sass_hazards.py).
 __device__ __forceinline__ uint32_t zero_after(uint32_t loaded) { return loaded & blockIdx.z; }
 
 __device__ __forceinline__ void store_short(uint32_t address, uint32_t value) {

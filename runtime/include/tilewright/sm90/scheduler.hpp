@@ -1,4 +1,4 @@
-// Which tiles a persistent CTA computes, in which order.
+// Which tiles a persistent CTA computes, and in which order.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,13 @@ namespace tilewright::sm90 {
 
 // The order in which clusters go through a grid of blocks. A block is the tiles that a cluster computes at once. The
 // order takes `swizzle` neighbours in one direction, then advances by one in the other direction, so that blocks that
-// run at the same time share rows of A and of B in L2. Such a band of `swizzle` blocks runs through the whole grid
-// before the next band begins.
+// run at the same time share rows of A and of B in L2. Such a band, which is `swizzle` blocks wide, runs through the
+// whole grid before the next band begins. With a swizzle of 2 along D's rows (`down`), blocks have these numbers:
+//
+//   0  2  4  6     the first band
+//   1  3  5  7
+//   8 10 12 14     the second band
+//   9 11 13 15
 struct Raster {
   int blocks;                     // of all matrices
   int across;                     // blocks in the direction of a band's width
@@ -47,9 +52,9 @@ struct Raster {
 };
 
 // Which blocks each cluster of a grid computes. The GPU runs `standing` clusters at once, which divide the first
-// `in_turns` blocks evenly, round robin. Every other cluster is late: it starts when an SM is free and computes one
-// block. So a slower SM computes fewer blocks (on the same tiles, the 132 SMs of an H200 differ by up to 8 %), and the
-// other SMs wait for it no longer than one block takes.
+// `in_turns` blocks evenly, round robin. Every other cluster is late: it starts when SMs are free, and computes one
+// block. So slower SMs compute fewer blocks (on the same tiles, the 132 SMs of an H200 differ by up to 8 %), and the
+// other SMs wait for them no longer than one block takes.
 struct Shares {
   int clusters = 0, standing = 0;
   int in_turns = INT32_MAX;
@@ -65,7 +70,7 @@ struct Shares {
   }
 };
 
-// The place of block number `index` in the order: in units of blocks.
+// The place in the grid, in blocks, of block number `index` of the order.
 struct Block {
   int row, column, matrix;
 
