@@ -15,8 +15,9 @@ struct F32 {
   static float bits(double value) { return static_cast<float>(value); }
 };
 
-// `kGated`: D [m, n/2] is silu(gate) * up, of a weight with 8 rows of each in turn.
-template <class Type, Format kFormat, int kGroup, class TypeD = Type, bool kGated = false>
+// `kGated`: D [m, n/2] is silu(gate) * up, of a weight with 8 rows of each in turn. `kBalanced`: the kernel refuses a D
+// that TMA cannot store, and activations, as mixed_gemm/balanced_maker.hpp does.
+template <class Type, Format kFormat, int kGroup, class TypeD = Type, bool kGated = false, bool kBalanced = false>
 struct Kernel {
   using D = decltype(TypeD::bits(0));
 
@@ -55,6 +56,9 @@ struct Kernel {
 
   static int32_t launch(void const* opaque, void*, void*) {
     auto const& args = *static_cast<Args const*>(opaque);
+    if (can_implement(opaque) != TILEWRIGHT_OK) {
+      return TILEWRIGHT_NOT_SUPPORTED;
+    }
     for (int row = 0; row < args.m; ++row) {
       for (int column = 0; column < (kGated ? args.n / 2 : args.n); ++column) {
         int const gate = column / 8 * 16 + column % 8;
@@ -69,8 +73,12 @@ struct Kernel {
   }
 
   static int32_t can_implement(void const* opaque) {
-    int const activation = static_cast<Args const*>(opaque)->activation;
-    return !kGated || activation == TILEWRIGHT_MIXED_ACTIVATION_SILU ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
+    auto const& args = *static_cast<Args const*>(opaque);
+    bool const activation = kGated      ? args.activation == TILEWRIGHT_MIXED_ACTIVATION_SILU
+                            : kBalanced ? args.activation == TILEWRIGHT_MIXED_ACTIVATION_NONE
+                                        : true;
+    bool const stored = !kBalanced || (reinterpret_cast<uintptr_t>(args.d) % 16 == 0 && args.ld_d % 8 == 0);
+    return activation && stored ? TILEWRIGHT_OK : TILEWRIGHT_NOT_SUPPORTED;
   }
   static int64_t workspace_bytes(void const*) { return 0; }
 };
@@ -101,3 +109,4 @@ HOST_KERNEL(host_mixed_int8, Bf16, kInt8, 128)
 HOST_KERNEL(host_mixed_int8_f16, F16, kInt8, 128)
 HOST_KERNEL(host_mixed_e4m3, Bf16, kE4m3, 128)
 HOST_KERNEL(host_mixed_e4m3_f16, F16, kE4m3, 128)
+HOST_KERNEL(host_mixed_int4_balanced, Bf16, kInt4, 128, Bf16, false, true)

@@ -19,6 +19,12 @@ def make_mixed_row(name: str, **fields: Any) -> dict[str, Any]:
     return table_row(name, config, facts)
 
 
+def make_balanced_row(name: str, **fields: Any) -> dict[str, Any]:
+    """A row of a kernel whose thread blocks have equal work, and whose D TMA stores."""
+    row = make_mixed_row(name, mainloop="balanced", **fields)
+    return row | {"facts": row["facts"] | {"alignment": row["facts"]["alignment"] | {"d": 8}}}
+
+
 HOST_MIXED_ROWS = [
     make_mixed_row("host_mixed_int4"),
     make_mixed_row("host_mixed_int4_f32", d="f32"),
@@ -35,6 +41,7 @@ HOST_MIXED_ROWS = [
     make_mixed_row("host_mixed_int8_f16", a="f16", weight_format="int8_g128"),
     make_mixed_row("host_mixed_e4m3", weight_format="e4m3_g128"),
     make_mixed_row("host_mixed_e4m3_f16", a="f16", weight_format="e4m3_g128"),
+    make_balanced_row("host_mixed_int4_balanced"),
 ]
 
 

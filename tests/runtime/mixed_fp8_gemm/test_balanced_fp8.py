@@ -37,9 +37,12 @@ def test_a_launch_has_no_splits_and_no_larger_clusters(setting: str) -> None:
     assert FAMILY.misfit_arguments(Tactic.parse(f"{PLAIN.name}@{setting}"), PLAIN) is None
 
 
-def test_activations_and_other_sums_are_refused() -> None:
+def test_activations_unaligned_results_and_other_sums_are_refused() -> None:
     assert "silu" in str(FAMILY.misfit_extents(BALANCED, Problem(512, 4096, 4096, activation="silu")))
     assert FAMILY.misfit_extents(PLAIN, Problem(512, 4096, 4096, activation="silu")) is None
+    unaligned = Problem(512, 4096, 4096, alignment=8)  # D
+    assert "16 bytes" in str(FAMILY.misfit_extents(BALANCED, unaligned))
+    assert FAMILY.misfit_extents(PLAIN, unaligned) is None
     fast = Problem(512, 4096, 4096, weight_format="mxfp4", fast_accum=True)
     assert FAMILY.misfit_options(FAST, fast) is None
     assert FAMILY.misfit_options(FAST, Problem(512, 4096, 4096, weight_format="mxfp4")) is not None

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import tilewright
 from tilewright.architectures.device import H200
+from tilewright.context import Context, use
 from tilewright.declarations.tactics import Tactic
+from tilewright.errors import ArgumentError
 from tilewright.families.mixed_gemm import cost, cost_balanced
 from tilewright.families.mixed_gemm.family import FAMILY
+from tilewright.families.mixed_gemm.measuring import random_weight
 from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 
@@ -65,3 +70,25 @@ def test_the_model_has_no_more_thread_blocks_than_stages() -> None:
 def test_it_is_chosen_where_the_last_wave_of_tiles_is_half_empty() -> None:
     first = FAMILY.rank([*RECORDS.values()], Problem(48, 37888, 3584), H200)[0]
     assert first.record.config["mainloop"] == "balanced"
+
+
+@pytest.mark.parametrize(("row", "first"), [(16907, 0), (16912, 1), (16912, 8)])
+def test_a_result_that_tma_cannot_store_is_written_by_another_kernel(
+    mixed_host: Context, row: int, first: int
+) -> None:
+    """D is columns of a wider tensor, of `row` columns, from column `first` on."""
+    balanced, problem = "host_mixed_int4_balanced", Problem(2, 16904, 1024)
+    assert mixed_host.select(FAMILY, problem, H200).record.name == balanced
+    generator = torch.Generator().manual_seed(0)
+    a, packed = torch.randn((2, 1024), generator=generator).bfloat16(), random_weight(problem, generator)
+    call = {"a": a, "weight": packed.weight, "scale": packed.scale, "n": problem.n}
+    wide = torch.full((2, row), torch.nan, dtype=torch.bfloat16)
+    out = wide[:, first : first + problem.n]
+    with use(mixed_host):
+        expected = tilewright.packed_gemm(**call, tactic=balanced)
+        assert tilewright.packed_gemm(**call, out=out) is out
+        if first % 8 or row % 8:
+            with pytest.raises(ArgumentError):
+                tilewright.packed_gemm(**call, out=out, tactic=balanced)
+    assert torch.equal(out, expected)
+    assert int(wide.isnan().sum()) == 2 * (row - problem.n)

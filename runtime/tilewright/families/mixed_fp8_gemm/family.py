@@ -40,11 +40,6 @@ class _Balanced(clustered.Balanced[Problem]):
     def misfit_options(self, record: KernelRecord, kind: Any) -> str | None:
         return misfit_sums(record, kind)
 
-    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        if problem.activation != "none":
-            return f"it has no activation, not even {problem.activation}"
-        return super().misfit_extents(record, problem)
-
     def candidates(
         self, record: KernelRecord, problem: Problem, device: DeviceProperties
     ) -> tuple[Tactic, ...]:

@@ -8,7 +8,7 @@ from tilewright import weight_formats
 from tilewright.families.mixed_gemm.problem import FORMATS as PACKED_FORMATS
 from tilewright.families.mixed_gemm.problem import PackedProblem
 from tilewright.families.mixed_gemm.problem import Problem as DenseProblem
-from tilewright.formats.types import TYPES
+from tilewright.formats.types import TMA_BYTES, TYPES
 
 FORMATS = tuple(
     name
@@ -38,6 +38,7 @@ class Problem(PackedProblem):
     bias: bool = False
     activation: str = "none"
     fast_accum: bool = False  # MXFP4: sums of all of k stay in the tensor core
+    alignment: int = TMA_BYTES  # bytes at whose multiples D and its rows begin
 
     @property
     def flops(self) -> int:

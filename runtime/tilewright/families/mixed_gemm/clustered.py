@@ -8,7 +8,8 @@ from typing import TypeVar
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic, extents
-from tilewright.families.mixed_gemm.problem import PackedProblem
+from tilewright.families.mixed_gemm.problem import SILU_MUL, PackedProblem
+from tilewright.formats.types import TMA_BYTES
 from tilewright.selection import fitting
 from tilewright.selection.kernels import Kernels
 
@@ -75,7 +76,14 @@ class Product(SharedActivations[Q]):
 
 class Balanced(SharedActivations[Q]):
     """Kernels of one product whose thread blocks multiply equally many stages of k
-    (tilewright/mixed_gemm/balanced_phases.hpp)."""
+    (tilewright/mixed_gemm/balanced_phases.hpp). TMA stores their sums as they are, or silu(gate) * up."""
+
+    def misfit_extents(self, record: KernelRecord, problem: Q) -> str | None:
+        if problem.activation not in ("none", SILU_MUL):
+            return f"it has no activation, not even {problem.activation}"
+        if problem.alignment % TMA_BYTES:
+            return f"it stores D by TMA only, to multiples of {TMA_BYTES} bytes, not of {problem.alignment}"
+        return super().misfit_extents(record, problem)
 
     def misfit_arguments(self, tactic: Tactic, record: KernelRecord) -> str | None:
         reason = super().misfit_arguments(tactic, record)

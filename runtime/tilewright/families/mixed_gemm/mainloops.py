@@ -7,7 +7,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_gemm import clustered, cost, cost_balanced, cost_stream, learnt
 from tilewright.families.mixed_gemm.gated import PackedKernels
-from tilewright.families.mixed_gemm.problem import SILU_MUL, Problem
+from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.selection.fitting import MOST_BLOCKS, misfit_blocks, misfit_tiles_of_k, with_splits
 from tilewright.selection.kernels import Kernels
 
@@ -51,16 +51,11 @@ class Stream(PackedKernels[Problem]):
         return tuple(with_splits(record.name, "", splits) for splits in range(1, most + 1))
 
 
-class Balanced(PackedKernels[Problem], clustered.Balanced[Problem]):
+class Balanced(clustered.Balanced[Problem], PackedKernels[Problem]):
     """Kernels whose thread blocks multiply equally many stages of k (tilewright/mixed_gemm/balanced.hpp)."""
 
     estimator = staticmethod(cost_balanced.estimator)
     refine = staticmethod(learnt.refine)
-
-    def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
-        if problem.activation not in ("none", SILU_MUL):
-            return f"it has no activation, not even {problem.activation}"
-        return super().misfit_extents(record, problem)
 
 
 MAINLOOPS = {"wgmma": Wgmma(), "stream": Stream(), "balanced": Balanced()}

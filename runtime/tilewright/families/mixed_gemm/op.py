@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from tilewright import weight_formats
 from tilewright.architectures.device import DeviceProperties
 from tilewright.calls.op import Op, Values
-from tilewright.calls.placement import Arguments, Placement, place_without_copies
+from tilewright.calls.placement import Arguments, Placement, aligned, place_without_copies
 from tilewright.calls.publish import public
 from tilewright.context import Context
 from tilewright.declarations.tactics import Tactic
@@ -19,6 +20,7 @@ from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.interface import INTERFACE
 from tilewright.families.mixed_gemm.problem import GATED_MULTIPLE, SILU_MUL, TYPES_OF_A
+from tilewright.formats.types import TMA_BYTES, bytes_of
 
 
 def check_weight(values: Values, problem: Any) -> None:
@@ -44,8 +46,14 @@ class PackedProduct(Op):
     def place(
         self, context: Context, arguments: Arguments, device: DeviceProperties, addresses: Mapping[str, int]
     ) -> Placement:
-        """D is written element by element where TMA cannot: any strides will do."""
-        return place_without_copies(self.interface, arguments, addresses, judged=("out",))
+        """D is written element by element where TMA cannot, by kernels that are not balanced: any strides
+        will do."""
+        placement = place_without_copies(self.interface, arguments, addresses, judged=("out",))
+        size = bytes_of(arguments.problem.d)
+        elements = aligned(self.interface, arguments, TMA_BYTES // size, addresses).get("d")
+        if elements is None:  # the op makes D
+            return placement
+        return replace(placement, problem=replace(placement.problem, alignment=elements * size))
 
     def without_kernel(self, problem: Any, values: Values) -> None:
         """activation(bias): k or alpha is 0."""

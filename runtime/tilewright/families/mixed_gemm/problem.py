@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import weight_formats
 from tilewright.declarations.problem import ProblemBase
-from tilewright.formats.types import TYPES
+from tilewright.formats.types import TMA_BYTES, TYPES
 
 # Formats of packed weights by the names of problems and kernels, with the group size if a format has several.
 FORMATS = {
@@ -62,6 +62,11 @@ class PackedProblem(ProblemBase):
         def bytes(self) -> int: ...
 
     @property
+    def alignment(self) -> int:
+        """Bytes at whose multiples D and its rows begin. TMA stores the D of groups."""
+        return TMA_BYTES
+
+    @property
     def gated(self) -> bool:
         """Whether D has a column for a row of gate and one of up."""
         return self.activation == SILU_MUL
@@ -111,6 +116,7 @@ class Problem(PackedProblem):
     weight_format: str = "int4_g128"
     bias: bool = False
     activation: str = "none"
+    alignment: int = TMA_BYTES  # bytes at whose multiples D and its rows begin
 
     @property
     def flops(self) -> int:
