@@ -1,8 +1,11 @@
-// The form of kernels for groups that divide k, where each group has tensor maps of its own.
+// The form for groups that divide k, where each group has tensor maps of its own.
 //
-// The general code runs a kernel before the product that writes the maps, and sends tiles through a queue. Here the
-// host knows all tiles, each warp reads the sizes of groups itself, and the loading warp makes the maps. The code is 16
-// to 26 kB long instead of 110 to 134.
+// | | general code | this form |
+// |---|---|---|
+// | maps of groups | a kernel before the product writes them | the loading warp makes them (cta_maps.hpp) |
+// | tiles | come through a queue | each warp computes them, because the host knows all tiles |
+// | sizes of groups | the scheduling warp reads them | each warp reads them |
+// | code | 110 to 134 kB | 16 to 26 kB |
 #pragma once
 
 #include <cstdint>
@@ -21,7 +24,7 @@
 
 namespace tilewright::grouped_gemm {
 
-// `Base`: the dense form of kernel.hpp's Kernel, whose tiles the host knows, too.
+// `Base`: the dense form of kernel.hpp's Kernel, from which it has the tiles that the host knows.
 template <class Base>
 struct AlongKForm : Base {
   using Params = AlongKParamsOf<Heads>;
@@ -33,7 +36,7 @@ struct AlongKForm : Base {
     sm90::run_product<AlongKForm>(params, memory);
   }
 
-  // Prologue, one thread. Nothing is loaded by the maps of A and of B.
+  // Prologue, one thread. Nothing is loaded by the maps of all of A and B.
   static __device__ __forceinline__ void prefetch_maps(Params const& params) {
     sm90::prefetch_map(&params.scales_a);
     sm90::prefetch_map(&params.scales_b);
@@ -74,7 +77,7 @@ struct AlongKForm : Base {
       int const column = first_column(cluster, place, tile) + own_column;
       float sums[Base::kRows][Base::kColumns / 2];
       clear(sums);
-      if (k_tiles > 0) {  // also where the warpgroup has no row of D: code for such tiles would lie in the way
+      if (k_tiles > 0) {  // also if the warpgroup has no row of D: code for that case would lie in the way
         mainloop.run(k_tiles, column, ~0u, sums);
       }
       if (params.floats == Floats::kAdded) {
@@ -131,7 +134,8 @@ struct AlongKForm : Base {
     bool entered = false;
 #pragma unroll 1
     for (; tiles.wait(tile); tiles.pop(tile)) {
-      wait_for_previous();  // also before later tiles, where it is over: a branch would hide it from the build's check
+      // Returns at once before later tiles. A branch around it would hide it from the build's check.
+      wait_for_previous();
       Tile::KRange const range = k_range<kUnit>(params.groups, tile.group);
       if (tile.group != group && range.count > 0) {
         group = tile.group;

@@ -7,10 +7,10 @@
 
 namespace tilewright::grouped_gemm {
 
-// The groups whose tensor maps a CTA has at a time (cta_maps.hpp).
+// The number of groups whose tensor maps a CTA keeps in the workspace (cta_maps.hpp).
 constexpr int kCtaMaps = 8;
 
-// What CTAs make the maps of groups from.
+// The addresses of the caller's A and B, of which CTAs make the maps of groups.
 struct OperandsOfK {
   char const *a, *b;
 };

@@ -1,4 +1,4 @@
-// Loads scale factors of 128x128 blocks from global memory into the stages, by a warp of the producer.
+// How a warp of the producer brings scale factors of 128x128 blocks from global memory into the stages.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace tilewright::grouped_gemm {
 
-// The scale factors of a tile, 32 blocks of k at a time: each lane holds those of one block of k, and has already
-// issued the load of those 32 blocks further on. So no stage waits for global memory, except the first.
+// The scale factors of a tile, for 32 blocks of k at a time, a block for each lane: `current` holds the factors of
+// these blocks, and the loads of the next 32 blocks are under way into `next`. So no stage except the first waits for
+// global memory.
 template <class Layout, int Boxes>
 struct BlockFactors {
   static_assert(32 % Boxes == 0);
@@ -24,8 +25,8 @@ struct BlockFactors {
     }
   }
 
-  // Issues the loads for 32 blocks of k that begin `from` blocks after the first stage's. Clamped to k, because the
-  // last stage may reach beyond it.
+  // Issues the loads for 32 blocks of k, which begin `from` blocks after the first stage's first block. Blocks are
+  // clamped to k, because the last stage may reach beyond it.
   __device__ __forceinline__ void prefetch(int from) {
     int64_t const block = min(k + from + static_cast<int>(threadIdx.x) % 32, blocks.k - 1);
 #pragma unroll
@@ -34,8 +35,8 @@ struct BlockFactors {
     }
   }
 
-  // Stores the factors of a stage, whose first block is number `from`, to shared memory. One lane stores those of each
-  // box and arrives at the stage's barrier.
+  // Stores a stage's factors to shared memory: for each box, the lane that holds them does, and arrives at the stage's
+  // `full`. `from`: the stage's first block, counted from the first stage's.
   __device__ __forceinline__ void store(uint32_t shared, int stage, uint32_t full, int from) {
     if (from % 32 == 0) {
 #pragma unroll

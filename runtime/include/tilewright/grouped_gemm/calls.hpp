@@ -1,5 +1,5 @@
-// What generated `grouped_gemm` kernels of our own mainloops export: entries of a kernel's code, and its facts for the
-// host.
+// What generated `grouped_gemm` kernels of our own main loops export: the entry points of a kernel's forms, and the
+// functions of its descriptor.
 #pragma once
 
 #include "tilewright/descriptor.hpp"
@@ -10,11 +10,12 @@
 
 namespace tilewright::grouped_gemm {
 
-// Writes the tensor maps of A and B for each group's part of k, in which rows are as long as the group's k. One warp
-// writes A's, the other one B's; a thread writes the map of a group. `kUnit`: groups have multiples of it.
+// A kernel before the product: writes the tensor maps of A and B for each group's part of k, in which rows are as long
+// as the group's k. One warp writes the maps of A, the other one those of B, a thread for each group. `kUnit`: groups
+// have multiples of it.
 //
-// The product that follows may start at once: it waits for the end of this kernel before it reads a map. The product
-// before may still read the maps that lie in the same workspace, so this kernel waits for its end.
+// The product that follows may start at once, because it waits for the end of this kernel before it reads a map. This
+// kernel waits for the end of the kernel before it, which may be a product that reads maps in the same workspace.
 template <class Traits, int kUnit>
 __global__ void write_parts(CUtensorMap const a, CUtensorMap const b, char const* address_a, char const* address_b,
                             int rows_a, int rows_b, int const* sizes, int groups, int k, CUtensorMap* maps) {
@@ -61,7 +62,7 @@ cudaError_t enqueue_write_parts(PartsOfK const& parts, cudaStream_t stream) {
                             parts.rows_a, parts.rows_b, parts.sizes, parts.groups, parts.k, parts.maps);
 }
 
-// The entry point of a form's code. `Traits`: a FormTraits.
+// The entry point of a form that is launched without clusters. `Traits`: a FormTraits.
 template <class Traits>
 __global__ void __launch_bounds__(Traits::Kernel::kThreads, 1)
     run_form(__grid_constant__ typename Traits::Kernel::Params const params) {
@@ -69,7 +70,7 @@ __global__ void __launch_bounds__(Traits::Kernel::kThreads, 1)
                          typename Traits::Kernel kernel; kernel(params, tilewright_shared_memory);)
 }
 
-// The same for a form with clusters. As to `__cluster_dims__`, see TILEWRIGHT_LEAN_GEMM_KERNEL.
+// The same for a form with clusters. TILEWRIGHT_LEAN_GEMM_KERNEL says why `__cluster_dims__` has no size.
 template <class Traits>
 __global__ void __cluster_dims__() __launch_bounds__(Traits::Kernel::kThreads, 1)
     run_form_in_clusters(__grid_constant__ typename Traits::Kernel::Params const params) {
@@ -77,7 +78,7 @@ __global__ void __cluster_dims__() __launch_bounds__(Traits::Kernel::kThreads, 1
                          typename Traits::Kernel kernel; kernel(params, tilewright_shared_memory);)
 }
 
-// A form of the kernel that `Traits` describes, and its entry.
+// Describes a form of the kernel that `Traits` describes.
 template <class Traits, Form kForm, bool kClusters = false>
 struct FormTraits {
   using Kernel = typename Traits::Kernel::template Of<kForm, kClusters>;
@@ -90,7 +91,8 @@ struct FormTraits {
   }
 };
 
-// The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels.
+// The functions of a kernel's descriptor (abi.h). They pass the kernel's Facts to the host code that the module's table
+// has once for all kernels (host.hpp).
 template <class Traits>
 struct Calls {
   using Kernel = typename Traits::Kernel;
@@ -156,7 +158,7 @@ struct Calls {
     return facts;
   }
 
-  // A local variable: C++14 wants a static member of a template defined a second time.
+  // A local variable, because in C++14 a static member of a template would need a second definition.
   static Facts const& facts() {
     static constexpr Facts kFacts = make_facts();
     return kFacts;
@@ -165,13 +167,13 @@ struct Calls {
 
 }  // namespace tilewright::grouped_gemm
 
-// Defines a kernel that is launched in clusters: see TILEWRIGHT_LEAN_GEMM_KERNEL.
+// Defines a kernel that is launched in clusters (see TILEWRIGHT_LEAN_GEMM_KERNEL), and its descriptor.
 #define TILEWRIGHT_GROUPED_GEMM_KERNEL(NAME)                                                \
   extern "C" __global__ void __cluster_dims__()                                             \
       NAME(__grid_constant__ typename tilewright::NAME::Gemm::Kernel::Params const params); \
   TILEWRIGHT_GROUPED_MMA_KERNEL(NAME)
 
-// Defines a kernel without clusters.
+// Defines a kernel without clusters, and its descriptor.
 #define TILEWRIGHT_GROUPED_MMA_KERNEL(NAME)                                                                          \
   TILEWRIGHT_DEFINE_KERNEL(NAME, tilewright::NAME::Gemm, tilewright::grouped_gemm::Calls<tilewright::NAME::Gemm>, 1, \
                            1024)

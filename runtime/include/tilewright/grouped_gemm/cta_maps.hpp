@@ -1,5 +1,5 @@
-// The tensor maps of groups that divide k, where each group's operands are matrices of their own: a CTA makes the maps
-// of the groups that it computes, so that no kernel has to run before the product.
+// The tensor maps of groups that divide k, where each group's operands are matrices of their own. A CTA makes the maps
+// of the groups that it computes, so that no kernel has to write them before the product.
 #pragma once
 
 #include <cuda.h>
@@ -13,24 +13,24 @@
 
 namespace tilewright::grouped_gemm {
 
-// Held by a CTA's loading warp, which makes maps of A and of B in shared memory. TMA reads copies in global memory.
-//
-// Each map that the warp makes is followed by at least one load, before which it waits until the stage that the load
-// overwrites was read. So with fewer stages than kCtaMaps, no load reads a copy that is replaced.
+// The CTA's loading warp changes a map of A and one of B in shared memory for each group, and copies them to global
+// memory, from where TMA reads them. The copies of the last kCtaMaps groups stay there, because loads may still read
+// them. That is enough with fewer stages than kCtaMaps: at least one load follows each new map, and before that load
+// the warp waits until the stage that it overwrites was read, so until an older load is done.
 template <int kStages>
 class CtaMaps {
  public:
   static constexpr int kSharedBytes = 2 * sizeof(CUtensorMap);
   static_assert(kStages < kCtaMaps, "a load might still read the maps that are replaced");
 
-  // Copies the maps of all of k to shared memory. Called by the whole warp.
+  // Copies the maps of all of k to shared memory, where `make` changes them. Called by the whole warp.
   template <class Params>
   __device__ __forceinline__ CtaMaps(Params const& params, uint32_t shared)
       : shared_(shared), maps_(params.cta_maps + blockIdx.x * (2 * kCtaMaps)) {
     constexpr int kWords = sizeof(CUtensorMap) / 16;
     int const lane = threadIdx.x % 32;
     if (lane < 2) {
-      // The copies are written by atomic exchanges, which would wait until L2 has the lines.
+      // `publish_map` writes by atomic exchanges, which would wait until L2 has the lines.
       sm90::prefetch_line(maps_ + lane);
     }
     if (lane < 2 * kWords) {  // B's map follows A's (sm90::ProductMaps)
@@ -40,8 +40,9 @@ class CtaMaps {
     __syncwarp();
   }
 
-  // Makes the maps of a group, whose part of k is `range` and not empty: matrices of rows that are as long as the part.
-  // Returns A's map; B's follows it. `kUnit`: elements of a k tile, of a byte. Called by the whole warp.
+  // Makes the maps of a group, whose part of k is `range` and not empty: the rows of its matrices are as long as that
+  // part. Returns the map of A; that of B follows it. `kUnit`: elements of a k tile, of a byte each. Called by the
+  // whole warp.
   template <int kUnit, class Params>
   __device__ __forceinline__ CUtensorMap const* make(Params const& params, Tile::KRange const& range) {
     int const lane = threadIdx.x % 32;

@@ -1,4 +1,4 @@
-// A CTA's share of a tile: where its operands begin, and which k tiles it multiplies.
+// What a CTA needs of a tile to load and multiply it: where its operands begin, and which k tiles it multiplies.
 #pragma once
 
 #include "tilewright/grouped_gemm/args.h"
@@ -8,14 +8,14 @@
 
 namespace tilewright::grouped_gemm {
 
-// In terms of the kernel's own A and B, which are the caller's B and A where operands are swapped. `Kernel` is
-// kernel.hpp's.
+// The fields are those of the kernel's own A and B, which are the caller's B and A where operands are swapped. `Kernel`
+// is kernel.hpp's, or has the same members.
 template <class Kernel>
 struct CtaTile {
   using Params = typename Kernel::Params;
   static constexpr bool kSwapped = Kernel::kSwapped;
 
-  int a_row, b_row;        // first row of each operand: D's row and column, or the reverse where they are swapped
+  int a_row, b_row;        // first row of each operand: D's row and column; swapped, D's column and row
   int a_matrix, b_matrix;  // which matrix of each operand, and of its scale factors
   int first_k_tile, k_tiles;
 
@@ -41,8 +41,8 @@ struct CtaTile {
     if (groups_divide_k(params)) {
       return tile.k_tiles.count;
     }
-    // The products of a tile of padding are not stored. Kernels without scale factors compute them all the same: a
-    // branch around wgmma would cost registers.
+    // The products of a tile of padding are not stored. Kernels without scale factors compute them all the same,
+    // because a branch around wgmma would cost registers.
     return Kernel::kScaled && tile.is(Tile::kPadding) ? 0 : params.k_tiles(place.split);
   }
 };

@@ -1,4 +1,4 @@
-// Forms: copies of a kernel's code, each of which serves one kind of launches.
+// The forms of a kernel: copies of its code, each of which serves one kind of launches.
 #pragma once
 
 namespace tilewright::grouped_gemm {
@@ -6,10 +6,11 @@ namespace tilewright::grouped_gemm {
 // Form::kAny is a kernel's general code. The others are called its forms.
 //
 // A launch on cold code waits for every line of instructions and parameters that it is the first to read. A form leaves
-// out what its launches do not need: splits of k, an addend, and other groupings. Each has two copies. The one without
-// clusters is launched without them, because thread blocks that are clusters of one begin 90 to 250 ns later on an
-// H200. Each warp that loads finds the first tile itself, while barriers are made (benchmarks/results/scaled_start.md
-// has the measurements).
+// out what its launches do not need: splits of k, an addend, and other groupings. In a form, each warp that loads finds
+// the first tile itself, while mbarriers are initialised. benchmarks/results/scaled_start.md has the measurements.
+//
+// Each form has two copies: one for launches in clusters, and one for launches without, because on an H200 thread
+// blocks that are clusters of one begin 90 to 250 ns later than thread blocks without clusters.
 enum class Form {
   kAny,     // every tactic and grouping
   kDense,   // TILEWRIGHT_GROUPING_NONE

@@ -1,4 +1,4 @@
-// What differs in a form's code: the cluster that it sees, and where its warps get the CTA's tiles from.
+// What differs in the code of forms: the cluster that they see, and where their warps get the CTA's tiles from.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace tilewright::grouped_gemm {
 
-// The cluster of a launch, and a CTA's place in it: constants in a form, except in the copy of it that has clusters
-// (`kClusters`). No form splits k.
+// The cluster of a launch, and a CTA's place in it. Both are constants in a form's copy without clusters. No form
+// splits k.
 template <Form kForm, bool kClusters = kForm == Form::kAny>
 struct FormCluster {
   template <class Params>
@@ -40,8 +40,8 @@ struct FormCluster {
   }
 };
 
-// The tiles of a CTA, of `kRows` rows, as its warps get them. `kQueueAt`: the queue's offset in shared memory.
-// `kSwapped`: D's rows are columns of the kernel's own product, and so of its clusters.
+// Where a CTA's warps get its tiles from, which have `kRows` rows. `kQueueAt`: the queue's offset in shared memory.
+// `kSwapped`: D's rows are the columns of the kernel's own product, and of its clusters.
 template <Form kForm, bool kClusters, int kRows, int kQueueAt, bool kSwapped>
 struct FormTiles {
   static constexpr bool kKnown = kForm == Form::kDense;                          // each warp computes them
@@ -62,8 +62,8 @@ struct FormTiles {
     }
   }
 
-  // Sets `tile` to the first tile. Returns false if there is none. In a form, the warp enters here (sm90::enter): if it
-  // computes the tile, after that.
+  // Sets `tile` to the first tile. Returns false if there is none. In a form, the warp enters here (sm90::enter): after
+  // it has computed the tile, or before it waits for the queue.
   template <bool kWaitsForPrevious, class Params>
   static __device__ __forceinline__ bool first(Params const& params, Source const& source, Tile& tile) {
     bool const more = kKnown && source.wait(tile);

@@ -1,4 +1,4 @@
-// The tiles that follow from what the host knows of groups (params.hpp).
+// The tiles that follow from the groups' parameters (params.hpp) alone, where the host knows all tiles.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ __device__ __forceinline__ uint32_t slices_before(int end, int row) {
   return (1u << (rows + 63) / 64) - 1;
 }
 
-// Sets `tile` to that of block number `index`, where the host knows all tiles: that of the CTA in row `cluster_row` of
-// the `cluster_rows` rows of a cluster.
+// Sets `tile` to a CTA's tile of block number `index`. The CTA is in row `cluster_row` of the `cluster_rows` rows of
+// its cluster.
 template <int kRows>
 __device__ __forceinline__ void known_tile(Groups const& groups, int index, int cluster_rows, int cluster_row,
                                            Tile& tile) {

@@ -1,8 +1,16 @@
-// The header of generated `grouped_gemm` kernels for sm_90a: products of FP8 with scale factors (1x128, 128x128) or of
-// BF16, whose rows may belong to groups. TMA, mbarriers and wgmma in plain PTX, without CuTe, as gemm/lean_kernel.hpp.
+// The header that generated `grouped_gemm` kernels for sm_90a include: products of FP8 with scale factors (1x128,
+// 128x128) or of BF16, whose rows may belong to groups. TMA, mbarriers and wgmma in plain PTX, without CuTe, as
+// gemm/lean_kernel.hpp.
 //
-// A CTA runs the phases of sm90/product.hpp. Two things are added: a stage holds scale factors beside the data
-// (scaled_layout.hpp), and three of the producer's four warps have work (producers.hpp).
+// A CTA runs the phases of sm90/product.hpp, with these differences:
+//
+// | part | here |
+// |---|---|
+// | a stage | holds scale factors beside the data (sm90/scaled_layout.hpp) |
+// | the main loop | multiplies sums of 128 of k by them (sm90/scaled_mainloop.hpp) |
+// | the producer | three of its four warps have work: operands, scale factors, tiles (producers.hpp) |
+// | the order of tiles | depends on the groups, which the device reads: tiles come through a queue (tile.hpp) |
+// | the code | has a general form and short ones (form.hpp) |
 #pragma once
 
 #include <cstdint>
@@ -34,10 +42,10 @@ using Params = ParamsOf<Heads>;
 static_assert(sizeof(Params) == sizeof(HostParams));
 
 // Three warpgroups share a tile of 192 rows: while one of them promotes sums, the other two keep the tensor core busy.
-// With two warpgroups only one would, and the tensor core would idle between its instructions.
+// With two warpgroups, one alone would, and the tensor core would idle between its wgmmas.
 constexpr int consumers_of(int tile_m) { return tile_m == 192 ? 3 : sm90::consumers_of(tile_m); }
 
-// `A`, `B` and their scales are the kernel's own operands: the caller's B and A where they are swapped.
+// `A`, `B` and their scales are those of the kernel's own operands: the caller's B and A where they are swapped.
 template <class A, class B, class ElementD_, int TileM_, int TileN_, int Boxes_, int Stages_, bool kSwapped_,
           bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB, sm90::Promotion kPromotion, int kStoreBuffers,
           bool kPdl_, Form kForm_ = Form::kAny, bool kClusters_ = kForm_ == Form::kAny>
@@ -67,8 +75,8 @@ struct Kernel {
   static_assert(!(kMnA || kMnB) || (A::kBytes == 2 && !kScaled), "wgmma reads FP8 with k contiguous alone");
   static_assert(!kMnB || kColumns % 64 == 0, "boxes of an MN-major operand have 64 rows");
 
-  // One thread of a warpgroup issues TMA stores of 64 rows. When each warp issued its own 16 rows, the stores of a tile
-  // of 256x128 took 1,000 clocks.
+  // One thread of a warpgroup issues TMA stores of 64 rows (kTogether). With stores of 16 rows by each warp, those of a
+  // tile of 256x128 took 1,000 clocks.
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, sm90::Activation::kNone, kStoreBuffers,
                                sm90::subtile_columns(kColumns, kSwapped), kSwapped || ElementD::kBytes == 2>;
   static constexpr bool kFloats = ElementD::kBytes == 4 && !kSwapped;
@@ -86,38 +94,39 @@ struct Kernel {
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
   using Cluster = FormCluster<kForm, kClusters>;
   using Tiles = FormTiles<kForm, kClusters, kTileRows, kQueueAt, kSwapped>;
-  // Whether the stages' memory has room for the sums, to be added up along k.
+  // Whether the stages' memory has room for the sums, so that a cluster can split k.
   static constexpr bool kSplits = ClusterReduction::kBytes <= Layout::kStoresAt;
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= 227 * 1024,
                 "the stages exceed the shared memory of sm_90");
 
-  // Whether the kernel has forms beside Form::kAny. Products of FP8 with factors of 128x128 blocks have: they are short
-  // in a model, and other kernels run between them.
+  // Whether the kernel has forms beside Form::kAny. Kernels with factors of 128x128 blocks have them: their products
+  // are short in a model, and other kernels run between them.
   static constexpr bool kHasForms =
       (kScalesA == Scales::kBlocks || kScalesB == Scales::kBlocks) && ElementD::kBytes == 2;
   template <Form kOther, bool kOtherClusters>
   using Of = Kernel<A, B, ElementD, TileM, TileN, Boxes, Stages, kSwapped, kMnA, kMnB, kScalesA, kScalesB, kPromotion,
                     kStoreBuffers, kPdl, kOther, kOtherClusters>;
 
-  // Whether groups may divide k (F32 sums, stages of one box). Each group's part of k is either a matrix of its own,
-  // with its own tensor maps and with scale factors of rows (kOwnMaps), or rows of MN-major operands.
+  // kGroupsOfK: groups may divide k, into a D of F32, with stages of one box. A group's part of k is then rows of
+  // MN-major operands, or (kOwnMaps) a matrix of its own, with tensor maps of its own and with scale factors of rows.
   static constexpr bool kOwnMaps =
       kScalesA == Scales::kRows && kScalesB == Scales::kRows && Boxes == 1 && ElementD::kBytes == 4;
   static constexpr bool kGroupsOfK = kOwnMaps || (kMnA && kMnB && Boxes == 1 && ElementD::kBytes == 4);
 
-  // Registers of a thread; an SM has 65,536.
+  // Registers of a thread after setmaxnreg. An SM has 65,536.
   static constexpr int kProducerRegisters = 56, kConsumerRegisters = kConsumers == 3 ? 152 : 224;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     sm90::run_product<Kernel>(params, memory);
   }
 
-  // Prologue, one thread: makes the barriers of the stages and of the tile queue.
+  // Prologue, one thread: initialises the mbarriers of the stages and of the tile queue. A stage's `full` counts the
+  // warp that loads operands, the one that loads factors of rows, and the lanes that store factors of blocks.
   static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(Cluster::shape(params), shared,
                                        1 + (Layout::kScaleBytes > 0) + (Layout::kBlocks > 0 ? Boxes : 0),
                                        kConsumers * kReleasingWarps);
-    if constexpr (kClusters && !Tiles::kKnown) {  // in a form without clusters, another warp makes the queue
+    if constexpr (kClusters && !Tiles::kKnown) {  // in a form without clusters, another warp does (run_reading)
       start_queue(params, shared);
     }
   }
@@ -172,13 +181,14 @@ struct Kernel {
  private:
   using CtaTile = grouped_gemm::CtaTile<Kernel>;
 
-  // How many warps of a warpgroup release a stage. One, where only wgmma reads it: the four warps issue wgmma together.
-  // All four, where threads load scale factors: no warp knows whether the other warps' loads have returned.
+  // How many warps of a warpgroup release a stage. One where wgmma alone reads it, because the four warps issue wgmma
+  // together. All four where threads load scale factors, because no warp knows whether another warp's loads have
+  // returned.
   static constexpr int kReleasingWarps = kScaled ? 4 : 1;
 
-  // Whether products with and without a split of k run one copy of `consume`, so that a launch on cold code reads less.
-  // With more rows than 64, ptxas puts the instructions of such a copy's main loop in another order, and counts its
-  // stages in uniform registers: 2 to 6 % slower on an H200.
+  // Whether products with and without a split of k run the same copy of `consume`, so that a launch on cold code reads
+  // less. With tiles of more rows than 64, ptxas orders the instructions of the main loop otherwise in such a copy, and
+  // counts its stages in uniform registers, which is 2 to 6 % slower on an H200.
   static constexpr bool kOneLoop = TileM == 64;
 
   static __device__ __forceinline__ bool reduces_through_smem(Params const& params) {
@@ -193,13 +203,14 @@ struct Kernel {
         sum = 0.0f;
       }
       if constexpr (kRows == 1) {
-        sm90::hold(row);  // else ptxas clears them again before the loop; with 128 rows it is as fast without
+        sm90::hold(row);  // without it, ptxas clears them again before the loop; with 128 rows that costs nothing
       }
     }
   }
 
-  // Stores D of a group that has no k: C, or zeros; nothing where sums are added to D. Storing cleared sums instead
-  // would give ptxas a second set of accumulators beside wgmma's: a tile of 128x256 would spill 1,600 bytes.
+  // Stores a warpgroup's part of D for a group that has no k: C, or zeros, or nothing where sums are added to D. If the
+  // epilogue stored cleared sums, ptxas would have a second set of accumulators beside wgmma's: a tile of 128x256 would
+  // spill 1,600 bytes.
   static __device__ __forceinline__ void store_without_products(Params const& params, sm90::ClusterPlace const& place,
                                                                 Tile const& tile, int first_row, int first_column) {
     if (params.floats == Floats::kAdded) {
@@ -221,7 +232,8 @@ struct Kernel {
     }
   }
 
-  // `through_smem`: the epilogue goes through shared memory, where the CTAs of a split k add up their sums.
+  // A consumer warpgroup's loop over tiles. `through_smem`: the epilogue goes through shared memory, where the CTAs of
+  // a split k add up their sums.
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup, bool through_smem) {
     sm90::ClusterShape const& cluster = Cluster::shape(params);
@@ -244,8 +256,8 @@ struct Kernel {
     for (bool more = Tiles::template first<kPdl>(params, queue, tile); more; tile = next) {
       int k_tiles = CtaTile::count_k_tiles(params, place, tile);
       if constexpr (kForm != Form::kAny && !Tiles::kKnown) {
-        // Only products use the tile's column before it is read again. Its load from the queue returns here on all
-        // paths, before any barrier is arrived at, which the build can check.
+        // Waits for the load of the tile's column from the queue, which products alone use before it is read again. So
+        // that load returns on all paths before any barrier is arrived at, which the build can check.
         k_tiles += static_cast<int>(sm90::zero_after(tile.column));
       }
       if constexpr (kGroupsOfK && !kScaled) {
@@ -269,7 +281,7 @@ struct Kernel {
       }
       queue.read(tile);
       if constexpr (kForm == Form::kCounts) {
-        tile.flags &= ~Tile::kIndexed;  // which the compiler then knows
+        tile.flags &= ~Tile::kIndexed;  // it is 0 already: now the compiler knows
       }
       // Row and column of this warpgroup's sums, in the kernel's own plane: swapped, D's column and row.
       CtaTile const cta_tile(params, place, tile);
@@ -281,8 +293,8 @@ struct Kernel {
           ReducedStore<Kernel>::run(params, shared, place, warpgroup, row, column, tile.matrix, rows, sums);
         }
       }
-      // Before the stores: an LDS that is issued after STGs waits for them in the load/store queue. After a reduction:
-      // the scheduler warp goes on when the cluster's barriers are passed.
+      // Before the stores, because an LDS that is issued after STGs waits for them in the load/store queue. After a
+      // reduction, because the scheduling warp sends the next tile after the cluster's barriers.
       more = queue.pop_and_wait(tile, next);
       if (through_smem) {
         continue;
@@ -297,7 +309,7 @@ struct Kernel {
         store.store_rows(sums, row, column, tile.matrix, rows);
       }
     }
-    // Finish: TMA has read the shared memory of the last stores.
+    // Finish: waits until TMA has read the shared memory of the last stores.
     store.drain();
     if constexpr (kFloats) {
       floats.drain();

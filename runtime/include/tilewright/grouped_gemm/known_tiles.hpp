@@ -1,4 +1,4 @@
-// The tiles of a CTA where the host knows all of them.
+// The tiles of a CTA where the host knows all tiles: no queue is needed.
 #pragma once
 
 #include "tilewright/grouped_gemm/groups.hpp"
@@ -7,8 +7,8 @@
 
 namespace tilewright::grouped_gemm {
 
-// The readers' side of a TileQueue without a queue: each warp computes the tiles itself. `cluster`: number of the CTA's
-// cluster in the grid, whose CTAs compute tiles in `cluster_rows` rows. This CTA's is row `cluster_row` of them.
+// Has the functions of a TileQueue's readers. Each warp computes the tiles itself. `cluster`: the number of the CTA's
+// cluster in the grid. Its CTAs compute tiles in `cluster_rows` rows; this CTA is in row `cluster_row`.
 template <int kRows>
 class KnownTiles {
  public:
@@ -27,7 +27,7 @@ class KnownTiles {
   // Computes the current tile again, so that no registers hold it during the main loop.
   __device__ __forceinline__ void read(Tile& tile) const {
     int index = share_.index;
-    asm volatile("" : "+r"(index));  // else the compiler would keep what `wait` computed
+    asm volatile("" : "+r"(index));  // hides the value: else the compiler would keep what `wait` computed
     known_tile<kRows>(groups_, index, cluster_rows_, cluster_row_, tile);
   }
 

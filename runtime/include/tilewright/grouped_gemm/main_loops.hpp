@@ -1,4 +1,4 @@
-// Kernels whose forms run another main loop than the general code.
+// Kernels whose forms run another main loop than the general code. A generated kernel names one of the structs below.
 #pragma once
 
 #include "tilewright/grouped_gemm/form.hpp"
@@ -8,7 +8,8 @@
 
 namespace tilewright::grouped_gemm {
 
-// A form of kernel.hpp's Kernel with the main loop that `Mark` selects (sm90/scaled_rounds.hpp and its like).
+// `Type`: the form `Whole` of kernel.hpp's Kernel, with the main loop that the mark of its A selects
+// (sm90/scaled_rounds.hpp, sm90/scaled_one_count.hpp).
 template <template <class> class Mark, class Whole>
 struct MarkedForm;
 template <template <class> class Mark, class A, class B, class D, int TileM, int TileN, int Boxes, int Stages,
@@ -20,7 +21,7 @@ struct MarkedForm<Mark, Kernel<A, B, D, TileM, TileN, Boxes, Stages, kSwapped, k
                       kStoreBuffers, kPdl, kForm, kClusters>;
 };
 
-// `Base`: kernel.hpp's Kernel.
+// `Base` is kernel.hpp's Kernel.
 template <class Base>
 struct InRounds : Base {
   template <Form kForm, bool kClusters>

@@ -70,8 +70,8 @@ class Maker {
                                                : Floats::kThreads;
   }
 
-  // Whether sums go through shared memory: those of a split k, and those to which a C of 16-bit elements is added,
-  // because a loop over subtiles there costs no registers.
+  // Whether sums go through shared memory: those of a split k, and those to which a C of 16 bits is added, because a
+  // loop over subtiles in memory costs no registers.
   bool epilogue_through_smem() const { return cluster_.splits > 1 || (args_.c != nullptr && facts_.boxes); }
 
   cudaError_t make_params(sm90::Launching const& launching, Form form, HostAlongKParams& params) const {
@@ -92,7 +92,7 @@ class Maker {
     params.groups = make_groups(launching);
     params.heads = {sm90::Divisor(args_.head_gap > 0 ? args_.head_left + args_.head_right : 1), args_.head_right,
                     args_.head_gap, args_.head_gap > 0};
-    // An operand that one column (row) of tiles reads only once need not stay in L2.
+    // Whether more than one column (row) of tiles reads the operand, so that it should stay in L2.
     bool const a_again = params.groups.columns > 1 || (a.one() && batch > 1);
     bool const b_again = args_.m > tile_rows() * down() || (b.one() && batch_b > 1);
     bool const writes = mostly_writes(a, b, d);
@@ -253,9 +253,9 @@ class Maker {
     }
   }
 
-  // Where the host knows the blocks and they take long, clusters that start late compute the last blocks: a start takes
-  // 2.5 us on an H200, and SMs that compute equally many tiles end up to 8 % apart. One round of 44 for late clusters
-  // is as good as three.
+  // Divides the blocks among clusters (sm90::Shares). Where the host knows the blocks and they take long, clusters that
+  // start late compute the last ones: a start takes 2.5 us on an H200, and SMs that compute equally many tiles end up
+  // to 8 % apart. To leave one round of 44 to late clusters is as good as to leave three.
   sm90::Shares make_shares(Groups const& groups, int rows, sm90::Launching const& launching) const {
     constexpr int kLateRounds = 1;  // rounds of all standing clusters that are left to late ones
     constexpr int64_t kLongTile = 12'000, kLongRun = 450'000;  // clocks of the tensor cores: a tile's, a cluster's

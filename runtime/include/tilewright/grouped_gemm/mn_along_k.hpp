@@ -1,7 +1,7 @@
-// The form of kernels of MN-major operands of 16 bits for groups that divide k: a group is some rows of both operands.
+// The form for groups that divide k, of MN-major operands of 16 bits: a group is some rows of both operands.
 //
-// The general code sends tiles through a queue, splits k, adds another C and stores rows of groups. Here the host knows
-// all tiles, and each warp reads the sizes of groups itself.
+// The general code has a queue of tiles, splits of k, a C that is not D, and rows of groups. Here each warp computes
+// the tiles itself, because the host knows all of them, and reads the sizes of groups.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace tilewright::grouped_gemm {
 
-// `Base`: the dense form of kernel.hpp's Kernel, whose tiles the host knows, too.
+// `Base`: the dense form of kernel.hpp's Kernel, from which it has the tiles that the host knows.
 template <class Base>
 struct MnAlongKForm : Base {
   using Params = typename Base::Params;
@@ -46,7 +46,7 @@ struct MnAlongKForm : Base {
     bool entered = false;
 #pragma unroll 1
     for (; tiles.wait(tile); tiles.pop(tile)) {
-      if constexpr (Base::kPdl) {  // also before later tiles, where it is over
+      if constexpr (Base::kPdl) {  // returns at once before later tiles
         sm90::wait_for_previous_kernel();
         sm90::allow_next_kernel();
       }
@@ -110,8 +110,8 @@ struct MnAlongKForm : Base {
     return (tile.column * cluster.n + place.n) * Base::TileN;
   }
 
-  // Stores a warpgroup's part of a tile whose group has no k. If the boxes stored cleared sums, ptxas would have a
-  // second set of accumulators beside wgmma's.
+  // Stores zeros to a warpgroup's part of a tile whose group has no k. If `boxes` stored cleared sums, ptxas would have
+  // a second set of accumulators beside wgmma's.
   static __device__ __forceinline__ void store_zeros(Params const& params, int row, int column, int matrix) {
     sm90::EpilogueParams const& epilogue = params.epilogue;
     float* const d = static_cast<float*>(epilogue.d) + matrix * epilogue.batch_stride_d;

@@ -1,5 +1,5 @@
-// The parameters of `grouped_gemm` kernels, and what their host code knows of a kernel. A module's table has the host
-// code once, for all units (host.hpp), as for lean `gemm` kernels (gemm/lean_params.hpp).
+// The parameters of `grouped_gemm` kernels, and what their host code must know of a kernel. A module's table has the
+// host code once, for all units (host.hpp), as for lean `gemm` kernels (gemm/lean_params.hpp).
 #pragma once
 
 #include <cuda.h>
@@ -29,7 +29,7 @@ struct Groups {
   int k_unit;           // groups that divide k have multiples of it: elements of a k tile
   bool zeroes;          // padding is zeroed, also tiles that hold nothing else
   int columns;          // blocks along n
-  int swizzle;          // blocks of rows that follow one another before the next column; as Raster's
+  int swizzle;          // blocks of rows before the next column, as Raster's, where the device finds the tiles
   sm90::Raster raster;  // where the host knows all tiles
   sm90::Shares shares;
 };
@@ -41,7 +41,7 @@ enum class Floats {
   kAdded,    // TMA adds them to what D holds, where C is D
 };
 
-// The fields of Heads (tile.hpp), whose functions only the device compiles.
+// The fields of Heads (tile.hpp) for the host, which cannot compile its functions.
 struct HeadFields {
   sm90::Divisor head;
   int right, gap;
@@ -87,7 +87,7 @@ struct PartsOfK {
   CUtensorMap* maps;  // receives two of each group
 };
 
-// What the host knows of a kernel. The kernel's A and B are the caller's B and A where operands are `swapped`.
+// What the host code must know of a kernel. The kernel's A and B are the caller's B and A where operands are `swapped`.
 struct Facts {
   int tile_m, tile_n;  // rows of the kernel's A and B in a tile
   int tile_k;          // elements of k of a stage

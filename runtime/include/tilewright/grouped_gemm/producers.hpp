@@ -1,5 +1,12 @@
-// What the producer's warps do: one loads operands, one loads their scale factors, and one schedules tiles, so that no
-// load waits for the loads that tell its address.
+// What the producer's four warps do. Operands, scale factors and tiles have a warp each, so that the loads of a stage
+// do not wait for the loads that say where it lies.
+//
+// | warp | general code | Form::kRows and kCounts (run_reading) | Form::kDense |
+// |---|---|---|---|
+// | 0 | loads operands | finds the first tile, then loads operands | computes tiles, and loads operands |
+// | 1 | finds tiles, and sends them through the queue | the same | ends |
+// | 2 | loads scale factors | finds the first tile, then loads scale factors | computes tiles, and loads factors |
+// | 3 | takes part in cluster barriers | makes the queue if there are no clusters, and ends | ends |
 #pragma once
 
 #include <cstdint>
@@ -17,7 +24,7 @@
 
 namespace tilewright::grouped_gemm {
 
-// `Kernel` is kernel.hpp's.
+// `Kernel` is kernel.hpp's, or has the same members.
 template <class Kernel>
 struct Producers {
   using Params = typename Kernel::Params;
@@ -28,8 +35,8 @@ struct Producers {
   using Cluster = typename Kernel::Cluster;
   using Tiles = typename Kernel::Tiles;
 
-  // Called by each of the producer's warps. They enter (sm90::enter) here, unless the code is the general one.
-  // `epilogue_through_smem`: consumers use the stages' memory between two tiles.
+  // Called by each of the producer's warps. In forms, they enter (sm90::enter) here; in the general code they have
+  // entered before. `epilogue_through_smem`: consumers use the stages' memory between two tiles.
   static __device__ __forceinline__ void run(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                              bool loading_warp, bool epilogue_through_smem) {
     int const warp = threadIdx.x / 32 - Kernel::kConsumers * 4;
@@ -62,16 +69,17 @@ struct Producers {
     }
   }
 
-  // For each tile, all threads of the cluster synchronise twice: when its sums lie in the stages' memory, and when they
-  // have been read.
+  // Takes part in the two barriers of a reduction (ReducedStore), in which all threads of the cluster synchronise: when
+  // a tile's sums lie in the stages' memory, and when they have been read.
   static __device__ __forceinline__ void wait_for_reduction() {
     sm90::cluster_barrier();
     sm90::cluster_barrier();
   }
 
-  // In a form whose groups the device reads. Three warps read what tells the first tile, all by the same instructions,
-  // so that the loads of the first stages wait for no other warp. The fourth makes the queue of the tiles after it,
-  // unless there are clusters: then the CTA's barriers must be made before it arrives at the cluster's.
+  // The producer's warps in a form whose groups the device reads. Three warps find the first tile, each for itself and
+  // by the same instructions, so that the loads of the first stages wait for no other warp. The fourth makes the queue
+  // for the tiles after the first, unless there are clusters: there the queue's mbarriers must be ready before any warp
+  // arrives at the cluster's barrier.
   static __device__ __forceinline__ void run_reading(Params const& params, uint32_t shared,
                                                      sm90::ClusterPlace const& place, bool loading_warp, int warp) {
     sm90::ClusterShape const& cluster = Cluster::shape(params);
@@ -100,7 +108,7 @@ struct Producers {
         __syncwarp();
       };
       if constexpr (Kernel::kForm == Form::kRows) {
-        while (scheduler.next(tile)) {  // first the same tile
+        while (scheduler.next(tile)) {  // begins with the first tile again, now with all fields
           send();
         }
       } else {
@@ -112,8 +120,8 @@ struct Producers {
       send();
       return;
     }
-    // A warp that found the first tile never waits for its slot in the queue. Before it waits for the slot's next tile,
-    // it waits for all slots between, which are written later than the first.
+    // A warp that found the first tile does not wait for the queue's first slot. That is safe: before it waits for the
+    // next tile in that slot, it waits for all other slots, which are written after the first tile.
     auto const first = [&](TileQueue& queue, Tile& current) {
       current = tile;
       return found || queue.wait(current);
@@ -125,7 +133,7 @@ struct Producers {
     }
   }
 
-  // Sends the CTA's tiles to the other warps, in the general code.
+  // Warp 1 in the general code: sends the CTA's tiles to the other warps.
   static __device__ __forceinline__ void schedule(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, bool epilogue_through_smem) {
     sm90::ClusterShape const& cluster = Cluster::shape(params);
@@ -140,7 +148,7 @@ struct Producers {
       }
       __syncwarp();
     };
-    // The first tile does not wait for the previous kernel where only the host decides which it is.
+    // The first tile is sent before the previous kernel's end where the host alone decides which tile that is.
     bool const sent = scheduler.first(tile);
     if (sent) {
       send();
@@ -163,7 +171,7 @@ struct Producers {
     __syncwarp();
   }
 
-  // Loads operands. `first(queue, tile)` sets the first tile, or returns false if there is none.
+  // Loads the operands of all tiles. `first(queue, tile)` sets the first tile, or returns false if there is none.
   template <class First>
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool epilogue_through_smem, First const& first) {
@@ -195,7 +203,7 @@ struct Producers {
     }
   }
 
-  // Loads the scale factors of each stage, beside the warp that loads its operands. `first`: as of `load`.
+  // Loads the scale factors of all stages, beside the warp that loads their operands. `first`: as in `load`.
   template <class First>
   static __device__ __forceinline__ void load_scales(Params const& params, uint32_t shared,
                                                      sm90::ClusterPlace const& place, bool epilogue_through_smem,
@@ -207,7 +215,7 @@ struct Producers {
     bool more = first(queue, tile);
     for (; more; queue.pop(tile), more = queue.wait(tile)) {
       CtaTile const cta_tile(params, place, tile);
-      constexpr bool kOfA = Kernel::kOwnScalesA == sm90::Scales::kBlocks;  // else B's, if any are of 128x128
+      constexpr bool kOfA = Kernel::kOwnScalesA == sm90::Scales::kBlocks;  // false: B may have factors of blocks
       BlockFactors<Layout, Boxes> blocks(kOfA ? params.blocks_a : params.blocks_b,
                                          kOfA ? cta_tile.a_matrix : cta_tile.b_matrix,
                                          kOfA ? cta_tile.a_row : cta_tile.b_row, cta_tile.first_k_tile * Boxes);
@@ -231,7 +239,7 @@ struct Producers {
     }
   }
 
-  // Loads a stage's scale factors of rows. `k`: the first block of 128 of k.
+  // Issues the loads of a stage's scale factors of rows. `k`: the stage's first block of 128 of k.
   static __device__ __forceinline__ void load_row_scales(Params const& params, uint32_t shared, CtaTile const& cta_tile,
                                                          int stage, uint32_t full, int k) {
     if constexpr (Kernel::kOwnScalesA == sm90::Scales::kRows) {
@@ -244,7 +252,7 @@ struct Producers {
     }
   }
 
-  // A warp without loads: takes part in the cluster's barriers alone.
+  // A warp without loads: reads tiles only to take part in the barriers of their reductions.
   static __device__ __forceinline__ void idle(uint32_t shared) {
     TileQueue queue(shared + Kernel::kQueueAt);
     Tile tile;

@@ -1,4 +1,4 @@
-// The epilogue that goes through shared memory: of a k that the CTAs of a cluster divide, and of sum + C in 16 bits.
+// The epilogue that goes through shared memory: where the CTAs of a cluster split k, and where D = sum + C has 16 bits.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace tilewright::grouped_gemm {
 
-// `Kernel` is kernel.hpp's. The loop over subtiles is rolled: a subtile of reduced sums comes from memory, so that no
-// register has to be known at compile time.
+// `Kernel` is kernel.hpp's. The loop over subtiles is not unrolled: their sums come from memory, not from registers
+// that must be known at compile time.
 template <class Kernel>
 struct ReducedStore {
   using Params = typename Kernel::Params;
@@ -23,8 +23,8 @@ struct ReducedStore {
   static constexpr int kCount = Store::kColumnGroups * 4;  // of a thread in a subtile
   static constexpr int kAllConsumers = 4;                  // a named barrier; 1 to 3 are the epilogues'
 
-  // Adds up the sums of the CTAs that divide k, and stores D: each CTA some subtiles of its own and the others' sums.
-  // The warpgroup's sums begin at (row, column) of the kernel's own plane.
+  // Adds up the sums of the CTAs that split k, and stores D, each CTA some of the subtiles (sm90/cluster_reduction.hpp
+  // has the steps). The warpgroup's sums begin at (row, column) of the kernel's own plane.
   template <class RowFates>
   static __device__ __forceinline__ void run(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                              int warpgroup, int row, int column, int matrix, RowFates const& rows,
@@ -50,7 +50,7 @@ struct ReducedStore {
   }
 
  private:
-  // Adds C, which has D's type. `store_rows` adds a C of F32 itself.
+  // Adds C, which has D's type of 16 bits. `store_rows` adds a C of F32 itself.
   static __device__ __forceinline__ void add_c(sm90::EpilogueParams const& epilogue, float (&values)[kCount], int row,
                                                int column, int matrix) {
     if (epilogue.c == nullptr) {

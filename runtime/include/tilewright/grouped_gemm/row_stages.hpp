@@ -1,4 +1,5 @@
-// Stages whose operands have rows of their own length in bytes: their shared memory, and how they are loaded.
+// Stages in which a box's rows of A and of B have different lengths, or fewer bytes than 128: their shared memory, and
+// how they are loaded.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ struct RowLayout {
   }
 };
 
-// Loads stages, as sm90::Producer does, without multicast, and with rows of each operand's own bytes.
+// Loads stages as sm90::Producer does, without multicast, and with rows of each operand's own length.
 template <class Layout, int RowBytesA, int RowBytesB, int Boxes, int Stages>
 struct RowProducer {
   uint32_t shared;

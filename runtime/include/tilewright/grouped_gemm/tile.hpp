@@ -1,4 +1,5 @@
-// A tile of D as one warp of a CTA describes it to the others, and what happens to each of its rows and columns.
+// A tile of D as one warp of a CTA describes it to the other warps, the queue through which it does, and what happens
+// to each of the tile's rows and columns.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,11 @@
 
 namespace tilewright::grouped_gemm {
 
-// Columns of D that the product skips. The product's columns come in heads of `left` + `right` columns. In D, `gap`
-// columns that stay untouched follow the first `left` columns of each head.
+// Columns of D that the product skips. The product's columns come in heads of `left` + `right` columns. In D, each head
+// has a gap of `gap` columns between the two, which stays untouched:
+//
+//   product   left right left right
+//   D         left gap right left gap right
 struct Heads {
   sm90::Divisor head;  // left + right
   int right, gap;      // columns
@@ -33,12 +37,12 @@ struct Tile {
     int count, first;
   };
 
-  int row, column;  // `row`: the first. `column`: which of the blocks of columns that a cluster computes at once
-  int matrix;       // of A and of D
+  int row, column;  // the first row; which block of columns (a block is the columns that a cluster computes at once)
+  int matrix;       // which matrix of A and of D
   int group;        // which matrix of B
   union {
     Rows rows;       // unless groups divide k
-    KRange k_tiles;  // where groups divide k (TILEWRIGHT_GROUPING_K_SIZES): kEvery is set, no row is asked about
+    KRange k_tiles;  // where groups divide k (TILEWRIGHT_GROUPING_K_SIZES), and every row is stored
   };
   uint32_t row_slices;  // mask of the tile's 64-row slices that hold at least one row of the group
   uint32_t flags;
@@ -48,7 +52,7 @@ struct Tile {
   static constexpr uint32_t kClears = 4;    // with kIndexed: rows of padding are zeroed
   static constexpr uint32_t kIndexed = 8;   // `group_of_row` says each row's group
   static constexpr uint32_t kEnd = 16;      // this is no tile: the queue ends here
-  static constexpr uint32_t kPadding = 32;  // no tile that the cluster computes at once holds a row of the group
+  static constexpr uint32_t kPadding = 32;  // no tile of the cluster's block holds a row of the group
   static constexpr int kBytes = 32;         // in the queue
 
   __device__ __forceinline__ bool is(uint32_t flag) const { return (flags & flag) != 0; }
@@ -75,8 +79,9 @@ struct TileRowFates {
   }
 };
 
-// A ring in shared memory through which the scheduler warp sends tiles to the warps that load and multiply. Its slots
-// bound how many tiles the loads can be ahead of the products; a tile may have less k than the ring has stages.
+// A ring in shared memory through which the scheduling warp sends tiles to the warps that load and multiply. Its slots
+// have two mbarriers each, `full` and `empty`, as stages do (sm90/pipeline.hpp). The number of slots bounds how many
+// tiles loads can be ahead of products, where tiles have less k than the ring of stages holds.
 class TileQueue {
  public:
   static constexpr int kSlots = 8, kBytes = kSlots * (Tile::kBytes + 16);
@@ -89,7 +94,7 @@ class TileQueue {
     sm90::barrier_init(empty(memory, slot), readers);
   }
 
-  // Called by one thread: waits for a free slot and writes `tile` to it.
+  // Waits for a free slot and writes `tile` to it. Called by one thread.
   __device__ __forceinline__ void push(Tile const& tile) {
     sm90::barrier_wait(empty(memory_, at_.stage), at_.phase ^ 1);
     uint32_t const to = memory_ + at_.stage * Tile::kBytes;
@@ -99,7 +104,7 @@ class TileQueue {
     at_.next();
   }
 
-  // Called by whole warps: waits for the next tile and reads it. Returns false at the end of the queue.
+  // Waits for the next tile and reads it. Returns false at the end of the queue. Called by whole warps.
   __device__ __forceinline__ bool wait(Tile& tile) const {
     sm90::barrier_wait(full(memory_, at_.stage), at_.phase);
     read(tile);
@@ -116,7 +121,7 @@ class TileQueue {
     tile.rows.end = words[4], tile.rows.cleared_end = words[5], tile.row_slices = words[6], tile.flags = words[7];
   }
 
-  // Frees the slot that `tile` was read from, after both of its loads have returned.
+  // Frees the slot that `tile` was read from, when both loads of it have returned (`zero_after`).
   __device__ __forceinline__ void pop(Tile const& tile) {
     uint32_t const loaded = static_cast<uint32_t>(tile.row) | tile.flags;  // one word of each load
     __syncwarp();

@@ -1,5 +1,10 @@
-// Kernels whose callers promise that B is constant: no work that may still run writes it. Dense products then load the
-// first stages of B before the previous kernel of the stream has ended. A and the scale factors wait for it.
+// Kernels whose callers promise that B is constant: nothing writes it that may still run when the kernel is launched.
+// So dense products need not wait for the end of the stream's previous kernel before they load B:
+//
+// | when | the loading warp loads | other warps |
+// |---|---|---|
+// | before the previous kernel's end | B of the first stages of the CTA's first tile | wait |
+// | after it | A of these stages, then all other stages | load scale factors, multiply |
 #pragma once
 
 #include <cstdint>
@@ -16,7 +21,7 @@
 
 namespace tilewright::grouped_gemm {
 
-// Form::kDense of a kernel, with weights first. `Base`: that form of kernel.hpp's Kernel.
+// The dense form with weights (B) first. `Base`: the dense form of kernel.hpp's Kernel.
 template <class Base>
 struct DenseWeightsFirst : Base {
   using Params = typename Base::Params;
@@ -40,7 +45,7 @@ struct DenseWeightsFirst : Base {
   using Layout = typename Base::Layout;
   using Tiles = typename Base::Tiles;
   using CtaTile = grouped_gemm::CtaTile<Base>;
-  static constexpr bool kSwapped = Base::kSwapped;  // the kernel's A is the caller's B, else its B is
+  static constexpr bool kSwapped = Base::kSwapped;  // the caller's B is the kernel's A; otherwise its B
   static constexpr bool kClusters = Base::kClusters;
 
   static __device__ __forceinline__ void load_operands(Params const& params, uint32_t shared,
@@ -79,8 +84,8 @@ struct DenseWeightsFirst : Base {
     }
   }
 
-  // Loads the kernel's A, or its B, into the first `count` stages of the CTA's first tile. They are free, so nothing is
-  // waited for. `kAnnounces`: it announces the bytes of both operands.
+  // Loads the kernel's A (`kOfA`) or its B into the first `count` stages for the CTA's first tile. All stages are free
+  // then, so it does not wait. `kAnnounces`: announces the bytes of both operands.
   template <bool kOfA, bool kAnnounces>
   static __device__ __forceinline__ void load_stages(sm90::ClusterShape const& cluster, sm90::OperandLoads const& loads,
                                                      uint32_t shared, CtaTile const& tile, int count) {
@@ -96,7 +101,7 @@ struct DenseWeightsFirst : Base {
       if (kAnnounces && leader) {
         sm90::barrier_expect(full, Layout::kStageA + Layout::kStageB);
       }
-      // Of an operand that is shared, each CTA loads a slice of every stage, or one of `period` stages whole.
+      // If CTAs share the operand, each loads a slice of every stage, or all rows of one in `period` stages (Slices).
       if (leader && (!shares || (stage & (load.period - 1)) == load.phase)) {
 #pragma unroll
         for (int box = 0; box < Base::Boxes; ++box) {
@@ -114,7 +119,7 @@ struct DenseWeightsFirst : Base {
   }
 };
 
-// A kernel of kernel.hpp whose dense forms load weights first.
+// The kernel `Base` (kernel.hpp's Kernel) with dense forms that load weights first.
 template <class Base>
 struct WeightsFirst : Base {
   template <Form kForm, bool kClusters>
