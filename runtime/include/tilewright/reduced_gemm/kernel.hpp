@@ -1,9 +1,13 @@
 // Products that are summed over a batch, for sm_90a: D[m,n] = alpha * sum over the batch of A[m,k] B[n,k]^T + beta C.
 //
-// D is small and the operands are long. The k tiles of all matrices are dealt into parts, one for each CTA of a tile: k
-// tiles that lie side by side in memory go to different CTAs, which load them at the same time. CTAs of a cluster share
-// loads by multicast. A CTA stores the sums of its part to the workspace, as its threads hold them. A second kernel
-// adds the parts up in their order, so that the bits are the same every time.
+// D is small and the operands are long, so many CTAs compute one tile of D. The k tiles of all matrices are dealt to
+// them: each has a part, and k tiles that lie side by side in memory belong to different parts, so that they are loaded
+// at the same time. CTAs of a cluster share loads by multicast.
+//
+// | kernel | what it does |
+// |---|---|
+// | Kernel | each CTA stores the sums of its part to the workspace, as its threads hold them |
+// | Combine | adds the parts up in their order, so that the bits are the same every time, and stores D |
 #pragma once
 
 #include <cstdint>
@@ -21,13 +25,13 @@ namespace tilewright::reduced_gemm {
 // Fields that are read first come first (sm90/product_params.hpp).
 struct Params {
   sm90::ClusterShape cluster;
-  int blocks, blocks_down;  // in D, and in a column of D; a block has one tile for each CTA of a cluster
-  int tiles_down;           // of a column of D, in whole blocks
+  int blocks, blocks_down;  // of D, and of a column of D; a block has a tile for each CTA of a cluster
+  int tiles_down;           // tiles of a column of D, in whole blocks
   int k_tiles;              // of a matrix
   int k_tiles_per_part;     // the first `larger_parts` parts have one more
   int larger_parts;
-  int next_matrix, next_k;        // from a k tile of a part to the next
-  bool broadcast_a, broadcast_b;  // one matrix for every one of the batch
+  int next_matrix, next_k;        // steps from a k tile of a part to its next one: matrices and k tiles
+  bool broadcast_a, broadcast_b;  // one matrix serves the whole batch
   sm90::Slices slices_a, slices_b;
   uint64_t policy_a, policy_b;
   float4* sums;  // of the parts
@@ -71,7 +75,7 @@ struct Kernel {
     sm90::run_product<Kernel>(params, memory);
   }
 
-  // Prologue.
+  // Prologue, one thread.
   static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kConsumers);
   }
@@ -108,7 +112,7 @@ struct Kernel {
     }
   }
 
-  // Multiply: a consumer warpgroup. Its epilogue stores the sums to the workspace.
+  // Multiply: a consumer warpgroup, which stores its sums to the workspace.
   static __device__ __forceinline__ void multiply(Params const& params, uint32_t shared,
                                                   sm90::ClusterPlace const& place, int warpgroup) {
     sm90::Release const release(Layout::empty(shared, 0), params.cluster.size(), place.sharers(params.cluster),
@@ -144,12 +148,13 @@ struct Kernel {
   };
 };
 
-// Adds the parts up. The warps of a thread block add up some of the parts each, for the same 32 float4s: one thread
-// that loaded all parts would wait for memory once for each. The host chooses how many warps.
+// The body of the second kernel, which adds the parts up. The warps of a thread block add up some of the parts each,
+// for the same 32 float4s, because a thread that loaded all parts would wait for memory again and again. The host
+// chooses how many warps a thread block has (`warps_for`).
 template <class Kernel>
 struct Combine {
   static constexpr int kFewWarps = 8, kWarps = 16, kThreads = kWarps * 32;
-  // How many parts a warp loads together: those that it has if there are 132 and 16 warps, or 66 and 8.
+  // How many parts a warp loads together: as many as it has of 132 parts with 16 warps, or of 66 parts with 8.
   static constexpr int kAtOnce = 9;
   using TileSums = typename Kernel::TileSums;
   static constexpr int kBlocksOfTile = TileSums::kCount / 32;
@@ -168,7 +173,7 @@ struct Combine {
     int count = elements.any(params) ? min(params.parts - first, parts_per_warp) : 0;
     float4 const* from = params.sums + (first * step + index);
     if (warp == 0) {
-      elements.request(params);  // C, which L2 may lack: the parts were just written, and lie there
+      elements.request(params);  // C, which L2 may lack; the parts are in L2, because they were just written
     }
     if constexpr (Kernel::kPdl) {
       sm90::wait_for_previous_kernel();
@@ -194,7 +199,8 @@ struct Combine {
       for (float4 const& values : loaded) {
         bits |= __float_as_uint(values.x);
       }
-      // Waits for all loads. Otherwise ptxas adds a part up before it loads the next but two, to save registers.
+      // Waits for all loads. Otherwise ptxas would save registers: it would add a part up before it loads the third one
+      // after it.
       float const zero = __uint_as_float(sm90::zero_after(bits));
       add(sum, make_float4(zero, zero, zero, zero));
 #pragma unroll
@@ -226,8 +232,8 @@ struct Combine {
     sum.x += addend.x, sum.y += addend.y, sum.z += addend.z, sum.w += addend.w;
   }
 
-  // Four accumulators of a thread of the first kernel, by their place in D: two neighbours of a row, and the two 8 rows
-  // below.
+  // The elements of D of a float4: four accumulators of a thread of the first kernel, two neighbours in a row, and the
+  // two that lie 8 rows below.
   struct Elements {
     int row, column;
 
@@ -255,7 +261,7 @@ struct Combine {
       }
     }
 
-    // Loads their C, all at once; zeros if there is none.
+    // Loads their C, all at once. Sets zeros where there is none.
     __device__ __forceinline__ void load(CombineParams const& params, float (&addends)[4]) const {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {

@@ -1,4 +1,5 @@
-// The header of generated `reduced_gemm` kernels: the two kernels, and their adapter to one `tilewright_kernel`.
+// The header that generated `reduced_gemm` kernels include: the two kernels, and their adapter to one
+// `tilewright_kernel` (abi.h).
 #pragma once
 
 #include "tilewright/reduced_gemm/args.h"
@@ -8,7 +9,7 @@
 
 namespace tilewright::reduced_gemm {
 
-// Launches the kernel, and then the kernel that adds the parts up (`Traits::combining_entry`).
+// Launches the kernel, then the kernel that adds the parts up (`Traits::combining_entry`).
 template <class Traits>
 struct Host {
   using Args = tilewright_reduced_gemm_args;
@@ -62,7 +63,7 @@ struct Host {
     params.k_tiles_per_part = total / part_count;
     params.larger_parts = total % part_count;
     params.next_matrix = part_count / params.k_tiles, params.next_k = part_count % params.k_tiles;
-    // False where only one tile reads the operand.
+    // Whether more than one tile reads the operand.
     bool const a_again = args.n > Kernel::TileN * cluster.n || a.one();
     bool const b_again = args.m > Kernel::TileM * cluster.m || b.one();
     error = sm90::encode_operands(params, a, b, a_again, b_again);

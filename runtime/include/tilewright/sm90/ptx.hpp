@@ -1,4 +1,5 @@
-// The PTX that our sm_90a kernels are made of: barriers, bulk copies, clusters, dependent launch.
+// The PTX instructions that our sm_90a kernels are made of, a function for each: shared memory, mbarriers, bulk copies,
+// named barriers, clusters, dependent launch. wgmma.hpp has the tensor cores'.
 #pragma once
 
 #include <cuda.h>
@@ -12,8 +13,8 @@ __device__ __forceinline__ uint32_t shared_address(void const* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Shared memory by its 32-bit address. The statements are volatile, so that the compiler moves no load above the wait
-// for its stage.
+// Loads from and stores to shared memory, by its 32-bit address. The statements are volatile, so that the compiler
+// moves no load above the wait for its stage.
 __device__ __forceinline__ uint32_t load_byte(uint32_t address) {
   uint32_t value;
   asm volatile("ld.shared.u8 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
@@ -32,8 +33,9 @@ __device__ __forceinline__ uint32_t load_word(uint32_t address) {
   return value;
 }
 
-// Issued where it stands, also where it is used later: ptxas lets a plain load sink behind an arrival at a barrier. The
-// load has not returned by then: see `zero_after`.
+// `ld.volatile` is issued where it stands, even if its value is used much later: ptxas lets a plain load sink behind an
+// arrival at an mbarrier. That the load is issued before an arrival does not mean that it has returned: see
+// `zero_after`.
 __device__ __forceinline__ float load_float(uint32_t address) {
   float value;
   asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
@@ -51,8 +53,8 @@ __device__ __forceinline__ void load_words(uint32_t address, uint32_t (&words)[4
                : "memory");
 }
 
-// Zero, computed from `loaded`, words that shared loads have brought. A thread adds it to the address of the mbarrier
-// at which it gives the loaded memory back, so that it arrives after the loads have returned.
+// Returns zero, computed from `loaded`, a word that depends on loads from shared memory. A thread adds the zero to the
+// address of the mbarrier at which it gives the loaded memory back, so that it arrives after the loads have returned.
 //
 // An arrival does not wait for loads that its warp has issued before. Loads wait in the load/store queue behind stores
 // to global memory, whose first ones may take microseconds, and the arrival overtakes both. The producer then
@@ -78,8 +80,8 @@ __device__ __forceinline__ void store_float(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
-// Stores accumulators of wgmma. They stay floats: converted to words they would move to other registers, and ptxas
-// would serialise the wgmmas (C7511).
+// Stores accumulators of wgmma to shared memory. They stay floats: converted to words, they would move to other
+// registers, and ptxas would serialise the wgmmas (C7511).
 __device__ __forceinline__ void store_floats(uint32_t address, float x, float y, float z, float w) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
 }
@@ -106,16 +108,18 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Arrives at a barrier of any CTA of the cluster. Not `.release.cluster`, which made multicast kernels 1.6 to 2.5 times
-// slower: only wgmma reads what is released, and it is done when this runs.
+// Arrives at an mbarrier of any CTA of the cluster. It needs no `.release.cluster`, which made multicast kernels 1.6 to
+// 2.5 times slower: wgmma alone reads what is released, and is done when this runs.
 __device__ __forceinline__ void barrier_arrive_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// Arrives at an mbarrier, and announces `bytes` that TMA will write before the phase can end.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+// Waits until the phase with this parity has ended.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n"
@@ -208,6 +212,7 @@ __device__ __forceinline__ void store_bytes(void* destination, uint32_t source, 
                : "memory");
 }
 
+// Makes a bulk group of this thread's TMA stores since its last group.
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // Waits until at most `Pending` of this thread's latest groups of stores still read their shared memory.
@@ -241,7 +246,7 @@ __device__ __forceinline__ void store_matrices(uint32_t row, uint32_t x, uint32_
   }
 }
 
-// Loads four matrices that are not transposed: the reverse.
+// The reverse of `store_matrices<false>`: loads four matrices.
 __device__ __forceinline__ void load_matrices(uint32_t row, uint32_t (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -259,8 +264,8 @@ __device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Sets the registers of each thread of this warpgroup: to fewer, or to more as soon as other warps have given theirs
-// up.
+// Sets the number of registers of each thread of this warpgroup: to fewer (keep_registers), or to more
+// (take_registers), which waits until other warps have given up enough.
 template <int Count>
 __device__ __forceinline__ void keep_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
@@ -299,6 +304,7 @@ __device__ __forceinline__ void replace_map(CUtensorMap* map, void const* addres
   asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
 }
 
+// Makes this thread's TMA loads see what was written to a tensor map in global memory.
 __device__ __forceinline__ void acquire_map(CUtensorMap const* map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
@@ -350,8 +356,8 @@ __device__ __forceinline__ float load_float_cluster(uint32_t address) {
   return value;
 }
 
-// Programmatic dependent launch: waits until the stream's previous kernel is done and its writes are visible; lets the
-// next kernel start.
+// Programmatic dependent launch. wait_for_previous_kernel: waits until the stream's previous kernel is done and its
+// writes are visible. allow_next_kernel: lets the next kernel start, which waits for this one's end in turn.
 __device__ __forceinline__ void wait_for_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 

@@ -18,8 +18,8 @@ __device__ __forceinline__ void replace_shared_map(uint32_t map, void const* add
                : "memory");
 }
 
-// Copies a map to global memory. A thread of the GPU that calls `acquire_map` (ptx.hpp) afterwards can load by it.
-// Called by whole warps.
+// Copies a map from shared to global memory. Any thread of the GPU that calls `acquire_map` (ptx.hpp) afterwards can
+// load by the copy. Called by whole warps.
 __device__ __forceinline__ void publish_map(CUtensorMap* map, uint32_t from) {
   asm volatile(
       "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(

@@ -1,5 +1,6 @@
-// wgmma: what our sm_90a kernels share of it, and the form whose operands both come from shared memory,
-// D[64, N] += A[64, k] B[N, k]^T with 32 bytes of k. Operands of 16 bits lie K-major or MN-major, others K-major.
+// wgmma, the tensor cores' instruction of sm_90a: descriptors of operands in shared memory, waits, and the form with
+// both operands in shared memory, D[64, N] += A[64, k] B[N, k]^T with 32 bytes of k. Operands of 16 bits lie K-major or
+// MN-major, others K-major. wgmma_registers.hpp and wgmma_tf32.hpp have the forms with A in registers.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@ __device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
   return kSwizzle | kEightRows | kLeading | ((address & 0x3FFFF) >> 4);
 }
 
-// Moves a descriptor by a number of 16-byte units. Adding to the low word is enough: shared-memory addresses never
-// carry into the other fields.
+// The descriptor that lies `units` units of 16 bytes behind another one. Adding to the low word is enough, because
+// shared-memory addresses never carry into the other fields.
 __device__ __forceinline__ uint64_t behind(uint64_t descriptor, int units) {
   return (descriptor & 0xFFFFFFFF00000000) | (static_cast<uint32_t>(descriptor) + units);
 }
 
-// The descriptor of an MN-major operand of 16 bits: boxes of 64 of its rows (128 bytes) by 64 of k, one after the
-// other. `address` is a box's, plus any number of steps of 8 of k.
+// The descriptor of an MN-major operand of 16 bits: boxes of 64 of its rows (128 bytes) by 64 of k, one behind the
+// other. `address`: where a box begins, plus any number of steps of 8 of k.
 __device__ __forceinline__ uint64_t swizzled_descriptor_mn(uint32_t address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
   constexpr uint64_t kEightOfK = uint64_t{1024 >> 4} << 32;  // bytes from 8 of k to the next 8
@@ -34,16 +35,19 @@ __device__ __forceinline__ uint64_t swizzled_descriptor_mn(uint32_t address) {
   return kSwizzle128 | kEightOfK | kNextBox | ((address & 0x3FFFF) >> 4);
 }
 
+// wgmma_fence: orders accesses to registers before the wgmmas that follow. wgmma_commit: makes a group of the wgmmas
+// since the last group. Both are called by whole warpgroups.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Waits until at most `Pending` of the latest groups are still in flight.
+// Waits until at most `Pending` of the warpgroup's latest groups of wgmmas are still in flight.
 template <int Pending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
-// Keeps the compiler from moving accesses to registers that an asynchronous wgmma reads or writes.
+// Keeps the compiler from moving accesses to these registers across this statement. An asynchronous wgmma reads or
+// writes them without the compiler's knowledge.
 template <int Count>
 __device__ __forceinline__ void hold(float (&registers)[Count]) {
 #pragma unroll
@@ -62,7 +66,8 @@ __device__ __forceinline__ void hold(uint32_t (&registers)[Count]) {
 
 namespace detail {
 
-// The instruction has flags for transposed (MN-major) 16-bit operands. 8-bit operands are always K-major.
+// The parts of the instruction's name and operands that depend on types: elements of k, and flags for transposed
+// (MN-major) operands of 16 bits. Operands of 8 bits are always K-major, and have no flags.
 template <int kBytes, bool kMnA, bool kMnB>
 struct Shape {
   static constexpr char kDepth[] = "k16", kEnd[] = {',', ' ', kMnA ? '1' : '0', ',', ' ', kMnB ? '1' : '0', 0};
@@ -142,7 +147,7 @@ struct WgmmaShared;
 #define TILEWRIGHT_TEXT_248 TILEWRIGHT_TEXT_240 ", %120, %121, %122, %123"
 #define TILEWRIGHT_TEXT_256 TILEWRIGHT_TEXT_248 ", %124, %125, %126, %127"
 
-// The numbers are those of the operands that follow the N/2 accumulators.
+// The arguments after N are the numbers of the assembly's operands, which follow the N/2 accumulators.
 #define TILEWRIGHT_WGMMA(N, X, Y, SUM, DEPTH, TYPE_A, TYPE_B, END)                                                    \
   template <class A, class B, bool kMnA, bool kMnB>                                                                   \
   struct WgmmaShared<A, B, N, kMnA, kMnB> {                                                                           \

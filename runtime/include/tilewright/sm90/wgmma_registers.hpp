@@ -7,10 +7,18 @@
 
 namespace tilewright::sm90 {
 
-// Of a warp's 16 rows of A, thread t of quad g holds a[0] (row g, k = 2t and 2t+1), a[1] (row g+8, the same k), a[2]
-// (row g, k = 2t+8 and 2t+9) and a[3] (row g+8, the same k as a[2]). Of D, it holds d[4j] and d[4j+1] (row g, columns
-// 8j+2t and 8j+2t+1), and d[4j+2] and d[4j+3] (row g+8, the same columns). If `sum` is 0, D is overwritten instead of
-// added to.
+// Thread t of quad g (lane 4 g + t) of a warp holds these elements of the warp's 16 rows:
+//
+// | register | row | k, or column |
+// |---|---|---|
+// | a[0] | g | k = 2t, 2t+1 |
+// | a[1] | g+8 | k = 2t, 2t+1 |
+// | a[2] | g | k = 2t+8, 2t+9 |
+// | a[3] | g+8 | k = 2t+8, 2t+9 |
+// | d[4j], d[4j+1] | g | columns 8j+2t, 8j+2t+1 |
+// | d[4j+2], d[4j+3] | g+8 | columns 8j+2t, 8j+2t+1 |
+//
+// If `sum` is 0, D is overwritten instead of added to.
 template <class Type, int N>
 struct WgmmaRegisters;
 
