@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from benchmarks.compare.packed_experts import ROUNDS, ROUTINGS, SETS, Layer, routed
-from benchmarks.lib import beside_peers, in_turn, ratios
+from benchmarks.lib import beside_peers, experts, in_turn, ratios
+from benchmarks.lib.experts import ROUNDS, ROUTINGS, Layer, LayerWeights
 from benchmarks.lib.in_turn import replayed
 
 import tilewright
@@ -29,7 +29,7 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_grouped_gemm import measuring
 from tilewright.families.mixed_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_grouped_gemm.problem import Problem
-from tilewright.tools.measuring import checked, copies
+from tilewright.tools.measuring import checked
 from tilewright.tools.timing import Replays
 
 TOKENS = (1, 3, 17, 60, 250, 1000, 4100, 16384)
@@ -42,14 +42,11 @@ LAYERS = (
 )
 
 
-class Sides:
-    """The weights of a layer, for all numbers of tokens. Their bytes are random: both sides multiply them."""
+class Sides(LayerWeights):
+    """The weights of a layer, which all sides multiply."""
 
     def __init__(self, layer: Layer) -> None:
-        self.layer = layer
-        self.generator = torch.Generator("cuda").manual_seed(0)
-        problem = Problem(layer.experts, layer.n, layer.k, layer.experts, weight_format=layer.format)
-        self.sets = copies(measuring.make(problem, self.generator), SETS)
+        super().__init__(layer, measuring, Problem)
 
     def calls(self, problem: Problem, a: torch.Tensor, ends: list[torch.Tensor]) -> list[Any]:
         """Operands of calls with each choice of experts."""
@@ -72,7 +69,7 @@ class Sides:
         plain = Problem(rows, layer.n, layer.k, layer.experts, weight_format=layer.format)
         gated = replace(plain, activation="silu_mul")
         a = torch.randn((rows, layer.k), generator=self.generator, device="cuda").bfloat16()
-        ends = [routed(tokens, layer, self.generator) for _ in range(ROUTINGS)]
+        ends = [experts.routed(tokens, layer, self.generator) for _ in range(ROUTINGS)]
         tactics = {problem: here.select(FAMILY, problem, device).tactic for problem in (plain, gated)}
         calls = {problem: self.calls(problem, a, ends) for problem in (plain, gated)}
         for problem, tactic in tactics.items():
@@ -125,21 +122,14 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     beside_peers.add_options(parser, seconds=600.0)
-    options = parser.parse_args()
-    beside_peers.run(
-        "benchmarks.compare.gated_experts", options, list(itertools.product(LAYERS, TOKENS)),
-        compile_peer=lambda case: None,
-        measure=lambda case: sides_of(case[0]).measure(case[1]),
-        markdown=markdown,
+    experts.run(
+        "benchmarks.compare.gated_experts", parser.parse_args(), LAYERS, TOKENS, Sides,
+        measure=Sides.measure, markdown=markdown,
     )  # fmt: skip
-
-
-@functools.lru_cache(maxsize=1)
-def sides_of(layer: Layer) -> Sides:
-    """The weights of a layer. Those of the last call are kept."""
-    return Sides(layer)
 
 
 if __name__ == "__main__":

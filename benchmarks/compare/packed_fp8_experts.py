@@ -1,15 +1,15 @@
 """`packed_fp8_grouped_gemm` on a GPU beside Humming's kernels and torch's grouped product of 16-bit weights.
 
     python -m benchmarks.compare.packed_fp8_experts --output results/packed_fp8_experts
-    python -m benchmarks.compare.packed_fp8_experts --output results/packed_fp8_experts --again TIMES.jsonl
+    python -m benchmarks.compare.packed_fp8_experts --output results/packed_fp8_experts --again TIMES.json
 
-Each token chooses some experts at random. In the same run: up to `--tactics` tactics that the model puts
-first, and for MXFP4 as many with `fast_accum`; Humming's grouped kernel with its defaults, where it can be
-imported, which gets the same FP8 activations with a factor for each row; `torch._grouped_mm` on decoded
-weights. All are CUDA graphs of calls that take operands in turn, so that L2 is cold, medians of rounds in
-which the sides take turns. The result of the first tactic is checked. Writes OUTPUT.md and OUTPUT.jsonl,
-after each problem.
-`--again` writes the page anew, with what today's model chooses among the tactics that were timed.
+Each token chooses some experts at random. One run measures these sides: up to `--tactics` tactics that the
+model puts first, and for MXFP4 as many with `fast_accum`; Humming's grouped kernel with its defaults, if it
+can be imported, which gets the same FP8 activations with a factor for each row; `torch._grouped_mm` on
+decoded weights. Each side is a CUDA graph of calls that take operands in turn, so that L2 is cold. A time is
+the median of rounds in which the sides take turns. The result of the first tactic is checked. Writes
+OUTPUT.md and OUTPUT.json after each problem. `--again` reads such an OUTPUT.json and writes the page anew,
+with what today's model chooses among the tactics that were timed.
 
 Humming compiles a kernel for each n, k and number of rows: `--compile` calls its layers once and times
 nothing. Several processes with --part 1/N to N/N do that at once.
@@ -20,15 +20,13 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.compare.packed_experts import ROUNDS, ROUTINGS, SETS, Layer, routed
-from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib import beside_peers, experts, in_turn, machine, ratios
+from benchmarks.lib.experts import ROUNDS, ROUTINGS, Layer, LayerWeights
 from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.in_turn import replayed
 
@@ -38,7 +36,7 @@ from tilewright.families.mixed_fp8_grouped_gemm import measuring
 from tilewright.families.mixed_fp8_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
 from tilewright.selection.weighing import Candidate
-from tilewright.tools.measuring import checked, copies
+from tilewright.tools.measuring import checked
 from tilewright.tools.timing import Replays
 
 TOKENS = (16, 256, 1024, 4096, 16384)
@@ -52,7 +50,6 @@ LAYERS = (
 )
 CONTIGUOUS = {"gemm_type": "grouped_contiguous"}  # Humming's word for rows in the order of their experts
 PEERS = ("humming", "torch")
-PEER_COLUMNS = ("peer", "side", "format", "problems", "mean ratio", "worst", "at 1 or more")
 
 
 def sides_of(layer: Layer) -> tuple[str, ...]:
@@ -75,24 +72,16 @@ def ranked(problem: Problem) -> Sequence[Candidate]:
 def chosen(row: dict[str, Any], side: str) -> str:
     """The tactic that the model puts first, of those that were timed."""
     problem = problem_of(row["layer"], row["tokens"], side)
-    return next(str(each.tactic) for each in ranked(problem) if str(each.tactic) in row["seconds"])
+    tactics = (candidate.tactic for candidate in ranked(problem))
+    return next(text for text in map(str, tactics) if text in row["seconds"])
 
 
-class Sides:
-    """The weights of a layer, for all numbers of tokens."""
+class Sides(LayerWeights):
+    """The weights of a layer, for ours and for each peer."""
 
     def __init__(self, layer: Layer) -> None:
-        self.layer = layer
-        self.generator = torch.Generator("cuda").manual_seed(0)
-        problem = Problem(layer.experts, layer.n, layer.k, layer.experts, weight_format=layer.format)
-        self.sets = copies(measuring.make(problem, self.generator), SETS)
-        first = self.sets[0]
-        self.wide = torch.stack(
-            [
-                measuring.decoded_group(first.weight, first.scale, group, problem).bfloat16()
-                for group in range(layer.experts)
-            ]
-        )
+        super().__init__(layer, measuring, Problem)
+        self.wide = experts.decoded(self, measuring)
         self.humming = humming_layer(
             layer.n, layer.k, layer.format, self.wide, num_experts=layer.experts,
             input_config={"dtype": "float8e4m3"},
@@ -103,7 +92,7 @@ class Sides:
         rows = tokens * self.layer.chosen
         a = torch.randn((rows, self.layer.k), generator=self.generator, device="cuda")
         factors = torch.rand(rows, generator=self.generator, device="cuda") + 0.5
-        ends = [routed(tokens, self.layer, self.generator) for _ in range(ROUTINGS)]
+        ends = [experts.routed(tokens, self.layer, self.generator) for _ in range(ROUTINGS)]
         return a.to(torch.float8_e4m3fn), factors, ends
 
     def humming_calls(
@@ -111,16 +100,15 @@ class Sides:
     ) -> list[Callable[[], Any]]:
         """A call for each choice of experts."""
         tuning = humming_tuning(self.humming, len(a), **CONTIGUOUS)
-        offsets = [torch.nn.functional.pad(groups, (1, 0)).long() for groups in ends]
         return [
             functools.partial(
                 self.humming, a, outputs=out, expert_layout=layout, input_scale=factors[:, None].contiguous(),
                 compute_config=CONTIGUOUS, tuning_config=tuning,
             )
-            for layout in offsets
+            for layout in experts.humming_layouts(ends)
         ]  # fmt: skip
 
-    def compile_humming(self, tokens: int) -> None:
+    def compile_peer(self, tokens: int) -> None:
         """Calls Humming's layer once, which compiles its kernel."""
         a, factors, ends = self.activations(tokens)
         out = torch.empty((len(a), self.layer.n), dtype=torch.bfloat16, device="cuda")
@@ -135,9 +123,8 @@ class Sides:
         sides: dict[str, Replays] = {}
         for side in sides_of(layer):
             problem = problem_of(layer, tokens, side)
-            registry = context.current().registry
-            built = [each.tactic for each in ranked(problem) if registry.is_built(each.record)]
-            tactics = built[:most]
+            is_built = context.current().registry.is_built
+            tactics = [choice.tactic for choice in ranked(problem) if is_built(choice.record)][:most]
             calls = [
                 measuring.Operands(
                     problem, stack.op, a=a, weight=stack.weight, scale=stack.scale, n=layer.n,
@@ -156,25 +143,21 @@ class Sides:
         if self.humming is not None:
             sides["humming"] = Replays(self.humming_calls(a, factors, ends, out))
         seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
-        touched = sum(int((groups.diff(prepend=groups.new_zeros(1)) > 0).sum()) for groups in ends) / ROUTINGS
-        first = self.sets[0]
-        octets = touched * (first.weight[0].numel() + first.scale[0].numel())
-        return {"layer": layer, "tokens": tokens, "bytes": octets, "seconds": seconds}
+        read = experts.weight_bytes(self.sets[0], ends)
+        return {"layer": layer, "tokens": tokens, "bytes": read, "seconds": seconds}
 
 
 def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "# Experts with packed 4-bit weights by FP8 activations, beside Humming and torch's grouped product"
     yield ""
     yield (
-        f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}, "
-        f"Humming {head['humming']}, {head['date']}. Microseconds of a launch with a cold L2, sides in turn, "
-        "medians. A ratio is the peer's time over ours. *ours* is the tactic that selection chooses, *fast* "
-        "the one with `fast_accum`, *fastest* the fastest that was timed; torch multiplies BF16 activations "
-        "and weights. Humming's MXFP4 kernels keep sums in the tensor core, as *fast* does. TB/s counts the "
-        "weights of the experts that tokens chose."
+        f"{beside_peers.preface(head)} *ours* is the tactic that selection chooses, *fast* the one with "
+        "`fast_accum`, *fastest* the fastest that was timed; torch multiplies BF16 activations and weights. "
+        "Humming's MXFP4 kernels keep sums in the tensor core, as *fast* does. TB/s counts the weights of "
+        "the experts that tokens chose."
     )
     yield ""
-    yield from ratios.table(PEER_COLUMNS, summary(rows))
+    yield from summary(rows)
     yield ""
     columns = (
         "experts, chosen", "n x k", "format", "tokens", "side", "us", "fastest", "Humming", "torch",
@@ -183,7 +166,7 @@ def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
     yield from ratios.table(columns, [cells(row, side) for row in rows for side in sides_of(row["layer"])])
 
 
-def summary(rows: list[dict[str, Any]]) -> list[list[Any]]:
+def summary(rows: list[dict[str, Any]]) -> list[str]:
     """Means of the ratios by peer, side and format."""
     measured = [
         {
@@ -195,18 +178,17 @@ def summary(rows: list[dict[str, Any]]) -> list[list[Any]]:
         for row in sorted(rows, key=lambda row: row["layer"].format)
         if peer in row["seconds"] and side in sides_of(row["layer"])
     ]  # fmt: skip
-    keys = ("peer", "side", "format", "count", "geomean", "least", "share at 1")
-    return [[line[key] for key in keys] for line in ratios.summaries(measured, ("peer", "side", "format"))]
+    return ratios.summary_table(measured, ("peer", "side", "format"))
 
 
 def cells(row: dict[str, Any], side: str) -> list[str]:
     """The cells of a side's line."""
     layer, seconds = row["layer"], row["seconds"]
-    tactic, times = chosen(row, side), [seconds.get(peer) for peer in PEERS]
+    tactic = chosen(row, side)
     own, flops = seconds[tactic], problem_of(layer, row["tokens"], side).flops
     fast = "_fastacc" in tactic
     fastest = min(
-        each for name, each in seconds.items() if name not in PEERS and ("_fastacc" in name) == fast
+        time for name, time in seconds.items() if name not in PEERS and ("_fastacc" in name) == fast
     )
     return [
         f"{layer.experts}, {layer.chosen}",
@@ -216,8 +198,7 @@ def cells(row: dict[str, Any], side: str) -> list[str]:
         side,
         f"{own * 1e6:.1f}",
         f"{fastest * 1e6:.1f}",
-        *("" if time is None else f"{time * 1e6:.1f}" for time in times),
-        *("" if time is None else f"{time / own:.3f}" for time in times),
+        *beside_peers.peer_cells(own, [seconds.get(peer) for peer in PEERS]),
         f"{row['bytes'] / own * 1e-12:.2f}",
         f"{flops / own * 1e-12:.0f}",
         f"`{tactic.removeprefix('mixed_fp8_grouped_gemm_sm90_e4m3_')}`",
@@ -225,37 +206,23 @@ def cells(row: dict[str, Any], side: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tactics", type=int, default=8, help="tactics of a side that are timed, at most")
     parser.add_argument("--again", type=Path, metavar="TIMES", help="write the page of these times anew")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem later than this")
-    parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
-    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth layer")
+    beside_peers.add_options(parser)
     options = parser.parse_args()
-    begin, (part, parts) = time.monotonic(), options.part
     if options.again:
-        head, *rows = map(json.loads, options.again.read_text(encoding="utf-8").splitlines())
-        rows = [row | {"layer": Layer(*row["layer"])} for row in rows]
+        head = json.loads(options.again.read_text(encoding="utf-8"))
+        rows = [row | {"layer": Layer(*row["layer"])} for row in head.pop("rows")]
         machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
         return
-    head = dict[str, Any](machine.gpu_run("benchmarks.compare.packed_fp8_experts"))
-    head["humming"] = machine.describe("humming-kernels")["humming-kernels"]
-    times, rows = options.output.with_suffix(".jsonl"), []
-    times.write_text(json.dumps(head) + "\n", encoding="utf-8")
-    for layer in LAYERS[part - 1 :: parts]:
-        sides = Sides(layer)
-        for tokens in TOKENS:
-            if time.monotonic() - begin > options.seconds:
-                return
-            if options.compile:
-                sides.compile_humming(tokens)
-                continue
-            rows.append(sides.measure(tokens, options.tactics))
-            with times.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(*list(markdown(head, rows))[-len(sides_of(layer)) :], sep="\n", flush=True)
-            machine.write_page(options.output, "\n".join(markdown(head, rows)) + "\n")
+    experts.run(
+        "benchmarks.compare.packed_fp8_experts", options, LAYERS, TOKENS, Sides,
+        measure=lambda sides, tokens: sides.measure(tokens, options.tactics),
+        markdown=markdown, keep_rows=True,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import torch
 from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib.beside_peers import humming_release
 from benchmarks.lib.humming import humming_layer, humming_tuning
 from benchmarks.lib.stack_layers import Layer, models
 from benchmarks.lib.stacks import Multiply, Stack, Weights, random_weights
@@ -137,7 +138,7 @@ def page(head: dict[str, str], rows: list[dict[str, Any]], *, as_engines: bool) 
         f"# Stacks of layers with 4-bit weights beside Humming{', as serving engines run them' * as_engines}",
         "",
         f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}, "
-        f"Humming {machine.describe('humming-kernels')['humming-kernels']}, {head['date']}. Measure: stack "
+        f"Humming {humming_release()}, {head['date']}. Measure: stack "
         f"({LAYERS} layers in one CUDA graph, sides in turn, medians of {ROUNDS} replays), with RMSNorm, "
         "SiLU and additions. Our product of gate and up computes silu(gate) * up itself "
         '(`activation="silu_mul"`). After Humming\'s, and after ours of the side *unfused*, one Triton '
@@ -152,14 +153,19 @@ def page(head: dict[str, str], rows: list[dict[str, Any]], *, as_engines: bool) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, required=True, help="path of the pages, without extension")
+    parser.add_argument(
+        "--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"], help="formats of the weights"
+    )
     parser.add_argument("--m", type=int, nargs="+", default=list(ROWS), help="rows")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no stack after this time")
     parser.add_argument("--compile", action="store_true", help="compile Humming's kernels and time nothing")
     parser.add_argument("--part", type=ratios.part_of, default=(1, 1), help="I/N: every Nth stack")
     options = parser.parse_args()
+    machine.require_gpu()
     until, (part, parts) = time.monotonic() + options.seconds, options.part
     layers = models("bf16")
     cases = [(name, model, m) for name in options.formats for model in MODELS for m in options.m]

@@ -4,11 +4,11 @@
     python -m benchmarks.compare.packed_weights --random 100 --seconds 60 --output results/packed_random
     python -m benchmarks.compare.packed_weights --models --formats int4_g128 --without-humming --output FILE
 
-For layers' shapes, or shapes drawn at random, in the same run: the tactic that is selected; `torch.mm` on
-weights of 16 bits; Humming's layer with its defaults, where it can be imported. All are CUDA graphs of
-calls that take operands in turn, so that L2 is cold, 24 calls or more where they are short; medians of rounds
-in which the sides take turns. A ratio is the peer's time over ours. Each result of ours is checked first.
-Writes OUTPUT.md, after each problem.
+For the shapes of layers, or for shapes drawn at random, one run measures these sides: the tactic that is
+selected; `torch.mm` on weights of 16 bits; Humming's layer with its defaults, if it can be imported. Each
+side is a CUDA graph of calls that take operands in turn, so that L2 is cold; of short calls it has 24 or
+more. A time is the median of rounds in which the sides take turns, and a ratio is the peer's time over ours.
+Each result of ours is checked first. Writes OUTPUT.md after each problem.
 
 A random problem has one of the formats in turn; n and k are log-uniform from 1,024 to 28,672, in multiples of
 128; m is log-uniform, three times of four from 1 to 128, else from 129 to 4,096, and never a power of two but
@@ -22,36 +22,22 @@ from __future__ import annotations
 import argparse
 import functools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
-from benchmarks.lib import beside_peers, in_turn, machine, ratios
+from benchmarks.lib import beside_peers, packed_products
+from benchmarks.lib.beside_peers import Row
 from benchmarks.lib.gemm_problems import log_uniform
-from benchmarks.lib.humming import humming_layer, humming_tuning
-from benchmarks.lib.in_turn import replayed
+from benchmarks.lib.packed_products import LEAST, MODELS, MOST, SHAPES, Calls, PeerCalls
 
-from tilewright import context
 from tilewright.families.mixed_gemm import measuring
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.formats.dtypes import dtype_of
-from tilewright.tools.measuring import checked, make_operands
-from tilewright.tools.timing import Replays, rotations
+from tilewright.tools.timing import Replays
 
-SHAPES = ((8192, 8192), (4096, 14336), (6144, 4096), (28672, 4096))
 ROWS = (1, 16, 32, 64, 128, 512, 4096)
-# The layers of Llama 3 8B, Qwen2.5 32B and Llama 3 70B: query, key and value; out; gate and up; down.
-MODELS = (
-    (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336),
-    (7168, 5120), (5120, 5120), (55296, 5120), (5120, 27648),
-    (10240, 8192), (8192, 8192), (57344, 8192), (8192, 28672),
-)  # fmt: skip
-LEAST, MOST = 1024, 28672  # n and k of random problems
 FEW, MANY = 128, 4096  # rows of random problems, at most
-CLASSES = (16, 32, 64, 128, 512, MANY)  # rows of a line of the summary, at most
-ROUNDS = 7
-MOST_SETS = 8  # of operands: each has its own weights of 16 bits, and Humming's
 # Launches of a graph, at least, of products that take up to 0.1 ms: starting a graph takes some 10 us.
 LAUNCHES, SHORT_FLOPS = 24, 5e10
 
@@ -75,153 +61,52 @@ def drawn(formats: list[str], count: int, seed: int) -> Iterator[Problem]:
         yield Problem(m, n, k, weight_format=formats[index % len(formats)])
 
 
-def humming_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
-    """Calls of Humming's layers with random weights; none if it has no such format."""
-    calls = []
-    for operand in operands:
-        wide = torch.randn(problem.n, problem.k, device="cuda", dtype=dtype_of(problem.a)) / 64
-        layer = humming_layer(problem.n, problem.k, problem.weight_format, wide)
-        if layer is None:
-            return []
-        tuning = humming_tuning(layer, problem.m)
-        out = torch.empty_like(operand.out)
-        calls.append(functools.partial(layer, operand.a, outputs=out, tuning_config=tuning))
-    return calls
+def humming_calls(problem: Problem, operands: list[Any]) -> Calls:
+    return packed_products.humming_calls(problem, operands, dtype=dtype_of(problem.a))
 
 
-def torch_calls(problem: Problem, operands: list[Any]) -> list[Callable[[], Any]]:
-    """Calls of torch.mm with random weights of the activations' type."""
-    dtype = dtype_of(problem.a)
-    calls = []
-    for operand in operands:
-        wide = torch.randn(problem.n, problem.k, device="cuda", dtype=dtype)
-        calls.append(functools.partial(torch.mm, operand.a, wide.T, out=torch.empty_like(operand.out)))
-    return calls
+def torch_calls(problem: Problem, operands: list[Any]) -> Calls:
+    return packed_products.torch_calls(problem, operands, dtype=dtype_of(problem.a))
 
 
-def compile_humming(problem: Problem) -> None:
-    """Calls Humming's layer once, which compiles its kernel."""
-    try:
-        for call in humming_calls(problem, [measuring.make(problem, torch.Generator("cuda"))]):
-            call()
-    except AssertionError:
-        print(f"Humming refuses {problem}")
-    torch.cuda.synchronize()
+def measure(problem: Problem, peers: dict[str, PeerCalls]) -> Row:
+    """Seconds of a problem by side."""
+
+    def graph_of(calls: Calls) -> Replays:
+        repeats = -(-LAUNCHES // len(calls)) if problem.flops <= SHORT_FLOPS else 1
+        return Replays(calls * repeats)
+
+    return packed_products.measured(problem, FAMILY, measuring, peers, graph_of)
 
 
-def launched(problem: Problem, calls: list[Callable[[], Any]]) -> Replays:
-    """A graph of the calls, as often as a short product needs."""
-    repeats = -(-LAUNCHES // len(calls)) if problem.flops <= SHORT_FLOPS else 1
-    return Replays(calls * repeats)
-
-
-def measure(problem: Problem, with_humming: bool = True, with_torch: bool = True) -> dict[str, Any]:
-    here = context.current()
-    device = here.device(torch.cuda.current_device())
-    operands = make_operands(measuring, problem, device)[:MOST_SETS]
-    tactic = here.select(FAMILY, problem, device).tactic
-    checked(operands[0], tactic)
-    sides = {"ours": launched(problem, [functools.partial(operand.call, tactic) for operand in operands])}
-    if with_torch:
-        sets = rotations(problem.n * problem.k * 2, device.l2_bytes, least=2)
-        sides["torch.mm"] = launched(problem, torch_calls(problem, operands[:sets]))
-    try:
-        if with_humming and (calls := humming_calls(problem, operands)):
-            sides["humming"] = launched(problem, calls)
-    except AssertionError:
-        print(f"Humming refuses {problem}")
-    seconds = in_turn.medians({name: replayed(side) for name, side in sides.items()}, ROUNDS)
-    return {"problem": problem, "tactic": str(tactic), "seconds": seconds}
-
-
-def class_of(m: int) -> str:
-    """The line of the summary that a problem of m rows counts for."""
-    last = 0
-    for most in CLASSES:
-        if m <= most:
-            return f"{last + 1} to {most}"
-        last = most
-    return f"{last + 1} on"
-
-
-def summary(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Means of the ratios by peer, format and rows."""
-    measured = [
+def markdown(head: dict[str, str], rows: list[Row]) -> Iterator[str]:
+    return packed_products.markdown(
+        "Packed weights beside Humming and torch.mm",
+        "*Ours* is the tactic that selection chooses; torch.mm multiplies BF16 weights.",
+        head,
+        rows,
         {
-            "peer": peer,
-            "format": row["problem"].weight_format,
-            "rows": class_of(row["problem"].m),
-            "ratio": seconds / row["seconds"]["ours"],
-        }
-        for row in rows
-        for peer, seconds in row["seconds"].items()
-        if peer != "ours"
-    ]
-    together = [row | {"format": "all"} for row in measured]
-    whole = [row | {"rows": "all"} for row in together if row["peer"] == "humming"]
-    lines = sorted([*whole, *together, *measured], key=_place)
-    groups = ratios.summaries(lines, ("peer", "format", "rows"))
-    columns = ("peer", "format", "rows", "problems", "mean ratio", "worst", "at 1 or more")
-    keys = ("peer", "format", "rows", "count", "geomean", "least", "share at 1")
-    yield from ratios.table(columns, [[line[key] for key in keys] for line in groups])
-
-
-def _place(row: dict[str, Any]) -> tuple[str, bool, str, int]:
-    first = row["rows"].split()[0]
-    return row["peer"], row["format"] != "all", row["format"], int(first) if first != "all" else 0
-
-
-def markdown(head: dict[str, str], rows: list[dict[str, Any]]) -> Iterator[str]:
-    yield "# Packed weights beside Humming and torch.mm"
-    yield ""
-    humming = machine.describe("humming-kernels")["humming-kernels"]
-    yield (
-        f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}, "
-        f"Humming {humming}, {head['date']}. Microseconds of a launch with a cold L2, sides in turn, "
-        "medians. A ratio is the peer's time over ours. *Ours* is the tactic that selection chooses; "
-        "torch.mm multiplies BF16 weights."
+            "TB/s": lambda row: f"{row['problem'].bytes / row['seconds']['ours'] * 1e-12:.2f}",
+            "tactic": lambda row: f"`{row['tactic'].removeprefix('mixed_gemm_sm90_')}`",
+        },
     )
-    yield ""
-    yield from summary(rows)
-    yield ""
-    columns = (
-        "n x k", "m", "format", "ours", "Humming", "torch.mm", "ratio to Humming", "ratio to torch.mm",
-        "TB/s", "tactic",
-    )  # fmt: skip
-    yield from ratios.table(columns, [cells(row) for row in rows])
-
-
-def cells(row: dict[str, Any]) -> list[str]:
-    """The cells of a problem's line."""
-    terabytes = row["problem"].bytes / row["seconds"]["ours"] * 1e-12
-    return [*times(row), f"{terabytes:.2f}", f"`{row['tactic'].removeprefix('mixed_gemm_sm90_')}`"]
-
-
-def times(row: dict[str, Any]) -> list[str]:
-    """The cells that say the problem, microseconds, and ratios to the peers."""
-    problem, seconds = row["problem"], row["seconds"]
-    peers = {peer: seconds.get(peer) for peer in ("humming", "torch.mm")}
-    return [
-        f"{problem.n} x {problem.k}",
-        f"{problem.m}",
-        problem.weight_format,
-        f"{seconds['ours'] * 1e6:.1f}",
-        *("" if time is None else f"{time * 1e6:.1f}" for time in peers.values()),
-        *("" if time is None else f"{time / seconds['ours']:.3f}" for time in peers.values()),
-    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"])
-    parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of layers' problems")
-    parser.add_argument("--models", action="store_true", help="all layers of an 8B, a 32B and a 70B model")
-    parser.add_argument("--without-humming", action="store_true")
-    parser.add_argument("--without-torch", action="store_true")
-    parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
-    parser.add_argument("--seed", type=int, default=1)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--rows", type=int, nargs=2, default=(1, MANY), metavar=("LEAST", "MOST"), help="keep these m alone"
+        "--formats", nargs="+", default=["int4_g128", "mxfp4", "nvfp4"], help="formats of the weights"
+    )
+    parser.add_argument("--m", nargs="+", type=int, default=list(ROWS), help="rows of activations")
+    parser.add_argument("--models", action="store_true", help="all layers of an 8B, a 32B and a 70B model")
+    parser.add_argument("--without-humming", action="store_true", help="do not measure Humming")
+    parser.add_argument("--without-torch", action="store_true", help="do not measure torch.mm")
+    parser.add_argument("--random", type=int, default=0, help="problems drawn at random instead of layers'")
+    parser.add_argument("--seed", type=int, default=1, help="of the random problems")
+    parser.add_argument(
+        "--rows", type=int, nargs=2, default=(1, MANY), metavar=("LEAST", "MOST"), help="leave out other rows"
     )
     beside_peers.add_options(parser)
     options = parser.parse_args()
@@ -230,12 +115,15 @@ def main() -> None:
     if options.random:
         problems = drawn(options.formats, options.random, options.seed)
     kept = [problem for problem in problems if least <= problem.m <= most]
+    peers: dict[str, PeerCalls] = {"torch.mm": torch_calls, "humming": humming_calls}
+    if options.without_torch:
+        del peers["torch.mm"]
+    if options.without_humming:
+        del peers["humming"]
     beside_peers.run(
         "benchmarks.compare.packed_weights", options, kept,
-        compile_peer=compile_humming, markdown=markdown,
-        measure=functools.partial(
-            measure, with_humming=not options.without_humming, with_torch=not options.without_torch
-        ),
+        compile_peer=lambda problem: packed_products.compile_humming(problem, measuring, humming_calls),
+        measure=functools.partial(measure, peers=peers), markdown=markdown,
     )  # fmt: skip
 
 

@@ -11,21 +11,17 @@ tactic the microseconds of a launch, and by the model.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import random
-import sys
-import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.fit.mixed_times import Timer, worth_timing
+from benchmarks.lib import tactic_times
+from benchmarks.lib.experts import ROUTINGS, SETS, group_ends
 from benchmarks.lib.gemm_problems import log_uniform
+from benchmarks.lib.tactic_times import Timer, candidates
 
-from tilewright import context as contexts
 from tilewright.families.mixed_grouped_gemm import measuring
 from tilewright.families.mixed_grouped_gemm.family import FAMILY
 from tilewright.families.mixed_grouped_gemm.problem import Problem
@@ -44,8 +40,6 @@ TOKENS = ((1, 16, 0.3), (17, 256, 0.6), (257, 4096, 0.9), (4097, 16384, 1.0))  #
 UNEVEN = (0.0, 0.5, 1.0)  # standard deviations of the logit that an expert has for all tokens
 GATED = 0.25  # share of the problems
 MOST_ELEMENTS, MOST_PRODUCTS = 2.5e9, 6e11  # of a stack; of a problem
-SETS = 2  # stacks
-ROUTINGS = 4  # choices of experts, in turn
 
 
 class Routed(NamedTuple):
@@ -84,15 +78,18 @@ def drawn(seed: int) -> Iterator[Routed]:
 def ends_of(routed: Routed, generator: torch.Generator) -> torch.Tensor:
     """The ends of the experts' rows for one choice of a router."""
     experts = routed.problem.groups
-    common = torch.randn(experts, generator=generator, device="cuda") * routed.uneven
+    common = torch.randn(experts, generator=generator, device=generator.device) * routed.uneven
     noise = (
-        torch.rand((routed.tokens, experts), generator=generator, device="cuda").log_().neg_().log_().neg_()
+        torch.rand((routed.tokens, experts), generator=generator, device=generator.device)
+        .log_()
+        .neg_()
+        .log_()
+        .neg_()
     )
-    chosen = (noise + common).topk(routed.chosen, 1).indices.flatten()
-    return torch.bincount(chosen, minlength=experts).cumsum(0).int()
+    return group_ends((noise + common).topk(routed.chosen, 1).indices, experts)
 
 
-def measured(routed: Routed, candidates: Sequence[Candidate], timer: Timer) -> dict[str, Any]:
+def measured(routed: Routed, choices: Sequence[Candidate], timer: Timer) -> dict[str, Any]:
     """A problem's line of the file."""
     problem = routed.problem
     generator = torch.Generator("cuda").manual_seed(1)
@@ -102,52 +99,25 @@ def measured(routed: Routed, candidates: Sequence[Candidate], timer: Timer) -> d
         for turn in range(ROUTINGS)
     ]
     calls = [
-        [functools.partial(operands.call, candidate.tactic) for operands in sets] for candidate in candidates
+        [functools.partial(operands.call, candidate.tactic) for operands in sets] for candidate in choices
     ]
     us = {
-        str(candidate.tactic): [round(each, 2), round(candidate.estimate.seconds * 1e6, 2)]
-        for candidate, each in zip(candidates, timer.medians(calls), strict=True)
+        str(candidate.tactic): [round(time, 2), round(candidate.estimate.seconds * 1e6, 2)]
+        for candidate, time in zip(choices, timer.medians(calls), strict=True)
     }
     return {
         "format": problem.weight_format, "tokens": routed.tokens, "chosen": routed.chosen,
         "experts": problem.groups, "uneven": routed.uneven, "n": problem.n, "k": problem.k,
-        "activation": problem.activation, "first": str(candidates[0].tactic), "us": us,
+        "activation": problem.activation, "first": str(choices[0].tactic), "us": us,
     }  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=71)
-    parser.add_argument("--seconds", type=float, default=100, help="start no problem after")
-    parser.add_argument("--output", type=Path, default=Path("expert_times.jsonl"))
-    options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
-    current = contexts.current()
-    until, timer = time.monotonic() + options.seconds, Timer()
-    device = current.device(torch.cuda.current_device())
-    registry = current.registry
-    records = [record for record in registry.route(FAMILY.name, device) if registry.is_built(record)]
-    print(f"{len(records)} kernels are built; {device}", flush=True)
-    with options.output.open("w", encoding="utf-8") as file:
-        for routed in drawn(options.seed):
-            if time.monotonic() > until:
-                break
-            row = measured(routed, worth_timing(FAMILY.rank(records, routed.problem, device)), timer)
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            times = {tactic: us[0] for tactic, us in row["us"].items()}
-            best = min(times, key=times.__getitem__)
-            ratio = times[row["first"]] / times[best]
-            print(
-                f"{routed.problem} best {times[best]:.1f} {best} first {ratio:.3f} of {len(times)}",
-                flush=True,
-            )
-    return 0
+def main() -> None:
+    tactic_times.run(
+        __doc__, [FAMILY.name], seed=71, output="expert_times.jsonl", drawn=drawn,
+        measured=lambda routed, timer: measured(routed, candidates(FAMILY, routed.problem), timer),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

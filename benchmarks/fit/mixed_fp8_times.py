@@ -12,24 +12,18 @@ by the model.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import random
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.fit.mixed_times import Timer, worth_timing
+from benchmarks.lib import tactic_times
 from benchmarks.lib.gemm_problems import log_uniform
+from benchmarks.lib.tactic_times import Timer, candidates
 
-from tilewright import context as contexts
-from tilewright.declarations.table import KernelRecord
 from tilewright.families.mixed_fp8_gemm import measuring as dense_measuring
 from tilewright.families.mixed_fp8_gemm.family import FAMILY as DENSE_FAMILY
 from tilewright.families.mixed_fp8_gemm.problem import Problem as Dense
@@ -94,61 +88,29 @@ def drawn(seed: int) -> Iterator[Dense | Experts]:
             number += 1
 
 
-def built(family: Any) -> list[KernelRecord]:
-    """The kernels of a family that are built."""
-    current = contexts.current()
-    device = current.device(torch.cuda.current_device())
-    return [each for each in current.registry.route(family.name, device) if current.registry.is_built(each)]
-
-
 def measured(problem: Dense | Experts, timer: Timer) -> dict[str, Any] | None:
     """A problem's line of the file; None if no kernel for it is built."""
-    side, device = SIDES[type(problem)], contexts.current().device(torch.cuda.current_device())
-    ranked = side.family.rank(built(side.family), problem, device)
-    if not ranked:
+    side = SIDES[type(problem)]
+    choices = candidates(side.family, problem)
+    if not choices:
         return None
-    candidates = worth_timing(ranked)
     sets = copies(side.measuring.make(problem, torch.Generator("cuda").manual_seed(1)), SETS)
     times = timer.medians(
-        [[functools.partial(each.call, candidate.tactic) for each in sets] for candidate in candidates]
+        [[functools.partial(operands.call, candidate.tactic) for operands in sets] for candidate in choices]
     )
     us = {
         str(candidate.tactic): [round(time, 3), round(candidate.estimate.seconds * 1e6, 3)]
-        for candidate, time in zip(candidates, times, strict=True)
+        for candidate, time in zip(choices, times, strict=True)
     }
-    return {"family": side.family.name, "problem": asdict(problem), "first": str(ranked[0].tactic), "us": us}
+    return {"family": side.family.name, "problem": asdict(problem), "first": str(choices[0].tactic), "us": us}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=100, help="start no problem after")
-    parser.add_argument("--output", type=Path, default=Path("fp8_times.jsonl"))
-    options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
-    until, timer = time.monotonic() + options.seconds, Timer()
-    with options.output.open("w", encoding="utf-8") as file:
-        for problem in drawn(options.seed):
-            if time.monotonic() > until:
-                break
-            if (row := measured(problem, timer)) is None:
-                continue
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            times = {tactic: us[0] for tactic, us in row["us"].items()}
-            best = min(times, key=times.__getitem__)
-            rate = problem.flops / times[best] * 1e-6
-            print(
-                f"{problem} best {times[best]:.1f} {rate:.0f} TFLOP/s {best} first "
-                f"{times[row['first']] / times[best]:.3f} of {len(times)}",
-                flush=True,
-            )
-    return 0
+def main() -> None:
+    tactic_times.run(
+        __doc__, [side.family.name for side in SIDES.values()],
+        seed=1, output="fp8_times.jsonl", drawn=drawn, measured=measured,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

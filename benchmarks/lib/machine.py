@@ -77,6 +77,14 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
+def require_gpu() -> None:
+    """Ends the program with a message if torch finds no GPU."""
+    import torch  # noqa: PLC0415 (other records need none)
+
+    if not torch.cuda.is_available():
+        raise SystemExit("this program needs a GPU, and torch finds none")
+
+
 def gpu_run(module: str) -> dict[str, str]:
     """What a record of this run of `python -m MODULE` says of the GPU, its software, and the command."""
     import torch  # noqa: PLC0415 (other records need none)

@@ -59,6 +59,13 @@ def summaries(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[dict[
     return [dict(zip(keys, values, strict=True)) | summary(ratios) for values, ratios in groups.items()]
 
 
+def summary_table(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[str]:
+    """The lines of a Markdown table with a summary of each group of rows that agree in `keys`."""
+    columns = (*keys, "problems", "mean ratio", "worst", "at 1 or more")
+    names = (*keys, "count", "geomean", "least", "share at 1")
+    return table(columns, [[group[name] for name in names] for group in summaries(rows, keys)])
+
+
 def part_of(text: str) -> tuple[int, int]:
     """(I, N) of the text `I/N`: every Nth item, starting at the Ith. Raises ValueError if it is no part."""
     part, parts = map(int, text.split("/"))
