@@ -79,7 +79,7 @@ def kill_once(command: Sequence[str], file: Path, moment: float) -> dict[str, An
         "lost": [key for key in {**before, **seen} if key not in after],
         "changed": [key for key, row in before.items() if after.get(key, row) != row],
         "ended_before": ended,
-        "said": output.splitlines()[-1:] if ended else [],
+        "messages": output.splitlines()[-1:] if ended else [],
     }
 
 
@@ -114,8 +114,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kills", type=int, default=10, help="number of runs to kill")
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--longest", type=float, default=0.8, help="Seconds after a result, at most.")
     parser.add_argument("--write", action="store_true", help="Write benchmarks/results/kill_tune.json.")
     parser.add_argument("arguments", nargs="*", help="Of `tilewright tune`; after --.")

@@ -51,7 +51,7 @@ def test_killed_generates_are_recovered_and_one_that_is_not_is_noticed(
     next(project.out.glob("*/table.json")).write_text("{}\n")
     row = generate.recover(project, tmp_path / "scratch")
     assert (row["exit_code"], row["equal"]) == (1, False)
-    assert "edited by hand" in "\n".join(row["said"])
+    assert "edited by hand" in "\n".join(row["messages"])
 
 
 def test_killed_merges_are_recovered_and_what_is_lost_is_noticed(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_killed_builds_are_recovered_and_what_is_broken_is_noticed(tmp_path: Pat
     actual = build.hammer(tmp_path, kills=2, seed=1)
     assert actual["ok"], actual["rows"]
     project, cache = tmp_path / "clean", tmp_path / "cache"
-    assert build.made(cache)
-    assert len(build.made(project)) == 1 + len(build.KERNELS)
+    assert build.built_files(cache)
+    assert len(build.built_files(project)) == 1 + len(build.KERNELS)
     entry = next(path for path in (cache / "objects").glob("*/kernel.o"))
     entry.write_bytes(entry.read_bytes()[:-1])
     assert len(build.broken(cache)) == 1

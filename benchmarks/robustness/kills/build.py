@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "build"))
 
-from benchmarks.robustness.kills.common import SIGNALS, kill, main
+from benchmarks.robustness.kills.common import SIGNALS, kill, main, messages
 from small_modules import Mini
 
 from tilewright.compile.library import libraries
@@ -76,7 +76,7 @@ class Project:
         return [*BUILD, "--root", str(self.folder), "--cache", str(cache)]
 
 
-def made(cache: Path) -> dict[str, bytes]:
+def built_files(cache: Path) -> dict[str, bytes]:
     """The newest library, and the objects that it was linked of."""
     linked = libraries("mini", store=Store(cache))
     if not linked:
@@ -117,14 +117,14 @@ def recover(project: Project, cache: Path) -> dict[str, Any]:
     """Runs the same command on what the kill has left, and compares with a build that nothing killed."""
     code, output = project.build(cache)
     project.build(project.clean)
-    equal = bool(made(cache)) and made(cache) == made(project.clean)
+    equal = bool(built_files(cache)) and built_files(cache) == built_files(project.clean)
     faults = broken(cache)
     well = code == 0 and equal and not faults
     return {
         "exit_code": code,
         "equal": equal,
         "broken": faults,
-        "said": [] if well else output.splitlines()[-5:],
+        "messages": messages(output, ok=well),
     }
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -66,12 +67,36 @@ def kill(
     return Killed(ended, output)
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, hidden ones too. Left out are temporary files that a running program renames
+    before they are read."""
+    contents: dict[str, bytes] = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            contents[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return contents
+
+
+def compared(copy: Path, clean: Path, code: int, output: str) -> dict[str, Any]:
+    """What a run on a copy of what a kill has left exits with, and whether it has made what the folder of an
+    undisturbed run holds. Removes both folders."""
+    equal = files(copy) == files(clean)
+    shutil.rmtree(copy)
+    shutil.rmtree(clean)
+    return {"exit_code": code, "equal": equal, "messages": messages(output, ok=code == 0 and equal)}
+
+
+def messages(output: str, *, ok: bool) -> list[str]:
+    """The last lines of the output of a run that did not do what it should."""
+    return [] if ok else output.splitlines()[-5:]
+
+
 def main(help: str | None, hammer: Callable[[Path, int, int], dict[str, Any]], name: str) -> int:
     """The command line of a program that kills. `hammer` takes a folder, the number of kills and a seed, and
     answers what the record kills_NAME.json holds."""
     parser = argparse.ArgumentParser(description=help, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kills", type=int, default=20, help="number of runs to kill")
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs and moments")
     parser.add_argument("--write", action="store_true", help=f"Write benchmarks/results/kills_{name}.json.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

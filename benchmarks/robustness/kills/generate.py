@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.robustness.kills.common import SIGNALS, kill, main
+from benchmarks.robustness.kills.common import SIGNALS, compared, kill, main
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 GENERATE = (sys.executable, "-c", "from tilewright_generator.cli import main; main()", "generate")
@@ -81,12 +81,6 @@ class Project:
         return done.returncode, done.stdout + done.stderr
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, hidden ones too."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-
-
 def kill_once(project: Project, moment: float, writing: bool, by: signal.Signals) -> dict[str, Any]:
     """Kills a run `moment` seconds after it has started, or after it has begun `writing`."""
     project.change()
@@ -110,14 +104,7 @@ def recover(project: Project, scratch: Path) -> dict[str, Any]:
     project.change()
     code, output = project.generate(copy)
     project.generate(clean)
-    equal = files(copy) == files(clean)
-    shutil.rmtree(copy)
-    shutil.rmtree(clean)
-    return {
-        "exit_code": code,
-        "equal": equal,
-        "said": [] if code == 0 and equal else output.splitlines()[-5:],
-    }
+    return compared(copy, clean, code, output)
 
 
 def hammer(folder: Path, kills: int, seed: int) -> dict[str, Any]:

@@ -12,7 +12,6 @@ else. The killed folder itself goes on to the next kill.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import shutil
@@ -23,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.robustness.kills.common import SIGNALS, kill, main
+from benchmarks.robustness.kills.common import SIGNALS, compared, files, kill, main
 
 from tilewright.errors import TunedFileError
 from tilewright.selection import tuned_files
@@ -67,18 +66,8 @@ class Merge:
         return done.returncode, done.stdout + done.stderr
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, hidden ones too. A merge that writes meanwhile renames its temporary files;
-    one that goes before it is read is left out."""
-    files: dict[str, bytes] = {}
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            files[path.relative_to(folder).as_posix()] = path.read_bytes()
-    return files
-
-
 def problems(folder: Path) -> set[str]:
-    """Those that the folder's files have an entry of. Raises TunedFileError where a file does not load."""
+    """The problems that the folder's files have entries of. Raises TunedFileError if a file does not load."""
     return {
         json.dumps([file.family, section.kind, {**row, "tactic": "", "seconds": 0}])
         for file in map(tuned_files.read, folder.glob("*/*.json"))
@@ -89,8 +78,8 @@ def problems(folder: Path) -> set[str]:
 
 def kill_once(merge: Merge, moment: float, writing: bool, by: signal.Signals) -> dict[str, Any]:
     """Kills a merge `moment` seconds after it has started, or after it has begun `writing`."""
-    before, had = contents(merge.out), problems(merge.out)
-    ready = (lambda: contents(merge.out) != before) if writing else (lambda: True)
+    before, had = files(merge.out), problems(merge.out)
+    ready = (lambda: files(merge.out) != before) if writing else (lambda: True)
     killed = kill(merge.command(merge.out), moment, ready=ready, by=by)
     try:
         lost = len(had - problems(merge.out))
@@ -102,7 +91,7 @@ def kill_once(merge: Merge, moment: float, writing: bool, by: signal.Signals) ->
         "after": "the first write" if writing else "the start",
         "seconds": round(moment, 3),
         "ended_before": killed.exit_code,
-        "changed": contents(merge.out) != before,
+        "changed": files(merge.out) != before,
         "loads": loads,
         "lost": lost,
     }
@@ -116,14 +105,7 @@ def recover(merge: Merge, before: Path, scratch: Path) -> dict[str, Any]:
     shutil.copytree(before, clean)
     code, output = merge.run(copy)
     merge.run(clean)
-    equal = contents(copy) == contents(clean)
-    shutil.rmtree(copy)
-    shutil.rmtree(clean)
-    return {
-        "exit_code": code,
-        "equal": equal,
-        "said": [] if code == 0 and equal else output.splitlines()[-5:],
-    }
+    return compared(copy, clean, code, output)
 
 
 def hammer(folder: Path, kills: int, seed: int, sources: int = SOURCES) -> dict[str, Any]:

@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.robustness.kills.build import Project, broken, made
-from benchmarks.robustness.kills.common import SIGNALS, kill, main
+from benchmarks.robustness.kills.build import Project, broken, built_files
+from benchmarks.robustness.kills.common import SIGNALS, kill, main, messages
 
 from tilewright.compile.store import Store
 
@@ -92,7 +92,7 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
     run = time.perf_counter() - started
     if code != 0:
         raise RuntimeError(output)
-    expected, in_force = files(clean), made(project.clean)
+    expected, in_force = files(clean), built_files(project.clean)
     rows: list[dict[str, Any]] = []
     while (killed := sum(row["ended_before"] is None for row in rows)) < kills:
         shutil.rmtree(cache, ignore_errors=True)
@@ -100,16 +100,14 @@ def hammer(folder: Path, kills: int, seed: int, count: int = 100) -> dict[str, A
         removing = bool(killed % 2)
         moment = chance.uniform(0, run / 10 if removing else run)
         row = kill_once(cache, moment, removing, chance.choice(SIGNALS))
-        row["in_force"] = made(cache) == in_force
+        row["in_force"] = built_files(cache) == in_force
         code, output = prune(cache)
         equal = files(cache) == expected
         well = code == 0 and equal
-        rows.append(
-            row | {"exit_code": code, "equal": equal, "said": [] if well else output.splitlines()[-5:]}
-        )
+        rows.append(row | {"exit_code": code, "equal": equal, "messages": messages(output, ok=well)})
         print(json.dumps(rows[-1]), flush=True)
     code, _ = project.build(cache)
-    builds = code == 0 and made(cache) == in_force and not broken(cache)
+    builds = code == 0 and built_files(cache) == in_force and not broken(cache)
     recovered = sum(row["in_force"] and row["exit_code"] == 0 and row["equal"] for row in rows)
     return {
         "kills": sum(row["ended_before"] is None for row in rows),
