@@ -27,15 +27,12 @@ from typing import Any
 
 import torch
 from benchmarks.lib import machine
-from benchmarks.lib.gemm_beside_cublas import by_turns
-from benchmarks.lib.gemm_problems import OPERANDS, described
+from benchmarks.lib.gemm_beside_cublas import by_turns, chosen
+from benchmarks.lib.gemm_problems import OPERANDS, described, log_uniform
 from benchmarks.lib.in_turn import copy_of
 
-from tilewright import context
 from tilewright.families.gemm import measuring
-from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
-from tilewright.tools.measuring import checked, make_operands
 from tilewright.tools.timing import Replays
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
@@ -50,29 +47,25 @@ def problems(dtype: str, each: int) -> Iterator[Problem]:
     draw = random.Random(SEED)
     for _ in range(each):
         for m in ROWS:
-            n, k = (64 * round(math.exp(draw.uniform(math.log(8), math.log(512)))) for _ in "nk")
+            n, k = (64 * log_uniform(draw, 8, 512) for _ in "nk")
             yield described(dtype, m, n, k)
 
 
 def measure(problem: Problem) -> dict[str, Any]:
-    current = context.current()
-    device = current.device(torch.cuda.current_device())
-    choice = current.select(FAMILY, problem, device)
-    operands = make_operands(measuring, problem, device)
-    error = checked(operands[0], choice.tactic)
+    choice = chosen(problem)
     peer = measuring.peer(problem)
     assert peer is not None
     _, call_peer = peer
     sides: dict[str, list[Any]] = {
-        "us": [lambda x=operand: x.call(choice.tactic) for operand in operands],
-        "copy us": [copy_of(problem.bytes) for _ in operands],
-        "peer us": [lambda x=operand: call_peer(x) for operand in operands],
+        "us": [lambda x=operand: x.call(choice.tactic) for operand in choice.operands],
+        "copy us": [copy_of(problem.bytes) for _ in choice.operands],
+        "peer us": [lambda x=operand: call_peer(x) for operand in choice.operands],
     }
     times = by_turns([Replays(calls) for calls in sides.values()])
     return {
         **{"m": problem.m, "n": problem.n, "k": problem.k, "bytes": problem.bytes},
         **dict(zip(sides, times, strict=True)),
-        **{"tactic": str(choice.tactic), "error": error},
+        **{"tactic": str(choice.tactic), "error": choice.error},
     }
 
 
@@ -140,14 +133,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
+    parser.add_argument("--dtype", choices=OPERANDS, default="bf16", help="types of the operands")
     parser.add_argument("--each", type=int, default=5, help="problems of each m")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem later than this")
     parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows: list[dict[str, Any]] = []
     before, until = machine.clocks(), time.monotonic() + arguments.seconds
     for problem in problems(arguments.dtype, arguments.each):

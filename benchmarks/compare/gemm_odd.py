@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from benchmarks.lib import in_turn
+from benchmarks.lib import in_turn, machine
 
 import tilewright
 from tilewright import context
@@ -80,9 +80,7 @@ def main() -> int:
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this program needs a GPU", file=sys.stderr)
-        return 2
+    machine.require_gpu()
     torch.manual_seed(0)
     lines = []
     for line in table():

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from benchmarks.lib import machine
-from benchmarks.lib.gemm_beside_cublas import REPLAYS, microseconds
+from benchmarks.lib.gemm_beside_cublas import head, microseconds
 
 from tilewright import context
 from tilewright.declarations.tactics import Tactic
@@ -71,12 +71,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("kernels", help="a glob of names")
-    parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="MxNxK")
+    parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="MxNxK", help="problems")
     parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows: list[dict[str, Any]] = []
     before = ""
     for size in arguments.sizes:
@@ -85,13 +83,8 @@ def main() -> int:
             print(row, flush=True)
         before = before or machine.clocks()  # after the first, so that they are warm
         torch.cuda.empty_cache()
-    header = {
-        **{"gpu": torch.cuda.get_device_name(), "clocks before": before, "clocks after": machine.clocks()},
-        **{"torch": torch.__version__, "cuda": torch.version.cuda, **machine.describe("tilewright")},
-        "method": f"CUDA graphs of all in turn, cold L2, medians of {REPLAYS} replays, random data",
-    }
     if arguments.output:
-        machine.write_page(arguments.output, page(header, rows))
+        machine.write_page(arguments.output, page(head(before), rows))
     return 0
 
 

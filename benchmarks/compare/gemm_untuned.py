@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 from benchmarks.lib import machine
-from benchmarks.lib.gemm_beside_cublas import REPLAYS, microseconds
+from benchmarks.lib.gemm_beside_cublas import chosen, head, microseconds
 from benchmarks.lib.gemm_problems import OPERANDS, add_kinds, drawn_as
 
 from tilewright import context
@@ -36,7 +36,7 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.families.gemm import measuring
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
-from tilewright.tools.measuring import checked, make_operands
+from tilewright.tools.measuring import make_operands
 from tilewright.tools.tuning.clock import on_gpu
 from tilewright.tools.tuning.search import search
 
@@ -46,17 +46,13 @@ CHOSEN_WRONG = 1.02  # times what tuning finds
 
 def measure(problem: Problem) -> dict[str, Any]:
     """One row: seconds of both, measured in turn. D of ours is checked first."""
-    current = context.current()
-    device = current.device(torch.cuda.current_device())
-    choice = current.select(FAMILY, problem, device)
-    operands = make_operands(measuring, problem, device)
-    error = checked(operands[0], choice.tactic)
-    peer_us, us = microseconds(problem, operands, [choice.tactic])
+    choice = chosen(problem)
+    peer_us, us = microseconds(problem, choice.operands, [choice.tactic])
     return {
         **{"m": problem.m, "n": problem.n, "k": problem.k, "layout": problem.layout},
         **{"batch": problem.batch, "tactic": str(choice.tactic)},
         **{"source": choice.source, "us": us, "peer_us": peer_us, "ratio": round(peer_us / us, 4)},
-        **{"error": error},
+        **{"error": choice.error},
     }
 
 
@@ -108,10 +104,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dtype", choices=OPERANDS, default="bf16")
+    parser.add_argument("--dtype", choices=OPERANDS, default="bf16", help="types of the operands")
     add_kinds(parser)
-    parser.add_argument("--seed", type=int, default=20271)
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=20271, help="of the random problems")
+    parser.add_argument("--count", type=int, default=200, help="number of random problems")
     parser.add_argument("--skip", type=int, default=0, help="number of the seed's shapes to leave out first")
     parser.add_argument(
         "--seconds", type=float, default=math.inf, help="begin no shape, and look for no cause, after"
@@ -119,10 +115,8 @@ def main() -> int:
     parser.add_argument("--no-causes", action="store_true", help="search for nothing better")
     parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
-    rows, problems, before, until = [], [], None, time.monotonic() + arguments.seconds
+    machine.require_gpu()
+    rows, problems, before, until = [], [], "", time.monotonic() + arguments.seconds
     for problem in itertools.islice(
         drawn_as(arguments, arguments.dtype, arguments.seed), arguments.skip, arguments.skip + arguments.count
     ):
@@ -133,8 +127,8 @@ def main() -> int:
         print(json.dumps(rows[-1]), flush=True)
         before = before or machine.clocks()  # after the first, so that they are warm
         torch.cuda.empty_cache()
-    after, peer = machine.clocks(), measuring.peer(problem)
-    for asked, row in sorted(zip(problems, rows, strict=True), key=lambda one: one[1]["ratio"]):
+    peer, run = measuring.peer(problem), head(before)
+    for asked, row in sorted(zip(problems, rows, strict=True), key=lambda pair: pair[1]["ratio"]):
         if row["ratio"] >= ENOUGH or arguments.no_causes or time.monotonic() > until:
             break
         row |= cause(asked, row)  # noqa: PLW2901 (the row of `rows`)
@@ -144,9 +138,7 @@ def main() -> int:
         **{"measure": "warm", "dtype": arguments.dtype, "layouts": ", ".join(arguments.layout)},
         **{"batches": ", ".join(map(str, arguments.batch)), "seed": arguments.seed},
         **{"peer": peer[0] if peer else "nothing"},
-        **{"gpu": torch.cuda.get_device_name(), "clocks before": before, "clocks after": after},
-        **{"torch": torch.__version__, "cuda": torch.version.cuda, **machine.describe("tilewright")},
-        "method": f"CUDA graphs of both in turn, cold L2, median of {REPLAYS} replays, random data",
+        **run,
         **summary(rows),
     }
     print(json.dumps(summary(rows)))

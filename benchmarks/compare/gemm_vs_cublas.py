@@ -29,13 +29,10 @@ from typing import Any
 import torch
 import yaml
 from benchmarks.lib import machine
-from benchmarks.lib.gemm_beside_cublas import REPLAYS, microseconds
+from benchmarks.lib.gemm_beside_cublas import chosen, head, microseconds
 
-from tilewright import context
 from tilewright.families.gemm import measuring
-from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import FP8, OUTPUTS, Problem
-from tilewright.tools.measuring import checked, make_operands
 
 SHAPES = Path(__file__).parents[1] / "shapes" / "gemm.yaml"
 OPERANDS = {"bf16": "bf16", "fp16": "f16", "fp8": "e4m3", "tf32": "tf32", "s8": "s8"}
@@ -63,17 +60,13 @@ def problems(dtype: str, model: str) -> Iterator[tuple[str, Problem]]:
 
 
 def measure(name: str, problem: Problem) -> dict[str, Any]:
-    current = context.current()
-    device = current.device(torch.cuda.current_device())
-    choice = current.select(FAMILY, problem, device)
-    operands = make_operands(measuring, problem, device)
-    error = checked(operands[0], choice.tactic)
-    peer_us, us = microseconds(problem, operands, [choice.tactic])
+    choice = chosen(problem)
+    peer_us, us = microseconds(problem, choice.operands, [choice.tactic])
     allowed = ALLOWED_US if us < SHORT_US else 0
     return {
         **{"layer": name, "m": problem.m, "n": problem.n, "k": problem.k, "us": us, "peer us": peer_us},
         **{"ratio": round(peer_us / us, 4), "held": peer_us >= ENOUGH * (us - allowed)},
-        **{"source": choice.source, "tactic": str(choice.tactic), "error": error},
+        **{"source": choice.source, "tactic": str(choice.tactic), "error": choice.error},
     }
 
 
@@ -127,10 +120,8 @@ def measured(dtype: str, model: str, until: float) -> tuple[dict[str, Any], list
         torch.cuda.empty_cache()
     assert peer is not None
     return {
-        **{"measure": "warm", "dtype": dtype, "peer": peer[0], "gpu": torch.cuda.get_device_name()},
-        **{"clocks before": before, "clocks after": machine.clocks()},
-        **{"torch": torch.__version__, "cuda": torch.version.cuda, **machine.describe("tilewright")},
-        "method": f"CUDA graphs of both in turn, cold L2, medians of {REPLAYS} replays, random data",
+        **{"measure": "warm", "dtype": dtype, "peer": peer[0]},
+        **head(before),
         **summary(rows),
     }, rows
 
@@ -140,13 +131,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="all", help="a model of the file, `squares` or `all`")
-    parser.add_argument("--dtype", choices=OPERANDS, nargs="+", default=["bf16", "fp16", "fp8"])
+    parser.add_argument(
+        "--dtype", choices=OPERANDS, nargs="+", default=["bf16", "fp16", "fp8"], help="types of the operands"
+    )
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no shape later than this")
     parser.add_argument("--output", type=Path, help="without type and extension")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     until = time.monotonic() + arguments.seconds
     for dtype in arguments.dtype:
         header, rows = measured(dtype, arguments.model, until)
