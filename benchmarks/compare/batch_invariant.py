@@ -152,10 +152,18 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dtype", choices=DTYPES, nargs="+", default=list(DTYPES))
-    parser.add_argument("--kind", choices=KINDS, nargs="+", default=list(KINDS))
+    parser.add_argument(
+        "--dtype", choices=DTYPES, nargs="+", default=list(DTYPES), help="types of the operands"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        nargs="+",
+        default=list(KINDS),
+        help="random problems, layers of shapes/gemm.yaml, or both",
+    )
     parser.add_argument("--count", type=int, default=150, help="random problems of each type")
-    parser.add_argument("--seed", type=int, default=20291)
+    parser.add_argument("--seed", type=int, default=20291, help="of the random problems")
     parser.add_argument(
         "--skip", type=int, default=0, help="problems, in that order: an earlier run had them"
     )
@@ -166,9 +174,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     options = parsed()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows: list[dict[str, Any]] = []
     until = time.monotonic() + options.seconds
     asked = problems(options.dtype, options.count, options.seed, options.kind)

@@ -234,15 +234,15 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="llama-3.1-8b", help="a model of shapes/gemm.yaml, or all")
-    parser.add_argument("--format", choices=sorted(OPS), default="nvfp4")
+    parser.add_argument("--format", choices=sorted(OPS), default="nvfp4", help="format of both operands")
     parser.add_argument("--m", type=int, action="append", help="only these m")
     parser.add_argument("--shape", action="append", metavar="MxNxK", help="only these shapes")
-    parser.add_argument("--tactics", choices=("selected", "all"), default="selected")
+    parser.add_argument(
+        "--tactics", choices=("selected", "all"), default="selected", help="time the selected tactic, or all"
+    )
     parser.add_argument("--output", type=Path, help="without extension")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("no GPU: nothing was measured", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows = measure(arguments)
     print(summary(rows))
     head = {

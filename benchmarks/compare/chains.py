@@ -122,13 +122,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a few chains of each kind")
-    parser.add_argument("--replays", type=int, default=15)
+    parser.add_argument("--replays", type=int, default=15, help="of each graph; a time is their median")
     parser.add_argument("--allowed", type=float, default=1.0, metavar="US", help="that a chain may lose")
     parser.add_argument("--output", type=Path, help="without extension")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("no GPU: nothing was measured", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows, skipped = measure(options.quick, options.replays)
     print(summary(rows, options.allowed))
     for reason in skipped:

@@ -35,7 +35,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from benchmarks.lib import in_turn, machine, ratios
 from benchmarks.lib.launch_cases import Call, Case, case_of
 from benchmarks.lib.launch_graphs import LEAST_ROUNDS, MEASURES, ROUNDS, Between, Graphs, free_memory
@@ -164,10 +163,16 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("kinds", nargs="+", choices=KINDS, metavar="KIND", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--count", type=int, default=150, help="problems of each kind")
     parser.add_argument("--skip", type=int, default=0, help="problems of the seed")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the random problems")
     parser.add_argument("--leave-out", type=int, nargs="+", default=[], metavar="NUMBER", help=NOT_COUNTED)
     parser.add_argument("--shape", nargs="+", metavar="MxNxK", help=f"of {', '.join(LISTED)}: not random")
-    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
+    parser.add_argument(
+        "--part",
+        type=ratios.part_of,
+        default=(1, 1),
+        metavar="I/N",
+        help="every Nth problem, beginning with the Ith",
+    )
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     parser.add_argument("--tactics", type=int, default=0, metavar="N", help="tactics of each problem to time")
     parser.add_argument("--choices", type=int, metavar="COUNT", help="problems of each kind with --tactics")
@@ -199,9 +204,7 @@ def problems(given: argparse.Namespace) -> list[tuple[str, Drawn]]:
 
 def main() -> int:
     options = parsed()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     needed = any(kind.startswith(DEEP_GEMM_KINDS) for kind in options.kinds)
     theirs = importlib.import_module("deep_gemm") if needed else None
     rows: list[dict[str, Any]] = []

@@ -136,12 +136,10 @@ def main() -> int:
     parser.add_argument(
         "--model", nargs="+", default=["llama-3.1-8b"], help="of benchmarks/shapes/stacks.yaml"
     )
-    parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS), help="tokens of a batch")
+    parser.add_argument("--output", type=Path, help="write the page there")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows: list[dict[str, Any]] = []
     for model in options.model:
         for count in options.rows:

@@ -268,13 +268,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("family", choices=tuple(PEERS))
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--count", type=int, default=36)
+    parser.add_argument(
+        "family", choices=tuple(PEERS), help="the family whose kernels in CuTe-DSL are measured"
+    )
+    parser.add_argument("--seed", type=int, required=True, help="of the random problems")
+    parser.add_argument("--count", type=int, default=36, help="number of random problems")
     parser.add_argument("--rows", type=int, default=65, help="gemm: rows of a product, at least")
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no problem later than this")
     parser.add_argument("--output", type=Path, required=True, help="path without its ending")
     options = parser.parse_args()
+    machine.require_gpu()
     begun = time.monotonic()
     draws: Iterator[Any] = (
         gemm_problem_draws(options.seed, options.rows)

@@ -284,7 +284,7 @@ def _left_out_table(lists: Library) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/cutlass_library.md")
     options = parser.parse_args()
     text = page(library(), read_tables(ROOT / "generated"))
     if options.write:

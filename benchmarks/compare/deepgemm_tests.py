@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.lib import machine
 
 from tilewright.compat import deep_gemm
 
@@ -133,15 +134,20 @@ def run(name: str, test: Callable[[], None], calls: Counter[str], cases: Cases) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("tests", nargs="*")
-    parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--output", type=Path)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="tests/ of a clone of DeepGEMM")
+    parser.add_argument("tests", nargs="*", help="names of its tests; default: all")
+    parser.add_argument(
+        "--profile", action="store_true", help="take times by its profiler, instead of by graphs"
+    )
+    parser.add_argument("--output", type=Path, help="write the page there")
     parser.add_argument("--part", default="1/1", help="I/N: every N-th case of tests that have many")
     parser.add_argument("--after", type=int, default=0, help="number of cases of the part to leave out first")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no case is begun later")
     options = parser.parse_args()
+    machine.require_gpu()
     if not options.profile:
         os.environ["DG_USE_NVIDIA_TOOLS"] = "1"
     deep_gemm.install()

@@ -228,13 +228,11 @@ def main() -> int:
         "kinds", nargs="+", choices=OPERANDS, metavar="KIND", help=f"of {', '.join(OPERANDS)}"
     )
     parser.add_argument("--count", type=int, default=200, help="problems of each kind")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the random problems")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no problem after")
     parser.add_argument("--output", type=Path, help="without extension")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     until = time.monotonic() + options.seconds
     rows, failed = rows_before(options.output), 0
     for kind, problem in asked(options.kinds, options.seed, options.count, rows):

@@ -144,9 +144,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     options = parsed()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
     until = time.monotonic() + options.seconds

@@ -195,13 +195,16 @@ def text(rows: list[dict[str, Any]], failed: list[str], version: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; default: all")
     parser.add_argument("--part", default="1/1", help="I/N: every Nth problem, from the Ith on")
     parser.add_argument("--check", type=Path, metavar="FILE", help="compare results alone, and write that")
     parser.add_argument("--checked", type=Path, nargs="+", metavar="FILE", help="of --check: time alone")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, help="write the page there")
     options = parser.parse_args()
+    machine.require_gpu()
     import deep_gemm as theirs  # noqa: PLC0415 (--help works without it)
 
     part, parts = map(int, options.part.split("/"))

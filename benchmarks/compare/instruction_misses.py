@@ -206,9 +206,7 @@ def ncu_command(options: argparse.Namespace) -> list[str]:
 
 def main() -> int:
     options = parsed()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
 
     def asked() -> Iterator[Product]:
         if options.tactics:

@@ -142,12 +142,15 @@ def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("forms", nargs="*", default=["ragged", "paged"])
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--first", type=int)
-    parser.add_argument("--warm", action="store_true")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("forms", nargs="*", default=["ragged", "paged"], help="ragged, paged or both")
+    parser.add_argument("--output", type=Path, required=True, help="path of the page, without extension")
+    parser.add_argument("--first", type=int, help="measure so many cases of each form; default: all")
+    parser.add_argument("--warm", action="store_true", help="have DeepGEMM compile, and time nothing")
     options = parser.parse_args()
+    machine.require_gpu()
     cases = [case for form in options.forms for case in CASES[form][: options.first]]
     if options.warm:
         warm(cases)

@@ -101,10 +101,13 @@ def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--kernels", action="store_true")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, required=True, help="path of the page, without extension")
+    parser.add_argument("--kernels", action="store_true", help="time every kernel, beside the selected one")
     options = parser.parse_args()
+    machine.require_gpu()
     head = {
         "gpu": torch.cuda.get_device_name(), "driver": driver(), "torch": torch.__version__,
         "command": "python -m benchmarks.compare.prenorm --output results/prenorm",

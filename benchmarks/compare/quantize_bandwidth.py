@@ -220,18 +220,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--format", default="nvfp4", choices=FORMATS)
-    parser.add_argument("--x", default="bf16", choices=X_TYPES)
+    parser.add_argument("--format", default="nvfp4", choices=FORMATS, help="format that is written")
+    parser.add_argument("--x", default="bf16", choices=X_TYPES, help="type of the input")
     parser.add_argument("--layout", help="of the scales; default: the first that the format has")
     parser.add_argument("--m", type=int, action="append", help="instead of the grid's")
-    parser.add_argument("--k", type=int, action="append")
+    parser.add_argument("--k", type=int, action="append", help="instead of the grid's")
     parser.add_argument("--quick", action="store_true", help="the coarse grid")
     parser.add_argument("--fast", action="store_true", help="fast arithmetic may be selected")
     parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--replays", type=int, default=15)
+    parser.add_argument("--replays", type=int, default=15, help="of each graph; a time is their median")
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no shape later than this")
     parser.add_argument("--output", required=True, help="path without its ending")
     options = parser.parse_args()
+    machine.require_gpu()
     begun = time.monotonic()
     bench = Bench(options)
     rows: list[dict[str, Any]] = []

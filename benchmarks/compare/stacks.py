@@ -142,13 +142,31 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dtype", choices=stack_layers.DTYPES, nargs="+", default=list(stack_layers.DTYPES))
+    parser.add_argument(
+        "--dtype",
+        choices=stack_layers.DTYPES,
+        nargs="+",
+        default=list(stack_layers.DTYPES),
+        help="types of the operands",
+    )
     parser.add_argument("--model", nargs="+", default=[], help="parts of names; default: all models")
-    parser.add_argument("--variant", choices=stacks.VARIANTS, nargs="+", default=list(stacks.VARIANTS))
+    parser.add_argument(
+        "--variant",
+        choices=stacks.VARIANTS,
+        nargs="+",
+        default=list(stacks.VARIANTS),
+        help="the products alone, or with the other kernels of a model",
+    )
     parser.add_argument("--m", type=int, nargs="+", default=list(stack_layers.ROWS), help="rows")
     parser.add_argument("--random-m", type=int, default=0, metavar="COUNT", help="and random numbers of rows")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
-    parser.add_argument("--part", type=ratios.part_of, default=(1, 1), metavar="I/N")
+    parser.add_argument(
+        "--part",
+        type=ratios.part_of,
+        default=(1, 1),
+        metavar="I/N",
+        help="every Nth stack, beginning with the Ith",
+    )
     parser.add_argument("--constant", action="store_true", help="FP8 with constant weights, too")
     parser.add_argument("--check", action="store_true", help="compare results, and time nothing")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no stack after")
@@ -167,9 +185,7 @@ def shuffled(options: argparse.Namespace, rows_of_a: list[int]) -> list[tuple[st
 
 def main() -> int:
     options = parsed()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     rows_of_a = sorted({*options.m, *stack_layers.random_rows(options.random_m, options.seed)})
     part, parts = options.part
     rows: list[dict[str, Any]] = []

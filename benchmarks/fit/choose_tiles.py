@@ -110,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("times", type=Path, nargs="+")
+    parser.add_argument("times", type=Path, nargs="+", help="files of lean_times.py")
     measured = read(parser.parse_args().times)
     for size in sorted({bytes_of(times.problem.a) for times in measured}, reverse=True):
         report(size, [times for times in measured if bytes_of(times.problem.a) == size])

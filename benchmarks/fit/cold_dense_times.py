@@ -24,6 +24,7 @@ from pathlib import Path
 
 import torch
 from benchmarks.compare.cold_launches import call_of
+from benchmarks.lib import machine
 from benchmarks.lib.gemm_problems import wide
 from benchmarks.lib.launch_cases import case_of
 from benchmarks.lib.launch_graphs import Between, Graphs, free_memory
@@ -95,13 +96,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=921)
+    parser.add_argument("--seed", type=int, default=921, help="of the random problems")
     parser.add_argument("--seconds", type=float, default=60, help="start no problem after")
     parser.add_argument("--output", type=Path, required=True, help="a .csv.bz2")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     until, between, behind = time.monotonic() + arguments.seconds, Between(), list[float]()
     with bz2.open(arguments.output, "wt", newline="") as file:
         writer = csv.writer(file)

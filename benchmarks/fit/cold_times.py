@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from benchmarks.fit.grouped_times import worth_timing
 from benchmarks.fit.lessons import read
-from benchmarks.lib import in_turn
+from benchmarks.lib import in_turn, machine
 from benchmarks.lib.deepgemm_calls import MORE_ROWS
 from benchmarks.lib.launch_cases import Case, OtherKernels, case_of
 from benchmarks.lib.launch_graphs import free_memory
@@ -162,7 +162,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}")
-    parser.add_argument("--seed", type=int, default=21)
+    parser.add_argument("--seed", type=int, default=21, help="of the random problems")
     parser.add_argument("--skip", type=int, default=0, help="problems of the seed")
     parser.add_argument("--shape", nargs="+", metavar="MxNxK", default=[], help="of dense kinds, not drawn")
     parser.add_argument("--seconds", type=float, default=200, help="start no problem after")
@@ -172,7 +172,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--each-seconds", type=float, default=2, help="of a problem's tactics")
     parser.add_argument("--cold", action="store_true", help="do not time warm code")
     parser.add_argument("--again", action="store_true", help="time the fastest twice in turn")
-    parser.add_argument("--output", type=Path, default=Path("cold_times.jsonl"))
+    parser.add_argument("--output", type=Path, default=Path("cold_times.jsonl"), help="a file of JSON lines")
     parser.add_argument("--judge", type=Path, nargs="+", metavar="FILE", help="time nothing, read these")
     options = parser.parse_args(arguments)
     if not options.judge and not (options.kinds and set(options.kinds) <= set(KINDS)):
@@ -223,9 +223,7 @@ def main() -> int:
     if options.judge:
         print("\n".join(judgement([row for path in options.judge for row in read(path)])))
         return 0
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     until, noise = time.monotonic() + options.seconds, OtherKernels()
     skipped = options.skip * len(options.kinds)
     with options.output.open("w", encoding="utf-8") as file:

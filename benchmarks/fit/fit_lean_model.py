@@ -244,11 +244,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA])
+    parser.add_argument(
+        "--times",
+        type=Path,
+        nargs="+",
+        default=[DATA],
+        help="files of lean_times.py; default: the committed one",
+    )
     parser.add_argument(
         "--thin", type=Path, nargs="+", metavar="RAW", help="write the committed file of these"
     )
-    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--fit", action="store_true", help="look for better numbers")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of the problems that fit")
     parser.add_argument("--only", nargs="+", default=[], help="fit these constants alone")
     parser.add_argument("--worst", type=int, default=10, help="problems to list")

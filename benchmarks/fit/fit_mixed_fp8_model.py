@@ -143,9 +143,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("times", nargs="+", type=Path)
+    parser.add_argument("times", nargs="+", type=Path, help="files of mixed_fp8_times.py")
     parser.add_argument("--fit", nargs="+", default=[], metavar="NAME", help="numbers of the models")
-    parser.add_argument("--worst", type=int, default=8)
+    parser.add_argument(
+        "--worst", type=int, default=8, help="number of problems to list that are chosen worst"
+    )
     options = parser.parse_args()
     registry = Registry()
     lines = [line for path in options.times for line in path.read_text(encoding="utf-8").splitlines()]

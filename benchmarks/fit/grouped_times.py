@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.lib import machine
 from benchmarks.lib.deepgemm_calls import MORE_ROWS, call_deep_gemm, with_whole_blocks
 from benchmarks.lib.grouped_problems import ALLOTTED, DENSE, shapes
 
@@ -272,21 +273,31 @@ def _short(tactic: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; default: all")
-    parser.add_argument("--factor", type=float, default=1.3)
-    parser.add_argument("--each", type=int, default=2)
+    parser.add_argument(
+        "--factor",
+        type=float,
+        default=1.3,
+        help="times the model's first: tactics that are estimated longer are not timed",
+    )
+    parser.add_argument("--each", type=int, default=2, help="tactics of each kernel that are timed")
     parser.add_argument("--each-seconds", type=float, default=3, help="of a problem's tactics")
-    parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--seconds", type=float, default=200, help="start no problem after this time")
     parser.add_argument("--pause", type=float, default=0, help="seconds before each replay by turns")
     parser.add_argument("--part", default="1/1", help="I/N: every Nth problem, from the Ith on")
     parser.add_argument("--warm", action="store_true", help="have DeepGEMM compile, and time nothing")
-    parser.add_argument("--output", type=Path, default=Path("grouped_times.json"))
+    parser.add_argument(
+        "--output", type=Path, default=Path("grouped_times.json"), help="a file of JSON lines"
+    )
     parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print what is chosen now")
     options = parser.parse_args()
     if options.table:
         print(table(options.table), end="")
         return 0
+    machine.require_gpu()
     import deep_gemm as theirs  # noqa: PLC0415 (--help works without it)
 
     part, parts = map(int, options.part.split("/"))

@@ -52,8 +52,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from benchmarks.lib import machine
 from benchmarks.lib.gemm_problems import LAYOUTS, OPERANDS, add_kinds, described, drawn_as, dtype_of, wide
-from benchmarks.lib.machine import clocks
 from benchmarks.lib.times_file import FIELDS, rows
 
 from tilewright import context as contexts
@@ -242,23 +242,21 @@ def main() -> int:
     parser.add_argument("--dtype", choices=OPERANDS, nargs="+", default=["bf16"], help="each shape in all")
     add_kinds(parser)
     parser.add_argument("--wide", action="store_true", help="extents of multiples of 8, in all layouts")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[61, 62])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[61, 62], help="of the random problems")
     for extent in EXTENTS:
         parser.add_argument(f"--{extent}", type=int, nargs=2, metavar=("LEAST", "MOST"), help="of problems")
     parser.add_argument("--sizes", type=Path, help="a file of problems, as shapes/gemm.yaml, in any order")
     parser.add_argument("--skip", type=int, default=0, help="first problems of each seed to leave out")
     parser.add_argument("--longest", type=float, default=LONGEST_SECONDS, help="seconds that a call may take")
-    parser.add_argument("--seconds", type=float, default=140)
+    parser.add_argument("--seconds", type=float, default=140, help="start no problem after this time")
     parser.add_argument("--output", type=Path, required=True, help="a .csv.bz2")
     arguments = parser.parse_args()
     with ProcessPoolExecutor(PROCESSES) as processes:
         list(processes.map(len, [[]] * PROCESSES))  # forked before CUDA is there
-        if not torch.cuda.is_available():
-            print("this benchmark needs a GPU", file=sys.stderr)
-            return 1
+        machine.require_gpu()
         count = timed(arguments, processes)
         processes.shutdown(cancel_futures=True)
-    print(f"{count} problems; clocks {clocks()}")
+    print(f"{count} problems; clocks {machine.clocks()}")
     return 0
 
 
@@ -269,7 +267,7 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
     waiting = ahead(arguments, device, processes)
     load(asked_kernels := kernels_of(arguments))
     gc.freeze()  # registry and plans: what is collected is what problems leave
-    print(f"{device}\n{len(asked_kernels)} kernels of ours are built; clocks {clocks()}", flush=True)
+    print(f"{device}\n{len(asked_kernels)} kernels of ours are built; clocks {machine.clocks()}", flush=True)
     count = 0
     with bz2.open(arguments.output, "wt", newline="") as file:
         writer = csv.writer(file)

@@ -17,7 +17,7 @@ import bz2
 import functools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ LEAST_MICROSECONDS = 1.0  # of a launch, below which a time is noise of what was
 SOONER = {"scaled": 0.8, "contiguous_fp8": 0.55, "masked_fp8": 0.75}
 
 
-def lesson(row: dict[str, Any], records: dict[str, KernelRecord]) -> Lesson:
+def lesson(row: dict[str, Any], records: Mapping[str, KernelRecord]) -> Lesson:
     """A problem's tactics of kernels that are committed, by their times on cold code."""
     problem = Problem(**row["problem"])
     problem = replace(problem, expected_m=row.get("expected_m", 0))

@@ -98,7 +98,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=Path, nargs="+", default=[DATA, OTHERS, WIDE, SPLITS, COLD])
+    parser.add_argument(
+        "--times",
+        type=Path,
+        nargs="+",
+        default=[DATA, OTHERS, WIDE, SPLITS, COLD],
+        help="files of lean_times.py; default: the committed ones",
+    )
     parser.add_argument(
         "--write", action="store_true", help=f"learn from all, write {learnt.CORRECTIONS.weights.name}"
     )

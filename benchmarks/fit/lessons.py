@@ -192,7 +192,9 @@ def run(
     writes from raw ones; `lesson`: a row's lesson, or None where no kernel of it is left; `taught`: `teach`
     with the family's trees, report and size."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=Path, nargs="+", default=[data])
+    parser.add_argument(
+        "--times", type=Path, nargs="+", default=[data], help="files of times; default: the committed one"
+    )
     parser.add_argument("--write", action="store_true", help="learn from all, write the runtime's trees")
     parser.add_argument("--thin", type=Path, nargs="+", metavar="RAW", help=f"write {data.name} of these")
     options = parser.parse_args()

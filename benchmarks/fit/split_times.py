@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from benchmarks.lib import machine
 from benchmarks.lib.gemm_problems import LAYOUTS, MN_MULTIPLE, described, log_uniform
 from benchmarks.lib.launch_cases import OtherKernels, case_of
 from benchmarks.lib.launch_graphs import MEASURES, free_memory
@@ -236,7 +237,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=1127)
+    parser.add_argument("--seed", type=int, default=1127, help="of the random problems")
     parser.add_argument("--seconds", type=float, default=85, help="start no problem after")
     parser.add_argument("--output", type=Path, required=True, help="a .csv.bz2")
     arguments = parser.parse_args()
@@ -244,9 +245,7 @@ def main() -> int:
     losses: dict[str, list[float]] = {measure: [] for measure in MEASURES}
     with ProcessPoolExecutor(PROCESSES) as processes:
         list(processes.map(len, [[]] * PROCESSES))  # forked before CUDA is there
-        if not torch.cuda.is_available():
-            print("this benchmark needs a GPU", file=sys.stderr)
-            return 1
+        machine.require_gpu()
         device = contexts.current().device(torch.cuda.current_device())
         waiting = ahead(arguments.seed, device, processes)
         noise = OtherKernels()

@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 import yaml
+from benchmarks.lib import machine
 from benchmarks.lib.machine import record, write_page
 
 from tilewright import context as contexts
@@ -239,15 +240,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--problems", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the random problems")
+    parser.add_argument("--problems", type=int, default=20, help="number of random problems")
     parser.add_argument("--budget", type=float, default=170.0, help="Begins no problem later, in seconds.")
     parser.add_argument("--write", action="store_true", help="Write benchmarks/results/tuning_quality.md.")
     parser.add_argument("--output", type=Path, help="Write OUTPUT.md.")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     os.environ["TILEWRIGHT_TUNED"] = ""  # without the tuned files of this machine
     result = run(arguments)
     print(json.dumps(result["summary"], indent=1))

@@ -152,7 +152,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("revision", nargs="?", default=BASE, help=f"to compare with; default {BASE}")
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=11, help="runs of each command by each side")
     parser.add_argument("--write", action="store_true", help="record in benchmarks/results/")
     arguments = parser.parse_args()
     result: dict[str, Any] = {

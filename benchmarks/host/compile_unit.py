@@ -201,10 +201,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=3, help="compiles of each unit; a time is their median")
     parser.add_argument("--write", action="store_true", help="record in benchmarks/results/")
     parser.add_argument("--trace", action="store_true", help="takes 3 minutes, 10 GB, and 2 GB of disk")
-    parser.add_argument("--largest", nargs="+", default=[], metavar="MODULE")
+    parser.add_argument(
+        "--largest",
+        nargs="+",
+        default=[],
+        metavar="MODULE",
+        help="compile the three largest units of these modules instead",
+    )
     parser.add_argument("--output", type=Path, help="the page of --largest")
     arguments = parser.parse_args()
     toolchain = find_toolchain()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.lib import machine
 from benchmarks.lib.deepgemm_operands import by_blocks, by_rows, empty, random_matrix
 
 from tilewright.compat import deep_gemm as ours
@@ -65,9 +66,12 @@ def sample(call: Call, module: Any) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--output", type=Path)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, help="write the page there")
     output = parser.parse_args().output
+    machine.require_gpu()
     import deep_gemm as theirs  # noqa: PLC0415 (--help works without it)
 
     lines = [

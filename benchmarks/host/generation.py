@@ -182,7 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=5, help="of each command; a time is their median")
     parser.add_argument("--write", action="store_true", help="record in benchmarks/results/")
     arguments = parser.parse_args()
     result: dict[str, Any] = {

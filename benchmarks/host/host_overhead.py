@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.lib import machine
 
 import tilewright
 from tilewright.compile.nvcc.toolchain import find_toolchain
@@ -180,11 +181,9 @@ def main() -> int:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write JSON there too")
-    parser.add_argument("--shape", default="16x256x256", metavar="MxNxK")
+    parser.add_argument("--shape", default="16x256x256", metavar="MxNxK", help="the product that is called")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this benchmark needs a GPU", file=sys.stderr)
-        return 1
+    machine.require_gpu()
     m, n, k = map(int, arguments.shape.split("x"))
     calls = bf16_calls(m, n, k) | fp8_calls(m, n, k) | quantizing_calls(m, k)
     seconds = measured(calls) | floor()

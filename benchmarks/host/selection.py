@@ -109,7 +109,7 @@ def medians(found: list[dict[str, Any]]) -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=15, help="processes; a time is their median")
     parser.add_argument("--write", action="store_true", help="Write benchmarks/results/selection.json.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -67,8 +67,10 @@ def page(record: Mapping[str, Any], path: Path, project: Project) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help="the record that is read")
     parser.add_argument("--write", action="store_true", help="Write benchmarks/results/hammer.md.")
     arguments = parser.parse_args()
     text = page(records.read(arguments.record), arguments.record, Project.find(ROOT))

@@ -199,10 +199,16 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("family", nargs="?", choices=FAMILIES, default=FAMILIES[0])
+    parser.add_argument(
+        "family",
+        nargs="?",
+        choices=FAMILIES,
+        default=FAMILIES[0],
+        help="the family whose rules are asked about",
+    )
     parser.add_argument("--front-end", action="store_true", help="stop before the optimiser")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="5.6 GB of memory each")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--limit", type=int, help="compile at most this many")
     parser.add_argument(
         "--time-limit", type=float, default=3600, help="start no compile after this many seconds"

@@ -34,10 +34,12 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("modules", nargs="*", metavar="MODULE")
+    parser.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="modules whose built kernels are read; default: all"
+    )
     parser.add_argument("--filter", default="*", metavar="GLOB", help="of kernels' names")
     parser.add_argument("--include", type=Path, metavar="FOLDER", help="headers instead of runtime/include")
-    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--jobs", type=int, help="compiles that run at the same time")
     parser.add_argument("--report", type=Path, help="of the build, as `tilewright build --report` writes it")
     options = parser.parse_args()
     tables = read_tables(ROOT / "generated")

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.lib import machine
 
 import tilewright
 import tilewright.torch_ops
@@ -152,14 +153,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--streams", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long threads call ops")
+    parser.add_argument("--streams", type=int, default=2, help="CUDA streams that threads share")
+    parser.add_argument("--threads", type=int, default=4, help="threads that call ops")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write JSON there")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("this program needs a GPU", file=sys.stderr)
-        return 2
+    machine.require_gpu()
     # Exits from a thread of C, even if another thread holds the interpreter's lock.
     faulthandler.dump_traceback_later(85, exit=True)
     os.environ["TILEWRIGHT_JIT"] = "0"
