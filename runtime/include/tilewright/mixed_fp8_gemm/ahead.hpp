@@ -1,4 +1,5 @@
-// The kernel whose weights are decoded ahead, by a warpgroup of its own.
+// The kernel with the schedule `ahead`: one warpgroup decodes weights for the two that multiply, and hands them over in
+// buffers in shared memory (decoder.hpp).
 #pragma once
 
 #include "tilewright/mixed_fp8_gemm/decoder.hpp"
@@ -19,7 +20,7 @@ struct AheadKernel : mixed_gemm::Phases<Types> {
   static constexpr int kProducerRegisters = 24, kDecoderRegisters = 40, kConsumerRegisters = 224;
   static_assert(Types::kConsumers == 2 && 2 * kConsumerRegisters + kDecoderRegisters + kProducerRegisters <= 4 * 128);
 
-  // As sm90::run_product, with a warpgroup more.
+  // As sm90::run_product, with one warpgroup more, which decodes.
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     uint32_t const shared = sm90::shared_address(memory);
     int const warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);

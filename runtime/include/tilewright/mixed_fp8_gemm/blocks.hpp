@@ -1,4 +1,4 @@
-// MXFP4 of which each group of 32 is promoted.
+// MXFP4 weights whose sums are promoted after each group of 32 along k, which is exact whatever the scales are.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace tilewright::mixed_fp8_gemm {
 
-// MXFP4 where the tensor core sums each group of 32 for itself. Elements are exact, whatever the scales, and take
-// fewer instructions. E2M1's bits behind E5M2's sign and highest bits of the exponent are 2^-14 times the value, also
-// where E2M1 is subnormal.
+// MXFP4 where the tensor core sums each group of 32 separately. Elements need no scale, so they are exact and take
+// fewer instructions than those of Mxfp4. E5M2 with E2M1's three bits as its lowest bits of the exponent and highest
+// bit of the mantissa is 2^-14 times the value, also where E2M1 is subnormal.
 struct Mxfp4Groups {
   static constexpr int kBits = 4, kGroup = 32, kBlock = 32, kScaleBytes = 1;
   static constexpr float kFactor = 16384.0f;
   using Weight = sm90::E5m2;
 
   struct Scales : detail::ScaleWords<1, 2> {
-    // 2^(scale - 127): BF16 has it as a subnormal for a scale of 0. One of 255 gives NaN, as infinity times 0 does.
+    // 2^(scale - 127). For a scale of 0 it is a subnormal of BF16. A scale of 255 gives NaN, from infinity times 0.
     __device__ __forceinline__ float factor(int block, int row) const {
       uint32_t const pair = __byte_perm(words[block / 2][0], 0, block % 2 == 0 ? 0x4140 : 0x4342);
       uint32_t const powers = Mxfp4::Scales::larger(pair << 7, 0x00400040);
@@ -31,7 +31,7 @@ struct Mxfp4Groups {
                                                 uint32_t (&out)[2]) {
     constexpr uint32_t kMagnitudes = 0x0E0E0E0E, kSigns = 0x80808080;
     bool const upper = half != 0;
-    // As Mxfp4::decode, but magnitudes come to the upper byte of each half, where the lowest bit stays free.
+    // As Mxfp4::decode, but magnitudes are shifted to the upper byte of each half, whose lowest bit stays 0.
     uint32_t const magnitude_shifts[2] = {upper ? 1u << 9 : 1u << 3, upper ? 1u : 1u << 6};
     uint32_t const sign_shifts[2] = {upper ? 1u << 2 : 1u, upper ? 1u << 1 : 1u << 3};
     uint32_t const signs = __byte_perm(words[0], words[1], 0x7531);

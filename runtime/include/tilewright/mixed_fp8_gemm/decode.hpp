@@ -1,21 +1,20 @@
-// Decodes packed 4-bit weights (docs/packed_weights.md) to operand A of FP8's wgmma.m64nNk32 in registers.
+// Decodes packed 4-bit weights (docs/packed_kernels.md) to operand A of FP8's wgmma.m64nNk32 in registers.
 //
 // The packed layout follows the fragments of 16-bit products: a thread's word has two neighbouring elements of each 8
-// along k. A fragment of 8 bits has four neighbours of each 16. So a thread reads the words of two threads of its quad,
-// and takes from both the elements of one half of each 16 of k: thread 2h + w of a quad takes half h of the words of
-// threads 2w and 2w + 1, which are columns 8h + 4w to 8h + 4w + 3.
+// along k. A fragment of 8 bits has four neighbours of each 16. So a thread reads the words of two threads of its quad
+// (four lanes), and takes from both the elements of one half of each 16 of k: thread 2h + w of a quad takes half h of
+// the words of threads 2w and 2w + 1, which are columns 8h + 4w to 8h + 4w + 3.
 //
 // A format has
 //   kBits        bits of a code
 //   kGroup       elements along k that share a scale
-//   kScaleBytes  of a group's scale, with its zero point
-//   Weight       what the codes become: E5M2, or E4M3
-//   kBlock       elements of k that the tensor core sums before the sums are promoted: multiplied by the block's
-//   factors
-//                and added to others in F32
-//   kFactor      what the promoted sums must be multiplied with; the epilogue does
+//   kScaleBytes  bytes of a group's scale and zero point
+//   Weight       the type that codes become: E5M2, or E4M3
+//   kBlock       elements of k that the tensor core sums before the sums are promoted, which is to multiply them by the
+//                block's factors and to add them to F32 registers
+//   kFactor      the epilogue multiplies the promoted sums by it
 //   Scales       what a thread needs of the scales of its two rows for 128 of k
-//   decode(words, scales, chunk, half, out)
+//   decode(words, scales, chunk, half, out)  see Int4::decode
 #pragma once
 
 #include <cstdint>
@@ -32,13 +31,13 @@ using mixed_gemm::detail::low_twice;
 using mixed_gemm::detail::masked_or;
 using F16Pairs = mixed_gemm::detail::Pairs<sm90::F16>;
 
-// The calling thread's quad in its warpgroup, and the half of each 16 of k that the thread multiplies.
+// The calling thread's quad in its warpgroup, 0 to 31, and the half of each 16 of k that the thread multiplies.
 __device__ __forceinline__ int own_quad() { return static_cast<int>(threadIdx.x) % 128 / 4; }
 __device__ __forceinline__ int own_half() { return static_cast<int>(threadIdx.x) / 2 % 2; }
 
 // The packed elements of a piece, 64 of k, that the calling thread decodes: all words of threads 2w and 2w + 1. Loads
-// of 16 bytes have no bank conflicts. Loads of 8 bytes would: shared memory's bandwidth, which operand B needs, too,
-// bounded products of many rows.
+// of 16 bytes have no bank conflicts; loads of 8 bytes would have them. Shared memory's bandwidth, which operand B
+// needs too, bounded products of many rows.
 struct Elements {
   uint32_t words[2][4];
 
@@ -59,7 +58,7 @@ __device__ __forceinline__ uint32_t multiply_add(uint32_t x, uint32_t y, uint32_
   return result;
 }
 
-// Four numbers of F16 as E5M2, which is the upper byte of F16. Bits beyond are cut off.
+// Four numbers of F16 as E5M2, which is the upper byte of F16. The bits of the lower byte are cut off.
 __device__ __forceinline__ uint32_t e5m2_of(uint32_t first, uint32_t second) {
   return __byte_perm(first, second, 0x7531);
 }
@@ -79,7 +78,7 @@ template <int kOfHalf, int kHalves>
 struct ScaleWords {
   uint32_t words[kHalves][kOfHalf];
 
-  // `quad`: of the warpgroup; a quad's threads have the same rows.
+  // `quad`: own_quad(). A quad's threads have the same rows.
   __device__ __forceinline__ void load(uint32_t address, int quad) {
     uint32_t const own = address + quad * kOfHalf * 4;
 #pragma unroll
@@ -97,8 +96,8 @@ struct ScaleWords {
 
 }  // namespace detail
 
-// Integers of 4 bits, plus 8, or plus a zero point for each group; scales are of `Type`. Differences are exact: those
-// of 8 have three significant bits, as E5M2 has, those of zero points four, as E4M3 has.
+// Integers of 4 bits, plus 8, or plus a zero point for each group; scales are of `Type`. Codes minus 8 or minus a zero
+// point are exact: minus 8 they have three significant bits, as E5M2 has; minus a zero point four, as E4M3 has.
 template <class Type, int kGroup_, bool kZeros>
 struct Int4 {
   static constexpr int kBits = 4, kGroup = kGroup_, kBlock = kGroup_, kScaleBytes = kZeros ? 4 : 2;
@@ -118,11 +117,11 @@ struct Int4 {
     }
   };
 
-  // Decodes elements of `half` of the 16 of k of a chunk: `words` are those of two threads, out[0] belongs to row g,
-  // out[1] to row g + 8.
+  // Decodes one half of the 16 of k of a chunk. `words`: those of two threads. `chunk`: which 16 of the 128 of k.
+  // `half`: own_half(). out[0] gets the elements of row g, out[1] those of row g + 8.
   static __device__ __forceinline__ void decode(uint32_t const (&words)[2], Scales const& scales, int chunk, int half,
                                                 uint32_t (&out)[2]) {
-    // A code n in the lowest bits of F16's 1024 is 1024 + n, 4 bits higher it is 1024 + 16 n.
+    // F16's 1024 with a code n in its lowest bits is 1024 + n; with the code 4 bits higher it is 1024 + 16 n.
     uint32_t magic = F16Pairs::kMagic;
     asm("" : "+r"(magic));  // keeps it in a register
     constexpr uint32_t kSixteenth = 0x2C002C00;
@@ -147,9 +146,9 @@ struct Int4 {
   }
 };
 
-// E2M1 with a UE8M0 scale for every 32. In 128 of k the scales of a row become powers of two relative to the row's
-// largest, and with these E2M1 becomes E5M2: exact where a scale is at least 2^-16 of the largest. Below, bits are cut
-// off that are less than 2^-17 of the largest.
+// E2M1 with a UE8M0 scale for every 32. The scales of a row in 128 of k become powers of two relative to the row's
+// largest scale there. Multiplied by these, E2M1 becomes E5M2, which is exact where a scale is at least 2^-16 of the
+// largest. With smaller scales, bits are cut off that are less than 2^-17 of the largest.
 struct Mxfp4 {
   static constexpr int kBits = 4, kGroup = 32, kBlock = 128, kScaleBytes = 1;
   static constexpr float kFactor = 1.0f;
@@ -157,7 +156,7 @@ struct Mxfp4 {
 
   struct Scales {
     detail::ScaleWords<1, 2> raw;
-    uint32_t largest;  // scales of the rows, one in each half
+    uint32_t largest;  // the largest scale of both rows, one in each half
 
     __device__ __forceinline__ void load(uint32_t address, int quad) {
       raw.load(address, quad);

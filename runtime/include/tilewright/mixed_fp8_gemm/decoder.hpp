@@ -1,7 +1,14 @@
-// The warpgroup that decodes ahead of the warpgroups that multiply.
+// The warpgroup that decodes ahead of the two warpgroups that multiply (ahead.hpp).
 //
 // A buffer holds the fragments of a slice's 128 of k: for each wgmma (32 of k), the four words of operand A of each
-// thread of the warpgroup that multiplies the slice, in the order of threads.
+// thread of the warpgroup that multiplies the slice, in the order of threads. Each slice has `Layout::Buffers` buffers:
+//
+//   waits                          for                                   by
+//   the decoder, before a stage    the stage's data                      the stage's `full` mbarrier
+//   the decoder, before a buffer   the fragments have been loaded        the buffer's `taken` mbarrier
+//   a warpgroup that multiplies    the fragments are stored              the buffer's `decoded` mbarrier
+//
+// The decoder does not arrive at a stage's `empty` mbarrier. The warpgroups that multiply do so, after `decoded`.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +35,15 @@ __device__ __forceinline__ void start_buffers(uint32_t shared) {
 
 constexpr int kStepBytes = 2048;  // of a wgmma's fragments
 
-// Where the four words that a thread needs for a wgmma lie among its fragments. `quad`: of the thread in its warpgroup;
-// `half`: which two of the quad's threads; `second`: the second of these. Neither these threads' loads nor the
-// decoder's stores have bank conflicts: the exclusive or moves the halves to different banks.
+// The offset of a thread's four words of a wgmma among the wgmma's fragments. `quad`: the thread's quad (four lanes) in
+// its warpgroup; `half`: which two of the quad's threads; `second`: whether it is the second of these. Neither these
+// threads' loads nor the decoder's stores have bank conflicts: the exclusive or moves the halves to different banks.
 __device__ __forceinline__ uint32_t fragment_offset(int quad, int half, int second) {
   return half * 1024 + ((quad * 2 + second) ^ (half * 4)) * 16;
 }
 
-// A thread decodes elements of one slice: words of two threads of a quad, of which it takes both halves. Lanes 0 to 15
-// of a warp have the first slice, the others the second.
+// A thread decodes elements of one slice: both halves of the words of two threads of a quad. Lanes 0 to 15 of a warp
+// decode the first slice, the others the second.
 template <class Format, class Layout, int Stages>
 struct Decoder {
   static_assert(Layout::Slices == 2);
@@ -48,8 +55,8 @@ struct Decoder {
   sm90::Position<Stages> at{};
   sm90::Position<Layout::Buffers> to{};
 
-  // Decodes the next `stages` stages of the ring. A stage's elements and scales have been read when its buffers are
-  // decoded, so that the warpgroups that multiply can release it.
+  // Decodes the next `stages` stages of the ring. When the buffers of a stage are decoded, its elements and scales have
+  // been read, so the warpgroups that multiply can give it back.
   __device__ __forceinline__ void run(int stages) {
 #pragma unroll 1
     for (int i = 0; i < stages; ++i) {

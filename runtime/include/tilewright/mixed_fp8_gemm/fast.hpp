@@ -1,8 +1,16 @@
-// The kernel whose sums of all of k stay in the tensor core (`fast_accum`), which keeps 13 bits behind the leading bit
-// of the largest number that it adds.
+// The kernel of MXFP4 weights with `fast_accum`: the sums of all of k stay in the tensor core. It keeps 13 bits after
+// the leading bit of the largest number that it adds.
 //
-// Weights are MXFP4. As the sums are multiplied by no scales, all elements are relative to one scale, which is at least
-// as large as all others of the weight.
+// No scale multiplies the sums. So the scales are applied to the elements, and all elements are relative to one scale
+// of the weight, its largest one. A warpgroup decodes one piece (64 of k) of a stage while the tensor core multiplies
+// the other one; time runs to the right, `s.0` is piece 0 of stage s:
+//
+//   tensor core      | s.0         | s.1           | s+1.0         | s+1.1         |
+//   the warpgroup    | decode s.1  | decode s+1.0  | decode s+1.1  | decode s+2.0  |
+//                    | load s+1.0  | load s+1.1    | load s+2.0    | load s+2.1    |
+//   gives back       | s-1         |               | s             |               |
+//
+// Waits are those of mixed_gemm/mainloop.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +27,17 @@
 namespace tilewright::mixed_fp8_gemm {
 
 struct FastParams : Params {
-  uint32_t largest_scale;  // twice, in both halves
+  uint32_t largest_scale;  // the byte of UE8M0, in both halves
 };
 
-// Elements become 2 * E2M1 * 2^(scale - largest), as E5M2: exact where a scale is at least 2^-16 of the largest. Below,
-// bits are cut off that are less than 2^-17 of the largest. A scale above `largest`, as NaN is, gives infinity or NaN.
+// MXFP4 relative to the largest scale of the whole weight. Elements become 2 * E2M1 * 2^(scale - largest) as E5M2,
+// which is exact where a scale is at least 2^-16 of the largest. With smaller scales, bits are cut off that are less
+// than 2^-17 of the largest. A scale above `largest`, such as NaN, gives infinity or NaN.
 struct Mxfp4Whole : Mxfp4 {
   struct Scales : Mxfp4::Scales {
     __device__ __forceinline__ void load(uint32_t address, int quad) { raw.load(address, quad); }
 
-    // As those of a block, with infinity above the largest.
+    // As Mxfp4::Scales::powers, with infinity for scales above the largest.
     __device__ __forceinline__ uint32_t powers(int group) const {
       uint32_t const exponents = larger(pair(group) + 0x801E801E - largest, 0x80008000);
       return (smaller(exponents, 0x801F801F) & 0x001F001F) << 10;
@@ -43,8 +52,8 @@ struct Mxfp4Whole : Mxfp4 {
   };
 };
 
-// The main loop of a consumer warpgroup: D[64, N] += W X^T. `relative_to` comes before `run`. `Groups` groups of
-// warpgroups take the stages of the ring in turn: each has stages of its own, `Groups` apart.
+// The main loop of a consumer warpgroup: D[64, N] += W X^T. `relative_to` is called before `run`. `Groups` groups of
+// warpgroups divide k: group i multiplies every `Groups`-th stage of the ring, starting with stage i.
 template <class Format, class Layout, int N, int Stages, int Groups>
 struct FastMainloop {
   static_assert(Stages % Groups == 0);
@@ -59,7 +68,7 @@ struct FastMainloop {
     at.stage = group;
   }
 
-  // `largest_scale`: twice, in both halves.
+  // `largest_scale`: as in FastParams.
   __device__ __forceinline__ void relative_to(uint32_t largest_scale) { scales.largest = largest_scale; }
 
   // Multiplies the group's next `stages` stages of the ring; at least one if there is one group.
@@ -94,9 +103,8 @@ struct FastMainloop {
   uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
   int last;                           // the stage that is multiplied
 
-  // Multiplies a stage whose first piece is decoded and whose second piece is loaded. While a piece is multiplied, the
-  // next one is decoded, and then the one after that is loaded. `kMore`: another stage follows. `sum`: add to the sums,
-  // otherwise overwrite them.
+  // Multiplies a stage whose first piece is decoded and whose second piece is loaded. `kMore`: another stage follows.
+  // `sum`: whether products are added to the sums, and otherwise overwrite them.
   template <bool kMore>
   __device__ __forceinline__ void stage(bool sum, float (&sums)[kCount]) {
     int const before = last, current = at.stage;
@@ -119,7 +127,7 @@ struct FastMainloop {
         decode(1 - piece);
       }
       if (piece == 0 && sum) {
-        // The arrival comes after all loads of the stage: these words were decoded from the last ones.
+        // The arrival comes after all loads of the stage, because it depends on words that the last loads became.
         sm90::Release after = release;
         after.empty += sm90::zero_after(fragments[1][0] | fragments[1][4]);
         after(before);
@@ -158,8 +166,9 @@ struct FastMainloop {
   }
 };
 
-// Finds the largest scale behind the layout's shared memory: in `run`, because the thread that puts it there need not
-// have done so before `enter`. Where the constructor read it, 0.2 to 2.5 % of hammered runs had wrong bits on an H200.
+// The main loop of `mixed_fp8_gemm`: reads the largest scale from shared memory, after the layout's. `run` reads it,
+// not the constructor: the thread that stores it may do so after the constructor, and before `enter`. With a read in
+// the constructor, 0.2 to 2.5 % of hammered runs had wrong bits on an H200.
 template <class Format, class Layout, int N, int Stages>
 struct DenseFastMainloop : FastMainloop<Format, Layout, N, Stages, 1> {
   using Base = FastMainloop<Format, Layout, N, Stages, 1>;
@@ -171,7 +180,7 @@ struct DenseFastMainloop : FastMainloop<Format, Layout, N, Stages, 1> {
   }
 };
 
-// A CTA's kernel: a thread puts the largest scale behind the layout's shared memory before any warp multiplies.
+// A thread stores the largest scale to shared memory, after the layout's, before any warp multiplies.
 template <class Types>
 struct FastKernel : mixed_gemm::Phases<Types> {
   using Base = mixed_gemm::Phases<Types>;
@@ -197,7 +206,7 @@ struct Fast {
   using Kernel = FastKernel<Types>;
   template <class Format, class Layout, int N, int Stages>
   using Mainloop = DenseFastMainloop<Format, Layout, N, Stages>;
-  // For kernels that say what sums are relative to.
+  // For `mixed_fp8_grouped_gemm`, whose kernels call `relative_to`.
   template <class Format, class Layout, int N, int Stages>
   using RelativeMainloop = FastMainloop<Format, Layout, N, Stages, Groups>;
 };

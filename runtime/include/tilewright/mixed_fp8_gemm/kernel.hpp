@@ -1,5 +1,12 @@
 // The `mixed_fp8_gemm` kernel for sm_90a: FP8 activations by packed 4-bit weights. mixed_gemm/phases.hpp says how a CTA
-// works.
+// works, and the headers of the schedules how a warpgroup multiplies:
+//
+//   schedule         header             with `fast_accum`
+//   at_will          mainloop.hpp       fast.hpp
+//   quick                               quick_fast.hpp
+//   in_turn          in_turn.hpp
+//   parts_in_turn    parts_in_turn.hpp
+//   ahead            ahead.hpp
 #pragma once
 
 #include <type_traits>
@@ -17,7 +24,7 @@ struct Params : sm90::ProductParams, mixed_gemm::OwnParams, RowFactors, sm90::Pr
 
 namespace detail {
 
-// The parameters of a schedule's launches: its own, or those that all have.
+// The parameters of a schedule's launches: the schedule's own type, or Params.
 template <class Schedule, class = void>
 struct ParamsOf {
   using Type = Params;
@@ -27,7 +34,8 @@ struct ParamsOf<Schedule, std::void_t<typename Schedule::Params>> {
   using Type = typename Schedule::Params;
 };
 
-// Whether elements, and sums that stay in the tensor core, are relative to the largest scale (fast.hpp).
+// Whether elements are relative to the weight's largest scale, and so are the sums, which stay in the tensor core
+// (fast.hpp).
 template <class Params, class = void>
 constexpr bool kIsRelative = false;
 template <class Params>
@@ -35,8 +43,8 @@ constexpr bool kIsRelative<Params, std::void_t<decltype(Params::largest_scale)>>
 
 }  // namespace detail
 
-// `TileM`: of n, 64 for each of the warpgroups that multiply; `TileN`: of m. `Schedule`: AtWill (mainloop.hpp),
-// Ahead (ahead.hpp) or Fast (fast.hpp).
+// The types and constants of a kernel. `TileM`: the tile's size along n, 64 for each of the warpgroups that multiply;
+// `TileN`: its size along m. `Schedule`: AtWill, Ahead, InTurn, PartsInTurn, Fast or QuickFast, from the headers above.
 template <class Format_, class ElementD_, int TileM_, int TileN_, int Stages_, bool kPdl_, class Schedule>
 struct Types {
   using Format = Format_;
@@ -44,7 +52,7 @@ struct Types {
   static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_, kTileK = kUnitK;
   static constexpr bool kPdl = kPdl_;
   static constexpr int kConsumers = TileM / 64, kGroups = 1, kOfGroup = kConsumers;
-  static constexpr int kRows = 1, kColumns = TileN;  // of a warpgroup: 64-row slices, columns
+  static constexpr int kRows = 1, kColumns = TileN;  // 64-row slices and columns of a warpgroup
   static_assert(kConsumers == 1 || kConsumers == 2);
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, true, sm90::Activation::kNone>;
@@ -55,7 +63,7 @@ struct Types {
       mixed_fp8_gemm::Layout<Format, kConsumers, TileN, Stages, kConsumers * Store::kBytes, Schedule::kBuffers>;
   using Mainloop = typename Schedule::template Mainloop<Format, Layout, kColumns, Stages>;
   using Params = typename detail::ParamsOf<Schedule>::Type;
-  // Registers of a thread, of the 65536: three warpgroups start with 168 each.
+  // Registers of a thread. Three warpgroups share the SM's 65,536 registers: a thread starts with 168.
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 
   // Multiplies sums by the factors of D's rows, which are the kernel's columns, starting with `column`.

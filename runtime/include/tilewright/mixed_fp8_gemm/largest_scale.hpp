@@ -1,4 +1,4 @@
-// The largest scale of an MXFP4 weight, to which elements and sums are relative with `fast_accum` (fast.hpp).
+// The largest scale of an MXFP4 weight. With `fast_accum`, elements and sums are relative to it (fast.hpp).
 #pragma once
 
 #include <cmath>
@@ -12,9 +12,9 @@ struct LargestScale {
 
   explicit LargestScale(float scale) : byte(scale > 0 ? std::ilogb(scale) + 127 : -1) {}
   bool valid() const { return byte >= 0 && byte < 255; }
-  // What kernels read.
+  // The byte in both halves of a word, as kernels read it (FastParams).
   uint32_t twice() const { return static_cast<uint32_t>(byte) * 0x10001; }
-  // Multiplies a factor of the product by what makes sums absolute: elements are twice their values.
+  // Returns alpha times the factor that makes sums absolute. Elements in the kernel are twice their values.
   float factor(float alpha) const { return std::ldexp(alpha, byte - 128); }
 };
 

@@ -10,10 +10,12 @@ namespace tilewright::mixed_fp8_gemm {
 using mixed_gemm::kPieceBytes;
 using mixed_gemm::kUnitK;
 
-// From an address that is a multiple of 1024: the stages of the activations, in boxes of 128 of k in TMA's 128-byte
-// swizzle; the epilogue's buffers; the stages of weights and of their scales, as they lie in memory; decoded
-// weights; the barriers. A stage has 128 of k. mixed_gemm::Producer fills it. Where a warpgroup decodes ahead of others
-// (decoder.hpp), each of these has `Buffers` buffers of decoded weights of 128 of k; otherwise `Buffers` is 0.
+// A stage has 128 of k; mixed_gemm::Producer fills it. From an address that is a multiple of 1024, shared memory holds
+//   activations      `Stages` boxes of 128 of k in TMA's 128-byte swizzle
+//   epilogue         its buffers
+//   weights, scales  `Stages` stages, as they lie in global memory
+//   decoded weights  `Buffers` buffers of 128 of k for each slice, where a warpgroup decodes ahead (decoder.hpp)
+//   mbarriers        `full` and `empty` of each stage, `decoded` and `taken` of each buffer
 template <class Format, int Slices_, int TileN, int Stages, int StoreBytes, int Buffers_>
 struct Layout {
   static constexpr int Slices = Slices_, Pieces = 1;  // boxes of activations
@@ -48,7 +50,7 @@ struct Layout {
     return shared + kBarriersAt + (Stages + stage) * 8;
   }
 
-  // Of a slice's decoded weights.
+  // A buffer of a slice's decoded weights, and its barriers.
   static __device__ __forceinline__ uint32_t buffer(uint32_t shared, int slice, int index) {
     return shared + kBuffersAt + (slice * Buffers + index) * kBuffer;
   }

@@ -1,6 +1,22 @@
-// The main loop of a consumer warpgroup: D[64, N] += sum over blocks of k of S (W X^T of the block), where W is decoded
-// to FP8 registers and X, the activations, lies in shared memory. The tensor core sums a block of kBlock of k. Then the
-// sums are promoted: multiplied by the block's factors S of each row of W and added to F32 registers.
+// The main loop of a consumer warpgroup with FP8 activations, for the schedules `at_will` and `ahead`:
+// D[64, N] += sum over blocks of k of S (W X^T of the block), where W is decoded to FP8 registers and X, the
+// activations, lies in shared memory. The tensor core sums a block of kBlock of k. Then its accumulators are promoted:
+// multiplied by the block's factors S of each row of W, and added to F32 registers.
+//
+// One block of 128 of k with a tile of two parts of the columns; time runs to the right, `s.0` is the first piece (64
+// of k) of stage s:
+//
+//   tensor core      | part 0: s.0, s.1 |           | part 1: s.0, s.1       |           |
+//   the warpgroup    | decode s.1       | promote 0 | load and decode s+1.0  | promote 1 |
+//
+// While a warpgroup promotes, the tensor core multiplies for another warpgroup.
+//
+//   waits                    for                                              by
+//   a stage                  its data                                         the stage's `full` mbarrier
+//   decoding s+1.0           the wgmmas that read the same registers          wgmma.wait_group
+//   promotion                all wgmmas of the part                           wgmma.wait_group 0
+//   fragments, with `ahead`  the warpgroup that decodes (decoder.hpp)         the buffer's `decoded` mbarrier
+//   the producer             all warpgroups: the stage has been read          the stage's `empty` mbarrier
 #pragma once
 
 #include <cstdint>
@@ -15,10 +31,9 @@
 
 namespace tilewright::mixed_fp8_gemm {
 
-// `Width`: columns that are multiplied and promoted at once, so that sums of the tensor core and promoted sums have
-// room in registers. A piece is decoded while the tensor core multiplies the other one of a stage, or another
-// warpgroup's. `Groups` groups of warpgroups take the stages of the ring in turn: each has stages of its own, `Groups`
-// apart.
+// `Width`: columns of a part, which are multiplied and promoted at once, so that registers have room for the tensor
+// core's accumulators and the promoted sums. `Groups` groups of warpgroups divide k: group i multiplies every
+// `Groups`-th stage of the ring, starting with stage i.
 template <class Format, class Layout, int N, int Width, int Stages, int Groups>
 struct Mainloop {
   static constexpr int kCount = N / 2, kPart = Width / 2, kParts = N / Width;  // accumulators; parts of the columns
@@ -67,8 +82,7 @@ struct Mainloop {
   uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
   uint32_t read;                      // depends on all loads of `start`
 
-  // Multiplies a stage whose scales are loaded and whose first piece is decoded. Each piece is decoded while the tensor
-  // core multiplies another one. `kMore`: another stage follows.
+  // Multiplies a stage whose scales are loaded and whose first piece is decoded. `kMore`: another stage follows.
   template <bool kMore>
   __device__ __forceinline__ void unit(float (&sums)[kCount]) {
     int const current = at.stage, own_buffer = buffer.stage;
@@ -113,7 +127,7 @@ struct Mainloop {
         if (last) {
           sm90::hold(fragments[1]);
           sm90::Release after = release;
-          // The arrival comes after all loads so far: each word depends on loads of elements or of scales.
+          // The arrival comes after all loads so far, because it depends on words that they became.
           if constexpr (kAhead) {
             after.empty += sm90::zero_after(fragments[0][0] | fragments[0][4]);
           } else {
@@ -152,7 +166,7 @@ struct Mainloop {
     read = scales.any() | fragments[0][0] | fragments[0][4];
   }
 
-  // Gives back a buffer whose fragments this warp has loaded.
+  // Gives a buffer back to the warpgroup that decodes: this warp has loaded its fragments.
   __device__ __forceinline__ void give_back(int own_buffer) const {
     uint32_t const loaded = fragments[0][0] | fragments[0][4] | fragments[1][0] | fragments[1][4];
     if (threadIdx.x % 32 == 0) {
@@ -160,7 +174,7 @@ struct Mainloop {
     }
   }
 
-  // Decodes a piece to its fragments, or loads what is decoded.
+  // Decodes a piece to its fragments, or loads them from the buffer of the warpgroup that decodes.
   __device__ __forceinline__ void decode(int stage, int own_buffer, int piece) {
     if constexpr (kAhead) {
 #pragma unroll
@@ -185,7 +199,8 @@ struct Mainloop {
     }
   }
 
-  // Issues the wgmmas of the part of a block that lies in a piece. The block's first one overwrites the sums.
+  // Issues the wgmmas of the k range that a block and a piece share. The block's first wgmma overwrites the
+  // accumulators.
   __device__ __forceinline__ void multiply(int stage, int block, int across, int piece, float (&part)[kPart]) const {
     uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, stage) + across * Width * 128);
 #pragma unroll
@@ -199,7 +214,7 @@ struct Mainloop {
   }
 };
 
-// The policy of kernels whose warpgroups decode what they multiply.
+// The schedule `at_will`: warpgroups decode what they multiply.
 template <int Width, int Groups = 1>
 struct AtWill {
   static constexpr int kBuffers = 0, kGroups = Groups;

@@ -1,4 +1,7 @@
-// fast.hpp with fewer instructions: a scheduler that issues them while the tensor core multiplies is what bounds it.
+// The schedule `quick` of kernels with `fast_accum`: fast.hpp with fewer instructions. They bound it, because a
+// scheduler issues few of them while the tensor core multiplies (benchmarks/results/packed_fp8_fast.md). One
+// instruction makes the factors of two rows, a thread keeps its addresses in registers, and no instruction orders the
+// arrival at `empty` after the loads.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +11,12 @@
 
 namespace tilewright::mixed_fp8_gemm {
 
-// The numbers of Mxfp4Whole. `largest` is replaced by 30 - largest in each half: one instruction adds it to the scales
-// of two rows, and keeps the sums within 0 and 31, F16's exponents of 0 and infinity.
+// Mxfp4Whole in fewer instructions. `largest` holds 30 - largest in each half. One instruction adds that to the scales
+// of two rows, and limits the sums to 0 to 31, which are F16's exponents of 0 and of infinity.
 struct QuickMxfp4Whole : Mxfp4Whole {
   struct Scales : Mxfp4Whole::Scales {
     static __device__ __forceinline__ uint32_t below(uint32_t largest) {
-      return (0x801E801E - largest) ^ 0x80008000;  // no half borrows from the other
+      return (0x801E801E - largest) ^ 0x80008000;  // 30 - largest: no half borrows from the other
     }
     __device__ __forceinline__ uint32_t powers(int group) const {
       return __viaddmin_s16x2_relu(pair(group), largest, 0x001F001F) << 10;
@@ -21,7 +24,7 @@ struct QuickMxfp4Whole : Mxfp4Whole {
   };
 };
 
-// As FastMainloop with one group of warpgroups.
+// FastMainloop (fast.hpp) for one group of warpgroups, in fewer instructions.
 template <class Format, class Layout, int N, int Stages>
 struct QuickFastMainloop {
   static constexpr int kCount = N / 2, kSteps = 2;
@@ -33,7 +36,7 @@ struct QuickFastMainloop {
   __device__ __forceinline__ QuickFastMainloop(uint32_t memory, int own_slice, int, sm90::Release const& readers)
       : shared(memory), slice(own_slice), release(readers) {}
 
-  // `largest_scale`: twice, in both halves.
+  // `largest_scale`: as in FastParams.
   __device__ __forceinline__ void relative_to(uint32_t largest_scale) {
     scales.largest = Format::Scales::below(largest_scale);
   }
@@ -41,7 +44,7 @@ struct QuickFastMainloop {
   // Multiplies the next `stages` stages of the ring; at least one.
   __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) { run_columns<N>(stages, tile[0]); }
 
-  // As those of PartsInTurnMainloop.
+  // As in InTurnMainloop (in_turn.hpp): `run_rows` multiplies by about half of the columns where they hold all rows.
   static constexpr bool kHasFewer = true;
   __device__ __forceinline__ void run_rows(int rows, int stages, float (&tile)[1][kCount]) {
     constexpr int kHalf = N >= 192 ? N / 2 : kHalfWidth<N>;
@@ -92,8 +95,8 @@ struct QuickFastMainloop {
     return value;
   }
 
-  // As FastMainloop::stage. Wgmmas that are issued have read what was decoded from a stage before it is given back, so
-  // its loads have returned.
+  // As FastMainloop::stage. A stage is given back after wgmmas were issued that read what its loads became. So its
+  // loads have returned.
   template <bool kMore, int Columns>
   __device__ __forceinline__ void stage(bool sum, float (&sums)[Columns / 2]) {
     int const before = last, current = at.stage;
@@ -152,7 +155,7 @@ struct QuickFastMainloop {
   }
 };
 
-// Finds the largest scale as DenseFastMainloop does.
+// The main loop of `mixed_fp8_gemm`: reads the largest scale as DenseFastMainloop does.
 template <class Format, class Layout, int N, int Stages>
 struct DenseQuickFastMainloop : QuickFastMainloop<Format, Layout, N, Stages> {
   using Base = QuickFastMainloop<Format, Layout, N, Stages>;
@@ -171,7 +174,7 @@ struct QuickFast {
   using Kernel = FastKernel<Types>;
   template <class Format, class Layout, int N, int Stages>
   using Mainloop = DenseQuickFastMainloop<Format, Layout, N, Stages>;
-  // For kernels that say what sums are relative to.
+  // For `mixed_fp8_grouped_gemm`, whose kernels call `relative_to`.
   template <class Format, class Layout, int N, int Stages>
   using RelativeMainloop = QuickFastMainloop<Format, Layout, N, Stages>;
 };

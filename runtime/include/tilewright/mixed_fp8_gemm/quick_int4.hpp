@@ -1,4 +1,4 @@
-// INT4 that becomes FP8 with 9 instructions for 8 codes, where Int4 (decode.hpp) takes 12.
+// Decodes INT4 in groups of 128 to FP8 with 9 instructions for 8 codes, where Int4 (decode.hpp) takes 12.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace tilewright::mixed_fp8_gemm {
 
-// Integers of 4 bits, plus 8, in groups of 128. The magnitudes 0 to 8 are the bits of E5M2's numbers 0 to 8 * 2^-16,
-// the subnormal ones among them. So a byte of operand A is the absolute difference of a code and 8, with a sign: four
-// bytes take one instruction.
+// Integers of 4 bits, plus 8, in groups of 128. As bits of E5M2, the magnitudes 0 to 8 are the numbers 0 to 8 * 2^-16,
+// some of them subnormal. So a byte of operand A is the absolute difference of a code and 8, with a sign. One
+// instruction makes the absolute differences of four bytes.
 template <class Type>
 struct QuickInt4 : Int4<Type, 128, false> {
   using Base = Int4<Type, 128, false>;
@@ -22,10 +22,10 @@ struct QuickInt4 : Int4<Type, 128, false> {
     constexpr uint32_t kZeros = 0x08080808, kSigns = 0x80808080;
     // A byte has an element of row g in its lower half, and one of row g + 8 in its upper half.
     uint32_t const bytes = __byte_perm(words[0], words[1], half == 0 ? 0x6420 : 0x7531);
-    // Upper halves that both operands have make no difference: neither those of the first difference, nor the zero
-    // points that the shift moves up, of all bytes but the last one.
+    // Upper halves that both operands share cancel in a difference: the codes of row g + 8 in the first one, and in the
+    // second one the zero points that the shift moves up, in all bytes but the last.
     uint32_t const zeros = masked_or<0xF0F0F0F0>(bytes, kZeros);
-    // A code has bit 3 if it is not negative.
+    // Bit 3 of a code is set if the number is not negative.
     out[0] = __vabsdiffu4(bytes, zeros) | (~(bytes << 4) & kSigns);
     out[1] = __vabsdiffu4(zeros >> 4, 0x08888888) | (~bytes & kSigns);
   }

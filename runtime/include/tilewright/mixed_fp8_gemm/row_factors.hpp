@@ -1,18 +1,19 @@
-// The factors of the rows of FP8 activations.
+// The factors of the rows of FP8 activations, by which a kernel multiplies the rows of D. Operands are swapped, so rows
+// of D are columns of the kernel's tile.
 #pragma once
 
 #include <cstdint>
 
 namespace tilewright::mixed_fp8_gemm {
 
-// The factors of the rows of D that are `Columns` columns of a tile of the kernel: 32 of them lie in the lanes of a
-// warp. Loaded before the main loop, which hides how long that takes: each thread would need half of them afterwards.
+// The factors of the rows of D that are `Columns` columns of a tile of the kernel: the lanes of a warp hold 32 of them.
+// They are loaded before the main loop, which hides the time of the loads.
 template <int Columns>
 struct FactorsOfTile {
   static constexpr int kWords = (Columns + 31) / 32;
   float own[kWords];
 
-  // Called by whole warps.
+  // Multiplies a thread's sums. Called by whole warps, whose lanes exchange the factors.
   template <int Count>
   __device__ __forceinline__ void multiply(float (&sums)[Count]) const {
     static_assert(Count == Columns / 2);
@@ -31,8 +32,8 @@ struct FactorsOfTile {
 struct RowFactors {
   float const* row_factors;  // of D's rows, or null for 1
 
-  // Multiplies sums by the factors of D's rows, which are the kernel's columns, starting with `column`. D has `rows`
-  // rows; `before`: factors before the first row's.
+  // Multiplies a thread's sums by the factors of D's rows, which are the kernel's columns, starting with `column`. D
+  // has `rows` rows. `before`: how many factors stand before that of D's first row.
   template <int Count>
   __device__ __forceinline__ void scale_rows(int column, int rows, float (&sums)[Count], long before = 0) const {
     if (row_factors == nullptr) {
@@ -52,7 +53,7 @@ struct RowFactors {
   // Brings the factor of `row` to the L1 cache, if D has that row. `shared`: an even address.
   __device__ __forceinline__ void bring(int row, int rows, uint32_t shared) const {
     if (row < rows) {
-      // No thread stores this, which ptxas does not know.
+      // Keeps the load, whose value nothing needs. No thread stores: the address is even, which ptxas does not know.
       asm volatile(
           "{\n.reg .pred odd;\n.reg .b32 bit;\nand.b32 bit, %0, 1;\nsetp.ne.b32 odd, bit, 0;\n"
           "@odd st.shared.f32 [%0], %1;\n}\n" ::"r"(shared),
@@ -61,7 +62,8 @@ struct RowFactors {
     }
   }
 
-  // Factors are 0 from row `rows` on, and 1 if there are none. `before`: factors before the first row's.
+  // Loads the factors of a tile's rows. They are 0 for rows that D lacks, and 1 without `row_factors`. `before`: as of
+  // scale_rows.
   template <int Columns>
   __device__ __forceinline__ FactorsOfTile<Columns> of_tile(int column, int rows, long before) const {
     FactorsOfTile<Columns> factors;

@@ -7,9 +7,9 @@
 
 namespace tilewright::sm90 {
 
-// Of a warp's 16 rows of A, thread t of quad g holds a[0] (row g, k = 4t to 4t+3), a[1] (row g+8, the same k), a[2]
-// (row g, k = 4t+16 to 4t+19) and a[3] (row g+8, the same k as a[2]). Of D it holds what WgmmaRegisters says. If `sum`
-// is 0, D is overwritten instead of added to.
+// The fragments of a warp's 16 rows: thread t of quad g (four lanes) holds, of A, a[0] (row g, k = 4t to 4t+3), a[1]
+// (row g+8, the same k), a[2] (row g, k = 4t+16 to 4t+19) and a[3] (row g+8, the same k as a[2]). Its accumulators are
+// those of WgmmaRegisters (sm90/wgmma_registers.hpp). If `sum` is 0, D is overwritten instead of added to.
 template <class A, int N>
 struct WgmmaRegisters8;
 

@@ -43,7 +43,7 @@ namespace tilewright::sm90 {
     }                                                                                                       \
   };
 
-// As WgmmaRegisters8; any width that a kernel multiplies at once.
+// WgmmaRegisters8 for any width that a kernel multiplies at once.
 template <class A, int N>
 struct WideWgmma8 : WgmmaRegisters8<A, N> {};
 

@@ -1,5 +1,5 @@
-// The `mixed_fp8_grouped_gemm` kernel for sm_90a: FP8 activations by packed 4-bit weights of groups.
-// mixed_grouped_gemm/phases.hpp says how a CTA works, mixed_fp8_gemm/mainloop.hpp how it multiplies.
+// The `mixed_fp8_grouped_gemm` kernel for sm_90a: it multiplies FP8 activations by packed 4-bit weights of groups.
+// mixed_grouped_gemm/phases.hpp says how a CTA works, the main loops of mixed_fp8_gemm/kernel.hpp how it multiplies.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace tilewright::mixed_fp8_grouped_gemm {
 struct Params : sm90::ProductParams, mixed_grouped_gemm::OwnParams, mixed_fp8_gemm::RowFactors, sm90::ProductMaps {};
 
 struct FastParams : Params {
-  uint32_t largest_scale;  // twice, in both halves
+  uint32_t largest_scale;  // the byte of UE8M0, in both halves
 };
 
 namespace detail {
 
-// The main loop of a schedule, and whether its sums stay in the tensor core (mixed_fp8_gemm/fast.hpp).
+// The main loop of a schedule. `kFast`: its sums stay in the tensor core (mixed_fp8_gemm/fast.hpp).
 template <class Schedule, class Format, class Layout, int N, int Stages, class = void>
 struct MainloopOf {
   static constexpr bool kFast = false;
@@ -35,8 +35,8 @@ struct MainloopOf<Schedule, Format, Layout, N, Stages,
   using Type = typename Schedule::template RelativeMainloop<Format, Layout, N, Stages>;
 };
 
-// The main loop of a kernel of groups: the last tile of a group may have few rows of activations, and takes the time of
-// fewer columns where `Loop` can do so.
+// The main loop of a kernel of groups. The last tile of a group may have few rows of activations. With `kFewer`, the
+// loop multiplies such a tile by fewer columns (`Loop::run_rows`), in less time.
 template <class Loop, class Layout, bool kFewer>
 struct OfGroups : Loop {
   using Loop::Loop;
@@ -47,7 +47,7 @@ struct OfGroups<Loop, Layout, true> : Loop {
   using Tile = mixed_grouped_gemm::Tile;
 
   __device__ __forceinline__ void run(int stages, float (&tile)[1][Loop::kCount]) {
-    // The tile that is multiplied lies in the queue, where phases.hpp has it, until this returns.
+    // The tile's slot of the queue, which phases.hpp pops after `run` returns.
     uint32_t const own = this->shared + (Layout::kBytes + 15) / 16 * 16 + slot * Tile::kBytes;
     slot = (slot + 1) % mixed_grouped_gemm::TileQueue::kSlots;
     uint32_t const first = sm90::load_word(own), end = sm90::load_word(own + 16);
@@ -55,7 +55,7 @@ struct OfGroups<Loop, Layout, true> : Loop {
   }
 
  private:
-  int slot = 0;  // of the queue
+  int slot = 0;  // the current tile's, of the queue
 };
 
 template <class Loop, class = void>
@@ -65,7 +65,7 @@ constexpr bool kHasFewer<Loop, std::void_t<decltype(Loop::kHasFewer)>> = true;
 
 }  // namespace detail
 
-// Template arguments are those of mixed_fp8_gemm::Kernel.
+// The types and constants of a kernel. Template arguments are those of mixed_fp8_gemm::Types.
 template <class Format_, class ElementD_, int TileM_, int TileN_, int Stages_, bool kPdl_, class Schedule>
 struct Types {
   using Format = Format_;
@@ -74,7 +74,7 @@ struct Types {
   static constexpr bool kPdl = kPdl_;
   static constexpr int kGroups = Schedule::kGroups, kOfGroup = TileM / 64;  // warpgroups of a group
   static constexpr int kConsumers = kGroups * kOfGroup;
-  static constexpr int kRows = 1, kColumns = TileN;  // of a warpgroup: 64-row slices, columns
+  static constexpr int kRows = 1, kColumns = TileN;  // 64-row slices and columns of a warpgroup
   static_assert(kOfGroup == 1 || kOfGroup == 2);
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, true, sm90::Activation::kNone>;
@@ -83,7 +83,7 @@ struct Types {
   using MainloopOf = detail::MainloopOf<Schedule, Format, Layout, kColumns, Stages>;
   using Mainloop = detail::OfGroups<typename MainloopOf::Type, Layout, detail::kHasFewer<typename MainloopOf::Type>>;
   using Params = std::conditional_t<MainloopOf::kFast, FastParams, mixed_fp8_grouped_gemm::Params>;
-  // Registers of a thread, of the 65536: three warpgroups start with 168 each, five with 96.
+  // Registers of a thread: see mixed_gemm::Types.
   static constexpr int kProducerRegisters = 56, kConsumerRegisters = kConsumers <= 2 ? 224 : 104;
 
   // Tells a main loop what it needs to know of a launch.
@@ -94,15 +94,15 @@ struct Types {
   }
 
   static constexpr int kSumsOfElement = 1;
-  // Whether factors of rows are loaded before the main loop, and two warpgroups store one after the other: what lies
-  // between two main loops counts the more, the faster these are.
+  // Whether factors of rows are loaded before the main loop, and two warpgroups store one after the other. The faster
+  // the main loops are, the more the time between two of them counts.
   static constexpr bool kApart = MainloopOf::kFast || kGroups > 1;
 
   struct NoFactors {};
   using Factors = std::conditional_t<kApart, mixed_fp8_gemm::FactorsOfTile<kColumns>, NoFactors>;
   static __device__ __forceinline__ Factors load_factors(Params const& params, mixed_grouped_gemm::Tile const& tile) {
     if constexpr (kApart) {
-      int const rows = params.epilogue.m;  // of each matrix
+      int const rows = params.epilogue.m;  // rows of each matrix
       return params.template of_tile<kColumns>(tile.row, rows, static_cast<long>(tile.matrix) * rows);
     } else {
       return {};
@@ -116,7 +116,7 @@ struct Types {
         factors.multiply(sums[0]);
       }
     } else {
-      int const rows = params.epilogue.m;  // of each matrix
+      int const rows = params.epilogue.m;  // rows of each matrix
       params.scale_rows(tile.row, rows, sums[0], static_cast<long>(tile.matrix) * rows);
     }
   }
