@@ -1,8 +1,9 @@
-// Codes of 4 bits as exact numbers, for sums that are multiplied by the scale of their group in FP32.
+// Decodes codes of 4 bits to exact numbers without their scales, for stream kernels (stream_multiplier.hpp), which
+// multiply the sums of a group by its scale in FP32.
 //
 // Shifts and masks are most of the work: an SM does half as many of them in a clock as it does multiplications. For
 // each format, Values<Format> has
-//   kFactor                             what the numbers must be multiplied with; the epilogue does
+//   kFactor                             the epilogue multiplies by it
 //   numbers(word, scales, step, out)    the four pairs of a word, divided by kFactor
 //   factors(scales, step, out)          the scales of the thread's two rows
 #pragma once
@@ -15,16 +16,16 @@ namespace tilewright::mixed_gemm {
 
 namespace detail {
 
-// The zero points of a thread's two rows: what is subtracted from the pairs in bits 0 to 3, which are row g's, and what
-// is added to the pairs in bits 4 to 7, which are row g + 8's.
+// The zero points of a thread's two rows. `subtracted`: from the pairs in bits 0 to 3, which are row g's. `added`: to
+// the pairs in bits 4 to 7, which are row g + 8's.
 struct Zeros {
   uint32_t subtracted, added;
 };
 
-// Integers. One shift serves the four pairs of a word: bits 0 to 3 of each half become a number by bits that are set
-// above them, and so do bits 4 to 7 in F16. In BF16 these reach into the exponent, but as they stand they are the code
-// times 2^-129, because subnormal and the smallest normal numbers have one spacing. The largest factor is 2^127, so
-// that BF16's numbers are quarters of the codes.
+// Integers. One shift serves the four pairs of a word. Bits 0 to 3 of each half become a number by bits that are set
+// above them, and so do bits 4 to 7 in F16. In BF16, bits 4 to 7 reach into the exponent; without bits above them they
+// are the code times 2^-129, because subnormal numbers and the smallest normal ones have one spacing. The largest power
+// of two in BF16 is 2^127, so BF16's numbers are quarters of the codes.
 //
 // `raised`: a row's zero point plus the number of Pairs<Type>::kMagic, twice.
 template <class Type>
@@ -126,7 +127,7 @@ struct Values<Mxfp4> {
     for (int row = 0; row < 2; ++row) {
       int const byte = step / 2 * 2 + row;
       uint32_t const exponent = (byte == 3 ? scales.words[0] >> 1 : scales.words[0] << (23 - 8 * byte)) & 0x7F800000;
-      // 2^(scale - 127): a scale of 0 is the subnormal 2^-127, one of 255 is infinity at first, and then NaN.
+      // 2^(scale - 127). A scale of 0 is the subnormal 2^-127. A scale of 255 becomes infinity here, and NaN below.
       float const power = __uint_as_float(max(exponent, 0x00400000u));
       out[row] = fmaf(power, 0.0f, power);
     }

@@ -1,4 +1,4 @@
-// Decodes packed 4-bit weights (docs/packed_weights.md) to operand A of wgmma.m64nNk16 in registers; decode8.hpp has
+// Decodes packed 4-bit weights (docs/packed_kernels.md) to operand A of wgmma.m64nNk16 in registers; decode8.hpp has
 // the formats of 8 bits.
 //
 // A thread has 16 bytes of a piece of 64 rows by 64 of k: a word for each step of 16 of k. A word holds 4 pairs of
@@ -7,10 +7,11 @@
 // A format has
 //   kBits        bits of a code
 //   kGroup       elements along k that share a scale: 16, 32, 64 or 128
-//   kScaleBytes  of a group's scale, with its zero point
-//   kFactor      what the decoded weights must be multiplied with; the epilogue does
+//   kScaleBytes  bytes of a group's scale and zero point
+//   kFactor      decoded weights are the weights divided by it; the epilogue multiplies by it
 //   Scales       the scales of a thread's two rows for 64 of k, as they lie in shared memory
-//   decode(words, scales, step, out)  words: of the step
+//   decode(words, scales, step, out)  decodes a step, 16 of k, from its words (one, or two of 8-bit codes) to four
+//   pairs
 #pragma once
 
 #include <cstdint>
@@ -27,13 +28,13 @@ using sm90::F16;
 
 namespace detail {
 
-// Arithmetic of pairs of F16 or BF16. Subnormals are not flushed to zero.
+// Arithmetic of pairs of F16 or BF16 in a word. Subnormals are not flushed to zero.
 template <class Type>
 struct Pairs;
 
 template <>
 struct Pairs<Bf16> {
-  static constexpr uint32_t kMagic = 0x43004300;  // 128: an integer in the low bits is added to it
+  static constexpr uint32_t kMagic = 0x43004300;  // 128: with an integer in the low bits, 128 plus the integer
   static constexpr uint32_t kOne = 0x3F803F80;
 
   static __device__ __forceinline__ uint32_t multiply(uint32_t x, uint32_t y) { return sm90::multiply_bf16(x, y); }
@@ -51,7 +52,7 @@ struct Pairs<Bf16> {
 
 template <>
 struct Pairs<F16> {
-  static constexpr uint32_t kMagic = 0x64006400;  // 1024
+  static constexpr uint32_t kMagic = 0x64006400;  // 1024, as above
   static constexpr uint32_t kOne = 0x3C003C00;
 
   static __device__ __forceinline__ uint32_t multiply(uint32_t x, uint32_t y) {
@@ -66,7 +67,7 @@ struct Pairs<F16> {
   }
 };
 
-// (x & mask) | bits, in one instruction: the compiler would take two, because an instruction has one immediate.
+// (x & kMask) | bits in one instruction. The compiler would use two, because an instruction has one immediate.
 template <uint32_t kMask>
 __device__ __forceinline__ uint32_t masked_or(uint32_t x, uint32_t bits) {
   uint32_t result;
@@ -107,7 +108,7 @@ __device__ __forceinline__ uint32_t e2m1_as_bf16(uint32_t word, int pair) {
   }
 }
 
-// The same as F16 of 2^-14 times the values.
+// Pair `pair` of a word of E2M1 as F16 of 2^-14 times the values.
 __device__ __forceinline__ uint32_t e2m1_as_f16(uint32_t word, int pair) {
   constexpr uint32_t kSigns = 0x80008000, kMagnitudes = 0x0E000E00;
   switch (pair) {
@@ -124,8 +125,8 @@ __device__ __forceinline__ uint32_t e2m1_as_f16(uint32_t word, int pair) {
 
 }  // namespace detail
 
-// Integers of 4 bits, plus 8, or plus a zero point for each group. (code - 8) is exact; its product with the scale is
-// rounded to Type.
+// Integers of 4 bits, plus 8, or plus a zero point for each group. A code minus 8 is exact; its product with the scale
+// is rounded to Type.
 template <class Type, int kGroup_, bool kZeros>
 struct Int4 {
   static constexpr int kBits = 4, kGroup = kGroup_, kScaleBytes = kZeros ? 4 : 2;

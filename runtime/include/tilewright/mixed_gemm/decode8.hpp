@@ -1,7 +1,7 @@
-// Decodes packed 8-bit weights (docs/packed_weights.md) to operand A of wgmma.m64nNk16 in registers.
+// Decodes packed 8-bit weights (docs/packed_kernels.md) to operand A of wgmma.m64nNk16 in registers.
 //
 // A thread has 32 bytes of a piece of 64 rows by 64 of k: two words for each step of 16 of k. A word holds 2 pairs of
-// elements: pair 0 belongs to the thread's row g, pair 1 to row g + 8. The second word is 8 of k behind the first.
+// elements: pair 0 belongs to the thread's row g, pair 1 to row g + 8. The second word is 8 of k after the first.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct Int8Values {
     for (int pair = 0; pair < 2; ++pair) {
       uint32_t const codes = word >> (8 * pair);
       if constexpr (kBf16) {
-        // The mantissa holds seven bits. The eighth selects what is subtracted: 128 from codes of 128 up, else 256.
+        // The mantissa holds seven bits. The eighth selects what is subtracted: 128 from codes of at least 128, else
+        // 256.
         uint32_t const raised = masked_or<0x007F007F>(codes, magic);
         out[pair] = Pairs<Type>::subtract(raised, masked_xor<0x00800080>(codes, upper));
       } else {

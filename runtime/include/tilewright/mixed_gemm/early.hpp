@@ -1,9 +1,25 @@
-// Kernels of `mixed_gemm` that load earlier than mainloop.hpp, and in fewer instructions: all words and scales of a
-// stage at once, while the second piece of the stage before is multiplied. With turns, the warpgroups of a thread block
-// issue their wgmmas one after the other, so that one of them decodes while another one multiplies.
+// The main loop of `mixed_gemm` and `mixed_grouped_gemm` kernels of 4-bit weights with the schedules `early` and
+// `in_turn`. Compared with mainloop.hpp, a warpgroup loads a stage earlier, and in fewer instructions.
 //
-// Without turns the tensor core alternates between the wgmmas of all warpgroups. They then end at the same time, and
-// all of the warpgroups decode at once, while the tensor core waits.
+// A stage is 128 of k, which are two pieces of 64 (docs/packed_kernels.md). A warpgroup loads all of its words and
+// scales of a stage at once, while the tensor core still has the stage before. Then it decodes each piece while the
+// tensor core multiplies another one. Time runs to the right, `s.0` is piece 0 of stage s:
+//
+//   tensor core       | s.0           | s.1             | s+1.0           | s+1.1
+//   the warpgroup     | decode s.1    | decode s+1.0    | decode s+1.1    | decode s+2.0
+//   loads words of                    ^ s+1                               ^ s+2
+//   gives back                                          ^ s                                 ^ s+1
+//
+//   waits                   for                                                by
+//   the loads of a stage    its data                                           the stage's `full` mbarrier
+//   the decoding of a piece wgmmas of the stage before, which read the same    wgmma.wait_group
+//                           registers
+//   the issue of wgmmas     the warpgroup before has issued (`in_turn` alone)  named barrier kTurn + warpgroup
+//   the producer            all warpgroups: the stage has been read            the stage's `empty` mbarrier
+//
+// With `in_turn`, the warpgroups of a thread block issue the wgmmas of a piece one after the other, so that one
+// warpgroup decodes while the tensor core multiplies for another. Without it, the tensor core alternates between the
+// wgmmas of all warpgroups. These then end at the same time, and all warpgroups decode while the tensor core waits.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +32,25 @@
 
 namespace tilewright::mixed_gemm {
 
-// As Mainloop, of 4-bit codes, stages of 128 of k, and warpgroups of 64 rows each.
+// The interface is that of Mainloop (mainloop.hpp). `kTurns`: warpgroups issue their wgmmas in turn.
 template <class Type, class Format, class Layout, int N, int Stages, int Groups, int Consumers, bool kTurns>
 struct EarlyMainloop {
   static constexpr int kCount = N / 2;
   using Own = EarlyFormat<Format>;
-  // Scales of a stage: one set, or one for each of its pieces.
+  // The scales of a stage are one set, or one set for each of its pieces.
   static constexpr int kSets = Layout::kSliceScales / Layout::kPieceScales;
-  // Whether the second piece of a stage is loaded just before it is decoded: four warpgroups have 112 registers a
-  // thread.
+  // Whether the second piece of a stage is loaded just before it is decoded: with four warpgroups, a thread has only
+  // 112 registers.
   static constexpr bool kFewRegisters = Consumers == 4;
-  // Whether a turn of the loop is from one stage's second piece to the next stage's: then nothing says whether a stage
-  // came before, and the compiler keeps the stage in uniform registers, 147 instructions a stage of 128x64x128 instead
-  // of 159. With more instructions in the decoder, this order is slower (benchmarks/results/packed_schedules.md).
+  // Whether the loop is rotated: an iteration begins with a stage's second piece and ends with the first piece of the
+  // next stage. Then no iteration asks whether a stage came before, and the compiler keeps the stage in uniform
+  // registers: 147 instructions a stage of 128x64x128 instead of 159. With decoders of more instructions, the rotated
+  // loop is slower (benchmarks/results/packed_schedules.md).
   static constexpr bool kFromHalf = Own::kOneScale;
   static_assert(Format::kBits == 4 && Layout::Pieces == 2 && Stages % Groups == 0);
   static_assert(Layout::Slices * Groups == Consumers, "a warpgroup has 64 rows");
 
-  uint32_t words_at, scales_at;  // of this thread in the first stage
+  uint32_t words_at, scales_at;  // addresses of this thread's words and scales in the first stage
   uint32_t shared, descriptor;   // the low word of the descriptor of the first stage's activations
   int warpgroup;
   sm90::Release release;
@@ -66,7 +83,7 @@ struct EarlyMainloop {
     load_stage();
     look_at_scales();
     decode(0);
-    asm volatile("" : "+r"(stages));  // in a register: the compiler would compute it again for each stage
+    asm volatile("" : "+r"(stages));  // keeps it in a register: the compiler would compute it again for each stage
     if constexpr (kFromHalf) {
       uint32_t b = multiply_first(sums);
       decode(1);
@@ -107,12 +124,12 @@ struct EarlyMainloop {
   uint32_t words[2][4];            // of the pieces that are decoded next
   typename Format::Scales scales[kSets];
   decltype(Own::factors(scales[0])) factors[kSets];
-  typename Own::Unusual unusual;  // whether a scale of the warp's stage is: not 0
-  uint32_t fragments[2][16];
-  int last;  // the stage that is multiplied
+  typename Own::Unusual unusual;  // not 0 if a scale of the warp's stage is not a usual one
+  uint32_t fragments[2][16];      // decoded weights, by piece
+  int last;                       // the stage that is multiplied
 
-  // Multiplies the first piece of the stage at `at`, and goes on to the next stage. Answers the low word of the
-  // descriptor of the stage's activations.
+  // Issues the wgmmas of the first piece of the stage at `at`, and moves `at` to the next stage. Returns the low word
+  // of the descriptor of the stage's activations.
   __device__ __forceinline__ uint32_t multiply_first(float (&sums)[kCount]) {
     last = at.stage;
     uint32_t const b = descriptor + last * (Layout::kStageB >> 4);
@@ -128,8 +145,9 @@ struct EarlyMainloop {
     return b;
   }
 
-  // Multiplies a stage whose first piece is decoded and whose second one is loaded. `kMore`: loads the next stage, and
-  // decodes its first piece. `before`: a stage of this tile was multiplied before.
+  // An iteration of the loop that is not rotated: multiplies a stage whose first piece is decoded and whose second
+  // piece is loaded. `kMore`: loads the next stage and decodes its first piece. `before`: this is not the tile's
+  // first stage.
   template <bool kMore>
   __device__ __forceinline__ void stage(bool before, float (&sums)[kCount]) {
     int const previous = last;
@@ -137,7 +155,7 @@ struct EarlyMainloop {
     sm90::wgmma_wait<1>();  // the stage before is done
     sm90::hold(fragments[1]);
     decode(1);
-    // All that was loaded has been decoded: the arrival comes after the loads.
+    // All that was loaded has been decoded, so the arrival comes after the loads.
     if (before) {
       release(previous);
     }
@@ -153,7 +171,7 @@ struct EarlyMainloop {
     }
   }
 
-  // Loads this thread's words and scales of the stage at `at`, when it has arrived.
+  // Waits for the stage at `at`, and loads this thread's words and scales of it.
   __device__ __forceinline__ void load_stage() {
     sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
     uint32_t const from = words_at + at.stage * Layout::kStageA;
@@ -167,7 +185,7 @@ struct EarlyMainloop {
     }
   }
 
-  // Looks for unusual scales of a stage, and makes its factors.
+  // Finds whether a stage's scales are usual ones (quick.hpp), and makes its factors.
   __device__ __forceinline__ void look_at_scales() {
     bool usual = true;
 #pragma unroll
@@ -178,7 +196,7 @@ struct EarlyMainloop {
     unusual = Own::unusual(usual);
   }
 
-  // Decodes a loaded piece to its registers: see decode_quickly.
+  // Decodes a loaded piece to its registers, again where a scale is not a usual one: see decode_quickly (quick.hpp).
   __device__ __forceinline__ void decode(int piece) {
     uint32_t (&out)[16] = fragments[piece];
 #pragma unroll
@@ -199,7 +217,7 @@ struct EarlyMainloop {
   __device__ __forceinline__ void decode_unusual(int piece, typename Format::Scales others, uint32_t (&out)[16]) const {
 #pragma unroll
     for (uint32_t& word : others.words) {
-      asm volatile("" : "+r"(word));  // shares no steps with the quick way, which has others
+      asm volatile("" : "+r"(word));  // hides that both decoders have the same scales: they share no instructions
     }
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
@@ -212,8 +230,8 @@ struct EarlyMainloop {
     }
   }
 
-  // Issues the wgmmas of a piece, when it is this warpgroup's turn. `b`: the low word of the descriptor of the
-  // stage's activations.
+  // Issues the wgmmas of a piece when it is this warpgroup's turn, and passes the turn. `b`: the low word of the
+  // descriptor of the stage's activations.
   __device__ __forceinline__ void multiply(int piece, uint32_t b, float (&sums)[kCount]) const {
     uint64_t const high = sm90::swizzled_descriptor(0) & 0xFFFFFFFF00000000;
     if constexpr (kTurns) {
@@ -232,13 +250,13 @@ struct EarlyMainloop {
   }
 };
 
-// As `Types_`, with this main loop.
+// The types and constants of a kernel, `Types_`, with EarlyMainloop as its main loop.
 template <class Types_, bool kTurns>
 struct EarlyTypes : Types_ {
   using Mainloop = EarlyMainloop<typename Types_::Type, typename Types_::Format, typename Types_::Layout,
                                  Types_::kColumns, Types_::Stages, Types_::kGroups, Types_::kConsumers, kTurns>;
   static_assert(Types_::kRows == 1, "a warpgroup has 64 rows");
-  // Kernels of groups call this; a launch tells this main loop nothing.
+  // `mixed_grouped_gemm` kernels call this before the main loop, which needs nothing of a launch.
   template <class Params>
   static __device__ __forceinline__ void prepare(Params const&, Mainloop&) {}
 };
@@ -252,7 +270,7 @@ struct WithEarly<Phases<Types>, kTurns> {
 };
 }  // namespace detail
 
-// A kernel with this main loop in place of its own: without turns, and with them.
+// A kernel with EarlyMainloop in place of its own main loop: without turns, and with them.
 template <class Kernel>
 using Early = typename detail::WithEarly<Kernel, false>::Result;
 template <class Kernel>

@@ -1,4 +1,20 @@
-// How kernels that load a stage early (early.hpp) decode it.
+// How the main loop of early.hpp decodes a format. It has all scales of a stage before it decodes, so it can make
+// factors of them once for a stage, and look once whether they are usual ones (quick.hpp).
+//
+// An EarlyFormat has
+//   Unusual                             the type of `unusual`
+//   kIsQuick                            whether the quick decoder is used where scales are usual ones
+//   kOneScale                           whether a row has one scale in a whole stage
+//   are_usual(scales)                   whether a thread's scales are usual ones
+//   unusual(usual)                      not 0 if a thread of the warp has other scales than usual ones
+//   factors(scales)                     what codes are multiplied with, made once for a stage
+//   decode(word, factors, step, out)    the four pairs of a step's word, where scales are usual ones
+//
+//   format                 factors of a stage                         arithmetic for a pair of codes
+//   INT4, groups of 128    powers of two times the scales, and        one multiply-add
+//                          -8 times the scales
+//   MXFP4                  the scales; `decode` makes factors         one multiplication (quick.hpp)
+//   others                 the scales                                 those of Format::decode (decode.hpp)
 #pragma once
 
 #include <cstdint>
@@ -7,15 +23,13 @@
 
 namespace tilewright::mixed_gemm {
 
-// What a warpgroup multiplies the codes of a stage with: a format's scales, or what is made of them once for a stage.
-// See Usual (quick.hpp).
+// A format whose factors are its scales.
 template <class Format>
 struct EarlyFormat {
   using Scales = typename Format::Scales;
   using Unusual = bool;
   static constexpr bool kIsQuick = kHasUsualScales<Format>, kOneScale = false;
 
-  // Whether a thread of the warp has other scales than usual ones.
   static __device__ __forceinline__ bool unusual(bool usual) { return kIsQuick && __any_sync(0xFFFFFFFF, !usual); }
   static __device__ __forceinline__ bool are_usual(Scales const& scales) {
     if constexpr (kIsQuick) {
@@ -38,20 +52,21 @@ struct EarlyFormat {
   }
 };
 
-// All of a stage has one scale. Usual ones are below 2^-5, also zeros and subnormal ones. As in quick_int4.hpp, one
-// instruction subtracts 8 and applies the scale. Few instructions make the factors, and none for the units that mask
-// and shift, which the decoder keeps busy.
+// INT4 in groups of 128: a row has one scale in a whole stage. Scales below 2^-5 are usual ones, zeros and subnormal
+// ones too. As in quick_int4.hpp, one instruction subtracts 8 and applies the scale. The factors take few instructions,
+// and none of the pipe of masks and shifts, which the decoder keeps busy.
 template <>
 struct EarlyFormat<Int4<Bf16, 128, false>> {
   using Scales = typename Int4<Bf16, 128, false>::Scales;
   using Unusual = uint32_t;
   static constexpr bool kIsQuick = true, kOneScale = true;
-  // Of rows g and g + 8: 2^133 and 2^129 times the scales, and -8 times the scales.
+  // The low half of each word belongs to the thread's row g, the high half to row g + 8. `scales`: 2^133 times the
+  // scale of row g, 2^129 times that of row g + 8. `added`: -8 times the scales.
   struct Factors {
     uint32_t scales, added;
   };
 
-  // The warp's threads that have other scales than usual ones. A bool would be kept as a byte.
+  // A mask of the warp's threads that have other scales than usual ones. The compiler would keep a bool as a byte.
   static __device__ __forceinline__ uint32_t unusual(bool usual) { return __ballot_sync(0xFFFFFFFF, !usual); }
   static __device__ __forceinline__ bool are_usual(Scales const& scales) {
     uint32_t usual;
@@ -76,7 +91,8 @@ struct EarlyFormat<Int4<Bf16, 128, false>> {
   }
 
  private:
-  // The low or the high half of both factors serves both codes of a pair. The instruction takes it from there.
+  // Both codes of a pair belong to one row, so both are multiplied by the low (the high) half of both factors. The
+  // instruction reads that half of a register twice, so no instruction copies it.
   static __device__ __forceinline__ uint32_t scaled_by_low(uint32_t codes, Factors const& factors) {
     uint32_t result;
     asm("{\n.reg .b16 s, t, a, b;\n.reg .b32 scale, added;\nmov.b32 {s, t}, %2;\nmov.b32 {a, b}, %3;\n"

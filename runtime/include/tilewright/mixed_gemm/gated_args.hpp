@@ -1,12 +1,12 @@
-// The arguments of gated `mixed_gemm` kernels: those of other kernels. n is the number of W's rows, gate's and up's,
-// and D has half as many columns. The activation is SiLU.
+// The arguments of gated `mixed_gemm` kernels, which are of the same type as other kernels'. n is the number of W's
+// rows, those of gate and of up, and D has half as many columns. The activation is SiLU.
 #pragma once
 
 #include "tilewright/mixed_gemm/args.h"
 
 namespace tilewright::mixed_gemm {
 
-// The same problem, not gated: a D with a column for each row of W.
+// The same problem without a gate: D has a column for each row of W.
 inline tilewright_mixed_gemm_args not_gated(tilewright_mixed_gemm_args const& args) {
   tilewright_mixed_gemm_args plain = args;
   plain.activation = TILEWRIGHT_MIXED_ACTIVATION_NONE;

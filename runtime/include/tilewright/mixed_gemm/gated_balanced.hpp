@@ -8,7 +8,7 @@
 
 namespace tilewright::mixed_gemm {
 
-// As BalancedTypes, of gated kernels.
+// The types and constants of a gated balanced kernel: those of GatedTypes, with the parameters of a balanced kernel.
 template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
           bool kPdl>
 struct GatedBalancedTypes : GatedTypes<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, 1, kPdl> {

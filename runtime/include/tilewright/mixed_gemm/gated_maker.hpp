@@ -9,7 +9,7 @@
 
 namespace tilewright::mixed_gemm {
 
-// As `Plain`, the Maker of the same kernel that is not gated.
+// `Plain`: the maker of the same kernel without a gate.
 template <class Plain>
 struct GatedMaker : Plain {
   using Args = tilewright_mixed_gemm_args;
@@ -19,7 +19,7 @@ struct GatedMaker : Plain {
   static bool can_implement(Args const& args) { return is_gated(args) && Plain::can_implement(not_gated(args)); }
 
   static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
-    // D has half of the columns that `Plain` would store. At an odd address, it encodes no map of them.
+    // D has half of the columns that `Plain` would store. With a misaligned D, `Plain` encodes no tensor map of it.
     Args elsewhere = not_gated(args);
     elsewhere.d = reinterpret_cast<void*>(1);
     cudaError_t const error = Plain::make_params(elsewhere, launching, params);

@@ -6,7 +6,7 @@
 
 namespace tilewright::mixed_gemm::stream {
 
-// As Kernel, gated.
+// The gated kernel: Kernel with GatedElements.
 template <class Type, class Format, class ElementD, int Slices, int Rows, int Warps, int Stages, bool kPdl>
 using GatedKernel = Kernel<Type, Format, ElementD, Slices, Rows, Warps, Stages, kPdl, GatedElements>;
 

@@ -10,21 +10,24 @@
 
 namespace tilewright::mixed_gemm {
 
-// The packed layout (docs/packed_weights.md): pieces of 64 rows by 64 of k, in rows of pieces whose number is even.
-// kPieceBytes: of 4-bit codes.
+// The packed layout (docs/packed_kernels.md): pieces of 64 rows by 64 of k; two of them, 128 of k, are a unit. Rows of
+// pieces consist of whole units. kPieceBytes: bytes of a piece of 4-bit codes.
 constexpr int kPieceBytes = 2048, kPieceK = 64, kUnitK = 128;
 
-// The shared memory of a kernel, from an address that is a multiple of 1024: the stages of the activations, in boxes of
-// 64 of k in TMA's 128-byte swizzle; the epilogue's buffers; the stages of weights and of their scales, as they lie in
-// memory; the barriers. A stage has `Pieces` pieces (1 or 2) along k of each of the tile's `Slices` 64-row slices.
+// A stage has `Pieces` pieces (1 or 2) along k of each of the tile's `Slices` 64-row slices. From an address that is a
+// multiple of 1024, shared memory holds
+//   activations      `Stages` stages, in boxes of 64 of k in TMA's 128-byte swizzle
+//   epilogue         its buffers
+//   weights, scales  `Stages` stages, as they lie in global memory
+//   mbarriers        `full` and `empty` of each stage
 template <class Format, int Slices_, int TileN, int Pieces_, int Stages, int StoreBytes>
 struct Layout {
   static constexpr int Slices = Slices_, Pieces = Pieces_;
   static constexpr int kBoxB = TileN * 128, kStageB = Pieces * kBoxB;
   static constexpr int kPieceBytes = mixed_gemm::kPieceBytes * Format::kBits / 4, kUnitBytes = 2 * kPieceBytes;
   static constexpr int kSliceA = Pieces * kPieceBytes, kStageA = Slices * kSliceA;
-  // Scales of a slice: for 64 of k, for a unit of 128 of k, and for a stage. A stage of 64 of k has a whole unit where
-  // both of its halves share their scales.
+  // Bytes of a slice's scales: for 64 of k, for a unit of 128 of k, and for a stage. A stage of 64 of k has the scales
+  // of its whole unit where both halves of the unit share scales.
   static constexpr int kPieceScales = 64 * Format::kScaleBytes * (Format::kGroup < 64 ? 64 / Format::kGroup : 1);
   static constexpr int kUnitScales = Format::kGroup == kUnitK ? kPieceScales : 2 * kPieceScales;
   static constexpr int kSliceScales = Pieces == 2 ? kUnitScales : kPieceScales;
@@ -58,23 +61,24 @@ struct Layout {
 struct PackedWeight {
   char const* elements;
   char const* scales;
-  int64_t row_bytes, scale_row_bytes;  // of 64 rows of n
+  int64_t row_bytes, scale_row_bytes;  // bytes of 64 rows of n
   int slices;                          // rows of pieces: n / 64, rounded up
 };
 
-// The loop of the warp that loads.
+// The loop of the producer's warp that loads: weights and scales by bulk copies, activations by TMA.
 template <class Layout, int Stages>
 struct Producer {
   uint32_t shared;
   PackedWeight const& weight;
   uint64_t weight_policy;
-  int bytes;  // that arrive in a stage
+  int bytes;  // bytes that arrive in a stage
   sm90::Position<Stages> at{};
-  int count = 0;  // of stages so far, modulo kMostCtas
+  int count = 0;  // stages so far, modulo kMostCtas
   bool loads = sm90::elect_one();
 
-  // Loads stages `first` to `first + stages - 1` of k of a tile that begins at slice `slice` of the weight and at row
-  // `row` of the activations. Called by the whole warp; see sm90::Producer::run.
+  // Loads `stages` stages, starting with stage `first` of k, of a tile that begins at slice `slice` of the weight and
+  // at row `row` of the activations. `kShare`: the CTAs of a cluster share activations by multicast. Called by the
+  // whole warp; see sm90::Producer::run.
   template <bool kShare>
   __device__ __forceinline__ void run(sm90::Load const& activations, int first, int stages, int slice, int row) {
 #pragma unroll 1
@@ -96,7 +100,7 @@ struct Producer {
     }
   }
 
-  // Waits until all CTAs that share the loads have read them.
+  // Waits until all CTAs that share this CTA's loads have read them: until then they arrive at this CTA's barriers.
   __device__ __forceinline__ void drain() {
 #pragma unroll 1
     for (int i = 0; i < Stages; ++i) {
@@ -106,7 +110,7 @@ struct Producer {
   }
 
  private:
-  // A slice that begins after the last row of the weight loads the last one: its sums are not stored.
+  // A slice after the last one of the weight loads the last one instead: its sums are not stored.
   __device__ __forceinline__ void copy_weights(uint32_t full, int stage_of_k, int slice) const {
     int64_t const elements = int64_t(stage_of_k) * Layout::kSliceA;
     int64_t const scales = Layout::kUnitScales == Layout::kPieceScales && Layout::Pieces == 1

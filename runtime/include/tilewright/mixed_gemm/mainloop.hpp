@@ -1,6 +1,18 @@
-// The main loop of a consumer warpgroup: D[64 Rows, N] += W X^T, where W is decoded to registers and X, the
-// activations, lies in shared memory. While the tensor cores multiply one batch of decoded weights, the threads decode
-// the next one.
+// The main loop of a consumer warpgroup of `mixed_gemm` and `mixed_grouped_gemm`, with `schedule: at_will`:
+// D[64 Rows, N] += W X^T, where W is decoded to registers and X, the activations, lies in shared memory.
+//
+// A stage is multiplied in batches, which are a piece of the packed weight (64 rows by 64 of k) or half of one. While
+// the tensor core multiplies a batch, the threads decode the next batch to the other set of registers, and then load
+// the piece of the batch after that:
+//
+//   tensor core      | batch 0        | batch 1        | batch 2        |
+//   the warpgroup    | decode batch 1 | decode batch 2 | decode batch 3 |
+//                    | load for 2     | load for 3     | load for 4     |
+//
+//   waits                      for                                            by
+//   the first load of a stage  its data                                       the stage's `full` mbarrier
+//   decoding a batch           the wgmmas that read the same registers        wgmma.wait_group 1
+//   the producer               all warpgroups: the stage has been read        the stage's `empty` mbarrier
 #pragma once
 
 #include <cstdint>
@@ -13,16 +25,18 @@
 
 namespace tilewright::mixed_gemm {
 
-// `Groups` groups of warpgroups take the stages of the ring in turn: each has stages of its own, `Groups` apart.
+// `Groups` groups of warpgroups divide k: group i multiplies every `Groups`-th stage of the ring, starting with stage
+// i.
 template <class Type, class Format, class Layout, int Rows, int N, int Stages, int Groups>
 struct Mainloop {
   static constexpr int kCount = N / 2, Pieces = Layout::Pieces;
   static constexpr bool kQuick = kHasUsualScales<Format>;
-  // Whether the first product is added to zeros. If it overwrote the sums, ptxas would serialise the wgmmas of groups
-  // that decode quickly (C7514).
+  // Whether the first product is added to zeros. If it overwrote the sums, ptxas would serialise the wgmmas of kernels
+  // with several groups and the quick decoder (C7514).
   static constexpr bool kAddsFirst = kQuick && Groups > 1;
-  // Steps of 16 of k that a batch has: a whole piece, or half of one where a stage would have an odd number of batches,
-  // and where the kernel would spill. The two sets of registers then alternate at the same places of every stage.
+  // A batch has four steps of 16 of k, a whole piece. It has two steps where a stage would otherwise have an odd number
+  // of batches, so that the two sets of registers alternate at the same places of every stage, and where the kernel
+  // would spill.
   static constexpr int kWarpgroups = Layout::Slices / Rows * Groups;
   static constexpr int kMostColumns = kWarpgroups == 4 ? 24 : kWarpgroups == 3 || Rows == 2 ? 96 : 256;
   static constexpr bool kFewRegisters = kQuick && N > kMostColumns;
@@ -73,17 +87,16 @@ struct Mainloop {
   }
 
  private:
-  // The calling thread's packed elements and scales of a piece. Codes of 8 bits have two parts of 32 of k, each with 16
-  // bytes of a thread.
+  // The calling thread's packed elements and scales of a piece. With codes of 8 bits, a piece has two parts of 32 of k,
+  // each with 16 bytes of a thread.
   static constexpr int kParts = Format::kBits / 4;
   uint32_t words[kParts][4];
   typename Format::Scales scales;
   uint32_t fragments[2][kSteps * 4];
   int last;  // the stage that is multiplied
 
-  // Multiplies a stage whose first batch is decoded and whose second batch's piece is loaded. While a batch is
-  // multiplied, the next one is decoded, and then the piece of the one after that is loaded. `kMore`: another stage
-  // follows. `sum`: add to the sums, otherwise overwrite them.
+  // Multiplies a stage whose first batch is decoded and whose second batch's piece is loaded. `kMore`: another stage
+  // follows. `sum`: whether products are added to the sums, and otherwise overwrite them.
   template <bool kMore>
   __device__ __forceinline__ void stage(bool sum, float (&sums)[Rows][kCount]) {
     int const before = last, current = at.stage;
@@ -101,8 +114,8 @@ struct Mainloop {
         decode((batch + 1) % kBatches);
       }
       if (batch == 0 && sum) {
-        // The first register was decoded from all that was loaded, or with the last one from both parts: the arrival
-        // comes after those loads.
+        // The arrival at `empty` comes after the loads of the stage, because it depends on decoded registers: the first
+        // one is made of all loads, or, with two parts, the first and the last together.
         sm90::Release after = release;
         uint32_t const decoded = kParts == 1 ? fragments[1][0] : fragments[1][0] | fragments[1][kSteps * 4 - 1];
         after.empty += sm90::zero_after(decoded);
@@ -128,7 +141,7 @@ struct Mainloop {
     }
   }
 
-  // Loads the piece of a batch, unless the batch before has the same one.
+  // Loads the piece of a batch, unless the batch before has the same piece.
   __device__ __forceinline__ void load(int stage, int batch) {
     if (batch % kBatchesOfPiece != 0) {
       return;
@@ -164,7 +177,7 @@ struct Mainloop {
     }
   }
 
-  // Issues the wgmmas of a batch. `sum`: add to the sums, otherwise overwrite them first, unless kAddsFirst.
+  // Issues the wgmmas of a batch. Without `sum` and without kAddsFirst, the first wgmma overwrites the sums.
   __device__ __forceinline__ void multiply(int stage, int batch, bool sum, uint32_t const (&fragment)[kSteps * 4],
                                            float (&sums)[Rows][kCount]) const {
     uint64_t const b = sm90::swizzled_descriptor(Layout::activations(shared, stage) + piece(batch) * Layout::kBoxB);

@@ -12,7 +12,7 @@
 
 namespace tilewright::mixed_gemm {
 
-// `kBytes`: of an activation.
+// `kBytes`: bytes of an activation.
 template <class Traits, class Args_, int kBytes>
 struct Maker {
   using Args = Args_;
@@ -45,7 +45,7 @@ struct Maker {
     params.raster = raster(args, launching.at_once, blocks_down, blocks_across);
     params.clusters = std::min(params.raster.blocks, launching.at_once);
     params.weight = packed(args);
-    // A weight that one column of tiles reads only once leaves L2 first.
+    // With one column of tiles, a weight is read only once: it leaves L2 first.
     params.policy_a = blocks_across > 1 ? sm90::kPolicyNormal : sm90::kPolicyEvictFirst;
     sm90::Matrices const activations{args.a, int64_t(args.k) * kBytes, args.m, 1, args.ld_a * kBytes, 0};
     cudaError_t const error = sm90::encode_operand(params.b, params.policy_b, activations, params.slices_b,

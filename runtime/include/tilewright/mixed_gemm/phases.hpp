@@ -18,16 +18,16 @@
 
 namespace tilewright::mixed_gemm {
 
-// Parameters of a launch that both kernels have.
+// The parameters of a launch that kernels of both families have.
 struct OwnParams {
   sm90::Raster raster;
-  int stage_bytes;  // of weights, scales and activations that arrive in a stage
+  int stage_bytes;  // bytes of weights, scales and activations that arrive in a stage
   int clusters;
   PackedWeight weight;
 };
 
 // The phases of a kernel. `Types` has the kernel's types and constants, and
-//   finish(params, column, sums)  what is done to a tile's sums before they are stored; `column`: the tile's first
+//   finish(params, column, sums)  changes a tile's sums before they are stored; `column`: the tile's first column
 template <class Types>
 struct Phases : Types {
   using typename Types::Layout;
@@ -59,7 +59,7 @@ struct Phases : Types {
     }
   }
 
-  // Load: the producer's warps, of which one loads.
+  // Load: the producer's warps. One of them loads.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     sm90::ClusterShape const& cluster = params.cluster;
@@ -96,8 +96,8 @@ struct Phases : Types {
   }
 
  protected:
-  // What warps that do not multiply do behind each block: where its sums go through the stages' memory, all warps of
-  // the cluster meet.
+  // Called after each block by warps that do not multiply. Where the block's sums go through the memory of the stages,
+  // all warps of the cluster synchronise.
   static __device__ __forceinline__ void meet_consumers(Params const& params, int index) {
     if (params.epilogue_through_smem) {
       __syncwarp();
@@ -115,7 +115,7 @@ struct Phases : Types {
  private:
   static constexpr int kAllConsumers = 5;  // named barrier; 1 to 4 are the epilogues'
 
-  // Where this CTA's tile of a cluster's block begins: rows of n, columns of m.
+  // Where this CTA's tile of a cluster's block begins: its row along n, its column along m.
   struct Place {
     int row, column;
 
@@ -126,8 +126,8 @@ struct Phases : Types {
     }
   };
 
-  // `kThroughSmem`: sums go through shared memory, where the CTAs that divide k add them up. There are two loops,
-  // because ptxas would serialise the wgmmas of a loop with both epilogues (C7511).
+  // `kThroughSmem`: sums go through shared memory, where the CTAs of a split k and the groups of warpgroups add theirs.
+  // The two values have a loop each, because ptxas would serialise the wgmmas of a loop with both epilogues (C7511).
   template <bool kThroughSmem>
   static __device__ __forceinline__ void consume(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                                  int warpgroup) {
@@ -140,13 +140,13 @@ struct Phases : Types {
     using StorePolicy = std::conditional_t<kThroughSmem, SharedStore, Store>;
     StorePolicy store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup % kOfGroup);
     int const stages = params.k_tiles(place.split);
-    int before = 0;  // stages of the tiles before, modulo Groups
+    int before = 0;  // stages of earlier tiles, modulo Groups
     for (int index = sm90::cluster_index(); index < params.raster.blocks; index += sm90::cluster_count()) {
       float sums[kRows][Types::kColumns / 2];
       if constexpr (Groups == 1) {
         mainloop.run(stages, sums);
       } else {
-        int const skipped = (group - before) & (Groups - 1);  // stages of the tile before the group's first one
+        int const skipped = (group - before) & (Groups - 1);  // the tile's stages before this group's first one
         mainloop.run(stages > skipped ? (stages - skipped - 1) / Groups + 1 : 0, sums);
         before = (before + stages) & (Groups - 1);
       }

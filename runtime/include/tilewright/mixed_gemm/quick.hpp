@@ -1,9 +1,11 @@
-// Decodes MXFP4 to BF16 in fewer instructions than decode.hpp, where the scales are usual ones.
+// The quick decoder: decodes MXFP4 to BF16 in fewer instructions than decode.hpp, where the scales are *usual* ones.
+// The weights are the same numbers.
 //
-// Decoding bounds products of few rows: an SM issues four instructions in a clock, whatever they do. Where a scale is
-// neither very large nor NaN, a number of BF16 holds the scale times the power of two that a code's bits lack, so that
-// one instruction applies both. A thread looks at the scales of a piece. Where one of them is unusual, it decodes the
-// piece again, as decode.hpp does. The weights are the same numbers.
+// Decoding bounds products of few rows: an SM issues at most four instructions in a clock. A scale is usual if it is
+// neither very large nor NaN (the limits stand at each format). Then a number of BF16 holds the scale times the power
+// of two that a code's bits lack, so that one instruction applies both. A thread decodes a piece on the assumption that
+// its scales are usual, and looks at them. Where a thread of the warp has another scale, the warp decodes the piece
+// again, as decode.hpp does.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@ __device__ __forceinline__ void e2m1_as_bf16(uint32_t word, uint32_t (&out)[4]) 
   constexpr uint32_t kSigns = 0x80008000, kMagnitudes = 0x01C001C0;
   out[0] = word & (kSigns | kMagnitudes);
   out[1] = (word << 3) & (kSigns | kMagnitudes);
-  // One multiplication moves the signs by 2 and the magnitudes by 6. What it leaves elsewhere lies in bits 2 to 5.
+  // One multiplication moves the signs by 2 bits and the magnitudes by 6. What it leaves elsewhere lies in bits 2 to 5,
+  // which the mask clears.
   out[2] = ((word & 0x20072007) * 68) & (kSigns | kMagnitudes);
   out[3] = ((word << 1) & kSigns) | ((word >> 3) & kMagnitudes);
 }
@@ -40,13 +43,13 @@ __device__ __forceinline__ uint32_t byte_twice(uint32_t word, int byte) {
   return __byte_perm(word, 0, 0x4040 + 0x0101 * byte);
 }
 
-// The usual scales of a format:
-//   are_usual(scales)                whether all scales of a thread's two rows and 64 of k are usual
-//   decode(word, scales, step, out)  the four pairs of a step's word, where they are
+// The quick decoder of a format:
+//   are_usual(scales)                whether all scales of a thread's two rows and 64 of k are usual ones
+//   decode(word, scales, step, out)  the four pairs of a step's word, if so
 template <class Format>
 struct Usual;
 
-// Scales of at most 1.
+// Usual scales are at most 1.
 template <>
 struct Usual<Mxfp4> {
   static __device__ __forceinline__ bool are_usual(Mxfp4::Scales const& scales) {
@@ -57,7 +60,7 @@ struct Usual<Mxfp4> {
     uint32_t factors[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      // 2^126 times the scale. Subnormal scales are usual, too.
+      // 2^126 times the scale, also of a subnormal scale.
       factors[row] = byte_twice(scales.words[0], step / 2 * 2 + row) * 128 + 0x3F003F00;
     }
     scaled_e2m1(word, factors, out);
@@ -66,11 +69,11 @@ struct Usual<Mxfp4> {
 
 }  // namespace detail
 
-// Whether a format has usual scales.
+// Whether kernels decode a format quickly. quick_int4.hpp sets it for INT4.
 template <class Format>
 constexpr bool kHasUsualScales = std::is_same<Format, Mxfp4>::value;
 
-// Decodes `kSteps` steps of a piece, from `first` on, to four registers a step.
+// Decodes `kSteps` steps of a piece, starting at step `first`, to four registers a step.
 template <class Format, int kSteps>
 __device__ __forceinline__ void decode_quickly(uint32_t const (&words)[4], typename Format::Scales const& scales,
                                                int first, uint32_t (&out)[kSteps * 4]) {
@@ -79,7 +82,8 @@ __device__ __forceinline__ void decode_quickly(uint32_t const (&words)[4], typen
   for (int i = 0; i < kSteps; ++i) {
     Usual::decode(words[first + i], scales, first + i, out + i * 4);
   }
-  // The compiler would decode behind the branch, where the caller's wait for wgmmas keeps it from beginning early.
+  // Keeps the quick decoding before the branch. The compiler would move it after the branch, and so after the caller's
+  // next wait for wgmmas.
 #pragma unroll
   for (uint32_t& pair : out) {
     asm volatile("" : "+r"(pair));
@@ -88,7 +92,7 @@ __device__ __forceinline__ void decode_quickly(uint32_t const (&words)[4], typen
     typename Format::Scales unusual = scales;
 #pragma unroll
     for (uint32_t& word : unusual.words) {
-      asm volatile("" : "+r"(word));  // shares no steps with the quick way, which has others
+      asm volatile("" : "+r"(word));  // hides that both decoders have the same scales: they share no instructions
     }
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {

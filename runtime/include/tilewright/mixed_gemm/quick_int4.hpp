@@ -1,5 +1,5 @@
-// Decodes INT4 to BF16 in fewer instructions than decode.hpp, where the scales are usual ones: see quick.hpp. Kernels
-// whose source includes this header do so.
+// Decodes INT4 to BF16 in fewer instructions than decode.hpp, where the scales are usual ones (quick.hpp). Kernels
+// decode INT4 this way if their source includes this header.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace tilewright::mixed_gemm {
 
 namespace detail {
 
-// Scales from 2^-126 to below 2^-5. A code in the four lowest bits of a BF16 is 2^-133 times the code, and one in the
-// next four bits 2^-129 times, because subnormal numbers and the smallest normal ones have one spacing. So that one
-// multiplication and addition subtracts 8 and applies the scale: 8 times the scale is exact.
+// Usual scales are at least 2^-126 and below 2^-5. A BF16 with a code in its four lowest bits is 2^-133 times the code,
+// and with the code in the next four bits it is 2^-129 times the code, because subnormal numbers and the smallest
+// normal ones have one spacing. So one multiply-add subtracts 8 and applies the scale; 8 times the scale is exact.
 template <int kGroup>
 struct Usual<Int4<Bf16, kGroup, false>> {
   using Scales = typename Int4<Bf16, kGroup, false>::Scales;

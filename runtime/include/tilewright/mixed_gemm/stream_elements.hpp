@@ -1,4 +1,5 @@
-// Elements of D that follow from the sums of a stream kernel's tile: one of each sum, or of gate's and up's.
+// How a stream kernel makes elements of D from the sums of its tile: each from one sum, or, in gated kernels, from a
+// sum of gate and one of up.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 
 namespace tilewright::mixed_gemm::stream {
 
-// An element of D is a sum. `Layout`: of the shared memory, where a tile's sums lie.
+// An element of D is one sum. `Layout`: the layout of shared memory (stream_warp.hpp), which says where sums lie.
 template <class Layout>
 struct Elements {
   static constexpr int kSums = 1, kColumns = Layout::kColumns;  // sums of an element; columns of D in a tile
-  static constexpr int kApart = 0;                              // floats from a sum to the next one of the element
+  static constexpr int kApart = 0;                              // floats from one sum of an element to its next sum
 
-  // Where the first sum lies of the element in row `row` and column `column` of the tile.
+  // The float, among a warp's sums, of the first sum of an element of the tile.
   static __device__ __forceinline__ int place_of(int row, int column) { return row * Layout::kSumPitch + column; }
 
   static __device__ __forceinline__ float value_of(float const (&sums)[1]) { return sums[0]; }
@@ -32,8 +33,8 @@ struct GatedElements {
   static __device__ __forceinline__ float value_of(float const (&sums)[2]) { return sm90::silu_mul(sums[0], sums[1]); }
 };
 
-// The element that follows from sums: each times `factor`, plus its bias. A row of the bias has the `n` columns of each
-// sum; those of the first sum begin at element `row_of_bias`.
+// Makes an element from its sums, each multiplied by `factor` and then added to its bias. The bias has `n` columns for
+// each sum of an element, one sum after the other; those of the first sum begin at element `row_of_bias`.
 template <class Elements, class ElementD>
 __device__ __forceinline__ float finish(float (&sums)[Elements::kSums], float factor, void const* bias,
                                         int64_t row_of_bias, int n, int column) {

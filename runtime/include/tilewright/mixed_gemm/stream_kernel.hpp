@@ -1,7 +1,7 @@
-// The `mixed_gemm` kernel for few rows on sm_90a: activations of 16 bits by packed weights, multiplied by mma.sync.
+// The `mixed_gemm` kernel for few rows on sm_90a: it multiplies activations of 16 bits by packed weights with mma.sync.
 //
-// A thread block, or a cluster that divides k, computes a tile whose columns are 64 rows of W, or 128. stream_warp.hpp
-// says what its warps do.
+// A thread block, or a cluster whose thread blocks divide k, computes a tile of D whose columns are 64 or 128 rows of
+// W. stream_warp.hpp says what the warps do.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct Params {
   char const* weight;                         // packed elements
   char const* scale;                          // packed scales
   int64_t row_bytes_weight, row_bytes_scale;  // strides: a row of each is 64 of n
-  int units;                                  // of 128 of k
-  int slices;                                 // of 64 rows of W
+  int units;                                  // k in units of 128, rounded up
+  int slices;                                 // n in slices of 64 rows of W, rounded up
   int splits;                                 // thread blocks of a cluster, which divide k
   sm90::EpilogueParams epilogue;
   alignas(64) CUtensorMap a;  // [m, k], boxes of 64 of k
 };
 
-// `Rows`: the most rows of D, 8 to 32. `ElementsOf`: stream_elements.hpp's.
+// `Rows`: the largest number of rows of D, 8 to 32. `ElementsOf`: Elements or GatedElements (stream_elements.hpp).
 template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, bool kPdl_,
           template <class> class ElementsOf = Elements>
 struct Kernel {
@@ -64,7 +64,8 @@ struct Kernel {
   }
 
  private:
-  // Adds up the sums of the warps, then those of the cluster, and stores D. A thread has all sums of an element.
+  // Adds the sums of the warps, then those of the cluster's thread blocks, and stores D. A thread adds all sums of an
+  // element.
   static __device__ __forceinline__ void add_up(Params const& params, char* memory, int split, int tile) {
     float* const totals = reinterpret_cast<float*>(memory + Layout::kTotalsAt);
     int const count = params.epilogue.m * OfTile::kColumns;  // whole warps: a multiple of 32

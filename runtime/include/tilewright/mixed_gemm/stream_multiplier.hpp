@@ -1,4 +1,8 @@
-// How a warp of a stream kernel of `mixed_gemm` multiplies 16 rows of W with activations, by mma.sync.
+// How a warp of a stream kernel (stream_warp.hpp) multiplies 16 rows of W by activations with mma.sync. A multiplier
+// has
+//   load_scales(address)                       loads the scales of the thread's two rows
+//   multiply(words, step, activations, k)      multiplies 16 of k: step `step` of a piece, fragment `k` of a unit
+//   finish()                                   returns a word that depends on the loads of scales
 #pragma once
 
 #include <cstdint>
@@ -21,13 +25,12 @@ __device__ __forceinline__ void multiply(float (&d)[4], uint32_t const (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "C"(Type::kName));
 }
 
-// Multiplies 16 rows of W with a unit of activations, 16 of k at a time, and adds to `sums`. Weights become exact
-// numbers. The sums of a group are multiplied by its scale in FP32, once for 16 to 128 of k, where a scaled weight
-// would be an instruction for every two.
+// The multiplier of 4-bit codes. Weights become exact numbers. The sums of a group, 16 to 128 of k, are multiplied by
+// its scale in FP32 and added to `sums`. To scale weights instead would take an instruction for every two of them.
 template <class Type, class Format, int Tiles>
 struct Multiplier {
   using Values = mixed_gemm::Values<Format>;
-  static constexpr float kFactor = Values::kFactor;  // what the sums must be multiplied with
+  static constexpr float kFactor = Values::kFactor;  // the epilogue multiplies the sums by it
 
   float (&sums)[Tiles][4];
   float group[Tiles][4] = {};
@@ -64,10 +67,10 @@ struct Multiplier {
   __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
 };
 
-// Codes of 8 bits: the sums of their exact values over 128 of k are multiplied by the scale in FP32.
+// The multiplier of 8-bit codes: the sums of their exact values over 128 of k are multiplied by the scale in FP32.
 template <class Type, class Values, int Tiles>
 struct Multiplier<Type, EightBits<Values, Type>, Tiles> {
-  static constexpr float kFactor = 1.0f;  // what the sums must be multiplied with
+  static constexpr float kFactor = 1.0f;  // as above
 
   float (&sums)[Tiles][4];
   float group[Tiles][4] = {};
@@ -106,8 +109,8 @@ struct Multiplier<Type, EightBits<Values, Type>, Tiles> {
   __device__ __forceinline__ uint32_t finish() const { return scales.words[0]; }
 };
 
-// The same where all scales of the unit are usual ones (quick.hpp): weights are scaled first, which is exact for E2M1
-// in BF16, and takes fewer instructions than scaling the sums of 16 or 32 of k.
+// The multiplier where all scales of a unit are usual ones (quick.hpp). It scales weights, which is exact for E2M1 in
+// BF16, and takes fewer instructions than scaling the sums of 16 or 32 of k.
 template <class Type, class Format, int Tiles>
 struct ScaledMultiplier {
   float (&sums)[Tiles][4];

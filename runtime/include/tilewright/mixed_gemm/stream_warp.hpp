@@ -1,12 +1,25 @@
-// What a warp of a stream kernel does: `mixed_gemm` and `mixed_grouped_gemm` for few rows on sm_90a. Activations of 16
-// bits are multiplied by packed weights, by mma.sync. With few rows, the time is the weights' way from HBM, and how
-// soon their first bytes are requested.
+// What a warp of a stream kernel does: the kernels of `mixed_gemm` and `mixed_grouped_gemm` for few rows on sm_90a.
+// They multiply activations of 16 bits by packed weights with mma.sync. With few rows, the time of a product is that of
+// the weights' way from HBM, and the time until their first bytes are requested.
 //
-// The warps of a thread block take units of 128 of k round robin. Each warp has stages of its own, which it fills by
-// bulk copies and which only it reads, so that warps wait for memory and never for each other. Their sums are added up
-// in the order of the warps, so that the bits are the same every time.
+// The warps of a thread block take units, which are 128 of k, round robin. Each warp has a ring of stages of its own:
+// it fills a stage by bulk copies, and no other warp reads it. So a warp waits for memory, and never for another warp.
+// The ring of warp w, of `Warps` warps with three stages; time runs to the right:
 //
-// The packed words are operand A of mma.m16n8k16 as they lie: the rows of A are W's, its columns those of D's rows.
+//   stage 0     | unit w           | multiplied, filled with unit w + 3 Warps | ...
+//   stage 1     | unit w + Warps   |                  | multiplied, filled with unit w + 4 Warps | ...
+//   stage 2     | unit w + 2 Warps |                  |                  | multiplied, ...
+//
+//   waits                          for                              by
+//   a warp before it multiplies    the copies of a stage            the stage's mbarrier, one arrival and its bytes
+//   a lane before it fills         all lanes have read the stage    __syncwarp
+//   the sum over warps             all warps have stored theirs     __syncthreads (the kernel's)
+//
+// There is no `empty` barrier: the warp that reads a stage is the warp that fills it. Its sums over its units go to
+// shared memory, where all warps' sums are added in the order of the warps, so the bits are the same every time.
+//
+// The packed words are operand A of mma.m16n8k16 as they lie in memory: A's rows are rows of W, and the rows of
+// activations, which are D's rows, are the instruction's N.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +30,29 @@
 
 namespace tilewright::mixed_gemm::stream {
 
-constexpr int kSliceRows = 64;  // of a unit of W, which is 128 of k wide
+constexpr int kSliceRows = 64;  // rows of W in a slice; a unit is a slice by 128 of k
 
-// The shared memory, from an address that is a multiple of 1024: stages of activations, in boxes of 64 of k in TMA's
-// 128-byte swizzle; stages of units of `Slices` slices of the weight, with their scales; the thread block's sums;
-// barriers. Each warp has a ring of stages of its own.
+// The shared memory, from an address that is a multiple of 1024: the stages of activations, in boxes of 64 of k in
+// TMA's 128-byte swizzle; the stages of the weight, each with units of `Slices` slices and their scales; the thread
+// block's sums; the barriers. Each warp has a ring of stages of its own.
 template <class Format, int Slices, int Rows, int Warps, int Stages>
 struct Layout {
   static constexpr int kUnitBytes = kSliceRows * kUnitK * Format::kBits / 8;
   static constexpr int kPieceScales =
       kSliceRows * Format::kScaleBytes * (Format::kGroup < 64 ? 64 / Format::kGroup : 1);
   static constexpr int kUnitScales = Format::kGroup == kUnitK ? kPieceScales : 2 * kPieceScales;
-  static constexpr int kBox = Rows * 128, kActivations = 2 * kBox;  // of a stage
+  static constexpr int kBox = Rows * 128, kActivations = 2 * kBox;  // bytes of a box, of a stage
   static constexpr int kScalesAt = Slices * kUnitBytes, kStage = kScalesAt + Slices * kUnitScales;
   static constexpr int kStagesAt = Warps * Stages * kActivations, kRing = Stages * kStage;
-  // A row of sums: 64 or 128 floats, and four more against bank conflicts.
+  // A row of sums has 64 or 128 floats, and four more, which avoid bank conflicts.
   static constexpr int kColumns = Slices * kSliceRows, kSumPitch = kColumns + 4, kSums = Rows * kSumPitch * 4;
   static constexpr int kTotalsAt = kStagesAt + Warps * kRing, kBarriersAt = kTotalsAt + kSums;
   static constexpr int kBytes = kBarriersAt + Warps * Stages * 8;
-  // At multiples of 128 bytes: elsewhere, copies and loads took a third more time.
+  // Stages begin at multiples of 128 bytes: elsewhere, copies and loads took a third more time.
   static_assert(kSums <= kRing && kStage % 128 == 0);
 };
 
-// What warps do in a thread block whose tile is `Slices` slices of the weight by `Rows` rows of D.
+// The work of a warp in a thread block whose tile is `Slices` slices of the weight by `Rows` rows of D.
 template <class Type_, class Format_, int Slices, int Rows, int Warps, int Stages>
 struct Warp {
   using Type = Type_;
@@ -70,12 +83,12 @@ struct Warp {
 
   // Where a tile's operands begin.
   struct Source {
-    int slice, last_slice;  // of the weight: the tile's first, and the last that exists
-    int row, matrix;        // of the activations
+    int slice, last_slice;  // the tile's first slice of the weight, and the last slice that the weight has
+    int row, matrix;        // the tile's first row of activations, and their matrix
   };
 
-  // Multiplies the warp's units, `first` and every Warps-th after it up to `end`, and adds to `sums`. The warp's ring
-  // is empty, and `at` is where it stands. Called by the whole warp.
+  // Multiplies the warp's units, `first` and every Warps-th after it before `end`, and adds to `sums`. The warp's ring
+  // is empty; `at` is its next stage. Called by the whole warp.
   template <class Params>
   static __device__ __forceinline__ void multiply(Params const& params, Ring const& ring, Source const& source,
                                                   int first, int end, sm90::Position<Stages>& at, Sums& sums) {
@@ -95,7 +108,7 @@ struct Warp {
     }
   }
 
-  // Stores a warp's sums where its ring was: all copies to it have arrived. Called by the whole warp.
+  // Stores a warp's sums over its ring, to which all copies have arrived. Called by the whole warp.
   static __device__ __forceinline__ void store_sums(char* memory, Sums const& sums) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     __syncwarp();
@@ -113,7 +126,8 @@ struct Warp {
     }
   }
 
-  // The total of all warps' sums at a place, in the order of the warps.
+  // The total of all warps' sums of one element, in the order of the warps. `place`: the element's float in each
+  // warp's sums.
   static __device__ __forceinline__ float total(char const* memory, int place) {
     float const* const sums_of_warps = reinterpret_cast<float const*>(memory + Layout::kStagesAt);
     float total = 0.0f;
@@ -125,10 +139,11 @@ struct Warp {
   }
 
  private:
-  static constexpr int kLoads = Format::kBits / 4;  // of 16 bytes a thread, for 64 of k; words of a step
+  // Loads of 16 bytes that a thread needs for 64 of k; also the words of a step of 16 of k.
+  static constexpr int kLoads = Format::kBits / 4;
 
-  // Fills a stage with unit `unit`, if it exists. Called by the whole warp, which has read what was there. `zero`: see
-  // sm90::zero_after.
+  // Starts the copies of a unit to a stage, if the warp has that unit. Called by the whole warp, which has read what
+  // was in the stage. `zero`: 0, and depends on those loads (sm90::zero_after), so that the copies start after them.
   template <class Params>
   static __device__ __forceinline__ void load(Params const& params, Ring const& ring, int stage, Source const& source,
                                               int unit, int end, uint32_t zero) {
@@ -154,7 +169,8 @@ struct Warp {
     }
   }
 
-  // Multiplies a unit; returns a word that depends on all that was read.
+  // Multiplies a unit, by the quicker multiplier where all of its scales are usual ones (quick.hpp). Returns a word
+  // that depends on all loads from the stage.
   static __device__ __forceinline__ uint32_t multiply_unit(uint32_t activations_at, uint32_t at, Sums& sums) {
     if constexpr (kHasUsualScales<Format>) {
       bool usual = true;
@@ -174,7 +190,7 @@ struct Warp {
     return multiply_unit_by<Multiplier<Type, Format, kTiles>>(activations_at, at, sums);
   }
 
-  // Where a lane's scales of 16 rows of W lie, in a stage at `at`.
+  // The address of a lane's scales of 16 rows of W in the stage at address `at`. `part`: which 16 rows of the tile.
   static __device__ __forceinline__ uint32_t scales_of(uint32_t at, int part, int lane) {
     return at + Layout::kScalesAt + part / 4 * Layout::kUnitScales +
            (part % 4 * 8 + lane / 4) * static_cast<int>(sizeof(typename Format::Scales));
@@ -187,7 +203,7 @@ struct Warp {
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {  // 32 of k: four vectors of each of 8 rows
+      for (int i = 0; i < 4; ++i) {  // 32 of k: four vectors of 16 bytes of each of 8 rows
         uint32_t const vector = (i % 2 * 4 + lane / 8) ^ (lane % 8);
         uint32_t words[4];
         sm90::load_matrices(activations_at + i / 2 * Layout::kBox + (j * 8 + lane % 8) * 128 + vector * 16, words);
@@ -197,7 +213,7 @@ struct Warp {
       }
     }
 #pragma unroll
-    for (int part = 0; part < Slices * 4; ++part) {  // 16 rows of W
+    for (int part = 0; part < Slices * 4; ++part) {  // each 16 rows of W
       uint32_t const elements = at + part / 4 * Layout::kUnitBytes + part % 4 * 512 + lane * 16;
       uint32_t const scales_at = scales_of(at, part, lane);
       Multiplier multiplier(sums[part]);

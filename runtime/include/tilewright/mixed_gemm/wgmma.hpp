@@ -44,7 +44,7 @@ namespace tilewright::sm90 {
     }                                                                                                       \
   };
 
-// As WgmmaRegisters; any width that a kernel of `mixed_gemm` has.
+// WgmmaRegisters for any width that a kernel of `mixed_gemm` has.
 template <class Type, int N>
 struct WideWgmma : WgmmaRegisters<Type, N> {};
 
