@@ -8,7 +8,7 @@
 
 namespace tilewright::mixed_grouped_gemm {
 
-// As Types, of gated kernels.
+// The types and constants of a gated kernel: those of Types (kernel.hpp), with another store policy.
 template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
           int Groups, bool kPdl>
 struct GatedTypes : Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, Groups, kPdl> {

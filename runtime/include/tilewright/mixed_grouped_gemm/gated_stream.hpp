@@ -5,7 +5,7 @@
 
 namespace tilewright::mixed_grouped_gemm::stream {
 
-// As Kernel, gated.
+// The gated kernel: Kernel with GatedElements.
 template <class Type, class Format, class ElementD, int Slices, int Rows, int Warps, int Stages, int Blocks, bool kPdl>
 using GatedKernel =
     Kernel<Type, Format, ElementD, Slices, Rows, Warps, Stages, Blocks, kPdl, mixed_gemm::stream::GatedElements>;

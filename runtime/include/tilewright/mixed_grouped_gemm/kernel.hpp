@@ -1,5 +1,5 @@
-// The `mixed_grouped_gemm` kernel for sm_90a: activations of 16 bits by packed weights of groups. phases.hpp says how a
-// CTA works, mixed_gemm/mainloop.hpp how it multiplies.
+// The `mixed_grouped_gemm` kernel for sm_90a: it multiplies activations of 16 bits by packed weights of groups.
+// phases.hpp says how a CTA works, mixed_gemm/mainloop.hpp how it multiplies.
 #pragma once
 
 #include "tilewright/mixed_gemm/decode.hpp"
@@ -14,7 +14,7 @@ namespace tilewright::mixed_grouped_gemm {
 
 struct Params : sm90::ProductParams, OwnParams, sm90::ProductMaps {};
 
-// Template arguments are those of mixed_gemm::Kernel.
+// The types and constants of a kernel. Template arguments are those of mixed_gemm::Types.
 template <class Type_, class Format_, class ElementD_, int TileM_, int TileN_, int Pieces, int Stages_, int Consumers,
           int Groups, bool kPdl_>
 struct Types {
@@ -23,7 +23,7 @@ struct Types {
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_, Stages = Stages_, kTileK = Pieces * mixed_gemm::kPieceK;
   static constexpr bool kPdl = kPdl_;
-  static constexpr int kGroups = Groups, kOfGroup = Consumers / Groups;  // warpgroups
+  static constexpr int kGroups = Groups, kOfGroup = Consumers / Groups;  // groups of warpgroups; warpgroups of a group
   using Warpgroups = sm90::Cooperative<TileM, TileN, kOfGroup>;
   static_assert(Warpgroups::kAcross == 1, "warpgroups divide the rows of a tile");
   static constexpr int kConsumers = Consumers, kRows = Warpgroups::kRows, kColumns = TileN;
@@ -32,7 +32,7 @@ struct Types {
   using Layout = mixed_gemm::Layout<Format, TileM / 64, TileN, Pieces, Stages, kOfGroup * Store::kBytes>;
   using Mainloop = mixed_gemm::Mainloop<Type, Format, Layout, kRows, kColumns, Stages, Groups>;
   using Params = mixed_grouped_gemm::Params;
-  // Registers of a thread, of the 65536: three warpgroups start with 168 each, four with 128, five with 96.
+  // Registers of a thread: see mixed_gemm::Types.
   static constexpr int kProducerRegisters = kConsumers <= 2 ? 56 : kConsumers == 3 ? 32 : 56;
   static constexpr int kConsumerRegisters = kConsumers <= 2 ? 224 : kConsumers == 3 ? 160 : 104;
 

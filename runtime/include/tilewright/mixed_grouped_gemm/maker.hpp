@@ -12,7 +12,7 @@
 
 namespace tilewright::mixed_grouped_gemm {
 
-// Checks problems and makes the parameters of a launch. `kBytes`: of an activation.
+// Checks problems and makes the parameters of a launch. `kBytes`: bytes of an activation.
 template <class Traits, class Args_, int kBytes>
 struct Maker {
   using Args = Args_;
@@ -52,7 +52,7 @@ struct Maker {
     params.groups = groups_of(args, launching);
     params.clusters = static_cast<int>(std::min<int64_t>(most_blocks(args), launching.at_once));
     params.heads = {sm90::Divisor(1), 0, 0, false};
-    // A weight whose group has one tile of rows is read only once: it leaves L2 first.
+    // Where a group has about one tile of rows, its weight is read only once: it leaves L2 first.
     bool const weight_again = args.m > int64_t(Kernel::TileN) * (own_rows(args) ? 1 : args.groups);
     params.policy_a = weight_again ? sm90::kPolicyNormal : sm90::kPolicyEvictFirst;
     int const batch = own_rows(args) ? args.groups : 1;
@@ -88,8 +88,8 @@ struct Maker {
             int64_t(units) * Layout::kUnitBytes, int64_t(units) * Layout::kUnitScales, sm90::ceil_div(args.n, 64)};
   }
 
-  // With the heuristic raster, the order of blocks that reads the least. 64 rows of the weight count as their
-  // share of the bytes of activations' type: a quarter of 16 bits, half of 8.
+  // With the heuristic raster, blocks have the order that reads the least bytes. Rows of the weight count less than
+  // rows of activations, because a 4-bit code has a quarter of the bytes of 16 bits, and half of those of 8 bits.
   static Groups groups_of(Args const& args, sm90::Launching const& launching) {
     Groups groups{};
     groups.grouping = grouping(args);

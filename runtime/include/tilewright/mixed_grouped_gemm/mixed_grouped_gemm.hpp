@@ -12,8 +12,8 @@ static_assert(int(TILEWRIGHT_MIXED_GROUPING_ROW_INDEX) == int(Grouping::kRowInde
               int(TILEWRIGHT_MIXED_GROUPING_ENDS) == int(Grouping::kEnds) &&
               int(TILEWRIGHT_MIXED_GROUPING_ROWS_VALID) == int(Grouping::kRowsValid));
 
-// As Maker, of a problem whose activation is the kernel's. Where n rows of W are those of gate and up, each half of
-// them is a multiple of 8.
+// Maker for `mixed_grouped_gemm`: the problem's activation must be the kernel's. A gated kernel needs a multiple of 8
+// rows of W each for gate and up.
 template <class Traits>
 struct OwnMaker : Maker<Traits, tilewright_mixed_grouped_gemm_args, 2> {
   using Base = Maker<Traits, tilewright_mixed_grouped_gemm_args, 2>;

@@ -1,9 +1,16 @@
-// The phases (sm90/product.hpp) of a CTA that multiplies activations by packed weights, where each row of activations
-// has the weight of its group (an expert of a mixture): `mixed_grouped_gemm`, `mixed_fp8_grouped_gemm`.
+// The phases (sm90/product.hpp) of a CTA of `mixed_grouped_gemm` and `mixed_fp8_grouped_gemm`: it multiplies
+// activations by packed weights, and each row of activations has the weight of its group (an expert of a mixture).
 //
 // As in mixed_gemm/phases.hpp, operands are swapped: the kernel's rows are D's columns (n), its columns D's rows. As in
-// grouped_gemm/kernel.hpp, the device reads which rows belong to which group, and a warp schedules tiles. The CTAs of a
-// cluster share the activations of the same rows by multicast.
+// grouped_gemm/kernel.hpp, the device reads which rows belong to which group. The CTAs of a cluster share the
+// activations of the same rows by multicast.
+//
+//   warps of the producer         work                              waits for
+//   0                             loads elements of weights         a tile in the queue, a free stage
+//   1                             schedules tiles                   a free slot of the queue
+//   2                             loads activations                 a tile in the queue, a free stage
+//   3                             loads scales of weights           a tile in the queue, a free stage
+//   warpgroups of the consumers   decode, multiply, store           a tile in the queue, a full stage
 #pragma once
 
 #include <cstdint>
@@ -19,25 +26,25 @@
 
 namespace tilewright::mixed_grouped_gemm {
 
-// Parameters of a launch that all these kernels have.
+// The parameters of a launch that kernels of both families have.
 struct OwnParams {
-  int activation_bytes;        // that arrive in a stage
+  int activation_bytes;        // bytes of activations that arrive in a stage
   float alpha;                 // with the format's factor
-  float const* group_factors;  // of each group, or null
+  float const* group_factors;  // a factor of each group, or null
   mixed_gemm::PackedWeight weight;
   mixed_grouped_gemm::Groups groups;
-  grouped_gemm::Heads heads;  // none are skipped
+  grouped_gemm::Heads heads;  // no columns are skipped
   int clusters;
 };
 
 // The phases of a kernel. `Types` has the kernel's types and constants, and
 //   kApart                                   whether two warpgroups store one after the other
-//   kSumsOfElement                           sums of an element of D: 1, or those of gate and up, whose rows of W are
-//   in
-//                                            turn (sm90/gated.hpp)
-//   prepare(params, mainloop)                what a main loop is told of a launch
-//   load_factors(params, tile)               what is loaded for a tile before its main loop
-//   scale_rows(params, tile, factors, sums)  what is done to a tile's sums first
+//   kSumsOfElement                           sums of an element of D: 1, or 2 for gate and up, whose rows of W
+//   alternate
+//                                            in eights (sm90/gated.hpp)
+//   prepare(params, mainloop)                tells a main loop what it needs to know of a launch
+//   load_factors(params, tile)               loads factors of a tile's rows before its main loop
+//   scale_rows(params, tile, factors, sums)  multiplies a tile's sums by the factors of its rows
 template <class Types>
 struct Phases : Types {
   using typename Types::ElementD;
@@ -49,7 +56,7 @@ struct Phases : Types {
   static constexpr int kConsumers = Types::kConsumers, kOfGroup = Types::kOfGroup;  // warpgroups
   static constexpr int kRows = Types::kRows, kColumns = Types::kColumns;
   static constexpr int kThreads = (kConsumers + 1) * 128;
-  // Sums of all groups of warpgroups but the first, on their way to it.
+  // The memory through which groups of warpgroups, except the first, hand their sums to the first group.
   using Sums = sm90::ClusterReduction<kRows, kColumns, (kConsumers - kOfGroup) * 128>;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSumsAt = kQueueAt + TileQueue::kBytes;
   static constexpr int kSharedBytes = kSumsAt + (Groups > 1 ? Sums::kBytes : 0);
@@ -92,12 +99,13 @@ struct Phases : Types {
     Store store(params.epilogue, &params.d, shared + Layout::kStoresAt, warpgroup % kOfGroup);
     TileQueue queue(shared + kQueueAt);
     int const stages = params.k_tiles_per_split;
-    // With two warpgroups, the second stores a tile after the first has stored it, except the last tile. So the tensor
-    // core multiplies for one while the other stores. The first cannot arrive for the next tile before the second has
-    // waited for this one if a tile has more stages than the ring: the first's last stage needs a place in the ring
-    // that the second gives back in its next tile.
+    // With two warpgroups, the second stores its rows of a tile after the first has stored its own, except in the last
+    // tile. So the tensor core multiplies for one warpgroup while the other stores. The named barrier is safe if a tile
+    // has more stages than the ring: the first warpgroup cannot arrive for the next tile before the second has waited
+    // for this tile, because the first's last stage of the next tile needs a place in the ring that the second gives
+    // back in that tile.
     bool const staggered = Types::kApart && kOfGroup == 2 && Groups == 1 && stages > Stages;
-    int before = 0;  // stages of the tiles before, modulo Groups
+    int before = 0;  // stages of earlier tiles, modulo Groups
     Tile tile, next;
     for (bool more = queue.wait(tile); more; tile = next) {
       auto const factors = Types::load_factors(params, tile);
@@ -105,7 +113,7 @@ struct Phases : Types {
       if constexpr (Groups == 1) {
         mainloop.run(stages, sums);
       } else {
-        int const skipped = (group - before) & (Groups - 1);  // stages of the tile before the group's first one
+        int const skipped = (group - before) & (Groups - 1);  // the tile's stages before this group's first one
         mainloop.run(stages > skipped ? (stages - skipped - 1) / Groups + 1 : 0, sums);
         before = (before + stages) & (Groups - 1);
       }
@@ -164,8 +172,8 @@ struct Phases : Types {
     }
   }
 
-  // Multiplies the sums by alpha and by the group's factor, and adds the group's bias. `row`: the first, of W. A
-  // group's bias has the columns of D for gate, and then those for up.
+  // Multiplies the sums by alpha and by the group's factor, and adds the group's bias. `row`: the first row of W. In
+  // gated kernels, a group's bias has the columns of D for gate, and then those for up.
   static __device__ __forceinline__ void finish(Params const& params, int group, int row,
                                                 float (&sums)[kRows][kColumns / 2]) {
     float const factor =

@@ -1,5 +1,6 @@
-// What the producer's warps of a `mixed_grouped_gemm` kernel do: one schedules tiles, and the others load the elements
-// of weights, their scales, and activations, so that no load waits for the loads that tell its address.
+// The producer's warps of kernels of `mixed_grouped_gemm` and `mixed_fp8_grouped_gemm`. One warp schedules tiles; the
+// others load the elements of weights, their scales, and activations. So no load of a stage waits for the loads of
+// groups that say where the next tile lies.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace tilewright::mixed_grouped_gemm {
 
-// Where a CTA's tile begins: the slice of 64 rows of its group's weight, and the row of its matrix of activations.
+// Where a CTA's tile begins: at `slice`, of 64 rows, of its group's weight, and at `row` of its matrix of activations.
 struct CtaTile {
   int slice, row, matrix, group;
 
@@ -27,7 +28,8 @@ struct CtaTile {
         group(tile.group) {}
 };
 
-// `Kernel` is kernel.hpp's. Three warps load: each waits for free stages by itself and announces its own bytes.
+// `Kernel`: the Phases of phases.hpp. Three warps load: each waits for free stages by itself and announces its own
+// bytes.
 template <class Kernel>
 struct Producers {
   using Params = typename Kernel::Params;
@@ -77,8 +79,8 @@ struct Producers {
   }
 
   // Goes through the stages of all tiles: calls `start(tile)` for each tile, waits for each stage of the ring,
-  // announces `bytes`, and calls `issue(stage of k, stage of the ring, full barrier)` in one thread. Returns where the
-  // ring stands.
+  // announces `bytes`, and calls `issue(stage of k, stage of the ring, full barrier)` in one thread. Returns the
+  // position in the ring after the last stage.
   template <class Start, class Issue>
   static __device__ __forceinline__ sm90::Position<Stages> load(Params const& params, uint32_t shared,
                                                                 sm90::ClusterPlace const& place, int bytes,
@@ -105,8 +107,8 @@ struct Producers {
   }
 
   // Loads the elements or the scales of a packed weight: for each slice, `kStageBytes` to `to(stage, slice)`. With
-  // `kHalf`, two stages have the same bytes. The loop advances addresses and computes none, because few columns leave
-  // it some 200 clocks for a stage.
+  // `kHalf`, two stages in a row have the same bytes. The loop advances addresses and computes none, because tiles of
+  // few columns leave it about 200 clocks for a stage.
   template <int kStageBytes, bool kHalf, class Place>
   static __device__ __forceinline__ void load_weight(Params const& params, uint32_t shared,
                                                      sm90::ClusterPlace const& place, char const* memory,
@@ -149,7 +151,7 @@ struct Producers {
   static __device__ __forceinline__ void load_activations(Params const& params, uint32_t shared,
                                                           sm90::ClusterPlace const& place) {
     sm90::Load const load_b(&params.b, params.policy_b, params.slices_b, place.m, place.sharers_of_b(params.cluster));
-    int count = 0;  // of stages so far, modulo kMostCtas
+    int count = 0;  // stages so far, modulo kMostCtas
     int row = 0, matrix = 0;
     auto const start = [&](CtaTile const& tile) { row = tile.row + load_b.row, matrix = tile.matrix; };
     auto const issue = [&](int of_k, int stage, uint32_t full) {
@@ -170,7 +172,7 @@ struct Producers {
     };
     sm90::Position<Stages> at = load(params, shared, place, params.activation_bytes, start, issue);
     if constexpr (kShare) {
-      // Until all CTAs that share the loads have read them, they arrive at this CTA's barriers.
+      // Waits until all CTAs that share this CTA's loads have read them: until then they arrive at this CTA's barriers.
 #pragma unroll 1
       for (int i = 0; i < Stages; ++i) {
         sm90::barrier_wait(Layout::empty(shared, at.stage), at.phase ^ 1);

@@ -1,6 +1,10 @@
-// Which tiles a persistent CTA of a `mixed_grouped_gemm` kernel computes. The device reads which rows belong to which
-// group, so that a graph can be replayed with other groups: one warp looks at 32 groups, or at the rows of a tile, at a
-// time, and sends tiles to the other warps (grouped_gemm::TileQueue). All CTAs of a cluster find the same tiles.
+// The scheduler of persistent CTAs of `mixed_grouped_gemm` and `mixed_fp8_grouped_gemm`: it finds the tiles that a CTA
+// computes. The device reads which rows belong to which group, so that a graph can be replayed with other groups. One
+// warp reads 32 groups, or the rows of a tile, at a time, and sends tiles to the other warps (grouped_gemm::TileQueue).
+// All CTAs of a cluster find the same tiles.
+//
+// Compared with grouped_gemm/work.hpp, tiles of a cluster have the same rows, padding is always zeroed, and no grouping
+// divides k.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +22,10 @@ enum class Grouping { kRowIndex, kEnds, kRowsValid };
 struct Groups {
   Grouping grouping;
   int const* layout;    // group_of_row, group_ends or rows_valid
-  int groups;           // how many
-  int rows;             // of D; with kRowsValid, of each group's own matrix of D
-  int alignment;        // with kEnds, a group begins at a multiple of it
-  int columns;          // blocks along n, each of the tiles that a cluster computes at once
+  int groups;           // the number of groups
+  int rows;             // rows of D; with kRowsValid, of each group's own matrix of D
+  int alignment;        // with kEnds, groups begin at multiples of it
+  int columns;          // blocks along n; a block is the tiles that a cluster computes at once
   int swizzle;          // tiles of rows that follow one another before the next column
   sm90::Raster raster;  // of all tiles, with kRowIndex
 };
@@ -46,8 +50,8 @@ class TileScheduler {
   static constexpr int kLoads = (kRows + 31) / 32;  // rows of a tile for each lane
   static constexpr uint32_t kAllLanes = ~0u, kNoGroup = ~0u;
 
-  // With row indices: a tile is computed once for each group that has rows in it, in the order of the groups. The first
-  // group zeroes the tile's padding; a tile of padding alone is not computed.
+  // The next tile with row indices. A tile is computed once for each group that has rows in it, in the order of the
+  // groups. The first group zeroes the tile's padding. A tile of padding alone is not computed.
   __device__ __forceinline__ bool next_of_rows(Tile& tile) {
     int const lane = threadIdx.x % 32;
     while (true) {
@@ -101,8 +105,8 @@ class TileScheduler {
     return group < static_cast<uint32_t>(groups_.groups) ? group : kNoGroup;
   }
 
-  // With ends or counts of groups: a tile begins where its group does, or a multiple of `kRows` rows later. Its padding
-  // is zeroed as far as the next group's first row.
+  // The next tile with ends or counts of groups. A tile begins where its group begins, or a multiple of `kRows` rows
+  // later. Its padding is zeroed up to the next group's first row.
   __device__ __forceinline__ bool next_of_groups(Tile& tile) {
     while (true) {
       uint32_t const holds = __ballot_sync(kAllLanes, index_ < first_index_ + blocks_through_ * groups_.columns);
@@ -114,7 +118,7 @@ class TileScheduler {
         int const cleared_end = __shfl_sync(kAllLanes, cleared_end_, lane);
         int const within = index_ - first_index_ - before * groups_.columns;
         index_ += step_;
-        // `swizzle` tiles of rows, then the next column: the order of sm90::Raster with `down`.
+        // The order of sm90::Raster with `down`: `swizzle` tiles of rows, then the next column.
         int const first = within / (groups_.swizzle * groups_.columns) * groups_.swizzle;
         int const swizzle = min(groups_.swizzle, blocks - first);
         int const rest = within - first * groups_.columns;

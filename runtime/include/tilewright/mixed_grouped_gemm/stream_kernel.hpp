@@ -1,8 +1,8 @@
-// The `mixed_grouped_gemm` kernel for few rows of a group on sm_90a: activations of 16 bits by packed weights,
-// multiplied by mma.sync. Its warps work as those of mixed_gemm/stream_warp.hpp says: each has stages of its own.
+// The `mixed_grouped_gemm` kernel for few rows of a group on sm_90a: it multiplies activations of 16 bits by packed
+// weights with mma.sync. mixed_gemm/stream_warp.hpp says what the warps do: each has stages of its own.
 //
-// Thread blocks are persistent. An SM holds several of them, so that while one adds up its sums and finds its next
-// tile, others load. Each warp finds the tiles by itself, all the same.
+// Thread blocks are persistent. An SM holds several of them: while one thread block adds its sums and finds its next
+// tile, others load. Each warp runs the scheduler itself, and all warps of a thread block find the same tiles.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ struct Params {
   char const* weight;                         // packed elements
   char const* scale;                          // packed scales
   int64_t row_bytes_weight, row_bytes_scale;  // strides: a row of each is 64 of n
-  int units;                                  // of 128 of k
-  int slices;                                 // of 64 rows of a group's W
-  int clusters;                               // thread blocks
+  int units;                                  // k in units of 128, rounded up
+  int slices;                                 // n in slices of 64 rows of a group's W, rounded up
+  int clusters;                               // how many, of one thread block each
   float alpha;                                // with the format's factor
-  float const* group_factors;                 // of each group, or null
+  float const* group_factors;                 // a factor of each group, or null
   sm90::EpilogueParams epilogue;
   mixed_grouped_gemm::Groups groups;
-  grouped_gemm::Heads heads;  // none are skipped
+  grouped_gemm::Heads heads;  // no columns are skipped
   alignas(64) CUtensorMap a;  // [groups or 1, m, k], boxes of 64 of k
 };
 
-// `Rows`: rows of D in a tile, 8 to 32. `ElementsOf`: mixed_gemm/stream_elements.hpp's.
+// `Rows`: rows of D in a tile, 8 to 32. `ElementsOf`: Elements or GatedElements (mixed_gemm/stream_elements.hpp).
 template <class Type_, class Format_, class ElementD_, int Slices, int Rows, int Warps, int Stages, int Blocks,
           bool kPdl_, template <class> class ElementsOf = mixed_gemm::stream::Elements>
 struct Kernel {
@@ -70,13 +70,13 @@ struct Kernel {
       Warp::store_sums(memory, sums);
       __syncthreads();
       store(params, memory, tile);
-      sm90::fence_async_proxy();  // TMA writes next where the sums were
+      sm90::fence_async_proxy();  // the next tile's bulk copies write where the sums were
       __syncthreads();
     }
   }
 
  private:
-  // Adds up the sums of the warps and stores the tile's rows of D.
+  // Adds the sums of the warps and stores the tile's rows of D.
   static __device__ __forceinline__ void store(Params const& params, char const* memory, Tile const& tile) {
     grouped_gemm::TileRowFates const fates{tile, params.groups.layout, params.groups.groups, params.heads};
     sm90::EpilogueParams const& epilogue = params.epilogue;
