@@ -75,7 +75,7 @@ class Maker {
   // Whether the kernel is a split form (split_form.hpp): TMA stores no D of 16 bits.
   bool is_split_form() const { return !facts_.boxes && facts_.bytes_d == 2; }
 
-  // The grid of a split form: a tile and a part for each thread block.
+  // The grid of a split form: a tile and a part for each CTA.
   dim3 split_grid() const {
     return dim3(blocks_down() * cluster_.size(), blocks_across(), sm90::parts_of(args_.tactic));
   }
@@ -181,7 +181,7 @@ class Maker {
     return n_boxes == args_.n && (args_.bias == nullptr || of_d(args_.type_bias)) && (args_.beta == 0.0f || c_by_tma);
   }
 
-  // Whether a split form computes the product: the SMs hold a thread block for each tile and part. `count`: of parts in
+  // Whether a split form computes the product: the SMs hold a CTA for each tile and part. `count`: of parts in
   // the workspace, or 1. The form in clusters stores D itself.
   bool runs_split_form(int count) const {
     int const splits = args_.tactic.splits;
@@ -224,7 +224,7 @@ class Maker {
 };
 
 // Whether a plain form that shares no operand is launched without clusters, which begins earlier than clusters of one.
-// But an H200 places thread blocks without clusters on other SMs: where the last of several waves has a twelfth to four
+// But an H200 places CTAs without clusters on other SMs: where the last of several waves has a twelfth to four
 // fifths of the SMs, products took 2 % longer, and some 8 % (benchmarks/results/plain_forms.md).
 constexpr bool is_launched_without_clusters(int cluster_size, int blocks, int at_once) {
   int const last = blocks % at_once;

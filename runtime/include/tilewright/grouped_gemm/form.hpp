@@ -9,8 +9,8 @@ namespace tilewright::grouped_gemm {
 // out what its launches do not need: splits of k, an addend, and other groupings. In a form, each warp that loads finds
 // the first tile itself, while mbarriers are initialised. benchmarks/results/scaled_start.md has the measurements.
 //
-// Each form has two copies: one for launches in clusters, and one for launches without, because on an H200 thread
-// blocks that are clusters of one begin 90 to 250 ns later than thread blocks without clusters.
+// Each form has two copies: one for launches in clusters, and one for launches without, because on an H200 CTAs that
+// are clusters of one begin 90 to 250 ns later than CTAs without clusters.
 enum class Form {
   kAny,     // every tactic and grouping
   kDense,   // TILEWRIGHT_GROUPING_NONE

@@ -74,7 +74,7 @@ struct RowProducer {
     }
   }
 
-  __device__ __forceinline__ void drain() {}  // no other thread block shares the loads
+  __device__ __forceinline__ void drain() {}  // no other CTA shares the loads
 };
 
 }  // namespace tilewright::grouped_gemm

@@ -148,9 +148,9 @@ struct Kernel {
   };
 };
 
-// The body of the second kernel, which adds the parts up. The warps of a thread block add up some of the parts each,
+// The body of the second kernel, which adds the parts up. The warps of a CTA add up some of the parts each,
 // for the same 32 float4s, because a thread that loaded all parts would wait for memory again and again. The host
-// chooses how many warps a thread block has (`warps_for`).
+// chooses how many warps a CTA has (`warps_for`).
 template <class Kernel>
 struct Combine {
   static constexpr int kFewWarps = 8, kWarps = 16, kThreads = kWarps * 32;
@@ -159,7 +159,7 @@ struct Combine {
   using TileSums = typename Kernel::TileSums;
   static constexpr int kBlocksOfTile = TileSums::kCount / 32;
 
-  // How many warps a thread block has.
+  // How many warps a CTA has.
   static constexpr int warps_for(int parts) { return parts > kFewWarps * kAtOnce ? kWarps : kFewWarps; }
 
   __device__ __forceinline__ void operator()(CombineParams const& params) const {

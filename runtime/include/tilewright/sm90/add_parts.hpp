@@ -68,7 +68,7 @@ struct AddParts {
     EpilogueParams const& epilogue = params.epilogue;
     int const shares = params.shares, log_shares = shares >> 1;  // the logarithms of 1, 2 and 4 are 0, 1 and 2
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp & (shares - 1);
-    constexpr unsigned kBlocks = Sums::kCount / kThreads;  // thread blocks for a tile, if one warp adds up all parts
+    constexpr unsigned kBlocks = Sums::kCount / kThreads;  // CTAs for a tile, if one warp adds up all parts
     unsigned const tile = (blockIdx.x >> log_shares) / kBlocks;
     int const block = static_cast<int>(blockIdx.x - (tile * kBlocks << log_shares));
     int const place = ((block << (2 - log_shares)) + (warp >> log_shares)) * 32 + lane;

@@ -32,7 +32,7 @@ inline bool legal(tilewright_tactic const& tactic, ClusterShape const& cluster) 
 
 // Prepares a launch of the kernel `entry` in clusters, and sets `at_once` to how many clusters run at once in the
 // context. `Kernel` is the type by which `allow` (launch.hpp) knows the kernel. `shape` says the threads and the shared
-// memory of a thread block. Its cluster is set here, in place, because a copy costs 10 ns of a launch's 55.
+// memory of a CTA. Its cluster is set here, in place, because a copy costs 10 ns of a launch's 55.
 template <class Kernel>
 cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic const& tactic,
                     ClusterShape const& cluster, LaunchShape& shape, int& at_once) {
@@ -45,7 +45,7 @@ cudaError_t prepare(Context const& context, void const* entry, tilewright_tactic
   return clusters_at_once(context, entry, shape, tactic.sm_count, at_once);
 }
 
-// The launch shape of a kernel that adds up sums in the workspace: `blocks` thread blocks of `threads`, no clusters.
+// The launch shape of a kernel that adds up sums in the workspace: `blocks` CTAs of `threads`, no clusters.
 inline LaunchShape combining_shape(int64_t blocks, int threads, bool pdl) {
   LaunchShape shape{};
   shape.grid = dim3(static_cast<unsigned>(blocks));

@@ -68,7 +68,7 @@ struct Combine {
     __shared__ float4 shared[kWarps][32];
     Parts const& parts = params.parts;
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp % params.shares;
-    int const groups = kWarps / params.shares;  // groups of 32 float4s that a thread block adds up: a float4 a lane
+    int const groups = kWarps / params.shares;  // groups of 32 float4s that a CTA adds up: a float4 a lane
     int const blocks_of_tile = Sums::kCount / 32 / groups;
     int const tile = blockIdx.x / blocks_of_tile;
     int const place = (blockIdx.x % blocks_of_tile * groups + warp / params.shares) * 32 + lane;

@@ -32,7 +32,7 @@ struct Parts {
   __host__ __device__ int tiles() const { return matrices * tiles_down * tiles_across; }
 };
 
-// Threads and warps of a thread block of the second kernel.
+// Threads and warps of a CTA of the second kernel.
 constexpr int kCombineThreads = 128, kCombineWarps = kCombineThreads / 32;
 constexpr int kCombineAtOnce = 4;  // parts that a warp loads at a time
 

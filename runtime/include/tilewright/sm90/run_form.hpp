@@ -10,7 +10,7 @@
 // | clusters only | arrive at the cluster's barrier | arrives | arrive |
 // | registers, if they change | wait until the producer has given up enough | gives up | give up |
 // | `multiply`, `load` | set up the main loop | computes its first loads | |
-// | `enter_form`, `leave_form` | wait for all warps, then for the previous kernel | as consumers | arrive, and end |
+// | `enter_form`, `leave_form` | wait for all warps, then for the previous kernel | as consumers | arrive, or wait |
 // | main loop | multiply | loads | |
 //
 // Arriving and waiting are apart, so that all work that needs no barrier is done between them.
@@ -35,7 +35,7 @@ constexpr bool form_sets_registers(int consumers, int accumulators) { return con
 // | shape, place | all threads | the cluster as the form sees it, and the CTA's place in it |
 // | init_barriers | one thread of warp 0 | initialises all mbarriers |
 // | prefetch_maps | one thread of the warp that loads | |
-// | load | each of the producer's warps | `loads` is true in the warp that loads; ends with `leave_form` in others |
+// | load | each of the producer's warps | `loads` is true in the warp that loads |
 // | multiply | each consumer warpgroup | the main loop, and storing the sums |
 //
 // `load` and `multiply` call `enter_form` or `leave_form`, or wait for the barriers of the CTA and of its cluster in
