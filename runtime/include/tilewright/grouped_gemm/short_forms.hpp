@@ -1,9 +1,14 @@
-// Forms of a kernel (form.hpp) with code of their own around the main loop.
+// Short forms: forms of a kernel (form.hpp) with code of their own around the main loop.
 //
-// A launch behind other kernels finds none of its code in the instruction caches. kernel.hpp's `consume` serves the
-// general code, too: before a tile's sums are stored it reads the tile again and finds the next one. In a dense form of
-// 64x32, 1.5 kB of code stand there between the last product and its store. Here a tile stays in registers where there
-// is room, its sums are stored first, and dense products have no code for groups.
+// A launch behind other kernels finds none of its code in the instruction caches. The forms of kernel.hpp have the loop
+// over tiles of the general code (`consume`): in a dense form of 64x32, 1.5 kB of code lie between the last product and
+// its store. Short forms have less there:
+//
+// | | forms of kernel.hpp | short forms |
+// |---|---|---|
+// | after the main loop, the tile is | read again | still in registers, if there is room |
+// | the next tile is found | before the sums are stored | after that |
+// | dense products have | code for groups, too | no code for groups |
 #pragma once
 
 #include <cstdint>
@@ -84,7 +89,7 @@ struct ShortForm : Base {
   // that a thread has at launch are enough: changing their number takes 50 to 75 ns.
   static constexpr int kAccumulators = kRows * kColumns / 2 + 2 * Mainloop::kPart;
   static constexpr bool kSetsRegisters = kConsumers > 1 && kAccumulators > 104;
-  // Whether registers hold a tile during the main loop. Else it is read again.
+  // Whether registers hold a tile during the main loop. Otherwise it is read again after it.
   static constexpr bool kHoldsTile = kAccumulators <= 104;
   // Whether a warpgroup's rows may all lie outside of D, or of the tile's group.
   static constexpr bool kMaySkip = kForm != Form::kDense || (kDown > 1 && !Base::kSwapped);
@@ -125,8 +130,8 @@ struct ShortForm : Base {
     while (more) {
       int k_tiles = CtaTile::count_k_tiles(params, place, tile);
       if constexpr (!Tiles::kKnown) {
-        // The load of the tile's column returns here on all paths, before any barrier is arrived at, which the build
-        // can check.
+        // Waits for the load of the tile's column from the queue, so that it returns on all paths before any barrier is
+        // arrived at, which the build can check.
         k_tiles += static_cast<int>(sm90::zero_after(tile.column));
       }
       float sums[kRows][kColumns / 2];
@@ -147,6 +152,8 @@ struct ShortForm : Base {
     store.drain();
   }
 
+  // Stores a warpgroup's sums of a tile. first_row, first_column: where they begin in the tile of the kernel's own
+  // plane.
   static __device__ __forceinline__ void store_tile(Params const& params, Store& store, Tile& tile,
                                                     sm90::ClusterPlace const& place, int first_row, int first_column,
                                                     float (&sums)[kRows][kColumns / 2]) {
@@ -157,7 +164,7 @@ struct ShortForm : Base {
       store.store_rows(sums, row, column, tile.matrix, sm90::EveryRow{});
     } else {
       if constexpr (kForm == Form::kCounts) {
-        tile.flags &= ~Tile::kIndexed;  // which the compiler then knows
+        tile.flags &= ~Tile::kIndexed;  // it is 0 already: now the compiler knows
       }
       Heads const no_heads{};
       store.store_rows(sums, row, column, tile.matrix,
@@ -165,6 +172,7 @@ struct ShortForm : Base {
     }
   }
 
+  // As Kernel::clear.
   static __device__ __forceinline__ void clear(float (&sums)[kRows][kColumns / 2]) {
 #pragma unroll
     for (auto& row : sums) {
@@ -179,7 +187,7 @@ struct ShortForm : Base {
   }
 };
 
-// A kernel whose forms are short. `Base`: kernel.hpp's Kernel, or one of main_loops.hpp.
+// The kernel `Base` with short forms: kernel.hpp's Kernel, or a struct of main_loops.hpp.
 template <class Base>
 struct ShortForms : Base {
   template <Form kForm, bool kClusters>
