@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +56,35 @@ def write(
     written = [path for path in files if path not in present]
     for path in written:
         writing.check(path, folder)
-    for path in () if dry_run else written:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        writing.write(path, files[path], folder)
+        _check_folders(path)
+    if not dry_run:
+        _write_all({path: files[path] for path in written}, folder)
     return Outcome(written, present)
+
+
+def _check_folders(path: Path) -> None:
+    """Raises UsageError if something else than a folder stands above a file."""
+    place = next(place for place in path.parents if os.path.lexists(place))
+    if not place.is_dir():
+        raise UsageError(
+            f"{place} is no folder, and nothing was written; move it away, or name another folder"
+        )
+
+
+def _write_all(texts: Mapping[Path, str], folder: Path) -> None:
+    """Writes all files and their folders; or none, if that fails or is interrupted."""
+    written: list[Path] = []
+    try:
+        for path, text in texts.items():
+            for place in reversed([place for place in path.parents if not place.exists()]):
+                place.mkdir()
+                written.append(place)
+            writing.write(path, text, folder)
+            written.append(path)
+    except BaseException as error:
+        for place in reversed(written):
+            with suppress(OSError):
+                place.rmdir() if place.is_dir() else place.unlink()
+        if isinstance(error, OSError):
+            raise UsageError(f"cannot write {path}: {error.strerror}; nothing was written") from None
+        raise

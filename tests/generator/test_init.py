@@ -137,6 +137,18 @@ def test_a_repository_with_specs_gets_no_other_one_unasked(tmp_path: Path, tilew
     assert specs(tmp_path) == ["scale_columns.yaml"]
 
 
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path, tilewright: Command) -> None:
+    """It is found before anything is written."""
+    for place in ("specs", ".github"):
+        folder = tmp_path / place
+        folder.mkdir()
+        (folder / place).touch()
+        answer = tilewright("init", folder)
+        assert answer.code == 2
+        assert f"{folder / place} is no folder, and nothing was written" in answer.err
+        assert [path.name for path in folder.iterdir()] == [place]
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path, tilewright: Command) -> None:
     answer = tilewright("init", tmp_path / "mine", "--dry-run")
     assert (answer.code, answer.out.count("would write ")) == (0, 7)

@@ -14,7 +14,7 @@ import pytest
 from command_line import Command, untracked
 from family_project import NAME, ROOT, Answer, FamilyProject
 
-from tilewright.base import plugins
+from tilewright.base import plugins, writing
 from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
 from tilewright_generator import scaffold
@@ -208,6 +208,28 @@ def test_nothing_is_replaced(tmp_path: Path, tilewright: Command) -> None:
     assert f"{rules} is there already, and nothing was written" in answer.err
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [rules]
     assert rules.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_nothing_is_left_of_a_write_that_fails(
+    failure: BaseException, tmp_path: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, write = tmp_path / "above" / "project", writing.write
+
+    def fails(path: Path, text: str, root: Path) -> None:
+        if path.name == "op.py":
+            raise failure
+        write(path, text, root)
+
+    monkeypatch.setattr(writing, "write", fails)
+    answer = tilewright("new-family", NAME, "--into", str(project))
+    assert not list(tmp_path.iterdir())
+    if isinstance(failure, OSError):
+        path = project / f"tilewright_families/{NAME}/op.py"
+        assert answer.err == f"Error: cannot write {path}: No space left on device; nothing was written\n"
+        assert answer.code == 2
+    monkeypatch.undo()
+    assert tilewright("new-family", NAME, "--into", str(project)).code == 0
 
 
 @pytest.mark.parametrize(
