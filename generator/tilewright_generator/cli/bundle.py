@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tilewright.tools.bundling import MOST
 from tilewright_generator.cli import answers, common, running
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.tools.bundling.planning import Plan
 
 _SHOWN = 10  # differences that are printed
+_OF_A_MODEL = ("tp", "ep", "max_tokens", "max_sequences", "masked_rows", "dtype")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _COUNT = click.IntRange(min=1, max=MOST)
 
@@ -92,6 +94,10 @@ def command(**options: Any) -> None:
     output, root = options["output"], options["root"]
     if output is None and not options["dry_run"]:
         raise UsageError("-o: not given; it names the folder of the bundle, and --dry-run needs none")
+    if options["dry_run"] and options["prove"]:
+        raise UsageError("--prove compares the choices of a bundle, and --dry-run makes none")
+    if options["model"] is None:
+        _check_without_model(click.get_current_context())
     if options["measure"]:
         _check_measurable(options)
         if options["model"] is None and options["problems"] is None:
@@ -109,6 +115,13 @@ def command(**options: Any) -> None:
     _make(listing, setting, context, output, options)
 
 
+def _check_without_model(context: click.Context) -> None:
+    """Raises UsageError for an option that would have no effect."""
+    for name in _OF_A_MODEL:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{name.replace('_', '-')} is about a --model, and none is given")
+
+
 def _listing(options: dict[str, Any]) -> Listing:
     """The products that the options name."""
     from tilewright.models import configuration, forward  # noqa: PLC0415
@@ -118,8 +131,7 @@ def _listing(options: dict[str, Any]) -> Listing:
         raise UsageError("no problems: expected --model config.json, or a list of --problems")
     listing: Listing | None = None
     if options["model"] is not None:
-        names = ("tp", "ep", "max_tokens", "max_sequences", "masked_rows", "dtype")
-        serving = forward.Serving(**{name: options[name] for name in names})
+        serving = forward.Serving(**{name: options[name] for name in _OF_A_MODEL})
         with running.usage_errors(lambda argument: f"--{argument}"):
             listing = forward.products(configuration.read(options["model"]), serving)
     if options["problems"] is not None:

@@ -65,16 +65,17 @@ def _check(decoder: Decoder, serving: Serving) -> None:
         shares["the experts' intermediate size"] = experts.intermediate if serving.ep == 1 else tp
         shares["the shared experts' intermediate size"] = experts.shared
         if experts.count % serving.ep:
-            raise ArgumentError("ep", f"{experts.count} experts are not divisible by {serving.ep}")
+            divisor = f"expected a divisor of the number of experts ({experts.count})"
+            raise ArgumentError("ep", f"{serving.ep}: {divisor}")
     elif serving.ep > 1:
-        raise ArgumentError("ep", f"a model of type {decoder.model_type} has no experts")
+        reason = f"a model of type {decoder.model_type} has no experts"
+        raise ArgumentError("ep", f"{serving.ep}: expected 1, because {reason}")
     for what, total in shares.items():
         if total % tp:
             raise ArgumentError("tp", f"{tp}: expected a divisor of {what} ({total})")
     if decoder.kv_heads % tp and tp % decoder.kv_heads:
-        raise ArgumentError(
-            "tp", f"{decoder.kv_heads} heads of keys are not divisible by {tp}, nor {tp} by them"
-        )
+        heads = f"the number of heads of keys ({decoder.kv_heads})"
+        raise ArgumentError("tp", f"{tp}: expected a divisor or a multiple of {heads}")
 
 
 def _attention(layers: Layers, decoder: Decoder, serving: Serving) -> None:

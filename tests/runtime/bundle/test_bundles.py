@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from host_programs import FOLDER
 from small_bundle import MOST, ROWS, K, N, operands, products
 
 import tilewright
-from tilewright import context
+from tilewright import bundle, context
 from tilewright.architectures.device import H100, H200
 from tilewright.bundle.closed import Bundle
 from tilewright.context import Context
@@ -161,6 +162,27 @@ def test_a_bundle_is_made_anew_in_its_folder_and_in_no_other(made: Path, tmp_pat
         making.check_folder(tmp_path)
     with pytest.raises(BundleError, match="is no folder"):
         making.check_folder(tmp_path / "notes.txt")
+
+
+def test_what_a_killed_run_leaves_is_made_anew(
+    made: Path, plan: planning.Plan, generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    folder, registry = tmp_path / "bundle", Registry(generated)
+    with monkeypatch.context() as patch:
+        patch.setattr(making, "build", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            making.build_kernels(plan, registry, folder)
+    (folder / ".linking-killed" / "store").mkdir(parents=True)  # an interrupt removes it, SIGKILL does not
+    making.check_folder(folder)
+    with pytest.raises(BundleError, match="has format 0, this tilewright reads 1"):
+        bundle.load(folder)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(FOLDER / "cache"))
+    assert making.build_kernels(plan, registry, folder).ok
+    making.write(plan, registry, folder, ["# Report\n", "{}\n"])
+    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in made.iterdir())
 
 
 def test_commands_follow_the_variable(

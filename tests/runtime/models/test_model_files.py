@@ -59,7 +59,7 @@ def test_layers_are_counted_not_listed(write: Write) -> None:
     [
         ({"tp": 3}, "tp: 3: expected a divisor of the heads (16)"),
         ({"tp": 32}, "tp: 32: expected a divisor of the heads (16)"),
-        ({"ep": 5}, "ep: 32 experts are not divisible by 5"),
+        ({"ep": 5}, "ep: 5: expected a divisor of the number of experts (32)"),
     ],
 )
 def test_a_model_that_cannot_be_divided(options: dict[str, int], message: str, write: Write) -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from tilewright import bundle
 from tilewright.architectures.device import H200
+from tilewright.base import writing
 from tilewright.bundle import manifest
 from tilewright.context import Context
 from tilewright.errors import BundleError, UnreadableFileError
@@ -92,6 +93,25 @@ def test_the_list_and_the_report_are_written_without_a_build(
         bundle.load(folder)
 
 
+def test_a_folder_that_a_full_disk_left_is_written_anew(
+    problems: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, write = tmp_path / "bundle", writing.write
+
+    def full(path: Path, data: str) -> None:
+        if path.name == "report.json":
+            raise OSError(28, "No space left on device", str(path))
+        write(path, data)
+
+    words = ("--problems", problems, "--no-build", "-j", "1", "-o", folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write", full)
+        code, _, err = bundled(capsys, *words)
+    assert code == 2
+    assert f"{folder / 'report.json'}: No space left on device" in err
+    assert bundled(capsys, *words)[0] == 0
+
+
 def test_the_mode_that_a_variable_asks_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +148,17 @@ def test_what_no_kernel_computes_is_left_to_the_caller(
         (("--max-tokens", "99999999999"), "'--max-tokens': 99999999999 is not in the range 1<=x<=16777215"),
         (("--model", "nothing.json", "--dry-run"), "nothing.json: no such file"),
         (("--measure", "--dry-run"), "--measure runs the kernels of a bundle, and --dry-run builds none"),
+        (("--prove", "--dry-run"), "--prove compares the choices of a bundle, and --dry-run makes none"),
+        (("--problems", "x.yaml", "--dry-run", "--tp", "2"), "--tp is about a --model, and none is given"),
+        (("--problems", "x.yaml", "-o", "x", "--max-tokens", "8"), "--max-tokens is about a --model"),
+        (
+            ("--model", str(EXAMPLES / "qwen3-8b.json"), "--dry-run", "--ep", "2"),
+            "--ep 2: expected 1, because a model of type qwen3 has no experts",
+        ),
+        (
+            ("--model", str(EXAMPLES / "deepseek-v3.json"), "--dry-run", "--ep", "3"),
+            "--ep 3: expected a divisor of the number of experts (256)",
+        ),
         (("--measure", "--no-build", "-o", "x"), "--measure runs the kernels of a bundle, and --no-build"),
     ],
 )

@@ -26,6 +26,9 @@ from tilewright.tools.bundling.planning import Plan
 
 LIBRARIES = "libraries"
 REPORTS = ("report.md", "report.json")
+_DRAFT = ".linking-"
+# The manifest until the bundle is whole: of no format that is read, so that the next run makes it anew.
+_UNFINISHED = '{"format": 0}\n'
 
 
 def check_folder(folder: Path) -> None:
@@ -54,9 +57,12 @@ def build_kernels(
     progress: Progress | None = None,
 ) -> BuildReport:
     """Compiles the kernels that the build cache lacks, and links the bundle's libraries, which replace those
-    in the folder. If a kernel fails (`BuildReport.ok`), the folder stays as it is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".linking-") as place:
+    in the folder. If a kernel fails (`BuildReport.ok`), a bundle that the folder holds stays as it is."""
+    if not (folder / manifest.NAME).exists():
+        _begin(folder)
+    for left in folder.glob(f"{_DRAFT}*"):  # by a run that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=_DRAFT) as place:
         draft = Path(place)
         report = build(
             tables_of(plan, registry),
@@ -68,7 +74,7 @@ def build_kernels(
             progress=progress,
         )
         if report.ok:
-            (folder / manifest.NAME).unlink(missing_ok=True)  # until all of the new bundle is in place
+            _begin(folder)
             if (folder / LIBRARIES).exists():
                 (folder / LIBRARIES).rename(draft / "replaced")
             (draft / "store" / LIBRARIES).rename(folder / LIBRARIES)
@@ -78,10 +84,16 @@ def build_kernels(
 
 def write(plan: Plan, registry: Registry, folder: Path, reports: Sequence[str]) -> None:
     """Writes `bundle.json`, and the reports' texts, in the order of REPORTS."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _begin(folder)
     for name, text in zip(REPORTS, reports, strict=True):
         writing.write(folder / name, text)
     writing.write(folder / manifest.NAME, plan.manifest(registry).text())
+
+
+def _begin(folder: Path) -> None:
+    """Marks the folder as a bundle that is not whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    writing.write(folder / manifest.NAME, _UNFINISHED)
 
 
 def library_bytes(folder: Path) -> int:
