@@ -86,6 +86,22 @@ def test_explain_a_tactic_is_about_its_kernel(spec: Path, tilewright: Command) -
     assert (unknown.code, "no kernel of a spec is called 'tiny_bf16'" in unknown.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("splits=999", "splits is 999; expected 1 to 64"),
+        ("nope=3", "'nope=3' is not NAME=VALUE with a NAME of cluster, "),
+        ("cluster=5x7", "cluster is '5x7'; expected MxN such as 4x2, at most 16 thread blocks"),
+    ],
+)
+def test_explain_refuses_settings_that_no_tactic_has(
+    settings: str, message: str, spec: Path, tilewright: Command
+) -> None:
+    wrong = tilewright("explain", f"{FAST}@{settings}")
+    assert wrong.code == 2
+    assert message in wrong.err
+
+
 def test_explain_says_what_a_word_is_that_it_does_not_explain(spec: Path, tilewright: Command) -> None:
     assert "'cluster'; it is a field of " in tilewright("explain", "cluster").err
     assert "(`tilewright explain tiny`)" in tilewright("explain", "dtype").err

@@ -146,8 +146,11 @@ def _is_name(word: str) -> bool:
 
 
 def _kernel(word: str) -> str:
-    """The kernel's name, where a tactic of it or its source is given."""
-    name = word.partition("@")[0]
+    """The kernel's name, where a tactic of it or its source is given. Raises ArgumentError for a setting that
+    no tactic has."""
+    from tilewright.declarations.tactics import Tactic  # noqa: PLC0415
+
+    name = Tactic.parse(word).kernel
     return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
 
 
