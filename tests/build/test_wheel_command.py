@@ -97,7 +97,7 @@ def test_what_a_wheel_holds(project: Path, tmp_path: Path) -> None:
 
 
 def test_unpacked_it_is_found(project: Path, tmp_path: Path) -> None:
-    assert run(project, "alpha", "beta", "--name", "zinc", "--version", "3.1").exit_code == 0
+    assert run(project, "alpha", "beta", "--name", "zinc", "--version", "v3.1").exit_code == 0
     (path,) = (tmp_path / "out").iterdir()
     assert path.name.startswith("zinc-3.1-py3-none-")
     with zipfile.ZipFile(path) as archive:
@@ -163,6 +163,7 @@ def test_a_kernel_that_does_not_compile(project: Path, tmp_path: Path) -> None:
         (["alhpa"], "did you mean 'alpha'"),
         (["alpha", "--arch", "sm_120f"], "no kernel meets --filter arch=sm_120f"),
         (["alpha", "--name", "../x"], "--name '../x': expected letters"),
+        (["alpha", "--version", "next"], "--version 'next': expected a version as pip reads it, such as 1.2"),
         ([], "Missing argument 'MODULE...'"),
     ],
 )

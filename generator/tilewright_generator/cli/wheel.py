@@ -82,6 +82,7 @@ def command(
     tables = tables_of(generated, modules)
     select = selection_of(tables, modules, (*filters, *([f"arch={arch}"] if arch else [])))
     name = _named(name or _default_name(generated, tables, arch))
+    release = _released(release or __version__)
     toolchain = toolchain_for(tables)
     with tempfile.TemporaryDirectory(prefix="tilewright-wheel-") as place:
         report = build(
@@ -95,7 +96,7 @@ def command(
         )
         if not report.ok:
             raise DriftError(report.explain_failures())
-        wheel = kernels_wheel(name, release or __version__, toolchain.machine, report.libraries, tables)
+        wheel = kernels_wheel(name, release, toolchain.machine, report.libraries, tables)
         content, path = wheel.content(), output / wheel.file_name
         output.mkdir(parents=True, exist_ok=True)
         writing.write(path, content)
@@ -123,3 +124,13 @@ def _named(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z]([\w.-]*[A-Za-z0-9])?", name, re.ASCII):
         raise UsageError(f"--name {name!r}: expected letters, digits, - and _, a letter first")
     return name
+
+
+def _released(version: str) -> str:
+    """The version as wheels spell it."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
+
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        raise UsageError(f"--version {version!r}: expected a version as pip reads it, such as 1.2") from None
