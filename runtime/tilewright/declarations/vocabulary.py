@@ -186,7 +186,7 @@ class Flag:
         if value is None or value is self.default:
             return self.default
         if not self.allowed(fields):
-            raise ArgumentError(self.name, f"not for {types}: {self.because}")
+            raise ArgumentError(self.name, f"not supported for {types}: {self.because}")
         return value
 
 

@@ -129,7 +129,7 @@ def test_a_hint_may_be_its_default_or_an_extent() -> None:
         ({"rows": 2, "turns": 0}, "turns: 0: expected a number from 1 to 1073741824"),
         ({"rows": 2, "types": "no"}, "types: no: not yet"),
         ({"rows": 2, "types": "abcd"}, "types: abcd: expected one of ab, abc; did you mean 'abc'?"),
-        ({"rows": 3, "types": "abc", "sharp": False}, "sharp: not for abc: why"),
+        ({"rows": 3, "types": "abc", "sharp": False}, "sharp: not supported for abc: why"),
         ({"rows": 2, "way": "c"}, "way: c: expected one of a, b for ab"),
         ({"rows": 2, "k": 1}, "k: twist has none; it has --dtype, --blunt, --way"),
     ],

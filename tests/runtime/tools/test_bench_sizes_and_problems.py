@@ -175,7 +175,7 @@ def test_formats_of_block_scaled_problems(given: str, out: str | None, types: tu
             "gemm",
             "1x8x16",
             {"fast_accum": True},
-            "--fast-accum: not for bf16: only FP8 products have fast accumulation",
+            "--fast-accum: not supported for bf16: only FP8 products have fast accumulation",
         ),
         ("blockscaled_gemm", "1x8x16", {"types": "bf16"}, "--formats: bf16: expected one or two of nvfp4"),
         ("blockscaled_gemm", "1x8x16", {"types": "nvfp4xmxfp4"}, "nvfp4 has blocks of 16 and mxfp4 of 32"),

@@ -52,7 +52,7 @@ def test_a_tactic_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
         (["-m", "0"], "-m 0: expected a number from 1"),
         (["-m", "x"], "'-m': 'x' is not a valid integer"),
         (["--batch", str(2**31)], "--batch 2147483648: expected a number from 1 to 1073741824"),
-        (["--fast-accum"], "--fast-accum not for bf16"),
+        (["--fast-accum"], "--fast-accum not supported for bf16"),
         (["--x", "bf16"], "No such option '--x'"),
         (["--n", "8"], "No such option '--n'"),
     ],

@@ -72,7 +72,7 @@ WORDS = Words(
             "constant_b",
             "B is constant while kernels run: allow kernels that load it before the previous one has ended.",
             allowed=lambda fields: fields["grouping"] == "none",
-            because="kernels of groups do not load B first",
+            because="only products with grouping=none load B first",
         ),
     ),
 )

@@ -45,15 +45,17 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
         raise ArgumentError("problem", f"begins with {family}; {expected}")
     words = catalog.words_of(family)
     example = " ".join(f"{name}={value}" for name, value in words.example.items())
+    named = {word.name: word.read for word in words.extents} | {
+        word.name: word.parse for word in words.others
+    }
     types = [word for word in terms if "=" not in word]
+    if name := next((word for word in types if word in named), None):
+        raise ArgumentError("problem", f"has {name} without a value; expected NAME=VALUE, as in: {example}")
     if number := next((word for word in types if word[:1].isdecimal()), None):
         raise ArgumentError("problem", f"has {number}; extents have names: {example}")
     if len(types) > 1:
         raise ArgumentError("problem", f"names types twice: {' and '.join(types)}")
     read: dict[str, Any] = dict.fromkeys([TYPES], types[0]) if types else {}
-    named = {word.name: word.read for word in words.extents} | {
-        word.name: word.parse for word in words.others
-    }
     for name, _, value in (word.partition("=") for word in terms if "=" in word):
         if not name or not value:
             raise ArgumentError("problem", f"has {name}={value}; expected NAME=VALUE, as in: {example}")
@@ -65,7 +67,7 @@ def of_words(given: Sequence[str]) -> tuple[str, Any]:
         read[name] = named[name](value)
     if missing := [name for name in words.size if name not in read]:
         of = types[0] if types else words.types.default
-        raise ArgumentError(" and ".join(missing), f"not given; for example: {family} {of} {example}")
+        raise ArgumentError(", ".join(missing), f"not given; for example: {family} {of} {example}")
     try:
         return family, words.make({}, read)
     except ArgumentError as error:
