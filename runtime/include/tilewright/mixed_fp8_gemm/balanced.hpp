@@ -8,17 +8,17 @@
 
 namespace tilewright::mixed_fp8_gemm {
 
-// `Product`: the parameters of a kernel that is not balanced.
+// `Product`: the parameters of the same kernel without equal work.
 template <class Product>
 struct BalancedParams : mixed_gemm::BalancedParamsOf<Product> {
-  int divided;  // stages of the tiles that clusters divide; whole tiles follow
+  int divided;  // stages of the tiles that clusters divide; whole tiles follow them
 };
 
-// Warpgroups that multiply in turn have the named barriers 6 and 7.
+// Named barriers 6 and 7 pass the turn between warpgroups (in_turn.hpp).
 template <class Types>
 using BalancedPhases = mixed_gemm::BalancedPhasesOf<Types, 8, true>;
 
-// The kernel of `Schedule`, PartsInTurn or QuickFast, with equal work.
+// The kernel of a schedule, PartsInTurn or QuickFast, with equal work.
 template <class Types, class Schedule>
 struct BalancedKernel : BalancedPhases<Types> {
   using Base = BalancedPhases<Types>;
@@ -38,7 +38,7 @@ struct BalancedKernel : BalancedPhases<Types> {
     }
   }
 
-  // A warp that neither loads nor carries messages brings the factors of D's rows to the L1 cache.
+  // A warp that neither loads nor is the messenger brings the factors of D's rows to the L1 cache.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     Base::load(params, shared, place, loading_warp);

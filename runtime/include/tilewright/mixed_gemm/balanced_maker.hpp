@@ -1,4 +1,5 @@
-// Makes the parameters of launches of kernels whose thread blocks have equal work.
+// Makes the parameters of launches of balanced kernels (balanced_phases.hpp), whose thread blocks have equal work: how
+// the stages of k of all tiles are divided among clusters, and the workspace for partial sums.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace tilewright::mixed_gemm {
 
-// A random number, the same in the whole process.
+// A random number, the same for all launches of the process: BalancedWorkspace::left.
 inline uint64_t random_word() {
   static uint64_t const word = [] {
     std::random_device device;
@@ -20,8 +21,8 @@ inline uint64_t random_word() {
   return word;
 }
 
-// As `Base`, the Maker of the same kernel that is not balanced. Clusters have at most two thread blocks, and k is not
-// divided into equal splits.
+// `Base`: the maker of the same kernel without equal work. Clusters have at most two thread blocks, `splits` is 1, and
+// TMA stores D without an activation.
 template <class Traits, class Base>
 struct BalancedMakerOf : Base {
   using Args = typename Base::Args;
@@ -42,7 +43,7 @@ struct BalancedMakerOf : Base {
     int const all = divided * k_tiles(args);
     params.clusters = std::min({launching.at_once, kMostBalanced / launching.cluster.size(), all});
     if constexpr (Kernel::kHasWholeTiles) {
-      if (divided > params.clusters) {  // one tile of each, and the last ones that are no tile of each
+      if (divided > params.clusters) {  // the others are whole tiles, equally many for each cluster
         divided = params.clusters + divided % params.clusters;
       }
       params.divided = divided * k_tiles(args);
@@ -57,7 +58,7 @@ struct BalancedMakerOf : Base {
   }
 
  private:
-  // Of clusters.
+  // The tiles of D, each of the size that a cluster computes at once.
   static int64_t tiles(Args const& args) {
     int const height = Kernel::TileM * sm90::cluster_of(args.tactic).m;
     return int64_t(sm90::ceil_div(args.n, height)) * sm90::ceil_div(args.m, Kernel::TileN);

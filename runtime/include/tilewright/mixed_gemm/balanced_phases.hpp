@@ -1,20 +1,40 @@
-// The phases (sm90/product.hpp) of a kernel whose CTAs all have as many stages of k to multiply, however many tiles
-// there are.
+// The phases (sm90/product.hpp) of a kernel whose CTAs all multiply equally many stages of k, whatever the number of
+// tiles: stream-K, for packed weights.
 //
-// The stages of all tiles, one tile after another, are divided evenly among the CTAs: a range begins and ends within a
-// tile. The CTA that has a tile's last stage stores it. Those that have earlier stages of the tile leave their sums in
-// the workspace, from which the last one adds them up. A CTA goes through its tiles backwards. So the sums that it
-// leaves are those of its first tile, and those that it needs belong to its last one: they are there before it asks,
-// unless a tile is longer than a range. It waits for CTAs of lower numbers alone, which started before it.
+// The stages of all tiles, one tile after another, are numbered: a number is a *position*. Each CTA has a range of
+// positions, which may begin and end within a tile. Three tiles of four stages on four CTAs:
 //
-// A warp that does not load, the messenger, tells other CTAs that sums are there, and finds out about those of others.
-// So the warps that multiply wait for no memory when they leave sums, and for one round trip when they add others'.
+//   position     0  1  2  3 | 4  5  6  7 | 8  9 10 11
+//   tile         A  A  A  A | B  B  B  B | C  C  C  C
+//   CTA          0  0  0  1 | 1  1  2  2 | 2  3  3  3
 //
-// With clusters, those of two CTAs divide the stages: both CTAs have the same stages of k, of neighbouring tiles, and
-// share activations by multicast. What is said of CTAs above holds for those of the same place in other clusters.
+// The CTA with a tile's last stage stores the tile. The CTAs with earlier stages of the tile store their partial sums
+// to the workspace, and the CTA with the last stage adds them. A CTA goes through its range backwards, one tile at a
+// time. So it first stores the partial sums that another CTA needs. The tile for which it needs others' partial sums
+// comes last; by then they are stored, unless a tile is longer than a range. Time runs to the right:
 //
-// Kernels for many rows divide only so many tiles that each CTA gets between one and two. Then it multiplies whole
-// tiles, whose neighbours other CTAs multiply at the same time, so that L2 holds what they share.
+//   CTA 0        A 0-2, store partials
+//   CTA 1        B 0-1, store partials        A 3, add CTA 0's, store A
+//   CTA 2        C 0, store partials          B 2-3, add CTA 1's, store B
+//   CTA 3        C 1-3, add CTA 2's, store C
+//
+// A CTA waits only for CTAs with lower numbers, which started before it.
+//
+// One warp of the producer warpgroup, the messenger, does not load: it tells other CTAs that this CTA's partial sums
+// are stored, and finds out when theirs are. So the consumers wait for no memory when they store partial sums, and for
+// one round trip to L2 when they add others'.
+//
+//   waits            for                                            by
+//   the messenger    this CTA's consumers: partial sums stored      named barrier kLeft
+//   the messenger    other CTAs: partial sums stored                polling their words
+//   the consumers    the messenger: it has seen all these words     named barrier kThere
+//
+// In clusters of two CTAs, a cluster has a range: its CTAs multiply the same stages of k of neighbouring tiles, and
+// share activations by multicast. A CTA exchanges partial sums with the CTAs at its own place in other clusters.
+//
+// Kernels for many rows (`kWholeTiles`) divide only so many tiles that each CTA gets between one and two of them.
+// Afterwards a CTA multiplies whole tiles, whose neighbours other CTAs multiply at the same time, so that L2 holds what
+// they share.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +44,32 @@
 
 namespace tilewright::mixed_gemm {
 
-constexpr int kMostBalanced = 144;  // CTAs: an sm_90 has at most so many SMs
+constexpr int kMostBalanced = 144;  // CTAs of a launch: the most SMs of an sm_90
 
-// What CTAs leave to each other: for each CTA the sums of a tile, and a word. A word that equals `left` says that the
-// sums are there. `left` is a random number, because nothing clears the workspace before a launch; whoever has seen the
-// word clears it.
+// For each CTA, the partial sums of one tile and a word. A word that equals `left` says that the CTA's partial sums are
+// stored. `left` is random, because nothing clears the workspace before the first launch. The CTA that has seen a word
+// sets it to 0, so that the next launch finds no word set.
 struct BalancedWorkspace {
   char* sums;
   uint64_t* words;
   uint64_t left;
 };
 
-// A position is a stage of all tiles' stages. The first `larger` clusters have a stage more than the others, which have
-// `stages`. `Product`: the parameters of a kernel that is not balanced.
+// The parameters of a launch. The first `larger` clusters have ranges of `stages` + 1 positions, the others of
+// `stages`. `Product`: the parameters of the same kernel without equal work.
 template <class Product>
 struct BalancedParamsOf : Product {
   int stages, larger;
   sm90::Divisor k_tiles;  // stages of a tile
   BalancedWorkspace workspace;
 
-  // Where the range of a cluster begins.
+  // The position where the range of a cluster begins.
   __device__ __forceinline__ int begin(int cluster) const { return cluster * stages + min(cluster, larger); }
 };
 
 using BalancedParams = BalancedParamsOf<Params>;
 
-// As Types, of kernels that are balanced.
+// The types and constants of a balanced kernel: those of Types (kernel.hpp), with other parameters.
 template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
           bool kPdl>
 struct BalancedTypes : Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, 1, kPdl> {
@@ -64,7 +84,7 @@ __device__ __forceinline__ uint64_t load_acquiring(uint64_t const* address) {
   asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
   return value;
 }
-// From L2. The compiler moves it over no barrier, as it may move __ldcg.
+// Loads four sums from L2. The compiler would move __ldcg over a barrier; it does not move this.
 __device__ __forceinline__ void load_left(float4 const* address, float (&values)[4]) {
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
@@ -72,7 +92,8 @@ __device__ __forceinline__ void load_left(float4 const* address, float (&values)
                : "memory");
 }
 
-// `kFreeBarrier`: the first of two named barriers that nothing else uses. `kWholeTiles`: CTAs have whole tiles, too.
+// `kFreeBarrier`: the first of two named barriers that nothing else uses. `kWholeTiles`: CTAs also multiply whole
+// tiles.
 template <class Types, int kFreeBarrier, bool kWholeTiles>
 struct BalancedPhasesOf : Types {
   using typename Types::Layout;
@@ -82,12 +103,12 @@ struct BalancedPhasesOf : Types {
   using Producer = mixed_gemm::Producer<Layout, Types::Stages>;
   static constexpr bool kSwapped = true, kHasWholeTiles = kWholeTiles;
   static constexpr int kRows = Types::kRows, kColumns = Types::kColumns, kGroupsOfSums = kRows * kColumns / 8;
-  static constexpr int kSumBytes = Types::TileM * Types::TileN * 4;  // of a CTA
+  static constexpr int kSumBytes = Types::TileM * Types::TileN * 4;  // partial sums of a CTA
   static constexpr int64_t kWorkspaceBytes = int64_t(kMostBalanced) * (kSumBytes + 8);
   static constexpr int kThreads = (Types::kConsumers + 1) * 128, kSharedBytes = Layout::kBytes;
-  // Groups of others' sums that a thread loads at once.
+  // How many of the kGroupsOfSums 8-column accumulator groups of another CTA's sums a thread loads at once.
   static constexpr int kAtOnce = kGroupsOfSums <= 16 ? kGroupsOfSums : kGroupsOfSums % 8 == 0 ? 8 : 4;
-  // Whether others' sums are loaded before the last tile's products, which needs registers for them.
+  // Whether another CTA's sums are loaded before the last tile is multiplied, where registers have room for them.
   static constexpr bool kLoadsEarly = kGroupsOfSums <= 8 && Types::kConsumers <= 3;
   static_assert(Store::kBoxes && kGroupsOfSums % kAtOnce == 0, "D is stored by TMA");
   static_assert(Types::Stages >= 2 && Types::Stages <= 32 && kSharedBytes <= 227 * 1024,
@@ -102,7 +123,7 @@ struct BalancedPhasesOf : Types {
     sm90::prefetch_map(&params.d);
   }
 
-  // Load: the producer's warps, of which one loads, and the next one is the messenger.
+  // Load: the producer's warps. The first one loads, the second one is the messenger.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     sm90::Load const activations(&params.b, params.policy_b, params.slices_b, place.m,
@@ -151,7 +172,7 @@ struct BalancedPhasesOf : Types {
       float sums[kRows][kColumns / 2];
       float others[kLoadsEarly ? kGroupsOfSums : 1][4];
       if (kLoadsEarly && early && adds) {
-        // A tile is no longer than a range: only the cluster before has a part of this one.
+        // A tile is no longer than a range, so only the cluster before this one has earlier stages of the tile.
         sm90::named_barrier_sync(kThere, kInformed);
         load_others(params, range.index - 1, place.m, 0, others);
       }
@@ -180,7 +201,7 @@ struct BalancedPhasesOf : Types {
   }
 
  protected:
-  // This cluster's stages.
+  // The positions of this cluster.
   struct Range {
     int index, begin, end;
 
@@ -188,8 +209,8 @@ struct BalancedPhasesOf : Types {
         : index(sm90::cluster_index()), begin(params.begin(index)), end(params.begin(index + 1)) {}
   };
 
-  // The last of a cluster's stages up to position `end` that belong to one tile: `stages` from stage `first` of k on.
-  // `row`, `column`: where the tile of the CTA at place `m` begins.
+  // The stages of one tile that a cluster multiplies in one go: its last ones before position `end`. They are `stages`
+  // stages, starting at stage `first` of k. `row`, `column`: where the tile of the CTA at place `m` begins.
   struct Segment {
     int first, stages, row, column;
 
@@ -201,8 +222,9 @@ struct BalancedPhasesOf : Types {
     }
   };
 
-  // Where the segment ends that a CTA with whole tiles multiplies behind one of `stages` that ends at `end`; 0 if it
-  // was the last one. The range comes first, backwards; then tiles behind those that are divided, one of each cluster.
+  // With whole tiles: the position where the segment ends that follows one of `stages` stages that ends at `end`; 0
+  // after the last one. The range comes first, backwards. Whole tiles follow, one for each cluster at a time; they lie
+  // after the divided tiles.
   static __device__ __forceinline__ int after(Params const& params, Range const& range, int end, int stages) {
     int const k_tiles = params.k_tiles.divisor();
     if (end > params.divided) {
@@ -216,8 +238,8 @@ struct BalancedPhasesOf : Types {
   }
 
  private:
-  static constexpr int kLeft = kFreeBarrier, kThere = kFreeBarrier + 1;  // named barriers; 1 to 4 are the epilogues'
-  static constexpr int kInformed = Types::kConsumers * 128 + 32;  // threads: those that multiply, and the messenger
+  static constexpr int kLeft = kFreeBarrier, kThere = kFreeBarrier + 1;  // named barriers; epilogues have 1 to 4
+  static constexpr int kInformed = Types::kConsumers * 128 + 32;  // threads of both: the consumers and the messenger
 
   static __device__ __forceinline__ int number(Params const& params, int cluster, int m) {
     return cluster * params.cluster.m + m;
@@ -227,7 +249,8 @@ struct BalancedPhasesOf : Types {
     return reinterpret_cast<float4*>(params.workspace.sums + at) + threadIdx.x;
   }
 
-  // The messenger: says that this CTA's sums are there, and waits for those of clusters before it.
+  // Called by the messenger. Sets this CTA's word when its partial sums are stored. Then it waits for the words of the
+  // clusters that have earlier stages of this cluster's last tile, and clears them.
   static __device__ __forceinline__ void carry_messages(Params const& params, Range const& range, int m) {
     BalancedWorkspace const& workspace = params.workspace;
     int const k_tiles = params.k_tiles.divisor();
@@ -239,7 +262,7 @@ struct BalancedPhasesOf : Types {
     }
     int const tile_begin = params.k_tiles.divide(range.begin) * k_tiles;
     if (range.begin == tile_begin || range.end < tile_begin + k_tiles) {
-      return;
+      return;  // this cluster adds no partial sums
     }
     if (threadIdx.x % 32 == 0) {
 #pragma unroll 1
@@ -257,7 +280,7 @@ struct BalancedPhasesOf : Types {
     sm90::named_barrier_arrive(kThere, kInformed);
   }
 
-  // Leaves the calling warp's sums, 16 bytes of each thread after another.
+  // Stores the calling thread's sums as partial sums of this CTA: 16 bytes of each thread after another.
   static __device__ __forceinline__ void leave(Params const& params, int cluster, int m,
                                                float const (&sums)[kRows][kColumns / 2]) {
     float4* const to = sums_of(params, cluster, m);
@@ -269,7 +292,7 @@ struct BalancedPhasesOf : Types {
     sm90::named_barrier_arrive(kLeft, kInformed);
   }
 
-  // Loads `Count` groups of another CTA's sums, from group `first` on.
+  // Loads `Count` groups of another CTA's partial sums, starting at group `first`.
   template <int Count>
   static __device__ __forceinline__ void load_others(Params const& params, int cluster, int m, int first,
                                                      float (&others)[Count][4]) {
@@ -294,7 +317,7 @@ struct BalancedPhasesOf : Types {
     }
   }
 
-  // Adds the sums that clusters before this one have left of the tile that begins at position `tile_begin`.
+  // Adds the partial sums of all earlier clusters that have stages of the tile that begins at position `tile_begin`.
   static __device__ __forceinline__ void add_others(Params const& params, Range const& range, int m, int tile_begin,
                                                     float (&sums)[kRows][kColumns / 2]) {
     sm90::named_barrier_sync(kThere, kInformed);
@@ -313,6 +336,7 @@ struct BalancedPhasesOf : Types {
   }
 };
 
+// The phases of a balanced kernel of `mixed_gemm`. Named barriers 8 and above are those of early.hpp.
 template <class Types>
 struct BalancedPhases : BalancedPhasesOf<Types, 6, false> {
   __device__ __forceinline__ void operator()(typename Types::Params const& params, char* memory) const {
