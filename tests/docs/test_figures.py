@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 
@@ -193,14 +194,22 @@ def test_where_the_readme_advises_against_tilewright() -> None:
     assert same(told[1], max(many))
 
 
+def recorded_stacks() -> dict[tuple[str, str], Row]:
+    """The summaries of stacks of 16 and 8 bits, by type and variant."""
+    head = "| dtype | variant | count |"
+    rows = [*record("stacks_bf16", head), *record("stacks_fp8", head)]
+    summaries = {(row["dtype"], row["variant"]): row for row in rows}
+    alone = record("stacks_bf16", "| dtype | variant | model | m |", after="## Products alone")
+    ratios = [float(row["ratio"]) for row in alone]
+    summaries["bf16", "products"] = {
+        "count": f"{len(ratios)}", "geomean": f"{geomean(ratios):.3f}", "least": f"{min(ratios):.3f}",
+        "share at 0.95": f"{sum(ratio >= 0.95 for ratio in ratios) / len(ratios):.3f}",
+    }  # fmt: skip
+    return summaries
+
+
 def test_stacks() -> None:
-    records = (("stacks", "bf16"), ("stacks_bf16", "bf16"), ("stacks_fp8", "fp8"))  # the last one counts
-    recorded = {
-        (row["dtype"], row["variant"]): row
-        for name, dtype in records
-        for row in record(name, "| dtype | variant | count |")
-        if row["dtype"] == dtype
-    }
+    recorded = recorded_stacks()
     rows = table(DOCS / "speed.md", "| what runs | type | peer |")
     assert len(rows) == len(recorded) == 5
     for row in rows:
@@ -211,6 +220,46 @@ def test_stacks() -> None:
         assert row["mean speed"] == expected["geomean"]
         assert row["worst"] == expected["least"]
         assert same(row["0.95 or more"], 100 * float(expected["share at 0.95"]))
+
+
+def test_the_index_counts_compiles_and_runs() -> None:
+    index = (RESULTS / "README.md").read_text(encoding="utf-8")
+    modules = [json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS / "compile").glob("*.json")]
+    compiled = [kernel for module in modules for kernel in module["kernels"]]
+    spilling = [kernel for kernel in compiled if kernel["spill_store_bytes"] + kernel["spill_load_bytes"]]
+    assert f"all {len(compiled):,} kernels, no serialised wgmma on Hopper; {len(spilling)} spill" in index
+    kernels = json.loads((RESULTS / "gpu/h200.json").read_text(encoding="utf-8"))["kernels"]
+    problems = sum(kernel["problems"] for kernel in kernels)
+    assert f"{len(kernels):,} kernels, {problems:,} problems, every row with its day: all passed" in index
+    assert all(kernel["passed"] for kernel in kernels)
+
+
+def test_the_index_has_the_speeds_of_stacks() -> None:
+    rows = merged(RESULTS / "README.md", "| record | what runs | stacks |")
+    variants = ("model", "model, fused", "products", "model", "products")
+    for row, variant in zip(rows, variants, strict=True):
+        expected = recorded_stacks()[row["record"].removeprefix("stacks_"), variant]
+        assert (row["stacks"], row["mean"], row["least"]) == (
+            expected["count"], expected["geomean"], expected["least"],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "row", table(RESULTS / "README.md", "| problems | type | mean | least | k is split |")
+)
+def test_batch_invariant_mode_beside_the_free_choice(row: Row) -> None:
+    name = "batch_invariant_layers" if "layers" in row["problems"] else "batch_invariant"
+    after = "## With forms" if "with forms" in row["problems"] else ""
+    rows = [one for one in record(name, "| dtype | kind | m |", after) if one["dtype"] == row["type"].lower()]
+    shares = [float(one["share"]) for one in rows]
+    gains = [float(one["gain"]) for one in rows if one["splits"] != "1"]
+    assert int(row["problems"].split()[0]) == len(rows)
+    assert same(row["mean"], geomean(shares))
+    assert same(row["least"], min(shares))
+    assert int(row["k is split"]) == len(gains)
+    if gains:
+        assert same(row["without a split over with it: least"], min(gains))
+        assert same(row["most"], max(gains))
 
 
 def test_stacks_of_packed_weights() -> None:

@@ -15,7 +15,7 @@ one order. With a split they do so too if three things are equal:
 A split serves few columns with a long k: without it their few tiles leave SMs idle while m is small. It costs
 time if m is large, because every tile is stored several times. `LIMITS` bounds that by the cost model's
 estimates for 156 pairs of n and k and m of 3 to 5,000: in the mean over m a pair gains 1 to 132 %, and no m
-loses more than 18 %. On an H200 44 random shapes took 0.41 to 1.26 of their time without a split
+loses more than 18 %. On an H200 48 random shapes took 0.42 to 1.26 of their time without a split
 (benchmarks/results/batch_invariant.md).
 """
 
