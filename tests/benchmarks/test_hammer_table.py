@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.robustness import hammer_table
+
+from tilewright_generator import records
+from tilewright_generator.project import Project
+from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE, Verdict
 
 ROOT = Path(__file__).parents[2]
-
-from benchmarks.robustness import hammer_table  # noqa: E402
-
-from tilewright_generator.status import CURRENT, FAILED, NEVER, STALE, Verdict  # noqa: E402
 
 
 def verdict(name: str, word: str, runs: int, wrong: int) -> Verdict:
@@ -44,3 +45,9 @@ def test_runs_are_added_up_by_family(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.endswith("NVIDIA H200, driver 1, 2026-11-20 to 2026-11-23.\n")
     nothing = hammer_table.page({"kernels": []}, hammer_table.RECORD, None)  # type: ignore[arg-type]
     assert nothing.endswith("No kernel has been hammered yet.\n")
+
+
+def test_the_committed_page_is_of_the_committed_record() -> None:
+    """After a change of kernels or records: `python -m benchmarks.robustness.hammer_table --write`."""
+    text = hammer_table.page(records.read(hammer_table.RECORD), hammer_table.RECORD, Project.find(ROOT))
+    assert hammer_table.PAGE.read_text(encoding="utf-8") == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import readme_line
 from tilewright.architectures.table import ARCHITECTURES
 from tilewright.compile.nvcc.toolchain import MINIMUM_NVCC
 from tilewright_generator.project import Project
-from tilewright_generator.status import CURRENT, RECORDED, cutlass_version
+from tilewright_generator.status import CURRENT, RECORDED, STALE, Verdict, cutlass_version
 from tilewright_generator.status import verdicts as verdicts_of
 
 ROOT = Path(__file__).parents[2]
@@ -100,17 +101,38 @@ def test_the_support_matrix_says_what_the_code_says() -> None:
     assert record["gpu"].removeprefix("NVIDIA ") == row("GPU").split("|")[2].strip()
 
 
-def test_kernels_are_counted() -> None:
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, list[Verdict]]:
+    """What the committed records say of each module's kernels."""
+    return dict(verdicts_of(Project.find(ROOT)))
+
+
+def test_kernels_are_counted(verdicts: dict[str, list[Verdict]]) -> None:
     """By the committed records, which the README's table adds up."""
     counts: dict[str, Counter[str]] = {"Hopper": Counter(), "Blackwell": Counter()}
-    for _, verdicts in verdicts_of(Project.find(ROOT)):
-        for verdict in verdicts:
-            counts["Hopper" if verdict.target == "sm_90a" else "Blackwell"].update(
-                ["kernels", *(what for what in RECORDED if getattr(verdict, what) == CURRENT)]
-            )
+    for verdict in itertools.chain(*verdicts.values()):
+        counts["Hopper" if verdict.target == "sm_90a" else "Blackwell"].update(
+            ["kernels", *(what for what in RECORDED if getattr(verdict, what) == CURRENT)]
+        )
     for name, count in counts.items():
         cells = [f"{count[what]:,}" for what in ("kernels", *RECORDED)]
         assert row(name) == f"| {name} | {' | '.join(cells)} |"
+
+
+def test_kernels_that_wait_for_a_gpu_are_named(verdicts: dict[str, list[Verdict]]) -> None:
+    """Every page that says how many there are says what they are, too."""
+    stale = {
+        module: [verdict.name for verdict in of_module if verdict.run == STALE]
+        for module, of_module in verdicts.items()
+    }
+    ((module, names),) = ((module, names) for module, names in stale.items() if names)
+    assert all("_f16_f16_" in name for name in names)
+    what = f"dense products (`gemm`) in FP16, all in `{module}`"
+    assert f"{len(names)} of Hopper's kernels wait for a GPU: {what}" in " ".join(README.split())
+    index = (ROOT / "benchmarks/results/README.md").read_text(encoding="utf-8")
+    assert f"{len(names)} rows, of FP16 kernels in `{module}`" in index
+    launches = (ROOT / "docs/hopper_launches.md").read_text(encoding="utf-8")
+    assert f"the other {len(names)}, all in FP16, wait for a GPU" in " ".join(launches.split())
 
 
 @pytest.mark.parametrize("code", [code for mark, code in TOUR if mark == ""])
