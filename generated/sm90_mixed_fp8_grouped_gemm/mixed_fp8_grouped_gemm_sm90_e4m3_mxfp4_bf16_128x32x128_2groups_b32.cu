@@ -8,7 +8,7 @@
 //   tile       128x32x128, 16 stages, 230,016 bytes of shared memory
 //   schedule   groups read on the device, weights decoded to FP8 registers, operands swapped, clusters at run time, programmatic dependent launch
 
-#include "tilewright/mixed_fp8_gemm/blocks.hpp"
+#include "tilewright/mixed_fp8_gemm/mxfp4_groups.hpp"
 #include "tilewright/mixed_fp8_grouped_gemm/mixed_fp8_grouped_gemm.hpp"
 
 namespace tilewright::mixed_fp8_grouped_gemm_sm90_e4m3_mxfp4_bf16_128x32x128_2groups_b32 {

@@ -36,9 +36,9 @@ inline uint32_t __vabsdiffu4(uint32_t x, uint32_t y) {
   return result;
 }
 
-#include "tilewright/mixed_fp8_gemm/blocks.hpp"
+#include "tilewright/mixed_fp8_gemm/mxfp4_groups.hpp"
 #include "tilewright/mixed_fp8_gemm/decode.hpp"
-#include "tilewright/mixed_fp8_gemm/decoder.hpp"
+#include "tilewright/mixed_fp8_gemm/decoding_warpgroup.hpp"
 #include "tilewright/mixed_fp8_gemm/quick_int4.hpp"
 
 using namespace tilewright;

@@ -9,7 +9,7 @@
 
 #include "host_halves.hpp"
 using std::max;
-#include "tilewright/mixed_gemm/codes.hpp"
+#include "tilewright/mixed_gemm/exact_codes.hpp"
 
 using namespace tilewright::mixed_gemm;
 

@@ -32,7 +32,7 @@ STATEMENTS = {
         "result = sm90::larger_halves(x, y);",
     'asm("" : "+r"(magic));': "",
 }  # fmt: skip
-BLOCKS = "tilewright/mixed_fp8_gemm/blocks.hpp"
+BLOCKS = "tilewright/mixed_fp8_gemm/mxfp4_groups.hpp"
 STATEMENT_OF_BLOCKS = 'asm("fma.rn.bf16x2 %0, %1, %2, %1;" : "=r"(both) : "r"(powers), "r"(0));'
 LAYOUT = "#pragma once\nnamespace tilewright::mixed_gemm { constexpr int kPieceBytes = 2048; }\n"
 TO_E4M3 = re.compile(r'asm\("\{\\n\.reg \.b16 low.*?"r"\(second\)\);', re.DOTALL)

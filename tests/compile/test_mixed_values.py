@@ -20,7 +20,7 @@ from tilewright.families.mixed_gemm.reference import exact  # noqa: E402
 
 HERE = Path(__file__).parent
 INCLUDE = ROOT / "runtime/include"
-HEADER = "tilewright/mixed_gemm/codes.hpp"
+HEADER = "tilewright/mixed_gemm/exact_codes.hpp"
 # Each statement of PTX, and what it computes.
 STATEMENTS = {
     'asm("fma.rn.f16x2 %0, %1, %2, %3;"\n'

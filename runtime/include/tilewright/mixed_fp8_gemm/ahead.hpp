@@ -1,8 +1,8 @@
 // The kernel with the schedule `ahead`: one warpgroup decodes weights for the two that multiply, and hands them over in
-// buffers in shared memory (decoder.hpp).
+// buffers in shared memory (decoding_warpgroup.hpp).
 #pragma once
 
-#include "tilewright/mixed_fp8_gemm/decoder.hpp"
+#include "tilewright/mixed_fp8_gemm/decoding_warpgroup.hpp"
 #include "tilewright/mixed_fp8_gemm/mainloop.hpp"
 #include "tilewright/mixed_gemm/phases.hpp"
 #include "tilewright/sm90/product.hpp"

@@ -2,8 +2,10 @@
 // the leading bit of the largest number that it adds.
 //
 // No scale multiplies the sums. So the scales are applied to the elements, and all elements are relative to one scale
-// of the weight, its largest one. A warpgroup decodes one piece (64 of k) of a stage while the tensor core multiplies
-// the other one; time runs to the right, `s.0` is piece 0 of stage s:
+// of the weight, its largest one.
+//
+// A warpgroup decodes one piece (64 of k) of a stage while the tensor core multiplies the other one. Time runs to the
+// right, `s.0` is piece 0 of stage s:
 //
 //   tensor core      | s.0         | s.1           | s+1.0         | s+1.1         |
 //   the warpgroup    | decode s.1  | decode s+1.0  | decode s+1.1  | decode s+2.0  |

@@ -14,7 +14,7 @@ using mixed_gemm::kUnitK;
 //   activations      `Stages` boxes of 128 of k in TMA's 128-byte swizzle
 //   epilogue         its buffers
 //   weights, scales  `Stages` stages, as they lie in global memory
-//   decoded weights  `Buffers` buffers of 128 of k for each slice, where a warpgroup decodes ahead (decoder.hpp)
+//   decoded weights  `Buffers` buffers of 128 of k for each slice: 0 unless decoding_warpgroup.hpp fills them
 //   mbarriers        `full` and `empty` of each stage, `decoded` and `taken` of each buffer
 template <class Format, int Slices_, int TileN, int Stages, int StoreBytes, int Buffers_>
 struct Layout {

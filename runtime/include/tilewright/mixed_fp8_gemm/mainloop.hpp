@@ -15,14 +15,14 @@
 //   a stage                  its data                                         the stage's `full` mbarrier
 //   decoding s+1.0           the wgmmas that read the same registers          wgmma.wait_group
 //   promotion                all wgmmas of the part                           wgmma.wait_group 0
-//   fragments, with `ahead`  the warpgroup that decodes (decoder.hpp)         the buffer's `decoded` mbarrier
+//   fragments, with `ahead`  the warpgroup that decodes                       the buffer's `decoded` mbarrier
 //   the producer             all warpgroups: the stage has been read          the stage's `empty` mbarrier
 #pragma once
 
 #include <cstdint>
 
 #include "tilewright/mixed_fp8_gemm/decode.hpp"
-#include "tilewright/mixed_fp8_gemm/decoder.hpp"
+#include "tilewright/mixed_fp8_gemm/decoding_warpgroup.hpp"
 #include "tilewright/mixed_fp8_gemm/layout.hpp"
 #include "tilewright/mixed_fp8_gemm/wgmma.hpp"
 #include "tilewright/mixed_gemm/phases.hpp"

@@ -10,8 +10,7 @@
 //   kScaleBytes  bytes of a group's scale and zero point
 //   kFactor      decoded weights are the weights divided by it; the epilogue multiplies by it
 //   Scales       the scales of a thread's two rows for 64 of k, as they lie in shared memory
-//   decode(words, scales, step, out)  decodes a step, 16 of k, from its words (one, or two of 8-bit codes) to four
-//   pairs
+//   decode(words, scales, step, out)  decodes a step, 16 of k, from its words (8-bit codes have two) to four pairs
 #pragma once
 
 #include <cstdint>

@@ -10,11 +10,11 @@
 //   factors(scales)                     what codes are multiplied with, made once for a stage
 //   decode(word, factors, step, out)    the four pairs of a step's word, where scales are usual ones
 //
-//   format                 factors of a stage                         arithmetic for a pair of codes
-//   INT4, groups of 128    powers of two times the scales, and        one multiply-add
-//                          -8 times the scales
-//   MXFP4                  the scales; `decode` makes factors         one multiplication (quick.hpp)
-//   others                 the scales                                 those of Format::decode (decode.hpp)
+//   format                       factors of a stage                       arithmetic for a pair of codes
+//   INT4 as BF16, groups of 128  powers of two times the scales, and      one multiply-add
+//                                -8 times the scales
+//   MXFP4                        the scales; `decode` makes factors       one multiplication (quick.hpp)
+//   others                       the scales                               that of Format::decode (decode.hpp)
 #pragma once
 
 #include <cstdint>

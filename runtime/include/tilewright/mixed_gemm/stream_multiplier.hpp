@@ -1,5 +1,6 @@
-// How a warp of a stream kernel (stream_warp.hpp) multiplies 16 rows of W by activations with mma.sync. A multiplier
-// has
+// How a warp of a stream kernel (stream_warp.hpp) multiplies 16 rows of W by activations with mma.sync.
+//
+// A multiplier has
 //   load_scales(address)                       loads the scales of the thread's two rows
 //   multiply(words, step, activations, k)      multiplies 16 of k: step `step` of a piece, fragment `k` of a unit
 //   finish()                                   returns a word that depends on the loads of scales
@@ -7,7 +8,7 @@
 
 #include <cstdint>
 
-#include "tilewright/mixed_gemm/codes.hpp"
+#include "tilewright/mixed_gemm/exact_codes.hpp"
 #include "tilewright/mixed_gemm/decode.hpp"
 #include "tilewright/mixed_gemm/decode8.hpp"
 #include "tilewright/mixed_gemm/quick.hpp"

@@ -55,7 +55,7 @@ def policy(config: MixedFp8GemmConfig) -> tuple[str, str]:
         )
     if config.schedule == "in_turn":
         return "in_turn", "InTurn"
-    header, name = POLICIES[config.schedule] if config.block == "auto" else ("blocks", "AtWill")
+    header, name = POLICIES[config.schedule] if config.block == "auto" else ("mxfp4_groups", "AtWill")
     groups = f", {config.k_groups}" if config.k_groups > 1 else ""
     return header, f"{name}<{width(config)}{groups}>"
 
