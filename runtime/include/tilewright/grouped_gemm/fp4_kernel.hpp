@@ -1,6 +1,6 @@
-// The `grouped_gemm` kernel of mma.sync for FP4 operands (E2M1, two to a byte), and for FP8 beside FP4, with UE8M0
-// scale factors of 32 of k as DeepGEMM lays them. It is the kernel of mma_kernel.hpp with stages of its own. Groups of
-// k are refused: their tensor maps are those of bytes.
+// The `grouped_gemm` kernel of mma.sync for FP4 operands (E2M1, two to a byte), and for FP8 beside FP4. Each row has a
+// UE8M0 scale factor for 32 of k, as DeepGEMM lays them. It is the kernel of mma_kernel.hpp with stages of its own.
+// Groups that divide k are refused: their tensor maps are those of operands of bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,10 @@
 
 namespace tilewright::grouped_gemm {
 
-// As FloatStage, with `TileK` elements of k. `A` and `B` are the elements of the kernel's own operands, E2m1 or E4m3:
-// those of the caller's B and A where they are swapped. A box's row has 128 bytes, or 64: of FP4 beside FP8, which is
-// unpacked when it is read, and of two FP4 operands whose stage is that short.
+// A policy as FloatStage, for stages of `TileK` elements of k. `A` and `B` are the elements of the kernel's own
+// operands, E2m1 or E4m3: those of the caller's B and A where they are swapped. A row of a box has 64 bytes in two
+// cases: FP4 beside FP8, which is unpacked when it is read, and two FP4 operands with stages of 64 bytes. Otherwise it
+// has 128 bytes.
 template <class A, class B, int TileK>
 struct Fp4Stage {
   template <class Element>
@@ -37,13 +38,13 @@ struct Fp4Stage {
   using Operands = sm120::BlockScaledOperands<Mma, RowsOf<A>, RowsOf<B>, kNarrow ? 2 : sm120::kSteps>;
   static constexpr int kRowBytesA = Operands::RowsA::kBytes, kRowBytesB = Operands::RowsB::kBytes;
 
-  // In the code that other kernels share, an operand is one of bytes.
+  // The code that other kernels share treats an operand as one of bytes.
   struct ElementA {
     static constexpr int kBytes = 1;
   };
   using ElementB = ElementA;
   static constexpr int kPackedBlock = 32;
-  static constexpr int Boxes = kWords;  // to the code that loads scale factors: lines of them in a stage
+  static constexpr int Boxes = kWords;  // the shared code loads as many lines of scale factors for a stage
   static constexpr int kTileBytesK = TileK;
   static constexpr bool kMnA = false, kMnB = false, kScaled = true, kMapsOfGroups = false;
   static constexpr Scales kOwnScalesA = Scales::kRows, kOwnScalesB = Scales::kRows;

@@ -1,8 +1,11 @@
 // The `grouped_gemm` kernel of mma.sync: TMA, mbarriers, ldmatrix and mma.sync in plain PTX, for GPUs without wgmma and
 // tcgen05 (sm_120f). It runs on sm_90a, too, where it serves to try the code.
 //
-// It is the kernel of kernel.hpp without clusters, with the same parameters, producers and groups, and with a main loop
-// whose sums are ordinary registers: every epilogue stores them from there, without the stages' memory. k is not split.
+// It has the parameters, producers and groups of the kernel of kernel.hpp, and differs in the following:
+//
+// - It has no clusters, and k is not split.
+// - The sums of its main loop are ordinary registers. Every epilogue stores them from there, without the memory of the
+//   stages.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +25,9 @@
 
 namespace tilewright::grouped_gemm {
 
-constexpr int kSharedBytesOfMmaBlock = 99 * 1024;  // of sm_120, for one thread block
+constexpr int kSharedBytesOfMmaBlock = 99 * 1024;  // of sm_120, for one CTA
 
-// Loads without multicast, which is slow on sm_120: each thread block is a cluster of its own.
+// Loads without multicast, because multicast is slow on sm_120. Each CTA is a cluster of its own.
 template <class Base>
 struct LoneProducer : Base {
   __device__ __forceinline__ explicit LoneProducer(uint32_t shared) : Base{shared} {}
@@ -35,8 +38,8 @@ struct LoneProducer : Base {
   }
 };
 
-// What a kernel's stages hold, and how they are loaded and multiplied: operands in boxes of 128 bytes of k, which may
-// have scale factors of F32.
+// A policy that says what the stages of a kernel hold, and how they are loaded and multiplied. Here these are operands
+// in boxes of 128 bytes of k, which may have scale factors of F32.
 template <class A, class B, int Boxes_, bool kMnA_, bool kMnB_, Scales kScalesA, Scales kScalesB>
 struct FloatStage {
   using ElementA = A;
@@ -64,7 +67,7 @@ struct FloatStage {
   using Producers = grouped_gemm::Producers<Kernel>;
 };
 
-// A kernel whose stages are those of `Stage`, as FloatStage. The other parameters are those of `Kernel` (kernel.hpp).
+// `Stage`: a policy as FloatStage. The other parameters are those of `Kernel` (kernel.hpp).
 template <class Stage, class ElementD_, int TileM_, int TileN_, int Stages_, bool kSwapped_, int kStoreBuffers,
           bool kPdl_>
 struct StagedKernel : Stage {
@@ -94,7 +97,7 @@ struct StagedKernel : Stage {
   using Params = grouped_gemm::Params;
   static constexpr int kQueueAt = (Layout::kBytes + 15) / 16 * 16, kSharedBytes = kQueueAt + TileQueue::kBytes;
   using Tiles = FormTiles<kForm, true, kTileRows, kQueueAt, kSwapped>;
-  // For the host code: any epilogue, though from registers.
+  // The host code reads `kSplits` as: the kernel has every epilogue.
   static constexpr bool kSplits = true, kClusters = false, kHasForms = false;
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= kSharedBytesOfMmaBlock,
                 "the stages exceed the shared memory of sm_120");

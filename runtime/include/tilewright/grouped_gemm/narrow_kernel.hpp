@@ -1,6 +1,6 @@
-// The `grouped_gemm` kernel of mma.sync for FP8 with UE8M0 scale factors (packed_kernel.hpp), whose stages have 64
-// bytes of k: twice as many fit beside a large tile. A word of scale factors serves two stages, or eight, and each
-// stage loads the line that it needs. Groups of k are refused: their tensor maps are those of rows of 128 bytes.
+// The `grouped_gemm` kernel of mma.sync for FP8 with UE8M0 scale factors (packed_kernel.hpp), with stages of 64 bytes
+// of k, so that twice as many stages fit beside a large tile. A word of scale factors serves two or eight stages, and
+// each stage loads the line that it needs. Groups that divide k are refused: their tensor maps have rows of 128 bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tilewright::grouped_gemm {
 
-// As PackedStage, with half a box.
+// PackedStage with half a box.
 template <class A, class B, int kBlock>
 struct NarrowStage : PackedStage<A, B, 1, kBlock> {
   static constexpr int kTileBytesK = sm120::kNarrowRowBytes;

@@ -1,6 +1,6 @@
-// The `grouped_gemm` kernel of mma.sync (mma_kernel.hpp) with UE8M0 scale factors, four to a word, which the
-// instruction multiplies by. Both operands have a factor for 32 or 128 of k of each row. Words lie as DeepGEMM lays
-// them: columns of words of one block of k, whose rows follow one another.
+// The `grouped_gemm` kernel of mma.sync (mma_kernel.hpp) with UE8M0 scale factors, by which the instruction multiplies.
+// Both operands have a factor for 32 or 128 of k of each row, and four factors lie in a word. Words lie as DeepGEMM
+// lays them: in lines, which hold the words of one block of k for all rows, one row after another.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tilewright::grouped_gemm {
 
-// Loads one line of words for each stage, where a word holds the factors of several stages.
+// Loads one line of words for each stage, for kernels in which a word holds the factors of several stages.
 template <class Kernel>
 struct LineProducers {
   using Params = typename Kernel::Params;
@@ -57,7 +57,7 @@ struct LineProducers {
   }
 };
 
-// As FloatStage, with packed factors. `kBlock`: elements of k that share a factor, 32 or 128.
+// FloatStage with packed scale factors. `kBlock`: elements of k that share a factor, 32 or 128.
 template <class A, class B, int Boxes, int kBlock_>
 struct PackedStage : FloatStage<A, B, Boxes, false, false, Scales::kRows, Scales::kRows> {
   static constexpr int kBlock = kBlock_, kPackedBlock = kBlock_;

@@ -11,11 +11,12 @@
 
 namespace tilewright::grouped_gemm {
 
-// The shared memory of a kernel, as sm90::ScaledLayout has it: the stages of A, those of B, the epilogue's buffers,
-// the stages' scale factors, the barriers. A stage has `Words` lines of factors of each operand.
+// The shared memory of a kernel, in the order of sm90::ScaledLayout: the stages of A, those of B, the epilogue's
+// buffers, the stages' scale factors, the barriers. A stage has `Words` lines of factors of each operand.
 template <int TileM, int TileN, int RowBytesA, int RowBytesB, int Boxes, int Words, int Stages, int StoreBytes>
 struct RowLayout {
-  static constexpr int lines(int rows) { return (Words * rows * 4 + 127) / 128 * 128; }  // TMA writes to multiples
+  // Bytes of the lines of `rows` rows. TMA writes to multiples of 128.
+  static constexpr int lines(int rows) { return (Words * rows * 4 + 127) / 128 * 128; }
 
   static constexpr int kBoxA = TileM * RowBytesA, kBoxB = TileN * RowBytesB;
   static constexpr int kStageA = Boxes * kBoxA, kStageB = Boxes * kBoxB;

@@ -1,5 +1,5 @@
-// The kernel of kernel.hpp by mma.sync, for sm_12x: without clusters, with the same parts, parameters and second
-// kernel.
+// The `reduced_gemm` kernel of mma.sync, for sm_12x. It has the parameters and the second kernel of kernel.hpp. It has
+// no clusters, and the k tiles of a part follow one another.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct MmaKernel {
     sm90::run_product<MmaKernel>(params, memory);
   }
 
-  // Prologue.
+  // Prologue, one thread each.
   static __device__ __forceinline__ void init_barriers(Params const& params, uint32_t shared) {
     sm90::start_stages<Layout, Stages>(params.cluster, shared, 1, kConsumers * sm120::kReadersOfWarpgroup);
   }
@@ -100,7 +100,7 @@ struct MmaKernel {
   };
 };
 
-// `Host` for kernels without clusters.
+// The host code of kernels without clusters.
 template <class Traits>
 struct MmaHost : Host<Traits> {
   using Args = typename Host<Traits>::Args;

@@ -1,10 +1,10 @@
-// The main loop of a consumer warpgroup for FP8 and FP4 operands with scale factors of 16, 32 or 128 along k of each
-// row and column, by mma.sync with block scales:
+// The main loop of a consumer warpgroup for FP8 and FP4 operands, by mma.sync with block scales. Each row of an operand
+// has a scale factor for 16, 32 or 128 of k:
 //
 //   D[64 * Rows, N] = sum over blocks of k of SA * SB * (A B^T of the block)
 //
-// The instruction multiplies by the factors, so that the tensor core sums all of k. How operands lie, and where factors
-// come from, are policies: block_scaled_operands.hpp and scale_words.hpp.
+// The instruction multiplies by the factors, so the tensor core sums all of k. How operands lie in a stage and where
+// factors are loaded from are policies (block_scaled_operands.hpp, scale_words.hpp).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace tilewright::sm120 {
 
-// `Operands`: BlockScaledOperands. `Words`: WordLines or AtomWords.
+// `Operands`: BlockScaledOperands. `Words`: WordLines, BoxWordLines, NarrowWordLines or AtomWords. Words are loaded
+// with the first portion that needs them. The loop and its portions are those of Mainloop (mainloop.hpp).
 template <class Operands, class Words, class Layout, int Rows, int N, int Boxes, int Stages>
 struct BlockScaledMainloop {
   using Mma = typename Operands::Mma;
@@ -28,7 +29,7 @@ struct BlockScaledMainloop {
   static constexpr int kPortionsOfWord = kPortionsOfBox / Words::kWordsOfBox;
   static constexpr int kRegistersA = Words::kRegistersA, kRegistersB = Words::kRegistersB;  // of words
   static_assert(kSteps % 2 == 0 && kSteps % Words::kWordsOfBox == 0);
-  // Groups of 8 columns that a load of B has; an ldmatrix has two.
+  // How many 8-column groups a load of B has. An ldmatrix has two.
   static constexpr bool kUnpacks = Operands::kUnpacks;
   static constexpr int kGroupsOfLoad = kUnpacks ? 1 : 2;
 
@@ -38,18 +39,19 @@ struct BlockScaledMainloop {
   typename Operands::RowsB::template FragmentsB<N> from_b;
   sm90::Position<Stages> at{};
 
-  // `row`, `column`: the warpgroup's first ones in the tile.
+  // `row`, `column`: where this warpgroup's part begins in the tile.
   __device__ __forceinline__ BlockScaledMainloop(uint32_t memory, int row, int column)
       : shared(memory), from_words(row, column), from_a(row), from_b(column) {}
 
-  // Multiplies the next `k_tiles` stages of the ring, at least one. The other arguments are those of ScaledMainloop.
+  // Multiplies the next `k_tiles` stages of the ring, at least one. `tile_row`, `tile_column`: the tile's first row
+  // and column, in the plane of the kernel's own operands.
   __device__ __forceinline__ void run(int k_tiles, int tile_row, int tile_column, float (&sum)[Rows][kCount]) {
     State state;
     clear(sum);
     from_words.begin(tile_row, tile_column);
     wait();
     load(state, 0);
-    int box = 0;  // along k
+    int box = 0;  // counted along all of k
 #pragma unroll 1
     for (int left = k_tiles; left > 1; --left) {
       multiply_stage<false>(state, box, sum);
@@ -57,7 +59,7 @@ struct BlockScaledMainloop {
     multiply_stage<true>(state, box, sum);
   }
 
-  // Releases the next `k_tiles` stages, of which this warp stores nothing.
+  // Releases the next `k_tiles` stages without reading them, because this warp stores none of their products.
   __device__ __forceinline__ void skip(int k_tiles) {
 #pragma unroll 1
     for (int i = 0; i < k_tiles; ++i) {
@@ -81,13 +83,14 @@ struct BlockScaledMainloop {
   }
 
  private:
-  // Fragments of the current portion and the next one; the current words, and those that are loaded.
+  // Fragments of the current portion and of the next one. Words of scale factors that are in use, and the next ones.
   struct State {
     uint32_t a[2][Rows][4], b[2][kGroups][2];
     uint32_t scales_a[kRegistersA], scales_b[kRegistersB], next_a[kRegistersA], next_b[kRegistersB];
   };
 
-  // Multiplies the current stage, whose first portion is loaded, and loads the next stage's. `kLast`: no stage follows.
+  // Multiplies the current stage, whose first portion is loaded, and loads the first portion of the next stage.
+  // `kLast`: no stage follows (why it is compiled in: scaled_mainloop.hpp).
   template <bool kLast>
   __device__ __forceinline__ void multiply_stage(State& state, int& box, float (&sum)[Rows][kCount]) {
     uint32_t words = 0;  // depends on all words of the stage
@@ -114,8 +117,8 @@ struct BlockScaledMainloop {
   // Waits for the current stage's data.
   __device__ __forceinline__ void wait() const { sm90::barrier_wait(Layout::full(shared, at.stage), at.phase); }
 
-  // Loads what portion `portion` of the current stage adds to the registers: its fragments of B, if it begins a step,
-  // those of A, and if it begins a word, the words.
+  // Loads what portion `portion` of the current stage needs: its fragments of B, those of A if the portion begins a
+  // step, and words of scale factors if it begins a word.
   __device__ __forceinline__ void load(State& state, int portion) const {
     int const box = portion / kPortionsOfBox, step = portion / kPortionsOfStep % kSteps,
               in_step = portion % kPortionsOfStep;
@@ -136,7 +139,7 @@ struct BlockScaledMainloop {
     from_b.load(Layout::b(shared, at.stage) + box * Layout::kBoxB, step, in_step * kGroups, state.b[portion % 2]);
   }
 
-  // Before the products of a word: takes the words that were loaded for them. `box` is counted along all of k.
+  // Takes the words that were loaded, before the first products that need them. `box` counts along all of k.
   static __device__ __forceinline__ void take_words(State& state, int box, uint32_t& words) {
     int const shift = Words::shift(box);
 #pragma unroll
@@ -151,8 +154,8 @@ struct BlockScaledMainloop {
     }
   }
 
-  // Tells the producer that this warp has read the current stage, when the fragments of its last portion have come and
-  // `others`, which depends on all other loads of the stage, is known.
+  // Tells the producer that this warp has read the current stage. The arrival waits for the fragments of the last
+  // portion and for `others`, a word that depends on all other loads of the stage.
   __device__ __forceinline__ void release(State const& state, uint32_t others) const {
     uint32_t loaded = others;
 #pragma unroll
@@ -172,8 +175,7 @@ struct BlockScaledMainloop {
     }
   }
 
-  // A word of sums that are known when all fragments have come that were multiplied for them: of each portion's columns
-  // and of each row.
+  // A word that depends on all fragments that were multiplied for `sums`: on sums of every load of B and of every row.
   static __device__ __forceinline__ uint32_t known_after(float const (&sums)[Rows][kCount]) {
     uint32_t known = 0;
 #pragma unroll
@@ -191,7 +193,8 @@ struct BlockScaledMainloop {
     multiply_in<0>(state, portion, d);
   }
 
-  // The instruction names bytes and threads by constants: tries all steps of a box.
+  // Multiplies the portion if it belongs to step `kStep` of a box, or else tries the next step. The step must be known
+  // when the kernel is compiled, because the instruction names the bytes of its scale factors by constants.
   template <int kStep>
   static __device__ __forceinline__ void multiply_in(State const& state, int portion, float (&d)[Rows][kCount]) {
     if constexpr (kStep < kSteps) {
@@ -203,7 +206,8 @@ struct BlockScaledMainloop {
     }
   }
 
-  // Groups of the portion whose words thread `kThreadB` has, of slices `kThreadA`, `kThreadA` + 2 and so on.
+  // Multiplies slices `kThreadA`, `kThreadA` + 2 and so on by those column groups of the portion whose words are in
+  // thread `kThreadB` of each quad. Then it calls itself for the other threads.
   template <int kStep, int kThreadA, int kThreadB>
   static __device__ __forceinline__ void multiply_groups(State const& state, int portion, float (&d)[Rows][kCount]) {
     int const first = portion % kPortionsOfStep * kGroups;

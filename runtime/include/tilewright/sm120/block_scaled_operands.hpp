@@ -1,4 +1,4 @@
-// How the operands of BlockScaledMainloop lie in a stage's boxes, and which instruction multiplies them.
+// The operands of BlockScaledMainloop: how they lie in the boxes of a stage, and which instruction multiplies them.
 #pragma once
 
 #include "tilewright/sm120/fragments.hpp"
@@ -7,7 +7,7 @@
 
 namespace tilewright::sm120 {
 
-// Rows of a box, and how fragments are loaded from them.
+// Policies for the rows of an operand's box: their bytes, and how fragments are loaded from them.
 struct WideRows {
   static constexpr int kBytes = kBoxRowBytes;
   static constexpr bool kUnpacks = false;
@@ -24,7 +24,7 @@ struct NarrowRows {
   template <int Columns>
   using FragmentsB = NarrowFragmentsB<Columns>;
 };
-struct UnpackedRows {  // of FP4 beside FP8
+struct UnpackedRows {  // FP4 beside FP8
   static constexpr int kBytes = kNarrowRowBytes;
   static constexpr bool kUnpacks = true;
   template <int Rows>
@@ -33,7 +33,7 @@ struct UnpackedRows {  // of FP4 beside FP8
   using FragmentsB = UnpackedFragmentsB<Columns>;
 };
 
-// `Mma_`: a form with scale factors (mma.hpp). `kSteps_`: products of a box along k.
+// `Mma_`: a form of mma.sync with scale factors (mma.hpp). `kSteps_`: steps of a box along k, one instruction each.
 template <class Mma_, class RowsA_, class RowsB_, int kSteps_>
 struct BlockScaledOperands {
   using Mma = Mma_;
@@ -43,7 +43,7 @@ struct BlockScaledOperands {
   static constexpr bool kUnpacks = RowsA::kUnpacks || RowsB::kUnpacks;
 };
 
-// Operands that need no unpacking: boxes of 128 bytes of k, or of 64.
+// Operands that are not unpacked, in boxes with rows of 128 bytes of k or of 64.
 template <class Mma>
 using WideOperands = BlockScaledOperands<Mma, WideRows, WideRows, 4>;
 template <class Mma>

@@ -7,8 +7,8 @@
 
 namespace tilewright::sm120 {
 
-// Lines of one word of each of the tile's rows, as DeepGEMM lays them, with factors of 32 of k. A box has
-// `kWordsOfBox_` lines, one for each 128 of k: two where it holds 128 bytes of FP4.
+// Lines as those of WordLines, with a factor for 32 of k. A box has `kWordsOfBox_` lines, one for each 128 of k: two if
+// the box has rows of 128 bytes of FP4.
 template <class Layout, int TileM, int TileN, int Rows, int N, int kWordsOfBox_>
 struct BoxWordLines : WordLines<Layout, TileM, TileN, Rows, N, 32> {
   using Base = WordLines<Layout, TileM, TileN, Rows, N, 32>;

@@ -2,12 +2,19 @@
 // swizzle, which exchanges the 16-byte units of a row by the lowest three bits of its number. A step is the k of one
 // instruction: 32 bytes.
 //
-// In a K-major box a row is an operand's row, and 128 bytes of k lie along it. In an MN-major one (elements of 16 bits)
-// a row is one of 64 of k, and 64 of the operand's rows lie along it; ldmatrix transposes. Either way a lane's address
-// is a base, with a few bits exchanged and a constant added: the unit along a row is exchanged, the rows are added.
+// A box is K-major or MN-major:
 //
-// A fragment of A is 16 rows of a step, as four 8x8 matrices of 16 bits: rows 0 to 7 and 8 to 15 of the first 16 bytes
-// of k, then of the next. One of B is 8 columns of a step: the first 16 bytes of k, and the next.
+// | box | a row of the box is | along the row lie |
+// |---|---|---|
+// | K-major | a row of the operand | 128 bytes of k |
+// | MN-major, elements of 16 bits | one of 64 of k | 64 rows of the operand, which ldmatrix transposes |
+//
+// In both, a lane's address is a base with a few bits exchanged, which choose the unit along the row, plus a constant,
+// which chooses the row.
+//
+// A fragment of A is 16 rows of a step, in four 8x8 matrices of 16-bit elements: rows 0 to 7 and 8 to 15 of the first
+// 16 bytes of k, then of the next 16. A fragment of B is 8 columns of a step, in two matrices: the first 16 bytes of k,
+// and the next 16.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +32,9 @@ __device__ __forceinline__ uint32_t swizzled_unit(int row, int unit) { return (u
 // A warp's fragments of A: 16 rows of each of `Rows` 64-row slices. `kMn`: A is MN-major.
 template <int Rows, bool kMn>
 struct FragmentsA {
-  uint32_t at;  // bytes from a box to what this lane gives the address of, for the first rows and the first step
+  uint32_t at;  // bytes from a box to the 16 that this lane addresses, in the first slice and step
 
-  // `first_row`: of the warpgroup in the tile, a multiple of 64.
+  // `first_row`: where the warpgroup's part begins in the tile, a multiple of 64.
   __device__ __forceinline__ explicit FragmentsA(int first_row) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, in_matrix = lane % 8;
     int const low = lane / 8 % 2, next = lane / 16;  // matrices: rows 8 to 15; the next 16 bytes of k
@@ -49,14 +56,14 @@ struct FragmentsA {
   }
 };
 
-// A warpgroup's fragments of B, of which every warp has all: `Columns` columns. `kMn`: B is MN-major.
+// A warpgroup's fragments of B, `Columns` columns. Every warp has all of them. `kMn`: B is MN-major.
 template <int Columns, bool kMn>
 struct FragmentsB {
   static_assert(!kMn || Columns == 32 || Columns % kMnBoxRows == 0);
 
   uint32_t at;
 
-  // `first_column`: of the warpgroup in the tile, a multiple of 8; MN-major, of `Columns`.
+  // `first_column`: where the warpgroup's part begins in the tile, a multiple of 8. If B is MN-major, of `Columns`.
   __device__ __forceinline__ explicit FragmentsB(int first_column) {
     int const lane = threadIdx.x % 32, in_matrix = lane % 8;
     int const next = lane / 8 % 2, right = lane / 16;  // matrices: the next 16 bytes of k; the next 8 columns
@@ -68,8 +75,8 @@ struct FragmentsB {
     }
   }
 
-  // Loads the fragments of groups of 8 columns, from group `first` on, as far as there are groups; of step `step` of
-  // the box at `box`. `first` and `Count` are even, unless there is one group.
+  // Loads the fragments of step `step` of the box at `box`, of up to `Count` 8-column groups that begin at group
+  // `first`. `first` and `Count` are even, unless B has one group.
   template <int Count>
   __device__ __forceinline__ void load(uint32_t box, int step, int first, uint32_t (&b)[Count][2]) const {
 #pragma unroll

@@ -1,6 +1,6 @@
-// The main loop of a consumer warpgroup: D[64 * Rows, N] += A B^T by mma.sync from the stages in shared memory. It has
-// the place of sm90::Mainloop, and a thread holds the sums that wgmma would leave it: warp w of the warpgroup has rows
-// 16w to 16w + 15 of each 64. So the epilogue, and the workspace of a split k, are those of sm90/.
+// The main loop of a consumer warpgroup: D[64 * Rows, N] = A B^T by mma.sync from the stages in shared memory. It takes
+// the place of sm90::Mainloop. Each thread holds the same sums as after wgmma: warp w of the warpgroup has rows 16w to
+// 16w + 15 of each 64-row slice. So the kernels use the epilogue and the split-k workspace of sm90/.
 #pragma once
 
 #include <cstdint>
@@ -29,28 +29,32 @@ struct MmaOf<sm90::F16, sm90::F16> {
 
 }  // namespace detail
 
-// The tensor core adds up all of k.
+// The tensor core sums all of k.
 struct PlainSum {
   static constexpr bool kPromotes = false;
 };
-// The tensor core adds up a box, 128 of k of FP8; F32 additions add up the boxes.
+// The tensor core sums a box, 128 of k of FP8. The sums of the boxes are added in F32 registers.
 struct PromotedSum {
   static constexpr bool kPromotes = true;
 };
 
-// Warps of a warpgroup: each arrives at the `empty` barrier of a stage that it has read.
+// Warps of a warpgroup. Each of them arrives at the `empty` barrier of a stage that it has read.
 constexpr int kReadersOfWarpgroup = 4;
 
-// The loop goes through portions: kGroups groups of 8 columns, of one step of k. While a portion is multiplied,
-// ldmatrix loads the next portion's fragments to other registers. So a stage's last portion is in registers before it
-// is multiplied: the stage is released then, and the next stage's first fragments are loaded.
+// The loop multiplies one portion after the other. A portion is kGroups groups of 8 columns in one step of k. While a
+// portion is multiplied, ldmatrix loads the next portion's fragments to other registers. So the last portion of a stage
+// is in registers before it is multiplied. Then the warp releases the stage and loads the first fragments of the next
+// stage.
+//
+// `Sum`: PlainSum or PromotedSum. `Rows`, `N`: 64-row slices and columns of the warpgroup. `kMnA`, `kMnB`: whether the
+// operand is MN-major.
 template <class A, class B, class Sum, class Layout, int Rows, int N, int Boxes, int Stages, bool kMnA = false,
           bool kMnB = false>
 struct Mainloop {
   using Mma = typename detail::MmaOf<A, B>::Type;
   static constexpr int kCount = N / 2;  // sums of 64 rows
-  // A portion has four products where there are as many: 64 clocks of the tensor core, which cover the some 30 clocks
-  // of an ldmatrix.
+  // A portion has four products, unless the warpgroup has fewer in a step. Four products take 64 clocks of the tensor
+  // core, and an ldmatrix takes about 30.
   static constexpr int kAllGroups = N / 8, kGroups = kAllGroups == 1 ? 1 : Rows == 1 && kAllGroups > 2 ? 4 : 2;
   static constexpr int kPortionsOfStep = (kAllGroups + kGroups - 1) / kGroups;
   static constexpr int kPortionsOfBox = kSteps * kPortionsOfStep, kPortions = Boxes * kPortionsOfBox;
@@ -60,7 +64,7 @@ struct Mainloop {
   FragmentsB<N, kMnB> from_b;
   sm90::Position<Stages> at{};
 
-  // `first_row`, `first_column`: of this warpgroup in the tile.
+  // `first_row`, `first_column`: where this warpgroup's part begins in the tile.
   __device__ __forceinline__ Mainloop(uint32_t memory, int first_row, int first_column)
       : shared(memory), from_a(first_row), from_b(first_column) {}
 
@@ -95,7 +99,7 @@ struct Mainloop {
           }
         }
         if constexpr (Sum::kPromotes) {
-          if (portion % kPortionsOfBox < kPortionsOfStep) {  // a box begins, and the one before is multiplied
+          if (portion % kPortionsOfBox < kPortionsOfStep) {  // a box begins, and all of the previous one is multiplied
             promote(part, sum, portion % kPortionsOfStep);
           }
           multiply(fragments, portion, part);
@@ -113,7 +117,7 @@ struct Mainloop {
   }
 
  private:
-  // The current portion's and the next one's. Of A, those of a step serve all of its portions.
+  // Fragments of the current portion and of the next one. Those of A serve all portions of a step.
   struct Fragments {
     uint32_t a[2][Rows][4], b[2][kGroups][2];
   };
@@ -132,7 +136,7 @@ struct Mainloop {
   // Waits for the current stage's data.
   __device__ __forceinline__ void wait() const { sm90::barrier_wait(Layout::full(shared, at.stage), at.phase); }
 
-  // Loads what portion `portion` of the current stage adds to the registers: its fragments of B, and if it begins a
+  // Loads the fragments that portion `portion` of the current stage needs: those of B and, if the portion begins a
   // step, those of A.
   __device__ __forceinline__ void load(Fragments& fragments, int portion) const {
     int const box = portion / kPortionsOfBox, step = portion / kPortionsOfStep % kSteps,
@@ -143,8 +147,9 @@ struct Mainloop {
     from_b.load(Layout::b(shared, at.stage) + box * Layout::kBoxB, step, in_step * kGroups, fragments.b[portion % 2]);
   }
 
-  // Tells the producer that this warp has read the current stage, when the fragments of its last portion have come and
-  // `products` is known. ptxas may load a stage's fragments in another order: the last portion's may not come last.
+  // Tells the producer that this warp has read the current stage. The arrival waits for the fragments of the last
+  // portion and for `products`, a word that depends on all other fragments of the stage. ptxas may order the loads of a
+  // stage in any way, so those of the last portion may not be the last to return.
   __device__ __forceinline__ void release(Fragments const& fragments, uint32_t products) const {
     uint32_t loaded = products;
 #pragma unroll
@@ -162,12 +167,12 @@ struct Mainloop {
     }
   }
 
-  // A word of sums that are known when all fragments have come that were multiplied for them: of each portion's columns
-  // and of each row. Words of the fragments themselves would have to stay in registers until the stage is released.
+  // A word that depends on all fragments that were multiplied for `sums`: on sums of every load of B and of every row.
+  // Words of the fragments themselves would have to stay in registers until the stage is released.
   static __device__ __forceinline__ uint32_t known_after(float const (&sums)[Rows][kCount]) {
     uint32_t known = 0;
 #pragma unroll
-    for (int group = 0; group < kAllGroups; group += 2) {  // a load has two
+    for (int group = 0; group < kAllGroups; group += 2) {  // a load of B has two
       known |= __float_as_uint(sums[0][group * 4]);
     }
 #pragma unroll
@@ -192,7 +197,7 @@ struct Mainloop {
     }
   }
 
-  // Adds what the tensor core has added up of a box, in the columns of portion `portion` of a step, and begins anew.
+  // Adds the sums of a box to those of all boxes, in the columns of portion `portion` of a step, and clears them.
   static __device__ __forceinline__ void promote(float (&part)[Rows][kCount], float (&sum)[Rows][kCount], int portion) {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {

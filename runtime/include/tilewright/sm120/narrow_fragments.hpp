@@ -1,8 +1,10 @@
-// Fragments of mma.sync (fragments.hpp) from boxes whose rows have 64 bytes, in the 64-byte swizzle, which exchanges
-// the 16-byte units of a row by bits 1 and 2 of its number.
+// Fragments of mma.sync (fragments.hpp) from boxes whose rows have 64 bytes, in the 64-byte swizzle. It exchanges the
+// 16-byte units of a row by bits 1 and 2 of the row's number.
 //
-// NarrowFragments hold elements as they lie: a step is 32 bytes of a row. UnpackedFragments are FP4 beside FP8: a step
-// is 16 bytes of a row, 32 elements, of which each takes a byte of a register, where kind::mxf8f6f4 expects it.
+// | fragments | elements | bytes of a row in a step |
+// |---|---|---|
+// | NarrowFragments | as they lie in the box | 32 |
+// | UnpackedFragments | FP4 beside FP8: each of 32 takes a byte of a register, as kind::mxf8f6f4 expects | 16 |
 #pragma once
 
 #include <cstdint>
@@ -20,9 +22,9 @@ __device__ __forceinline__ uint32_t narrow_unit(int row, int unit) { return (uni
 // A warp's fragments of A: 16 rows of each of `Rows` 64-row slices.
 template <int Rows>
 struct NarrowFragmentsA {
-  uint32_t at;  // bytes from a box to what this lane gives the address of, for the first rows and the first step
+  uint32_t at;  // bytes from a box to the 16 that this lane addresses, in the first slice and step
 
-  // `first_row`: of the warpgroup in the tile, a multiple of 64.
+  // `first_row`: where the warpgroup's part begins in the tile, a multiple of 64.
   __device__ __forceinline__ explicit NarrowFragmentsA(int first_row) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, in_matrix = lane % 8;
     int const low = lane / 8 % 2, next = lane / 16;  // matrices: rows 8 to 15; the next 16 bytes of k
@@ -39,20 +41,20 @@ struct NarrowFragmentsA {
   }
 };
 
-// A warpgroup's fragments of B, of which every warp has all: `Columns` columns.
+// A warpgroup's fragments of B, `Columns` columns. Every warp has all of them.
 template <int Columns>
 struct NarrowFragmentsB {
   uint32_t at;
 
-  // `first_column`: of the warpgroup in the tile, a multiple of 8.
+  // `first_column`: where the warpgroup's part begins in the tile, a multiple of 8.
   __device__ __forceinline__ explicit NarrowFragmentsB(int first_column) {
     int const lane = threadIdx.x % 32, in_matrix = lane % 8;
     int const next = lane / 8 % 2, right = lane / 16;  // matrices: the next 16 bytes of k; the next 8 columns
     at = (first_column + right * 8 + in_matrix) * kNarrowRowBytes + narrow_unit(in_matrix, next);
   }
 
-  // Loads the fragments of groups of 8 columns, from group `first` on, as far as there are groups. `first` and `Count`
-  // are even, unless there is one group.
+  // Loads the fragments of step `step` of the box at `box`, of up to `Count` 8-column groups that begin at group
+  // `first`. `first` and `Count` are even, unless B has one group.
   template <int Count>
   __device__ __forceinline__ void load(uint32_t box, int step, int first, uint32_t (&b)[Count][2]) const {
     uint32_t const from = box + (at ^ step << 5) + first * 8 * kNarrowRowBytes;
@@ -69,15 +71,15 @@ struct NarrowFragmentsB {
   }
 };
 
-// Four elements of FP4 as four bytes, each element in bits 2 to 5: from the lower or the upper half of a word, whose
-// bytes `half` selects twice each.
+// Unpacks four elements of FP4 from the lower or the upper half of a word to four bytes, each element in bits 2 to 5.
+// `half`: the selector of __byte_perm that takes each byte of that half twice.
 __device__ __forceinline__ uint32_t unpack_fp4(uint32_t word, uint32_t half) {
   uint32_t const pairs = __byte_perm(word, 0, half);
   return (pairs << 2 & 0x003C003C) | (pairs >> 2 & 0x3C003C00);
 }
 
-// Loads and unpacks the words of one row's step. Thread t of a quad multiplies elements 4t to 4t + 3 of each 16 of k:
-// 2 bytes of each 8. Threads 2t and 2t + 1 load the same word.
+// Loads and unpacks a thread's part of one row's step. Thread t of a quad multiplies elements 4t to 4t + 3 of each 16
+// of k, which are 2 bytes of each 8. Threads 2t and 2t + 1 load the same word.
 struct UnpackedRow {
   uint32_t at, half;
 
@@ -87,7 +89,7 @@ struct UnpackedRow {
     half = in_quad % 2 == 0 ? 0x1100 : 0x3322;
   }
 
-  // The words of the first 16 of k, and of the next.
+  // Loads the word of the first 16 of k of the step, and that of the next 16.
   __device__ __forceinline__ void load(uint32_t from, int step, uint32_t& first, uint32_t& next) const {
     uint32_t const row = from + (at ^ step << 4);
     first = unpack_fp4(sm90::load_word(row), half);

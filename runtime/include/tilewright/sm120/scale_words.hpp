@@ -1,9 +1,9 @@
-// Where BlockScaledMainloop gets scale factors from: words of four factors, the first block of k lowest. A row of a box
-// has kWordsOfBox words.
+// Where BlockScaledMainloop loads scale factors from. They lie in words of four factors, the first block of k in the
+// lowest byte. A row of a box has kWordsOfBox words.
 //
-// A lane holds the words of one row of a fragment of A, and of one column of a fragment of B (mma_definition.hpp,
-// a_scale_lane and b_scale_lane). The lanes that one fragment leaves free hold those of others, so that one register of
-// a warp has the words of two 64-row slices, or of four groups of 8 columns.
+// A lane holds the words of one row of a fragment of A, and of one column of a fragment of B (a_scale_lane and
+// b_scale_lane in mma_definition.hpp). One fragment needs the words of some lanes only. The other lanes hold words of
+// other fragments, so that one register of a warp has the words of two 64-row slices, or of four 8-column groups.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@ template <int Rows>
 struct SlicesInRegisters {
   static constexpr int kRegistersA = (Rows + 1) / 2;
 
-  // The row whose words a lane holds, from the warpgroup's first one, in register 0. The next register has those of 128
-  // rows further on.
+  // The row whose words this lane holds in register 0, counted from the warpgroup's first row. Each further register
+  // has the words of the row that is 128 rows below.
   static __device__ __forceinline__ int row() {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, thread = lane % 4;
     return thread / 2 % Rows * 64 + warp * 16 + thread % 2 * 8 + lane / 4;
   }
 };
 
-// Words as DeepGEMM lays them, of FP8: lines of one word of each of the tile's rows. `kBlock`: elements of k that share
-// a factor. For 32, a box of 128 of k has a line of its own. For 128, a word serves four boxes, and is loaded again for
-// each stage: a stage has one line.
+// Words of FP8 operands as DeepGEMM lays them: lines, each with one word of every row of the tile. `kBlock`: elements
+// of k that share a factor. With 32, each box of 128 of k has a line. With 128, a word serves four boxes: a stage has
+// one line, which is loaded again for each stage.
 template <class Layout, int TileM, int TileN, int Rows, int N, int kBlock>
 struct WordLines : SlicesInRegisters<Rows> {
   static_assert(kBlock == 32 || kBlock == 128);
   static constexpr int kGroups = N / 8, kRegistersB = (kGroups + 3) / 4, kWordsOfBox = 1;
 
-  uint32_t words_a, words_b;  // bytes from a line to this lane's
+  uint32_t words_a, words_b;  // bytes from a line to this lane's word
 
-  // `row`, `column`: the warpgroup's first ones in the tile.
+  // `row`, `column`: where the warpgroup's part begins in the tile.
   __device__ __forceinline__ WordLines(int row, int column) {
     int const lane = threadIdx.x % 32;
     words_a = (row + SlicesInRegisters<Rows>::row()) * 4;
     words_b = (column + lane % 4 % kGroups * 8 + lane / 4) * 4;
   }
 
-  // Before a tile, which begins at `tile_row` and `tile_column` of the operands.
+  // Called before a tile, with its first row and column.
   __device__ __forceinline__ void begin(int, int) {}
 
-  // Where register `i` of a box's words is loaded from.
+  // The shared address from which register `i` of a box's words is loaded.
   __device__ __forceinline__ uint32_t a(uint32_t shared, int stage, int box, int, int i) const {
     return Layout::scales_a(shared, stage) + words_a + (line(box) * TileM + i * 128) * 4;
   }
@@ -51,37 +51,39 @@ struct WordLines : SlicesInRegisters<Rows> {
     return Layout::scales_b(shared, stage) + words_b + (line(box) * TileN + i * 32) * 4;
   }
 
-  // The register and the thread of each quad that have the words of group `group` of 8 columns.
+  // The register, and the thread of each quad, that have the words of 8-column group `group`.
   static constexpr __device__ __forceinline__ int register_of(int group) { return group / 4; }
   static constexpr __device__ __forceinline__ int thread_of(int group) { return group % 4; }
 
-  // Bits by which a word is shifted so that the factors of box `box`, counted along all of k, begin at its lowest byte.
+  // The bits by which a word is shifted to the right, so that the factors of box `box` begin at its lowest byte. `box`
+  // counts along all of k.
   static __device__ __forceinline__ int shift(int box) { return kBlock == 128 ? box % 4 * 8 : 0; }
 
-  // The first byte of the factors of a box's step `step`, of `blocks` blocks.
+  // The first byte of the factors of a box's step `step`, which has `blocks` blocks.
   static constexpr int byte(int step, int blocks) { return kBlock == 32 ? step * blocks % 4 : 0; }
 
  private:
   static __device__ __forceinline__ int line(int box) { return kBlock == 32 ? box : 0; }
 };
 
-// Words in atoms of the 128x4 layout: one word of each of 128 rows, that of row r at (r % 32) * 16 + r / 32 * 4. A
-// stage has the atoms of each 128 rows in the order of k. A tile of at most 32 columns has only the 16 bytes for each
-// of its columns.
+// Words in atoms of the 128x4 layout. An atom has one word of each of 128 rows, that of row r at byte (r % 32) * 16 +
+// r / 32 * 4. A stage has the atoms of each 128 rows in the order of k. For a tile of at most 32 columns, a stage has
+// only the 16 bytes of each of these columns.
 //
-// Lanes of a quad hold words of columns that are 32 apart, which lie side by side: a load has no bank conflicts.
+// The lanes of a quad hold words of columns that are 32 apart. These words lie side by side, so a load has no bank
+// conflicts.
 template <class Layout, int TileM, int TileN, int Rows, int N, int kWordsOfBox_>
 struct AtomWords : SlicesInRegisters<Rows> {
   static constexpr int kWordsOfBox = kWordsOfBox_;
   static constexpr int kGroups = N / 8, kThreads = kGroups <= 4 ? 1 : kGroups / 4 < 4 ? kGroups / 4 : 4;
   static constexpr int kRegistersB = kGroups <= 4 ? kGroups : kGroups / kThreads;
   static_assert(kGroups <= 4 || kGroups % 4 == 0);
-  // Whether a tile's rows and columns lie within 128, and begin at each multiple of their number.
+  // Whether a tile has a part of an atom's rows or columns. Such a tile begins at any multiple of its own extent.
   static constexpr bool kPartialA = TileM < 128, kPartialB = TileN < 128;
   static_assert((kPartialA ? 128 % TileM : TileM % 128) == 0 && (kPartialB ? 128 % TileN : TileN % 128) == 0);
 
   uint32_t words_a, words_b;              // bytes from a stage's atoms to this lane's word
-  uint32_t in_atom_a = 0, in_atom_b = 0;  // and to where the tile begins in the atoms
+  uint32_t in_atom_a = 0, in_atom_b = 0;  // bytes from an atom to the tile's first words in it
 
   __device__ __forceinline__ AtomWords(int row, int column) {
     int const lane = threadIdx.x % 32;

@@ -1,12 +1,12 @@
-// The main loop of a consumer warpgroup for operands whose elements may share F32 scale factors along 128 of k, by
-// mma.sync: the place of sm90::ScaledMainloop, with the sums where wgmma would leave them.
+// The main loop of a consumer warpgroup, by mma.sync, for operands that may have an F32 scale factor for 128 of k. It
+// takes the place of sm90::ScaledMainloop, and each thread holds the same sums as after wgmma.
 //
 //   D[64 * Rows, N] = sum over blocks of 128 k of SA * SB * (A B^T of the block)
 //
-// The tensor core sums a block, a box of the stage. Then the sums are promoted: multiplied by their factors and added
-// to F32 registers, in the order of operations of sm90::ScaledMainloop. They are promoted a few columns at a time, each
-// before the next block's first products of these columns, which go to the same registers. Without factors, the tensor
-// core sums all of k.
+// The tensor core sums a block, which is a box of the stage. Then the sums are promoted: multiplied by their factors
+// and added to F32 registers, in the order of operations of sm90::ScaledMainloop. The next block's products go to the
+// same registers. So a few columns at a time are promoted, before the next block's first products of these columns.
+// Without factors, the tensor core sums all of k.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,22 @@
 
 namespace tilewright::sm120 {
 
-// The scale factors of a warp's sums, for 128 of k. A thread has two rows of each 64-row slice, and two columns of each
-// group of 8.
+// The scale factors of a thread's sums, for 128 of k. A thread has two rows of each 64-row slice, and two columns of
+// each group of 8.
 template <class Layout, sm90::Scales kA, sm90::Scales kB, int TileM, int TileN, int Rows, int N>
 struct Factors {
   using Scales = sm90::Scales;
   static constexpr bool kOfColumns = kB == Scales::kRows;  // else blocks of 128 columns share a factor
-  // Blocks of columns that a tile may meet; factors of single rows are multiplied by theirs when they are loaded.
+  // How many blocks of 128 columns a tile may overlap. Their factors are multiplied by those of the rows when they are
+  // loaded.
   static constexpr int kBlocks = kB == Scales::kBlocks ? Layout::kBlocks : 1;
 
   float rows[kBlocks][Rows][2] = {};
   float columns[kOfColumns ? N / 4 : 1] = {};
 
-  // Loads the factors of box `box` of stage `stage`. `row`, `column`: the warpgroup's first ones, counted from the
-  // beginning of the block of 128 in which the tile begins, or from the tile's beginning where rows have factors.
+  // Loads the factors of box `box` of stage `stage`. `row`, `column`: where the warpgroup's part begins. They count
+  // from the beginning of the tile where rows have factors, and else from that of the block of 128 in which the tile
+  // begins.
   __device__ __forceinline__ void load(uint32_t shared, int stage, int box, int row, int column) {
     int const lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     float of_blocks[kBlocks];
@@ -68,7 +70,7 @@ struct Factors {
     }
   }
 
-  // The factor of sum `i` of group `group` of 8 columns, of slice `r`. `column`: as in `load`.
+  // The factor of sum `i` of 8-column group `group`, in 64-row slice `r`. `column`: as in `load`.
   __device__ __forceinline__ float of(int r, int group, int i, int column) const {
     float factor = rows[0][r][i / 2];
     if constexpr (kOfColumns) {
@@ -99,15 +101,16 @@ struct Factors {
   }
 };
 
-// There are none.
+// Operands without scale factors.
 template <class Layout, int TileM, int TileN, int Rows, int N>
 struct Factors<Layout, sm90::Scales::kNone, sm90::Scales::kNone, TileM, TileN, Rows, N> {
   __device__ __forceinline__ void load(uint32_t, int, int, int, int) {}
   __device__ __forceinline__ uint32_t loaded() const { return 0; }
 };
 
-// The loop goes through portions, as Mainloop's (mainloop.hpp), and loads the next portion's fragments while one is
-// multiplied. A box's factors are loaded after its first step, when those of the box before have been used.
+// The loop multiplies portions, as that of Mainloop does (mainloop.hpp), and loads the next portion's fragments while a
+// portion is multiplied. A box's factors are loaded after its first step, when those of the previous box have been
+// used.
 template <class A, class B, class Layout, sm90::Scales kA, sm90::Scales kB, int TileM, int TileN, int Rows, int N,
           int Boxes, int Stages, bool kMnA = false, bool kMnB = false>
 struct ScaledMainloop {
@@ -129,8 +132,8 @@ struct ScaledMainloop {
   __device__ __forceinline__ ScaledMainloop(uint32_t memory, int row, int column)
       : shared(memory), first_row(row), first_column(column), from_a(row), from_b(column) {}
 
-  // Multiplies the next `k_tiles` stages of the ring, at least one. `tile_row`, `tile_column`: where the tile begins in
-  // the operands.
+  // Multiplies the next `k_tiles` stages of the ring, at least one. `tile_row`, `tile_column`: the tile's first row
+  // and column, in the plane of the kernel's own operands.
   __device__ __forceinline__ void run(int k_tiles, int tile_row, int tile_column, float (&sum)[Rows][kCount]) {
     int const row = first_row + (kA == sm90::Scales::kBlocks ? tile_row % sm90::kScaleBlock : 0);
     int const column = first_column + (kB == sm90::Scales::kBlocks ? tile_column % sm90::kScaleBlock : 0);
@@ -152,7 +155,7 @@ struct ScaledMainloop {
     }
   }
 
-  // Releases the next `k_tiles` stages, of which this warp stores nothing.
+  // Releases the next `k_tiles` stages without reading them, because this warp stores none of their products.
   __device__ __forceinline__ void skip(int k_tiles) {
 #pragma unroll 1
     for (int i = 0; i < k_tiles; ++i) {
@@ -177,7 +180,7 @@ struct ScaledMainloop {
   }
 
  private:
-  // The current portion's and the next one's. Of A, those of a step serve all of its portions.
+  // Fragments of the current portion and of the next one. Those of A serve all portions of a step.
   struct Fragments {
     uint32_t a[2][Rows][4], b[2][kGroups][2];
   };
@@ -189,12 +192,13 @@ struct ScaledMainloop {
     float part[kPromotes ? Rows : 1][kPromotes ? kCount : 1];  // sums of the current box
   };
 
-  // Multiplies the current stage, whose first portion is loaded, and loads the next stage's. `kLast`: no stage follows.
-  // (A branch in one loop would leave ptxas a path from the loads for a next stage to the end of the loop, and the
-  // build a finding: they would be in flight at the next arrival at a barrier.)
+  // Multiplies the current stage, whose first portion is loaded, and loads the first portion of the next stage.
+  // `kLast`: no stage follows. A branch in one loop would not do: ptxas would see a path from the loads for a next
+  // stage to the end of the loop, where they would be in flight at the next arrival at a barrier, which the build
+  // reports.
   template <bool kLast>
   __device__ __forceinline__ void multiply_stage(State& state, int row, int column, float (&sum)[Rows][kCount]) {
-    uint32_t factors = 0;  // depends on those of all boxes
+    uint32_t factors = 0;  // depends on the factors of all boxes
 #pragma unroll
     for (int portion = 0; portion < kPortions; ++portion) {
       int const in_box = portion % kPortionsOfBox;
@@ -214,7 +218,7 @@ struct ScaledMainloop {
         }
       }
       if constexpr (kPromotes) {
-        if (in_box < kPortionsOfStep) {  // a box begins, and the one before is multiplied
+        if (in_box < kPortionsOfStep) {  // a box begins, and all of the previous one is multiplied
           promote(state.factors, column, state.part, sum, in_box);
         }
         if (in_box == kPortionsOfStep) {
@@ -231,7 +235,7 @@ struct ScaledMainloop {
   // Waits for the current stage's data.
   __device__ __forceinline__ void wait() const { sm90::barrier_wait(Layout::full(shared, at.stage), at.phase); }
 
-  // Loads what portion `portion` of the current stage adds to the registers: its fragments of B, and if it begins a
+  // Loads the fragments that portion `portion` of the current stage needs: those of B and, if the portion begins a
   // step, those of A.
   __device__ __forceinline__ void load(Fragments& fragments, int portion) const {
     int const box = portion / kPortionsOfBox, step = portion / kPortionsOfStep % kSteps,
@@ -242,8 +246,8 @@ struct ScaledMainloop {
     from_b.load(Layout::b(shared, at.stage) + box * Layout::kBoxB, step, in_step * kGroups, fragments.b[portion % 2]);
   }
 
-  // Tells the producer that this warp has read the current stage, when the fragments of its last portion have come and
-  // `others`, which depends on all other loads of the stage, is known.
+  // Tells the producer that this warp has read the current stage. The arrival waits for the fragments of the last
+  // portion and for `others`, a word that depends on all other loads of the stage.
   __device__ __forceinline__ void release(Fragments const& fragments, uint32_t others) const {
     uint32_t loaded = others;
 #pragma unroll
@@ -261,12 +265,11 @@ struct ScaledMainloop {
     }
   }
 
-  // A word of sums that are known when all fragments have come that were multiplied for them: of each portion's columns
-  // and of each row.
+  // A word that depends on all fragments that were multiplied for `sums`: on sums of every load of B and of every row.
   static __device__ __forceinline__ uint32_t known_after(float const (&sums)[Rows][kCount]) {
     uint32_t known = 0;
 #pragma unroll
-    for (int group = 0; group < kAllGroups; group += 2) {  // a load has two
+    for (int group = 0; group < kAllGroups; group += 2) {  // a load of B has two
       known |= __float_as_uint(sums[0][group * 4]);
     }
 #pragma unroll
@@ -291,8 +294,7 @@ struct ScaledMainloop {
     }
   }
 
-  // Promotes what the tensor core has added up of a box, in the columns of portion `portion` of a step, and begins
-  // anew.
+  // Promotes the sums of a box, in the columns of portion `portion` of a step, and clears them.
   static __device__ __forceinline__ void promote(Factors const& factors, int column, float (&part)[Rows][kCount],
                                                  float (&sum)[Rows][kCount], int portion) {
 #pragma unroll

@@ -3,17 +3,24 @@
 
 namespace tilewright::sm120 {
 
-// Whether two warpgroups halve a tile's columns, else its rows. Every warp loads its own rows and columns from shared
-// memory, so a warpgroup's part should be as square as it can be: a warp has 16 rows of each 64 (kRows of them) and all
-// of the warpgroup's columns. Halved rows are read by 4 warps and columns by 8; halved columns the other way round.
-// `whole_boxes`: columns come in boxes of 64, which the columns of a warpgroup divide or are multiples of.
+// Whether two warpgroups halve a tile's columns. Otherwise they halve its rows. A warp has 16 rows of each 64-row slice
+// and all columns of its warpgroup, and loads them from shared memory itself. So a warpgroup's part should be as square
+// as possible:
+//
+// | halved | warps that read a row | warps that read a column |
+// |---|---|---|
+// | rows | 1 | 8 |
+// | columns | 2 | 4 |
+//
+// `whole_boxes`: columns lie in boxes of 64, and a warpgroup's columns must divide 64 or be a multiple of it.
 constexpr bool halves_columns(int tile_m, int tile_n, bool whole_boxes) {
   return tile_n % 16 == 0 && (tile_m / 64 % 2 == 1 || tile_n > tile_m / 4) &&
          (!whole_boxes || tile_n == 64 || tile_n % 128 == 0);
 }
 
-// Cooperative: all consumer warpgroups compute one tile together; two of them, unless the tile does not divide. The
-// constants are those of sm90::Cooperative. `kMnB`: the operand whose rows are the tile's columns is MN-major.
+// Cooperative: all consumer warpgroups compute one tile together. There are two of them, unless the tile does not
+// divide. The constants are those of sm90::Cooperative. `kMnB`: the operand whose rows are the tile's columns is
+// MN-major.
 template <int TileM, int TileN, bool kMnB>
 struct Cooperative {
   static constexpr int kAcross = halves_columns(TileM, TileN, kMnB) ? 2 : 1;
