@@ -1,14 +1,15 @@
 """Configurations of which `rules_against_compiler` asks the rules and the compiler.
 
-Of `blockscaled_gemm`, drawn at random over all architectures: half that every rule accepts, half that exactly
-one rule rejects, two for each rule. Of `gemm`: every tile N, some with other operands, layouts, depths and
-schedules, and two for each rule. Of `grouped_gemm` and `blockscaled_grouped_gemm`: CUTLASS's collectives for
+`blockscaled_gemm`: drawn at random over all architectures, half that every rule accepts, half that exactly
+one rule rejects, two for each rule. `gemm`: every tile N, some with other operands, layouts, depths and
+schedules, and two for each rule. `grouped_gemm` and `blockscaled_grouped_gemm`: CUTLASS's collectives for
 tcgen05, drawn at random, some accepted and some that one rule rejects.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import re
@@ -20,6 +21,7 @@ from typing import Any, get_args, get_type_hints
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from tilewright.base.spelling import text
 from tilewright.configurations.shapes import Cluster, Tile
 from tilewright.families.blockscaled_gemm import mma_rules, rubin_rules
 from tilewright.families.blockscaled_gemm import tcgen05_rules as blockscaled_tcgen05_rules
@@ -38,6 +40,7 @@ from tilewright.families.gemm.config import GemmConfig
 from tilewright.families.grouped_gemm.config import GroupedGemmConfig
 from tilewright_generator import families
 from tilewright_generator.families import Family
+from tilewright_generator.fields import fields_of
 from tilewright_generator.rules import verdicts
 
 ROOT = Path(__file__).parents[2]
@@ -113,7 +116,7 @@ class Candidate:
     config: Any
     rule: str
     reason: str
-    text: str
+    source: str
 
     @property
     def name(self) -> str:
@@ -123,7 +126,7 @@ class Candidate:
     def digest(self) -> str:
         """A hash of all that decides the compiler's answer but the headers."""
         build = json.dumps(self.family.build(self.config))
-        return hashlib.sha256((self.text + build).encode()).hexdigest()[:16]
+        return hashlib.sha256((self.source + build).encode()).hexdigest()[:16]
 
 
 def candidate(of: Family, config: Any) -> Candidate | None:
@@ -320,15 +323,30 @@ def random_config(arch: str, rng: random.Random) -> BlockscaledGemmConfig:
     return BlockscaledGemmConfig(**values)
 
 
+def record(family: str) -> Path:
+    """The path of the answers about a family."""
+    name = "rules_against_compiler" + (f"_{family}" if family != "blockscaled_gemm" else "")
+    return ROOT / "benchmarks/results" / f"{name}.json"
+
+
+def recorded(of: Family) -> Iterator[Any]:
+    """The configurations of the family's record."""
+    fields = fields_of(of)
+    for row in json.loads(record(of.name).read_text(encoding="utf-8"))["candidates"]:
+        texts = {key: text(x) if isinstance(x, list) else x for key, x in row["config"].items()}
+        yield of.config(**{key: fields[key].parse(value) for key, value in texts.items()})
+
+
 def blockscaled(of: Family, seed: int) -> list[Candidate]:
-    """A random sample with as many of each kind as ACCEPTED and REJECTED_OF_A_RULE say."""
+    """As many configurations of each kind as ACCEPTED and REJECTED_OF_A_RULE say: those of the record, whose
+    answers stay in use when a field or a rule is added, and random ones."""
     rng = random.Random(seed)
+    drawn_configs = (random_config(rng.choice(ARCHES), rng) for _ in range(MOST_DRAWS))
     asked = [rule.name for rule in of.rules if rule not in NOT_DRAWN]
     lacking = Counter(ACCEPTED | dict.fromkeys(asked, REJECTED_OF_A_RULE))
     drawn: dict[str, list[Candidate]] = defaultdict(list)
     seen: set[BlockscaledGemmConfig] = set()
-    for _ in range(MOST_DRAWS):
-        config = random_config(rng.choice(ARCHES), rng)
+    for config in itertools.chain(recorded(of), drawn_configs):
         if config in seen:
             continue
         seen.add(config)
@@ -366,7 +384,7 @@ def render(of: Family, config: Any, rule: str) -> str:
     except KeyError:
         return ""
     variables |= {"name": of.kernel_name(config), "spec": "specs/none.yaml"}
-    text = environment.get_template(of.template(config)).render(variables)
+    source = environment.get_template(of.template(config)).render(variables)
     if rule:  # what a rule rejects has no memory that the model stands for
-        text = re.sub(r"(SharedStorageSize|kSharedBytes) == -?\d+", r"\1 > 0", text)
-    return text
+        source = re.sub(r"(SharedStorageSize|kSharedBytes) == -?\d+", r"\1 > 0", source)
+    return source

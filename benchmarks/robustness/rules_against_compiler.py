@@ -6,8 +6,10 @@
 FAMILY is one that has a sample (`rule_samples.py`). Each configuration is rendered with the real template and
 compiled with nvcc as `tilewright build` does; with --front-end, up to the optimiser, where every assertion
 has been made, in a third of the time. What the rules accept must compile, with the shared memory that they
-computed. What they reject must not, unless the rule says why it is stricter than the compiler. Results are
-written as they come, as JSON and as a table; a second run goes on where the first stopped.
+computed. What they reject must not, unless the rule says why it is stricter than the compiler. Answers are
+written as they come, as JSON and as a table. A second run goes on where the first stopped, and asks again
+about sources that have changed since. Until then the record keeps the earlier answer, and its page says how
+many there are. `--limit 0` prints them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.lib.machine import describe
-from benchmarks.robustness.rule_samples import DRAWS, ROOT, Candidate, sample
+from benchmarks.robustness.rule_samples import DRAWS, Candidate, record, sample
 
 from tilewright.base import paths
 from tilewright.compile.nvcc.compiler import Nvcc
@@ -39,28 +41,29 @@ from tilewright_generator import families
 FAMILIES = tuple(DRAWS)
 TIMEOUT_SECONDS = 300
 _NO_SOURCE = "no source: the template has nothing for it"
+Row = dict[str, Any]
 TOGETHER = 6  # kernels of a unit: more take more memory and run less in parallel
 
 
 def units(todo: list[Candidate], front_end: bool) -> Iterator[list[Candidate]]:
-    """What is compiled together: the headers cost more than a kernel does, and a unit of several passes the
-    front end only if each of them does. What may fail stands alone, so that it fails for itself."""
+    """Candidates that are compiled together: the headers cost more than a kernel does, and a unit of several
+    passes the front end only if each of them does. A candidate that may fail is a unit of its own."""
     together: dict[tuple[str, ...], list[Candidate]] = defaultdict(list)
     for candidate in todo:
         if candidate.rule or not front_end:
             yield [candidate]
         else:
             together[flags_of(candidate)].append(candidate)
-    for some in together.values():
-        yield from (some[start : start + TOGETHER] for start in range(0, len(some), TOGETHER))
+    for alike in together.values():
+        yield from (alike[start : start + TOGETHER] for start in range(0, len(alike), TOGETHER))
 
 
-def compile_unit(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> list[dict[str, Any]]:
-    """Rows of the record: what the rules and nvcc say of each configuration. None of one that nvcc does not
-    end with in time: that is no answer."""
+def compile_unit(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> list[Row]:
+    """Rows of the record: what the rules and nvcc say of each configuration. A configuration that nvcc does
+    not end with in time has no row."""
     start = time.monotonic()
     try:
-        error = nvcc(unit, toolchain, front_end) if unit[0].text else _NO_SOURCE
+        error = nvcc(unit, toolchain, front_end) if unit[0].source else _NO_SOURCE
     except TimeoutError as late:
         error = str(late)
         if not unit[1:]:
@@ -86,10 +89,10 @@ def compile_unit(unit: list[Candidate], toolchain: NvccToolchain, front_end: boo
     ]
 
 
-def flags_of(one: Candidate) -> tuple[str, ...]:
+def flags_of(candidate: Candidate) -> tuple[str, ...]:
     row = {
-        **one.family.build(one.config),
-        "name": one.name,
+        **candidate.family.build(candidate.config),
+        "name": candidate.name,
         "source": "",
         "sha256": "",
         "config": {},
@@ -102,7 +105,7 @@ def nvcc(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> st
     """The first error of its compilation; "" where there is none. Raises TimeoutError."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{unit[0].name}.cu"
-        source.write_text("\n".join(candidate.text for candidate in unit), encoding="utf-8")
+        source.write_text("\n".join(candidate.source for candidate in unit), encoding="utf-8")
         flags = flags_of(unit[0])
         command = Nvcc().command(toolchain, paths.include_dir(), source, flags, ())
         if front_end:  # code for the linker's optimiser is what the front end makes
@@ -137,14 +140,14 @@ def nvcc(unit: list[Candidate], toolchain: NvccToolchain, front_end: bool) -> st
     return f"{error[1]}: {error[3]}"[:200]
 
 
-def judge(row: dict[str, Any], stricter: dict[str, str]) -> str:
+def judge(row: Row, stricter: dict[str, str]) -> str:
     """agree, stricter (for a reason that the rule states), or disagree."""
     if bool(row["rule"]) != row["compiles"]:
         return "agree"
     return "stricter" if stricter.get(row["rule"]) else "disagree"
 
 
-def write(path: Path, head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def write(path: Path, head: dict[str, Any], rows: list[Row]) -> None:
     """The record as JSON, a row a line, and beside it as a table."""
     rows = sorted(rows, key=lambda row: (row["rule"], row["name"]))
     body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
@@ -152,7 +155,7 @@ def write(path: Path, head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     path.with_suffix(".md").write_text(markdown(head, rows), encoding="utf-8")
 
 
-def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def markdown(head: dict[str, Any], rows: list[Row]) -> str:
     stricter = why_stricter(head["family"])
     accepted = sum(1 for row in rows if not row["rule"])
     judged = Counter(judge(row, stricter) for row in rows)
@@ -164,6 +167,7 @@ def markdown(head: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         f"{len(rows)} of {head['drawn']} configurations: the rules accept {accepted} and reject "
         f"{len(rows) - accepted}. {judged['agree']} times nvcc says the same, {judged['stricter']} times the "
         f"rule is stricter, for the reason that it gives, {judged['disagree']} times they disagree.",
+        f"To ask about, because they are new or their sources have changed since: {head['to_ask']}.",
         "",
         f"Made by `python -m benchmarks.robustness.rules_against_compiler {head['family']}"
         f"{' --front-end' * head['front_end']}`.",
@@ -185,14 +189,25 @@ def why_stricter(family: str) -> dict[str, str]:
     return {rule.name: rule.compiles for rule in families.get(family).rules}
 
 
-def known_rows(path: Path, head: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Rows of an earlier run with this toolchain, by name and source."""
+def known_rows(path: Path, head: dict[str, Any], drawn: list[Candidate]) -> dict[tuple[str, str], Row]:
+    """Rows about these candidates by an earlier run with this nvcc and CUTLASS, by name and rule."""
     if not path.is_file():
         return {}
     before = json.loads(path.read_text(encoding="utf-8"))
-    if any(before.get(key) != head[key] for key in ("nvcc", "cutlass", "host", "front_end")):
+    if any(before.get(key) != head[key] for key in ("nvcc", "cutlass", "front_end")):
         return {}
-    return {(row["name"], row["source"]): row for row in before["candidates"]}
+    reasons = {(candidate.name, candidate.rule): candidate.reason for candidate in drawn}
+    rows = {(row["name"], row["rule"]): row for row in before["candidates"]}
+    return {key: row | {"reason": reasons[key]} for key, row in rows.items() if key in reasons}
+
+
+def to_ask(rows: dict[tuple[str, str], Row], drawn: list[Candidate]) -> list[Candidate]:
+    """The candidates that have no row, or one about another source than theirs."""
+    return [
+        candidate
+        for candidate in drawn
+        if rows.get((candidate.name, candidate.rule), {}).get("source") != candidate.digest
+    ]
 
 
 def arguments() -> argparse.Namespace:
@@ -217,12 +232,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def record(family: str) -> Path:
-    """Where the answers about a family are kept."""
-    name = "rules_against_compiler" + (f"_{family}" if family != FAMILIES[0] else "")
-    return ROOT / "benchmarks/results" / f"{name}.json"
-
-
 def main() -> int:
     options = arguments()
     toolchain = find_toolchain()
@@ -234,19 +243,14 @@ def main() -> int:
         **toolchain.describe(),
     }
     output = options.output or record(options.family)
-    earlier, stricter = known_rows(output, head), why_stricter(options.family)
-    drawn = sample(options.family, options.seed)
+    stricter, drawn = why_stricter(options.family), sample(options.family, options.seed)
     head["drawn"] = len(drawn)
-    rows, todo = [], []
-    for candidate in drawn:
-        if row := earlier.get((candidate.name, candidate.digest)):
-            rows.append(row | {"rule": candidate.rule, "reason": candidate.reason})
-        else:
-            todo.append(candidate)
-    print(f"{len(drawn)} drawn, {len(rows)} known, {len(todo)} to compile", flush=True)
+    rows = known_rows(output, head, drawn)
+    todo = to_ask(rows, drawn)
+    print(f"{len(drawn)} drawn, {len(todo)} to compile", flush=True)
     start = time.monotonic()
 
-    def work(unit: list[Candidate]) -> list[dict[str, Any]]:
+    def work(unit: list[Candidate]) -> list[Row]:
         late = time.monotonic() - start > options.time_limit
         return [] if late else compile_unit(unit, toolchain, options.front_end)
 
@@ -254,17 +258,17 @@ def main() -> int:
         work_units = units(todo[: options.limit], options.front_end)
         for done in as_completed([pool.submit(work, unit) for unit in work_units]):
             for row in done.result():
-                rows.append(row)
+                rows[row["name"], row["rule"]] = row
                 verdict = row["rule"] or "accepted"
-                print(
-                    f"{len(rows):3} {judge(row, stricter):9} {row['seconds']:6} s {verdict:20} {row['name']}",
-                    flush=True,
-                )
-            write(output, head, rows)
-    wrong = [row for row in rows if judge(row, stricter) == "disagree"]
+                print(f"{judge(row, stricter):9} {row['seconds']:6} s {verdict:20} {row['name']}", flush=True)
+            write(output, head | {"to_ask": len(to_ask(rows, drawn))}, [*rows.values()])
+    wrong = [row for row in rows.values() if judge(row, stricter) == "disagree"]
     for row in wrong:
         print(f"disagree: {row['name']}: {row['rule'] or 'accepted'}, {row['error'] or 'compiles'}")
-    print(f"{len(rows)} of {len(drawn)} compiled, {len(wrong)} disagree", flush=True)
+    left = to_ask(rows, drawn)
+    for candidate in left:
+        print(f"to ask: {candidate.name}: {candidate.rule or 'accepted'}")
+    print(f"{len(drawn) - len(left)} of {len(drawn)} compiled, {len(wrong)} disagree", flush=True)
     return 1 if wrong else 0
 
 

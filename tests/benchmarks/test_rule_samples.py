@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
@@ -49,6 +50,19 @@ def test_a_sample_of_block_scaled_kernels_has_as_many_of_each_kind_as_it_should(
     asked = {rule.name for rule in family.rules} - {rule.name for rule in samples.NOT_DRAWN}
     assert counts == samples.ACCEPTED | dict.fromkeys(asked, samples.REJECTED_OF_A_RULE)
     assert all(len(verdicts(family, candidate.config)) == bool(candidate.rule) for candidate in drawn)
+
+
+def test_configurations_of_the_record_are_drawn_first(samples: Any) -> None:
+    """Whatever the seed is: a new field or rule leaves most answers in use."""
+    family = families.get("blockscaled_gemm")
+    recorded = set(samples.recorded(family))
+    assert len(recorded) >= 100
+    first, second = (
+        {candidate.config for candidate in samples.sample("blockscaled_gemm", seed)} for seed in (0, 1)
+    )
+    assert len(first & recorded) >= 90
+    assert first & recorded == second & recorded
+    assert first != second
 
 
 def test_every_field_of_block_scaled_kernels_is_drawn(samples: Any) -> None:
