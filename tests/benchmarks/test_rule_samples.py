@@ -118,6 +118,50 @@ def test_what_nvcc_does_not_end_with_is_no_answer(
     assert f"no answer: {slow.name}: nvcc took more than 300 s" in capsys.readouterr().out
 
 
+HEAD = {
+    "family": "gemm", "front_end": True, "date": "2026-11-30", "nvcc": "13", "cutlass": "4.2", "host": "g++",
+    "drawn": 2,
+}  # fmt: skip
+
+
+def test_answers_about_other_sources_stay_until_they_are_renewed(
+    program: Any, samples: Any, tmp_path: Path
+) -> None:
+    """They are asked again, and the page counts them."""
+    same, changed = (
+        samples.candidate(families.get("gemm"), replace(samples.FEW_ROWS, tile=Tile(64, n, 64)))
+        for n in (72, 64)
+    )
+    rows = [
+        {
+            "name": candidate.name, "rule": candidate.rule, "reason": "before", "compiles": True, "error": "",
+            "seconds": 1.0, "source": source,
+        }
+        for candidate, source in ((same, same.digest), (changed, "another"))
+    ]  # fmt: skip
+    path = tmp_path / "record.json"
+    program.write(path, HEAD | {"to_ask": 1}, [*rows, rows[0] | {"name": "of another sample"}])
+    assert "sources have changed since: 1.\n" in path.with_suffix(".md").read_text()
+    known = program.known_rows(path, HEAD, [same, changed])
+    assert {*known} == {(same.name, "odd_columns"), (changed.name, "")}
+    assert known[same.name, "odd_columns"]["reason"] == same.reason
+    assert program.to_ask(known, [same, changed]) == [changed]
+    known[changed.name, ""]["source"] = changed.digest
+    assert program.to_ask(known, [same, changed]) == []
+    assert program.to_ask({}, [same, changed]) == [same, changed]
+    assert program.known_rows(path, HEAD | {"nvcc": "14"}, [same, changed]) == {}
+
+
+def test_the_index_has_the_answers(program: Any) -> None:
+    index = (ROOT / "benchmarks/results/README.md").read_text(encoding="utf-8")
+    for family in program.FAMILIES:
+        record = json.loads(program.record(family).read_text(encoding="utf-8"))
+        rows, stricter = record["candidates"], program.why_stricter(family)
+        judged = Counter(program.judge(row, stricter) for row in rows)
+        cells = (len(rows), *(judged[verdict] for verdict in ("agree", "stricter", "disagree")))
+        assert f"| `{family}` | {' | '.join(map(str, cells))} | {record['to_ask']} |" in index
+
+
 @pytest.mark.compile
 def test_the_compiler_still_refuses_an_odd_n_and_takes_its_neighbour(program: Any, samples: Any) -> None:
     """One unit each of the sample: where another CUTLASS compiles the first, its rule may go."""
