@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from command_line import Result, run_in_a_process
+from command_line import Result
 from recorded_project import MODULE, _unit, check, first, rows, status
 
 from tilewright.declarations.table import Table
@@ -24,7 +24,7 @@ def test_a_record_is_written_through_no_link(
     link.rename(elsewhere)
     link.symlink_to(elsewhere)
     before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
-    actual = run_in_a_process("status", "--record", project / "report.json", "--root", project)
+    actual = status(project, "--record", project / "report.json")
     assert actual.code == 2
     assert f"{link}: a symbolic link, and nothing is written through links" in actual.err
     after = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
