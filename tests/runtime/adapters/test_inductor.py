@@ -121,7 +121,6 @@ def test_it_is_one_of_several_choices(host: Context, added: bool, monkeypatch: p
 
 def test_torch_computes_what_we_do_not(host: Context) -> None:
     """Where our product refuses, Inductor passes it over."""
-    torch.backends.cuda.matmul.allow_tf32 = False  # torch's default, which another test may have changed
     torch._dynamo.reset()
     inductor.enable()
     try:
