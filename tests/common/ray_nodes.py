@@ -41,7 +41,12 @@ def two_nodes(folder: Path, *, gpus: int = 0, **environment: str) -> Iterator[st
         try:
             for number in range(NODES):
                 last = number == NODES - 1
-                cluster.add_node(num_cpus=1, num_gpus=gpus if last else 0, include_dashboard=False)
+                cluster.add_node(
+                    num_cpus=1,
+                    num_gpus=gpus if last else 0,
+                    include_dashboard=False,
+                    include_log_monitor=False,
+                )
             yield cluster.address
         finally:
             ray.shutdown()
