@@ -1,12 +1,24 @@
-// The main loop whose two warpgroups multiply in turn, each all columns of a tile by 128 of k at once.
+// The main loop for FP8 activations with the schedule `in_turn`: two warpgroups issue their wgmmas in turn, each for
+// all columns of a tile and 128 of k.
 //
-// The tensor core alternates between the wgmmas that two warpgroups have issued. If both issue theirs at the same time,
-// both have their sums at the same time, and the tensor core waits while both promote them. So a warpgroup issues its
-// wgmmas when the first of the other one's is done: a named barrier passes the turn.
+// Sums of 128 of k are promoted: the tensor core's accumulators are multiplied by scales and added to F32 registers.
+// The tensor core alternates between the wgmmas that two warpgroups have issued. If both issued theirs at the same
+// time, both would have their accumulators at the same time, and the tensor core would wait while both promote. So a
+// warpgroup issues its four wgmmas of a stage when the first of the other warpgroup's is done. Time runs to the right;
+// `d0` to `d3` decode the weights of the next stage for wgmma 0 to 3:
 //
-// A stage is decoded while the tensor core multiplies the stage before: each step as soon as the tensor core is done
-// with the registers of the same step, and the last step beside the promotion. One set of registers for decoded weights
-// leaves room for 160 columns.
+//   tensor core   |  0: wgmma 0 1 2 3  |  1: wgmma 0 1 2 3  |  0: wgmma 0 1 2 3  |
+//   warpgroup 0   | issue  d0  d1  d2  | d3, promote        | issue  d0  d1  d2  |
+//   warpgroup 1   | d3, promote        | issue  d0  d1  d2  | d3, promote        |
+//
+//   waits                     for                                          by
+//   a warpgroup's issue       its turn: the other's first wgmma is done    named barrier kTurn + slice
+//   d0                        the next stage's data                        the stage's `full` mbarrier
+//   d0, d1, d2                the own wgmma that reads the same registers  wgmma.wait_group
+//   d3, promotion             all own wgmmas                               wgmma.wait_group
+//   the producer              both warpgroups: the stage has been read     the stage's `empty` mbarrier
+//
+// Decoding step by step needs one set of registers for decoded weights, which leaves room for 160 columns.
 #pragma once
 
 #include <cstdint>
@@ -60,10 +72,10 @@ struct InTurnMainloop {
  private:
   static constexpr int kTurn = 6;  // named barriers: warpgroup i waits at kTurn + i
   typename Format::Scales scales;  // of the stage that is decoded
-  Elements elements;               // of the next steps that are decoded
-  uint32_t fragments[kSteps * 4];
+  Elements elements;               // of the next two steps that are decoded
+  uint32_t fragments[kSteps * 4];  // operand A of a stage's wgmmas
 
-  // Multiplies a stage that is decoded and whose scales are loaded. `kMore`: decodes the next one.
+  // Multiplies a stage that is decoded and whose scales are loaded. `kMore`: decodes the next stage meanwhile.
   template <bool kMore>
   __device__ __forceinline__ void stage(float (&sums)[kCount]) {
     int const current = at.stage;
@@ -97,7 +109,7 @@ struct InTurnMainloop {
     }
   }
 
-  // Issues a stage's wgmmas when it is this warpgroup's turn. The first one overwrites the sums.
+  // Issues a stage's wgmmas when it is this warpgroup's turn. The first wgmma overwrites the accumulators, `part`.
   __device__ __forceinline__ void multiply(int current, float (&part)[kCount]) const {
     sm90::named_barrier_sync(kTurn + slice, 256);
     sm90::wgmma_fence();
@@ -113,7 +125,7 @@ struct InTurnMainloop {
   // Lets the other warpgroup issue its wgmmas.
   __device__ __forceinline__ void pass_turn() const { sm90::named_barrier_arrive(kTurn + 1 - slice, 256); }
 
-  // Loads the scales of the stage at `at` when it has arrived.
+  // Waits for the stage at `at` and loads its scales.
   __device__ __forceinline__ void start() {
     sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
     scales.load(Layout::scales(shared, at.stage, slice), own_quad());
@@ -129,7 +141,8 @@ struct InTurnMainloop {
     uint32_t (&own)[4] = reinterpret_cast<uint32_t (&)[4]>(fragments[(Done - 1) * 4]);
     sm90::hold(own);
     decode(Done - 1);
-    // ptxas would decode behind the last wait. No thread stores this: the address is even, which ptxas does not know.
+    // Without this use of the registers, ptxas decodes after the last wait. No thread stores: `shared` is even, which
+    // ptxas does not know.
     asm volatile(
         "{\n.reg .pred odd;\n.reg .b32 bit;\nand.b32 bit, %0, 1;\nsetp.ne.b32 odd, bit, 0;\n"
         "@odd st.shared.v4.u32 [%0], {%1, %2, %3, %4};\n}\n" ::"r"(shared),
@@ -137,7 +150,7 @@ struct InTurnMainloop {
         : "memory");
   }
 
-  // Decodes the fragments of a wgmma. The steps of a stage follow one another: two of them share loads.
+  // Decodes the fragments of a wgmma. Steps follow one another, because two of them share loads.
   __device__ __forceinline__ void decode(int step) {
     if (step % 2 == 0) {
       elements.load(Layout::weights(shared, at.stage, slice), step / 2);

@@ -1,11 +1,17 @@
-// The main loop whose two warpgroups multiply in turn (in_turn.hpp), each a part of a tile's columns by 128 of k.
+// The main loop for FP8 activations with the schedule `parts_in_turn`: two warpgroups issue their wgmmas in turn
+// (in_turn.hpp), each for a part of a tile's columns and 128 of k.
 //
-// A stage is decoded once and multiplied by all parts of the columns, so a tile may be as wide as its sums allow: 256
-// columns in parts of 128. The next stage is decoded while the tensor core multiplies the last part.
+// A stage is decoded once and multiplied by all parts of the columns, so a tile may be as wide as its promoted sums
+// allow: 256 columns in parts of 128. The next stage is decoded while the tensor core multiplies the last part. Time
+// runs to the right:
+//
+//   tensor core   | 0: part 0 | 1: part 0  | 0: part 1      | 1: part 1      | 0: part 0 of the next stage
+//   warpgroup 0   | issue     | promote 0  | issue, decode  | promote 1      | issue
+//   warpgroup 1   |           | issue      | promote 0      | issue, decode  | promote 1
 //
 // Integer instructions bound these loops: while the tensor core multiplies, a scheduler of an H200 issues one in 3 to 5
-// clocks (benchmarks/results/packed_fp8_fast.md). So a stage takes few of them: codes become FP8 as quick_int4.hpp does
-// it, a thread keeps its addresses, and needs no proof that loads have returned before it gives the stage back.
+// clocks (benchmarks/results/packed_fp8_fast.md). So a stage takes few of them: quick_int4.hpp makes FP8 of codes, a
+// thread keeps its addresses in registers, and no instruction orders the arrival at `empty` after the loads.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +47,10 @@ struct PartsInTurnMainloop {
   // Multiplies the next `stages` stages of the ring; at least one.
   __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) { run_parts<Width, kParts>(stages, tile); }
 
-  // Whether a tile whose last rows are missing may be multiplied by fewer columns: by one part, or half of it.
+  // Says that `run_rows` exists.
   static constexpr bool kHasFewer = true;
-  // Calls `run_parts` with the fewest columns that hold `rows` rows of activations. Sums of others are 0.
+  // Multiplies by the fewest columns that hold `rows` rows of activations: half a part, one, or all. The sums of other
+  // columns are 0.
   __device__ __forceinline__ void run_rows(int rows, int stages, float (&tile)[1][kCount]) {
     constexpr int kHalf = kHalfWidth<Width>;
     if (rows <= kHalf) {
@@ -85,15 +92,16 @@ struct PartsInTurnMainloop {
   uint64_t activations = sm90::swizzled_descriptor(Layout::activations(shared, 0));  // of the first stage
 
   typename Format::Scales scales;  // of the stage that is decoded
-  Elements elements;               // of the next steps that are decoded
-  uint32_t fragments[kSteps * 4];
+  Elements elements;               // of the next two steps that are decoded
+  uint32_t fragments[kSteps * 4];  // operand A of a stage's wgmmas
 
+  // Keeps the compiler from computing a value anew.
   static __device__ __forceinline__ uint32_t kept(uint32_t value) {
     asm volatile("" : "+r"(value));
     return value;
   }
 
-  // Multiplies a stage that is decoded and whose scales are loaded. `kMore`: decodes the next one.
+  // Multiplies a stage that is decoded and whose scales are loaded. `kMore`: decodes the next stage meanwhile.
   template <bool kMore, int Columns, int Parts>
   __device__ __forceinline__ void stage(float (&sums)[kCount]) {
     int const current = at.stage;
@@ -133,7 +141,8 @@ struct PartsInTurnMainloop {
     }
   }
 
-  // Issues the wgmmas of a part of the columns when it is this warpgroup's turn. The first one overwrites the sums.
+  // Issues the wgmmas of a part of the columns when it is this warpgroup's turn. The first wgmma overwrites the
+  // accumulators, `part`.
   template <int Columns>
   __device__ __forceinline__ void multiply(int current, int across, float (&part)[Columns / 2]) const {
     sm90::named_barrier_sync(kTurn + slice, 256);
@@ -150,7 +159,7 @@ struct PartsInTurnMainloop {
   // Lets the other warpgroup issue its wgmmas.
   __device__ __forceinline__ void pass_turn() const { sm90::named_barrier_arrive(kTurn + 1 - slice, 256); }
 
-  // Loads the scales of the stage at `at` when it has arrived.
+  // Waits for the stage at `at` and loads its scales.
   __device__ __forceinline__ void start() {
     sm90::barrier_wait(Layout::full(shared, at.stage), at.phase);
     scales.words[0][0] = sm90::load_word(own_scales + at.stage * Layout::kStageScales);
@@ -166,7 +175,7 @@ struct PartsInTurnMainloop {
     uint32_t (&own)[4] = reinterpret_cast<uint32_t (&)[4]>(fragments[(Done - 1) * 4]);
     sm90::hold(own);
     decode(Done - 1);
-    // ptxas would decode behind the last wait. No thread stores this: the address is even, which ptxas does not know.
+    // As in InTurnMainloop: without this use of the registers, ptxas decodes after the last wait.
     asm volatile(
         "{\n.reg .pred odd;\n.reg .b32 bit;\nand.b32 bit, %0, 1;\nsetp.ne.b32 odd, bit, 0;\n"
         "@odd st.shared.v4.u32 [%0], {%1, %2, %3, %4};\n}\n" ::"r"(shared),
@@ -174,7 +183,7 @@ struct PartsInTurnMainloop {
         : "memory");
   }
 
-  // Decodes the fragments of a wgmma. The steps of a stage follow one another: two of them share loads.
+  // Decodes the fragments of a wgmma. Steps follow one another, because two of them share loads.
   __device__ __forceinline__ void decode(int step) {
     if (step % 2 == 0) {
       uint32_t const address = own_weights + at.stage * Layout::kStageA + step / 2 * kPieceBytes;
