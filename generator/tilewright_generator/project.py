@@ -70,6 +70,10 @@ class Project:
             raise UsageError(f"{self.root / 'specs'} holds no *.yaml; write a spec or name one")
         return specs
 
+    def chosen(self, given: Sequence[Path]) -> list[Path]:
+        """The specs at these paths, or of modules of these names, each once; all specs if none is given."""
+        return [*dict.fromkeys(self.spec(path).absolute() for path in given)] or self.specs()
+
     def ignored_specs(self) -> list[Path]:
         """Files that look like specs and are not read: `specs/*.yml`, and all in sub-folders."""
         files = (path for path in (self.root / "specs").rglob("*") if path.suffix in (".yaml", ".yml"))

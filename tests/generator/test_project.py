@@ -38,6 +38,10 @@ def test_a_spec_is_called_alike_wherever_the_project_stands(
     assert actual.label(tmp_path_factory.mktemp("other") / "big.yaml") == "big.yaml"
 
 
+def test_a_spec_that_is_named_twice_counts_once(project: Path) -> None:
+    assert Project.find().chosen([Path("small"), Path("specs/small.yaml")]) == [project / "specs/small.yaml"]
+
+
 def test_a_spec_that_is_a_link_to_itself(project: Path, tilewright: Command) -> None:
     (project / "specs" / "loop.yaml").symlink_to("loop.yaml")
     actual = tilewright("list")

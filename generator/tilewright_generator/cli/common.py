@@ -98,7 +98,7 @@ def read(project: Project, specs: tuple[Path, ...], filters: tuple[str, ...]) ->
     """Read the specs that were named, by their paths or modules, or all of the project's."""
     for path in () if specs else project.ignored_specs():
         note(f"{project.label(path)} is ignored: specs are specs/*.yaml")
-    expansions = generation.read(project, [project.spec(path) for path in specs] or project.specs())
+    expansions = generation.read(project, project.chosen(specs))
     only = generation.parse_filter(filters, expansions)
     if not any(
         selects(only, expansion.spec.family, kernel)

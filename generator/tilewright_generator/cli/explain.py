@@ -182,7 +182,7 @@ def _describe(word: str, as_json: bool) -> bool:
 def _read(root: Path | None, specs: tuple[Path, ...]) -> tuple[Expansion, ...]:
     """The specs without faults. A note names the others, which a question is rarely about."""
     project = Project.seen(root)
-    sound, faults = generation.read_sound(project, [project.spec(path) for path in specs] or project.specs())
+    sound, faults = generation.read_sound(project, project.chosen(specs))
     for file, count in Counter(fault.position.file for fault in faults).items():
         click.echo(f"left out {file}: {counted(count, 'problem')} (`tilewright check` says which)", err=True)
     return sound
