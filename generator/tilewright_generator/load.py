@@ -17,7 +17,8 @@ from tilewright_generator.errors import Faults, Position, UsageError
 from tilewright_generator.nodes import Node, Unreadable
 
 _LEADING_TAB = re.compile(r" *\t[ \t]*")
-_NOT_PRINTABLE = yaml.reader.Reader.NON_PRINTABLE
+# The last three end a line in YAML, and in no editor, so that positions would be wrong.
+_NOT_PRINTABLE = re.compile(f"{yaml.reader.Reader.NON_PRINTABLE.pattern}|[\x85\u2028\u2029]")
 
 
 def load(path: Path, label: str, faults: Faults) -> Node:

@@ -123,6 +123,7 @@ def test_the_first_of_several_merged_mappings_counts() -> None:
         ("? [a]\n: b\n", "s.yaml:1:3: a key is a single word"),
         ("a: 1\n---\nb: 2\n", "s.yaml:2:1: a second document"),
         ("a: \x07\n", "s.yaml:1:4: the character '\\x07' may not stand in YAML"),
+        ("a: 1 # \u2028\n", "s.yaml:1:8: the character '\\u2028' may not stand in YAML"),
         ("", "s.yaml:1:1: the spec is empty"),
         ("# nothing\n", "s.yaml:1:1: the spec is empty"),
     ],
