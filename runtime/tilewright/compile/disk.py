@@ -29,7 +29,7 @@ def failure(root: Path, error: OSError) -> StoreError:
     """The error for a build cache in `root` that cannot be written."""
     if error.errno not in _FULL:
         return StoreError(
-            f"the build cache in {root}: {error}",
+            f"cannot write to the build cache in {root}: {error.strerror}: {error.filename}",
             hint="Set TILEWRIGHT_CACHE to a folder that can be written.",
         )
     free = _free_bytes(root)

@@ -149,8 +149,8 @@ class Shape(ValueKind):
         name, letters = self.made.__name__.lower(), "x".join(map(str.upper, self.made._fields))
         shown = quoted(given) if isinstance(given, str) else repr(given)
         return (
-            f"{shown} is not a {name}; write {letters} in positive whole numbers, for example "
-            f"{_SHAPES[self.made][-1]}"
+            f"{shown} is not a {name}; write {letters} in whole numbers from 1 to {_MOST_EXTENT}, "
+            f"for example {_SHAPES[self.made][-1]}"
         )
 
     def json_schema(self) -> dict[str, Any]:
