@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_marked(tmp_path: Path, step: str, monkeypatch: 
         raise PermissionError(13, "Permission denied", str(root / f"{TAG}.0123"))
 
     monkeypatch.setattr(marker, "mark", refuse)
-    with pytest.raises(StoreError, match=f"the build cache in {cache}: Permission denied: {cache}/") as refused:
+    with pytest.raises(StoreError, match=f"cache in {cache}: Permission denied: {cache}/") as refused:
         STEPS[step](Store(cache))
     assert refused.value.hint == "Set TILEWRIGHT_CACHE to a folder that can be written."
 

@@ -17,7 +17,7 @@ def test_the_page_says_what_every_file_is_for() -> None:
     rows = [re.findall(r"`([^`]+)`", line.split("|")[1]) for line in table.splitlines()[2:]]
     texts = " ".join(re.findall(r"`([^`]+)`", table))
     told = {name.replace("F/", f"tilewright_families/{NAME}/") for row in rows for name in row}
-    paths = {*scaffold.files(NAME)} - {"pyproject.toml", f"tilewright_families/{NAME}/__init__.py"}
+    paths = {*scaffold.files(NAME)}
     assert told <= paths
     assert all(Path(path).name in texts for path in paths - told)
 

@@ -32,7 +32,19 @@ def test_a_cluster_reads_back_as_it_is_written(m: int, n: int) -> None:
 
 @pytest.mark.parametrize(
     "scalar",
-    ["128x64", "128x64x0", "128x064x64", "128X64X64", "128x64x64 ", "128x64x64\n", "128x1000000x64", "x", "", 128, None],
+    [
+        "128x64",
+        "128x64x0",
+        "128x064x64",
+        "128X64X64",
+        "128x64x64 ",
+        "128x64x64\n",
+        "1x1000000x1",
+        "x",
+        "",
+        128,
+        None,
+    ],
 )
 def test_what_is_no_tile_is_refused_with_an_example(scalar: object) -> None:
     kind = only(Annotated[Tile, "of a thread block"])
