@@ -100,10 +100,10 @@ class Case:
         result: torch.Tensor = self.op(self.a, b.mT, self.a_scale, scale, self.alpha, tactic=tactic)
         return result
 
-    def check(self, found: torch.Tensor, whose: str) -> None:
-        """Before anything is timed."""
+    def check(self, actual: torch.Tensor, whose: str) -> None:
+        """Ends the program if a result is wrong, before anything is timed."""
         slack = reference.accumulation_slack(self.problem.k)
-        result = reference.compare(found, self.exact, self.magnitude, slack=slack)
+        result = reference.compare(actual, self.exact, self.magnitude, slack=slack)
         if not result.passes(COSINE):
             raise SystemExit(f"{self.problem}: {whose} is wrong: {result}")
 
@@ -188,7 +188,7 @@ def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    """What counts: up to 64 rows, against dequantising in each call and beforehand."""
+    """The means and the least for up to 64 rows, beside dequantising in each call and beforehand."""
     few = [row for row in rows if row["m"] <= 64]
     if not few:
         return "no m up to 64"

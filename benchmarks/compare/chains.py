@@ -48,13 +48,13 @@ def _graph(calls: Sequence[Callable[[], Any]]) -> Replays:
 
 
 def row_of(chain: Chain, whole: float, parts: Sequence[float]) -> dict[str, Any]:
-    """Microseconds."""
+    """A chain's row, in microseconds."""
     alone = [1e6 * part for part in parts]
     return {
         "chain": chain.name,
         "shape": chain.shape,
         "ops": [link.name for link in chain.links],
-        "parts_us": [round(each, 2) for each in alone],
+        "parts_us": [round(us, 2) for us in alone],
         "sum_us": round(sum(alone), 2),
         "chain_us": round(1e6 * whole, 2),
         "lost_us": round(1e6 * whole - sum(alone), 2),
@@ -68,7 +68,7 @@ def page(head: dict[str, Any], rows: Sequence[dict[str, Any]], skipped: Sequence
         f"`{head['command']}`; driver {head['driver']}, torch {head['torch']}. In us.",
         "",
         summary(rows, allowed),
-        *(f"Not measured: {each}." for each in skipped),
+        *(f"Not measured: {name}." for name in skipped),
         "",
         "| chain | m x n x k | parts | sum | chain | lost | ops |",
         "|---|---|---|---|---|---|---|",

@@ -184,22 +184,24 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def numbered(kind: str, given: argparse.Namespace) -> Iterator[Drawn]:
-    """The seed's problems of a kind without end, but for those that are left out by their number."""
-    return (drawn for number, drawn in enumerate(KINDS[kind](given.seed)) if number not in given.leave_out)
+def numbered(kind: str, options: argparse.Namespace) -> Iterator[Drawn]:
+    """The seed's problems of a kind, without end and without those that `--leave-out` names."""
+    problems = enumerate(KINDS[kind](options.seed))
+    return (problem for number, problem in problems if number not in options.leave_out)
 
 
-def problems(given: argparse.Namespace) -> list[tuple[str, Drawn]]:
-    """Kinds take turns, so that a run that ends early has problems of each."""
-    part, parts = given.part
+def problems(options: argparse.Namespace) -> list[tuple[str, Drawn]]:
+    """The problems to measure, each with its kind. Kinds take turns, so that a run that ends early has
+    problems of each."""
+    part, parts = options.part
     of_kind = {
-        kind: listed(kind, given.shape)
-        if given.shape
-        else itertools.islice(numbered(kind, given), given.skip, given.skip + given.count)
-        for kind in given.kinds
+        kind: listed(kind, options.shape)
+        if options.shape
+        else itertools.islice(numbered(kind, options), options.skip, options.skip + options.count)
+        for kind in options.kinds
     }
     turns = zip(*of_kind.values(), strict=True)
-    return [asked for turn in turns for asked in zip(of_kind, turn, strict=True)][part - 1 :: parts]
+    return [pair for turn in turns for pair in zip(of_kind, turn, strict=True)][part - 1 :: parts]
 
 
 def main() -> int:

@@ -86,7 +86,7 @@ def built(family: str) -> list[KernelRecord]:
 
 
 def gemm_tactics(problem: GemmProblem) -> dict[str, Tactic]:
-    """By mainloop and tile, the model's first tactic that does not split k; and the runtime's choice."""
+    """The model's first tactic that does not split k, by mainloop and tile, and the runtime's choice."""
     current = context.current()
     device = current.device(torch.cuda.current_device())
     family, records = with_named(GEMM), built("gemm")
@@ -127,7 +127,7 @@ def results_of(operands: Operands, tactic: Tactic) -> list[torch.Tensor]:
 
 
 def check(operands: Operands, tactics: dict[str, Tactic]) -> dict[str, bool]:
-    """Whether each side's bits are those of the first. Raises WrongResultError if a result is wrong."""
+    """Whether each side's bits equal those of the first one. Raises WrongResultError if a result is wrong."""
     first, *_ = tactics.values()
     checked(operands, first)
     expected = results_of(operands, first)

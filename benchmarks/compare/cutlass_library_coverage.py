@@ -50,7 +50,7 @@ _RUN_TIME = ("f4", "f6", "f8")
 
 
 class ProblemType(NamedTuple):
-    """What a kernel computes."""
+    """The types and the layout of a kernel's product."""
 
     kind: str
     a: str
@@ -207,13 +207,13 @@ def rows(kernels: Mapping[ProblemType, int]) -> list[Row]:
 
 
 def cells(row: Row) -> list[str]:
-    """What the page says of a row of cutlass_library's."""
+    """The cells of the page for a row of cutlass_library's list."""
     pairs = ", ".join(f"{a} x {b}" for a, b in row.pairs)
     return [row.kind, pairs, row.sums, " ".join(row.layouts), ", ".join(row.results), f"{row.kernels:,}"]
 
 
 def here(row: Row, ours: frozenset[ProblemType]) -> str:
-    """What of a row the kernels here compute."""
+    """The part of a row that our kernels compute, as text."""
     if row.types <= ours:
         return "all"
     words: dict[str, list[str]] = defaultdict(list)

@@ -58,7 +58,7 @@ class Cases:
     all: int = 0
 
     def take(self, name: str, cases: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """In place of `sample_mqa_cases`."""
+        """Gives this part's cases to a test, which calls it in place of `sample_mqa_cases`."""
         mine = random.Random(0).sample(cases, len(cases))[self.part - 1 :: self.parts][self.after :]
         self.passed, self.taken, self.all = 0, len(mine), len(cases)
         started = time.perf_counter()
@@ -99,7 +99,7 @@ def counted(calls: Counter[str]) -> None:
             setattr(deep_gemm, name, wrap(name, function))
 
 
-def tests(folder: Path, wanted: list[str], cases: Cases) -> dict[str, Callable[[], None]]:
+def tests(folder: Path, names: list[str], cases: Cases) -> dict[str, Callable[[], None]]:
     """The test functions of the folder's modules, or those that are named, by module and name."""
     sys.path.insert(0, str(folder))
     functions = {}
@@ -108,9 +108,9 @@ def tests(folder: Path, wanted: list[str], cases: Cases) -> dict[str, Callable[[
             imported = importlib.import_module(module)
             if hasattr(imported, "sample_mqa_cases"):
                 imported.sample_mqa_cases = cases.take  # type: ignore[attr-defined]
-            names = [name for name in vars(imported) if name.startswith("test_") and name != "test_filter"]
-            functions |= {f"{module}.{name}": getattr(imported, name) for name in names}
-    return {name: functions[name] for name in wanted} if wanted else functions
+            own = [name for name in vars(imported) if name.startswith("test_") and name != "test_filter"]
+            functions |= {f"{module}.{name}": getattr(imported, name) for name in own}
+    return {name: functions[name] for name in names} if names else functions
 
 
 def run(name: str, test: Callable[[], None], calls: Counter[str], cases: Cases) -> Outcome:

@@ -94,7 +94,9 @@ def screened(calls: Mapping[str, Call], operands: Sequence[measuring.Operands]) 
 
 
 def graph_of(call: Call, operands: Sequence[measuring.Operands]) -> Replays:
-    return Replays([functools.partial(call, each) for each in operands], warm_up=1, pool=_pool(), wait=False)
+    return Replays(
+        [functools.partial(call, operand) for operand in operands], warm_up=1, pool=_pool(), wait=False
+    )
 
 
 @functools.cache
@@ -138,7 +140,7 @@ def microseconds(calls: Mapping[str, Call], operands: Sequence[measuring.Operand
 
 
 def rounds_of(seconds: float) -> int:
-    """How many rounds are measured if one takes so long."""
+    """The number of rounds to measure, if a round takes `seconds`."""
     return max(LEAST_ROUNDS, min(ROUNDS, int(MOST_SECONDS / seconds)))
 
 
@@ -168,7 +170,7 @@ def measure(kind: str, problem: Problem) -> dict[str, Any]:
     return row_of(kind, problem, tactic, len(calls) - 2, microseconds(measured, operands))
 
 
-def asked(
+def unmeasured(
     kinds: Sequence[str], seed: int, count: int, rows: Sequence[dict[str, Any]]
 ) -> list[tuple[str, Problem]]:
     """The problems of each kind in turn, less those that have a row."""
@@ -203,7 +205,7 @@ def page(head: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> str:
         for peer, name in (("fastest algorithm", "ratio"), ("torch", TORCH))
         for kind in dict.fromkeys(row["kind"] for row in rows)
     ]
-    lines += [*ratios.table(list(of_peer[0]), [[*each.values()] for each in of_peer]), ""]
+    lines += [*ratios.table(list(of_peer[0]), [[*summary.values()] for summary in of_peer]), ""]
     columns = ["kind", "m", "n", "k", "us", "peer_us", "peer", "algorithms", "ratio", TORCH, "tactic"]
     ordered = sorted(rows, key=lambda row: (row["kind"], row["ratio"]))
     return (
@@ -235,7 +237,7 @@ def main() -> int:
     machine.require_gpu()
     until = time.monotonic() + options.seconds
     rows, failed = rows_before(options.output), 0
-    for kind, problem in asked(options.kinds, options.seed, options.count, rows):
+    for kind, problem in unmeasured(options.kinds, options.seed, options.count, rows):
         if time.monotonic() > until:
             print("the time is over", flush=True)
             break

@@ -50,7 +50,7 @@ def problems(count: int, seed: int) -> Iterator[tuple[int, int, int]]:
 
 
 def sides() -> dict[str, Side]:
-    """What each side computes of rows [m, k] and a weight [n, k]."""
+    """The functions of the sides, by name. Each takes rows [m, k] and a weight [n, k]."""
     from benchmarks.lib.silu_mul import silu_mul  # noqa: PLC0415 (it needs Triton)
 
     return {

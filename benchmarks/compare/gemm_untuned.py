@@ -57,7 +57,7 @@ def measure(problem: Problem) -> dict[str, Any]:
 
 
 def cause(problem: Problem, row: dict[str, Any]) -> dict[str, Any]:
-    """What tuning finds for a row's problem, measured in turn with both."""
+    """The best tactic that tuning finds for a row's problem, measured in turn with both sides."""
     current = context.current()
     device = current.device(torch.cuda.current_device())
     result = search(FAMILY, current.registry, problem, device, make_clock=on_gpu(FAMILY.name, device))

@@ -72,7 +72,7 @@ def host_microseconds(call: Callable[[], Any]) -> float:
 
 
 def checked(problem: Problem, theirs: Any) -> dict[str, float]:
-    """Both sides' differences, without times. Raises ValueError where a result is wrong."""
+    """The differences of both sides, without times. Raises ValueError if a result is wrong."""
     torch.manual_seed(0)
     return differences(problem, problem.make(), theirs)
 
@@ -85,12 +85,12 @@ def differences(problem: Problem, operands: Operands, theirs: Any) -> dict[str, 
 
 
 def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> dict[str, Any]:
-    """One row. Raises ValueError where a result is wrong, unless `diffs` says what has been checked."""
+    """A problem's row. Raises ValueError if a result is wrong, unless `diffs` has the differences already."""
     torch.manual_seed(0)
     first = problem.make()
     if diffs is None:
         diffs = differences(problem, first, theirs)
-    size = sum(_bytes(each) for each in (*first.tensors, first.d))
+    size = sum(map(_bytes, (*first.tensors, first.d)))
     l2 = torch.cuda.get_device_properties().L2_cache_size
     count = max(2, min(timing.rotations(size, l2), MOST_BYTES // size))
     sets = [first, *(first.copy() for _ in range(count - 1))]
@@ -101,7 +101,7 @@ def measure(problem: Problem, theirs: Any, diffs: dict[str, float] | None) -> di
     }
     if problem.torch is not None and _works(problem.torch, first):
         calls["torch_"] = [problem.torch(operands) for operands in sets]
-    graphs = {side: timing.Replays(each) for side, each in calls.items()}
+    graphs = {side: timing.Replays(turns) for side, turns in calls.items()}
     for graph in graphs.values():
         graph.replay()
     times = in_turn.medians({side: graph.seconds for side, graph in graphs.items()}, REPLAYS, rotate=True)
@@ -135,8 +135,8 @@ def _bytes(value: Any) -> int:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """By kind: ratios' geomean and least; the geomean of torch's times over ours, where it has the product,
-    and of the better of both; the median share of DeepGEMM's host time."""
+    """Summaries by kind: the ratios' geomean and least; the geomean of torch's times over ours, if torch has
+    the product, and of the better of both; the median share of DeepGEMM's host time."""
     totals = {}
     for kind in dict.fromkeys(row["kind"] for row in rows):
         of_kind = [row for row in rows if row["kind"] == kind]

@@ -53,7 +53,7 @@ NANOSECONDS = 1e-3  # in microseconds: ncu's base unit of a time
 
 
 class Launch(NamedTuple):
-    """What ncu counts of one kernel."""
+    """One kernel's launch, as ncu counts it."""
 
     kernel: str
     numbers: dict[str, float]  # by the names of METRICS
@@ -92,11 +92,11 @@ def parsed_line(line: str) -> tuple[str, Drawn, Tactic]:
     return kind, problem, Tactic.parse(tactic)
 
 
-def launch(asked: Iterable[Product]) -> None:
+def launch(launched: Iterable[Product]) -> None:
     """Launches each product by each call, behind a marker, while ncu counts."""
     marker = torch.empty(1, device="cuda", dtype=torch.int32)
     runtime = torch.cuda.cudart()
-    for product in asked:
+    for product in launched:
         operands = product.case.sets[0]
         if len(product.calls) > 1:
             product.case.check()
@@ -208,19 +208,21 @@ def main() -> int:
     options = parsed()
     machine.require_gpu()
 
-    def asked() -> Iterator[Product]:
+    def chosen() -> Iterator[Product]:
         if options.tactics:
             return products_by_tactics(options.tactics.read_text(encoding="utf-8").splitlines())
         return products(options.kind)
 
     if options.launch:
-        launch(asked())
+        launch(chosen())
         return 0
     answer = subprocess.run(ncu_command(options), check=False, capture_output=True, text=True)
     if answer.returncode:
         print(answer.stdout[-2000:] + answer.stderr[-2000:], file=sys.stderr)
         return 1
-    problems = [{"kind": each.kind, "problem": each.problem, "tactic": each.tactic} for each in asked()]
+    problems = [
+        {"kind": product.kind, "problem": product.problem, "tactic": product.tactic} for product in chosen()
+    ]
     rows = rows_of(problems, calls(launches(answer.stdout)), sides=1 if options.tactics else 2)
     text = page(machine.gpu_run("benchmarks.compare.instruction_misses"), rows)
     print(text)

@@ -49,16 +49,16 @@ TOLERANCE = {"f32": 5e-6, "bf16": 3e-5}
 CHECKED = 24  # rows
 
 
-def check(one: Ragged | Paged, found: torch.Tensor) -> float:
-    """The difference of some rows. Raises ValueError where it is too large."""
+def check(operands: Ragged | Paged, logits: torch.Tensor) -> float:
+    """The difference of some rows. Raises ValueError if it is too large."""
     x, y = [], []
-    for query in range(0, len(found), max(1, len(found) // CHECKED)):
-        expected, end = one.row(query)
-        x.append(found[query, :end])
+    for query in range(0, len(logits), max(1, len(logits) // CHECKED)):
+        expected, end = operands.row(query)
+        x.append(logits[query, :end])
         y.append(expected[:end])
     result = difference(torch.cat(x), torch.cat(y))
-    if not result <= TOLERANCE[one.case.d]:
-        raise ValueError(f"{one.case}: difference {result:.2e}")
+    if not result <= TOLERANCE[operands.case.d]:
+        raise ValueError(f"{operands.case}: difference {result:.2e}")
     return result
 
 

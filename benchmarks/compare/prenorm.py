@@ -48,13 +48,15 @@ ROUNDS = 7
 CALLS = 16  # of a graph at least, so that its own launch does not count
 
 
-def peer(one: measuring.Operands) -> Callable[[], None] | None:
-    """DeepGEMM's call with as many splits."""
-    problem = one.problem
+def peer(operands: measuring.Operands) -> Callable[[], None] | None:
+    """DeepGEMM's call with as many splits; None if DeepGEMM is not installed or has no such kernel."""
+    problem = operands.problem
     if deep_gemm is None or problem.n > DEEP_GEMM_COLUMNS:
         return None
     splits = problem.splits if problem.splits > 1 else None
-    return lambda: deep_gemm.tf32_hc_prenorm_gemm(one.a, one.b, one.out, one.squares, num_splits=splits)
+    return lambda: deep_gemm.tf32_hc_prenorm_gemm(
+        operands.a, operands.b, operands.out, operands.squares, num_splits=splits
+    )
 
 
 def measure(problem: Problem, *, every: bool) -> dict[str, Any]:

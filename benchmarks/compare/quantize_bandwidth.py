@@ -48,15 +48,15 @@ SELECTED_WITHIN = 0.03
 EMPTY_CALLS = 64
 
 
-def problems(given: argparse.Namespace) -> Iterator[Problem]:
+def problems(options: argparse.Namespace) -> Iterator[Problem]:
     """The grid, the smallest shapes first."""
     listed = yaml.safe_load(SHAPES.read_text(encoding="utf-8"))
-    grid = listed["quick"] if given.quick else listed
+    grid = listed["quick"] if options.quick else listed
     kind = Problem(
-        1, 1, format=given.format, x=given.x, layout=given.layout or LAYOUTS[given.format][0],
-        global_scale="tensor" if given.format == "nvfp4" else "none", exact=not given.fast,
+        1, 1, format=options.format, x=options.x, layout=options.layout or LAYOUTS[options.format][0],
+        global_scale="tensor" if options.format == "nvfp4" else "none", exact=not options.fast,
     )  # fmt: skip
-    sizes = [(m, k) for m in given.m or grid["m"] for k in given.k or grid["k"]]
+    sizes = [(m, k) for m in options.m or grid["m"] for k in options.k or grid["k"]]
     for m, k in sorted(sizes, key=lambda size: (size[0] * size[1], size)):
         if m * k <= listed["max_elements"]:
             yield replace(kind, m=m, k=k)
@@ -70,14 +70,14 @@ def empty_seconds() -> float:
 class Bench:
     """One kind of problem on the current GPU."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         self.context = context.current()
         self.device = self.context.device(torch.cuda.current_device())
-        self.replays = given.replays
+        self.replays = options.replays
         self.empty = empty_seconds()
         self.peer: quantize_peer.Compiled | None = None
-        if not given.no_peer and given.format in quantize_peer.BLOCK:
-            self.peer = quantize_peer.Compiled(given.format)
+        if not options.no_peer and options.format in quantize_peer.BLOCK:
+            self.peer = quantize_peer.Compiled(options.format)
 
     def measure(self, problem: Problem) -> dict[str, Any]:
         operands = make_operands(measuring, problem, self.device)
@@ -142,13 +142,13 @@ class Bench:
         return scale_factors.unswizzle(scales, problem.m, problem.k, block, problem.layout)  # type: ignore[arg-type]
 
 
-def peer_operands(one: measuring.Operands) -> tuple[torch.Tensor, torch.Tensor | None]:
+def peer_operands(operands: measuring.Operands) -> tuple[torch.Tensor, torch.Tensor | None]:
     """x, and the global scale of NVFP4."""
-    return one.x, vars(one).get("global_scale")
+    return operands.x, vars(operands).get("global_scale")
 
 
 def _differing(actual: torch.Tensor, expected: Any) -> float:
-    """In parts, because a comparison of all takes memory."""
+    """The share of elements that differ. Compares in parts, because a comparison of all takes memory."""
     if actual.element_size() == 1:
         actual, expected = actual.view(torch.uint8), expected.view(torch.uint8)
     parts = zip(actual.split(8192), expected.split(8192), strict=True)
@@ -156,14 +156,14 @@ def _differing(actual: torch.Tensor, expected: Any) -> float:
 
 
 def aims(rows: list[dict[str, Any]], x: str) -> list[tuple[str, bool | None, str]]:
-    """Each aim, whether it holds (None: nothing to judge it by), and the number."""
+    """The aims as text, whether each holds (None if no row can tell), and the number that decides."""
     large = [row["copy"] / row["seconds"] for row in rows if row["bytes"] > LARGE]
     least = BANDWIDTH.get(x, 0.9)
     smallest = min(rows, key=lambda row: row["bytes"])
     above = smallest["seconds"] - smallest["empty"]
     both = [row for row in rows if row["vector"] is not None and row["tma"] is not None]
     behind = [(row["seconds"] / min(row["vector"], row["tma"]) - 1, row) for row in both]
-    worst = max(behind, key=lambda one: one[0], default=None)
+    worst = max(behind, key=lambda pair: pair[0], default=None)
     peers = [row["peer"] / row["seconds"] for row in rows if row["peer"] and row["bytes"] > COMPARED]
     return [
         (

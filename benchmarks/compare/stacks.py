@@ -62,7 +62,7 @@ def check(dtype: str, layer: Layer, m: int, variant: str, *, constant: bool) -> 
 
 
 def fuses(dtype: str, variant: str) -> bool:
-    """Whether ours also runs with the activation in the epilogue of gate_up."""
+    """Whether our side also runs with the activation in the epilogue of gate_up."""
     return (dtype, variant) == ("bf16", "model")
 
 

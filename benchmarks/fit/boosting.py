@@ -23,7 +23,7 @@ MOST_ERROR = 0.2  # of an example, that counts
 
 
 class Size(NamedTuple):
-    """How much is learnt: trees, the leaves of a tree, and the share of an error that a tree takes away."""
+    """The size of what is learnt: trees, leaves of a tree, and the share of an error that a tree removes."""
 
     trees: int = 180
     leaves: int = 127
@@ -85,7 +85,7 @@ def answers(tree: Tree, features: Numbers) -> Numbers:
 
 
 def text(tree: Tree, unit: float) -> str:
-    """As `tilewright.selection.trees` reads it: answers are whole numbers of units."""
+    """A tree as text for `tilewright.selection.trees`: answers are whole numbers of units."""
 
     def words(place: int) -> Iterator[str]:
         node = tree[place]
@@ -112,7 +112,7 @@ class _Sums(NamedTuple):
         return float(self.errors[0].sum() / (self.weights[0].sum() + SHRINKING) * rate)
 
     def best(self) -> tuple[float, int, int]:
-        """What a split explains at most, below 0, and its place."""
+        """The gain of the best split, as a number below 0, and its feature and value."""
         low, weight = self.errors.cumsum(1), self.weights.cumsum(1)
         all_, whole = low[:, -1:], weight[:, -1:]
         gain = low**2 / (weight + SHRINKING) + (all_ - low) ** 2 / (whole - weight + SHRINKING)

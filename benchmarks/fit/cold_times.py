@@ -209,7 +209,7 @@ def row_of(kind: str, problem: Drawn, noise: OtherKernels, options: argparse.Nam
     return row
 
 
-def told(problem: Drawn, row: dict[str, Any]) -> str:
+def progress(problem: Drawn, row: dict[str, Any]) -> str:
     turns, first = row["turns"], row["first"]
     best = min(turns, key=turns.__getitem__)
     return (
@@ -239,7 +239,7 @@ def main() -> int:
                 free_memory()
             file.write(json.dumps(row) + "\n")
             file.flush()
-            print(told(problem, row), flush=True)
+            print(progress(problem, row), flush=True)
     return 0
 
 

@@ -108,7 +108,7 @@ class Case:
         self.records = {tactic.kernel: records[tactic.kernel] for tactic in times}
 
     def estimates(self, device: DeviceProperties) -> Iterator[tuple[Tactic, float, float]]:
-        """Each tactic with the model's seconds and the measured ones."""
+        """The tactics, each with the model's seconds and the measured ones."""
         tactics = list(itertools.chain(*self.by_kernel.values()))
         pairs = [(self.records[tactic.kernel], tactic) for tactic in tactics]
         refined = FAMILY.refine(pairs, self.measured.problem, device)
@@ -118,7 +118,7 @@ class Case:
             yield tactic, estimate.seconds if estimate else coarse, seconds
 
     def by_mechanisms(self, device: DeviceProperties) -> Iterator[tuple[float, float]]:
-        """As `estimates`, without what is learnt (learn_lean_model.py)."""
+        """The estimates by mechanisms, without trees (learn_lean_model.py), and the measured seconds."""
         for name, tactics in self.by_kernel.items():
             weigh = cost_lean.estimator(self.records[name], self.measured.problem, device)
             for tactic in tactics:

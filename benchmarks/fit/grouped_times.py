@@ -150,7 +150,7 @@ class Bench:
             x.call(tactic)
 
 
-def worth_timing(ranked: Sequence[Candidate], factor: float, each: int) -> list[Tactic]:
+def worth_timing(ranked: Sequence[Candidate], factor: float, of_kernel: int) -> list[Tactic]:
     """Returns every kernel's best tactics, then those whose estimates are near the best one."""
     taken = collections.Counter[str]()
     best, near = [], []
@@ -158,7 +158,7 @@ def worth_timing(ranked: Sequence[Candidate], factor: float, each: int) -> list[
     for candidate in ranked:
         taken[candidate.record.name] += 1
         if (
-            taken[candidate.record.name] <= each
+            taken[candidate.record.name] <= of_kernel
             and candidate.estimate.seconds <= FAR * ranked[0].estimate.seconds
         ):
             best.append(candidate.tactic)
@@ -196,7 +196,7 @@ def measured(
     bench = Bench(problem, theirs, MOST_SETS)
     times = screened(bench, tactics, time.monotonic() + seconds)
     best = sorted(times, key=times.__getitem__)[:2]
-    more = [tactic for each in best for tactic in FAMILY.variants(each) if tactic not in times]
+    more = [tactic for fast in best for tactic in FAMILY.variants(fast) if tactic not in times]
     times |= screened(bench, more, time.monotonic() + seconds)
     bench.pause = pause
     fastest = sorted(times, key=times.__getitem__)
@@ -207,21 +207,21 @@ def measured(
     ]
     rounds = [[bench.seconds(tactic) for tactic in finalists] for _ in range(ROUNDS)]
     turns = {
-        tactic: statistics.median(each)
-        for tactic, each in zip(finalists, zip(*rounds, strict=True), strict=True)
+        tactic: statistics.median(samples)
+        for tactic, samples in zip(finalists, zip(*rounds, strict=True), strict=True)
     }
     return {
         "problem": asdict(problem),
         "deep_gemm": round(turns[None] * 1e6, 3),
         "first": str(ranked[0].tactic),
-        "turns": {str(tactic): round(each * 1e6, 3) for tactic, each in turns.items() if tactic is not None},
-        "us": {str(tactic): round(each * 1e6, 3) for tactic, each in times.items()},
+        "turns": {str(tactic): round(time * 1e6, 3) for tactic, time in turns.items() if tactic is not None},
+        "us": {str(tactic): round(time * 1e6, 3) for tactic, time in times.items()},
         **({"wrong": wrong} if wrong else {}),
     }
 
 
 def check(operands: Operands, tactic: Tactic) -> str:
-    """What is wrong with the tactic's result; an empty text where nothing is."""
+    """The fault of the tactic's result, or an empty text."""
     if operands.c is not None:
         operands = operands.changed(c=torch.randn_like(operands.c))
     operands.poison()
@@ -334,11 +334,11 @@ def main() -> int:
             torch.cuda.empty_cache()
             file.write(json.dumps(row) + "\n")
             file.flush()
-            print(told(row, until - time.monotonic()), flush=True)
+            print(progress(row, until - time.monotonic()), flush=True)
     return 0
 
 
-def told(row: dict[str, Any], left: float) -> str:
+def progress(row: dict[str, Any], left: float) -> str:
     peer, turns = row["deep_gemm"], row["turns"]
     best = min(turns, key=turns.__getitem__)
     problem = row["problem"]

@@ -98,7 +98,7 @@ class Ranked(NamedTuple):
 
 
 def ranked(seed: int, problem: Problem, device: DeviceProperties) -> Ranked:
-    """By the model, of the kernels that are built."""
+    """The ranking of a problem's tactics by the model, for kernels that are built."""
     order = FAMILY.rank(built(), problem, device)
     seconds = order[0].estimate.seconds
     by_mechanisms = sorted(
@@ -195,7 +195,7 @@ class Bench:
 
 
 def near(fastest: Sequence[Tactic], others: Sequence[Tactic], timed: Container[Tactic]) -> list[Tactic]:
-    """Others of the same kernels, and of other kernels in the same clusters and splits."""
+    """Untimed tactics of the fastest kernels, and of other kernels with the same clusters and splits."""
     tactics: dict[Tactic, None] = {}
     untimed = [candidate for candidate in others if candidate not in timed]
     for tactic in fastest:
@@ -205,13 +205,13 @@ def near(fastest: Sequence[Tactic], others: Sequence[Tactic], timed: Container[T
     return list(tactics)
 
 
-def measured(one: Ranked) -> tuple[float, dict[str, tuple[float, bool]]]:
+def measured(ranking: Ranked) -> tuple[float, dict[str, tuple[float, bool]]]:
     """Seconds of cuBLAS, and by tactic its seconds and whether it was a finalist."""
-    bench = Bench(one.problem, one.seconds)
-    bench.take_turns([None, *one.first], ROUNDS)
-    bench.take_turns(near(bench.fastest()[:FASTEST], one.others, bench.samples), ROUNDS)
+    bench = Bench(ranking.problem, ranking.seconds)
+    bench.take_turns([None, *ranking.first], ROUNDS)
+    bench.take_turns(near(bench.fastest()[:FASTEST], ranking.others, bench.samples), ROUNDS)
     bench.take_turns([None, *bench.fastest(STOP)], MORE_ROUNDS)
-    finalists = dict.fromkeys([None, one.first[0], *bench.fastest()[:FINALISTS]])
+    finalists = dict.fromkeys([None, ranking.first[0], *bench.fastest()[:FINALISTS]])
     bench.take_turns(finalists, FINAL_ROUNDS)
     bench.read()
     seconds = {tactic: statistics.median(samples) for tactic, samples in bench.samples.items()}
@@ -265,9 +265,9 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
     until = time.monotonic() + arguments.seconds
     device = contexts.current().device(torch.cuda.current_device())
     waiting = ahead(arguments, device, processes)
-    load(asked_kernels := kernels_of(arguments))
+    load(kernels := kernels_of(arguments))
     gc.freeze()  # registry and plans: what is collected is what problems leave
-    print(f"{device}\n{len(asked_kernels)} kernels of ours are built; clocks {machine.clocks()}", flush=True)
+    print(f"{device}\n{len(kernels)} kernels of ours are built; clocks {machine.clocks()}", flush=True)
     count = 0
     with bz2.open(arguments.output, "wt", newline="") as file:
         writer = csv.writer(file)
@@ -294,7 +294,7 @@ def timed(arguments: argparse.Namespace, processes: Executor) -> int:
 
 
 def kernels_of(arguments: argparse.Namespace) -> list[KernelRecord]:
-    """Those built that compute what is asked."""
+    """The built kernels that compute problems of the types and layouts of the command."""
     kinds = [
         described(dtype, 8, 512, 2048, layout=layout).kind
         for dtype in arguments.dtype
@@ -305,7 +305,7 @@ def kernels_of(arguments: argparse.Namespace) -> list[KernelRecord]:
 
 def ahead(arguments: argparse.Namespace, device: DeviceProperties, processes: Executor) -> Iterator[Ranked]:
     """Problems in their order, ranked by other processes."""
-    problems, waiting = asked(arguments), deque[Future[Ranked]]()
+    problems, waiting = problems_of(arguments), deque[Future[Ranked]]()
     for seed, problem in problems:
         waiting.append(processes.submit(ranked, seed, problem, device))
         if len(waiting) >= AHEAD:
@@ -314,8 +314,8 @@ def ahead(arguments: argparse.Namespace, device: DeviceProperties, processes: Ex
         yield waiting.popleft().result()
 
 
-def asked(arguments: argparse.Namespace) -> Iterator[tuple[int, Problem]]:
-    """With their seeds, which take turns; each shape in all types."""
+def problems_of(arguments: argparse.Namespace) -> Iterator[tuple[int, Problem]]:
+    """The problems of the command with their seeds, which take turns; each shape in all types."""
     seeds = [0] if arguments.sizes else arguments.seeds
     streams = [
         itertools.islice(of_seed(arguments, dtype, seed), arguments.skip, None)

@@ -263,7 +263,7 @@ def main() -> int:
             with bz2.open(arguments.output, "at", newline="") as file:  # so that a run may be ended
                 lines = rows(arguments.seed, ranking.problem, times[PEER] * 1e-6, tactics)
                 csv.writer(file).writerows(lines)
-            print(told(ranking, medians, near, losses), flush=True)
+            print(progress(ranking, medians, near, losses), flush=True)
         processes.shutdown(cancel_futures=True)
     for measure, behind in losses.items():
         if behind:
@@ -272,7 +272,7 @@ def main() -> int:
     return 0
 
 
-def told(
+def progress(
     ranking: Ranked, medians: dict[str, dict[str, float]], near: set[str], losses: dict[str, list[float]]
 ) -> str:
     """A line about a problem: cuBLAS's time over the first's, and the first's over the fastest's."""

@@ -73,7 +73,7 @@ def traces(tree: Path) -> list[Trace]:
 
 
 def table(paths: list[Trace]) -> str:
-    """In Markdown."""
+    """The counts as a Markdown table."""
     lines = ["| call | files | functions | events | moves |", "|---|---|---|---|---|"]
     lines += [
         f"| {name} | {len(trace.files)} | {len(set(trace.codes))} | {len(trace.codes)} | {trace.moves} |"

@@ -28,7 +28,7 @@ Call = Callable[[Any], Any]  # of a module
 
 
 def calls() -> dict[str, Call]:
-    """By what they are."""
+    """The calls that are timed, by what they compute."""
     m, n, k = 128, 4096, 7168
     a, b, d = by_rows(random_matrix(m, k)), by_blocks(random_matrix(n, k)), empty(m, n)
     x, y, z = random_matrix(128, 2048), random_matrix(2112, 2048), empty(128, 2112)

@@ -109,7 +109,7 @@ def least(process: subprocess.Popen[str], so_far: dict[str, float]) -> dict[str,
 
 
 def compared(revision: str, rounds: int) -> str:
-    """In Markdown."""
+    """The times as a Markdown table."""
     folders = ["runtime", "generator", "tests/runtime", "tests/common", "templates"]
     archive = subprocess.run(
         ["git", "-C", str(ROOT), "archive", revision, *folders],

@@ -96,7 +96,7 @@ def _git(*arguments: str) -> str:
 
 
 def table(base: str = BASE) -> str:
-    """In Markdown."""
+    """The lines as a Markdown table."""
     rows = count()
     lines = [f"| lines | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
 

@@ -102,9 +102,9 @@ def lookup(generated: Path, before: list[str]) -> dict[str, Any]:
     return times
 
 
-def medians(found: list[dict[str, Any]]) -> dict[str, float]:
-    names = [name for name in found[0] if name.endswith(("_ms", "_us"))]
-    return {name: round(statistics.median(row[name] for row in found), 3) for name in names}
+def medians(runs: list[dict[str, Any]]) -> dict[str, float]:
+    names = [name for name in runs[0] if name.endswith(("_ms", "_us"))]
+    return {name: round(statistics.median(run[name] for run in runs), 3) for name in names}
 
 
 def main() -> int:

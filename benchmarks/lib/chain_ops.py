@@ -78,7 +78,7 @@ class Chain:
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """All that its memory holds, padding included."""
+    """The bytes of a tensor's memory, padding included."""
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
@@ -123,16 +123,16 @@ class Maker:
         return Link(f"quantize_{form}", calls[:sets], calls), results
 
     def product(
-        self, forms: tuple[str, str], made: Sequence[tuple[torch.Tensor, torch.Tensor]], shape: Shape
+        self, forms: tuple[str, str], quantized: Sequence[tuple[torch.Tensor, torch.Tensor]], shape: Shape
     ) -> tuple[Link, list[torch.Tensor]]:
-        """A product of each of `made` with weights of its own, and its results."""
+        """A product of each quantised matrix with weights of its own, and its results."""
         m, n, k = shape
         (link,) = self.quantizing(forms[1], [self.random(n, k)], 1)[1]
         op, outs, calls = PRODUCTS[forms], [], []
         scaled = GLOBAL_SCALE**2 if "nvfp4" in forms else 1.0
         alpha = torch.full((1,), k**-0.5 / scaled, device="cuda")
-        for data, scales in made:
-            weight, weight_scales = (each.clone() for each in link)
+        for data, scales in quantized:
+            weight, weight_scales = (tensor.clone() for tensor in link)
             outs.append(torch.empty(m, n, dtype=torch.bfloat16, device="cuda"))
             calls.append(functools.partial(op, data, weight.mT, scales, weight_scales, alpha, out=outs[-1]))
         problem = BlockscaledProblem(m, n, k, a=forms[0], b=forms[1])

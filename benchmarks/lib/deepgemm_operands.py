@@ -15,7 +15,7 @@ Call = Callable[[Any, "Operands"], None]  # of a module
 
 @dataclass
 class Operands:
-    """What one call reads and writes."""
+    """The tensors that one call reads and writes."""
 
     tensors: tuple[Any, ...]
     d: torch.Tensor

@@ -18,14 +18,14 @@ MN_MULTIPLE = 8  # of elements of 16 bits, which TMA wants rows to be multiples 
 
 
 def described(dtype: str, m: int, n: int, k: int, *, layout: str = "tn", batch: int = 1) -> Problem:
-    """With the default output type; FP8 with fast accumulation unless it is to be exact."""
+    """The problem of a type, with its default output type. FP8 sums fast, unless the type is `fp8_exact`."""
     a = OPERANDS[dtype]
     d = "bf16" if a in FP8 else a
     return Problem(m, n, k, batch, a=a, b=a, d=d, layout=layout, fast_accum=dtype == "fp8")
 
 
 def dtype_of(problem: Problem) -> str:
-    """The word for its types."""
+    """The key of OPERANDS for a problem's types."""
     return {"e4m3": "fp8" if problem.fast_accum else "fp8_exact"}.get(problem.a, problem.a)
 
 
@@ -40,7 +40,7 @@ def shapes(seed: int, size: int) -> Iterator[tuple[int, int, int]]:
 
 
 def batched_shapes(seed: int, size: int, batch: int) -> Iterator[tuple[int, int, int]]:
-    """As `shapes`, of each matrix of a batch, with n and k from 64 to 8192."""
+    """(m, n, k) of the matrices of a batch, without end: as `shapes`, with n and k from 64 to 8192."""
     draw = random.Random(f"{seed}, batch {batch}")
     while True:
         m, n, k = log_uniform(draw, 1, 8192), 64 * log_uniform(draw, 1, 128), 64 * log_uniform(draw, 1, 128)

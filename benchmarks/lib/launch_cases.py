@@ -86,7 +86,7 @@ class Case:
                 )
 
     def is_right(self, call: Call) -> bool:
-        """Whether a call computes what ours does."""
+        """Whether a call has the same result as our own."""
         result = _result(self.sets[0], call)
         return relative_difference(_result(self.sets[0], self.ours), result) <= TOLERANCES["cublas"]
 
@@ -108,7 +108,8 @@ def relative_difference(actual: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def _judged(operands: Any, results: Mapping[str, torch.Tensor]) -> str:
-    """How far each result is from the product in float64, where operands have one: text for a message."""
+    """The distance of each result from the product in float64, as text for a message; empty if operands have
+    no such product."""
     if not isinstance(operands, grouped_measuring.Operands):
         return ""
     operands.out.zero_()  # as for the results, because it may be C, too
@@ -118,7 +119,7 @@ def _judged(operands: Any, results: Mapping[str, torch.Tensor]) -> str:
 
 
 def _result(operands: Any, call: Call) -> torch.Tensor:
-    """What a call computes with a zero D, in the rows that count."""
+    """The result of a call with a zero D, in the rows that count."""
     operands.out.zero_()
     returned = call(operands)
     result = returned if isinstance(returned, torch.Tensor) else operands.out

@@ -68,7 +68,7 @@ class Graphs:
         return {measure: min(sample() for _ in range(SCREENED)) for measure, sample in samples.items()}
 
     def microseconds(self) -> dict[tuple[str, Hashable], float]:
-        """By measure and side: medians of replays in turn, without the other kernels' time."""
+        """Medians of replays in turn, without the other kernels' time, by measure and side."""
         calls = {key: graph.seconds() for key, graph in self._graphs.items()}
         of_round = sum(seconds * self._graphs[key].calls for key, seconds in calls.items())
         short = of_round < SHORT_ROUND
@@ -87,7 +87,7 @@ def sample_of(measure: str, graph: Replays) -> Callable[[], float]:
 
 
 def rounds_of(seconds: float) -> int:
-    """How many rounds of samples there are if one takes so long."""
+    """The number of rounds of samples, if a round takes `seconds`."""
     return max(LEAST_ROUNDS, min(ROUNDS, int(SAMPLED_SECONDS / seconds)))
 
 

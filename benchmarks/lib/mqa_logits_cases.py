@@ -39,7 +39,7 @@ class Case:
         return f"{self.form} | {batch}{self.queries} | {self.keys} | {heads} | {self.d}"
 
     def operand(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """As both modules take it; of FP4 with words of exponents."""
+        """Values as both modules read them: FP8, or FP4 with words of exponents."""
         if self.q == "e4m3":
             return values.to(torch.float8_e4m3fn), None
         data, words = ours.utils.per_token_cast_to_fp4(values.flatten(0, -2), True, 32, True)

@@ -158,8 +158,8 @@ class Stack:
         return x
 
     def run_as_engines_do(self, multiply: Multiply, gated: Multiply | None = None) -> torch.Tensor:
-        """As `run`, of BF16 and variant `model`, with the other kernels of a serving engine: each addition
-        and the RMSNorm after it are one kernel, and nothing copies what attention would have written."""
+        """Runs BF16 layers of variant `model` with the other kernels of a serving engine: each addition and
+        the RMSNorm after it are one kernel, and nothing copies what attention would have written."""
         from benchmarks.lib.fused_norm import add_rms_norm  # noqa: PLC0415 (it needs Triton)
 
         residual, x = self._x, torch.zeros_like(self._x)

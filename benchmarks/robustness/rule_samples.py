@@ -130,7 +130,8 @@ class Candidate:
 
 
 def candidate(of: Family, config: Any) -> Candidate | None:
-    """None for what more than one rule rejects: the compiler could not say which of them is right."""
+    """The candidate of a configuration; None if more than one rule rejects it, because the compiler could not
+    say which of them is right."""
     against = verdicts(of, config)
     if len(against) > 1:
         return None

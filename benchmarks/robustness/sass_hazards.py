@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def races(unit: UnitReport) -> Counter[str]:
-    """How many findings of each kind of race a kernel has."""
+    """The number of a kernel's findings, by kind of race."""
     kinds = (EARLY_RELEASE, EARLY_ACCESS)
     return Counter(finding.kind for finding in unit.findings if finding.kind in kinds)
 

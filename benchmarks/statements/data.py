@@ -61,5 +61,5 @@ def read(path: Path) -> Statements:
 
 
 def read_all() -> list[Statements]:
-    """All files, by name."""
+    """The statements of all files, in the order of their names."""
     return [read(path) for path in sorted(FOLDER.glob("*.yaml"))]

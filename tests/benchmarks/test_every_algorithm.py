@@ -52,10 +52,10 @@ def test_a_row_is_beside_the_fastest_peer_and_beside_torch() -> None:
 
 def test_problems_with_a_row_are_not_asked_again() -> None:
     problems = list(itertools.islice(drawn("bf16", 7), 3))
-    whole = every_algorithm.asked(["bf16", "fp8"], 7, 3, [])
+    whole = every_algorithm.unmeasured(["bf16", "fp8"], 7, 3, [])
     assert [kind for kind, _ in whole] == ["bf16", "fp8"] * 3
     rows = [row("bf16", problems[0], ours=1.0, torch=1.0), row("fp8", problems[1], ours=1.0, torch=1.0)]
-    left = every_algorithm.asked(["bf16", "fp8"], 7, 3, rows)
+    left = every_algorithm.unmeasured(["bf16", "fp8"], 7, 3, rows)
     assert left == [whole[place] for place in (1, 2, 4, 5)]
 
 

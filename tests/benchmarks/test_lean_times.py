@@ -18,7 +18,7 @@ def asked(**changes: object) -> list[tuple[int, object]]:
         **{"dtype": ["bf16"], "seeds": [5, 6], "sizes": None, "skip": 0, "wide": False},
         **{"layout": ["tn"], "batch": [1], "m": None, "n": None, "k": None},
     }
-    return list(itertools.islice(lean_times.asked(argparse.Namespace(**given | changes)), 40))
+    return list(itertools.islice(lean_times.problems_of(argparse.Namespace(**given | changes)), 40))
 
 
 def test_wide_problems_are_of_all_layouts() -> None:

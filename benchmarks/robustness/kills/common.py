@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.001
 
 @dataclass(frozen=True)
 class Killed:
-    """What became of a command."""
+    """How a command ended."""
 
     exit_code: int | None
     """None where it was killed; else it had ended by itself."""
@@ -78,8 +78,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def compared(copy: Path, clean: Path, code: int, output: str) -> dict[str, Any]:
-    """What a run on a copy of what a kill has left exits with, and whether it has made what the folder of an
-    undisturbed run holds. Removes both folders."""
+    """Fields of a row: the exit code of a run on a `copy` of what a kill has left, and whether `copy` then
+    equals the folder of an undisturbed run. Removes both folders."""
     equal = files(copy) == files(clean)
     shutil.rmtree(copy)
     shutil.rmtree(clean)

@@ -98,7 +98,7 @@ def kill_once(merge: Merge, moment: float, writing: bool, by: signal.Signals) ->
 
 
 def recover(merge: Merge, before: Path, scratch: Path) -> dict[str, Any]:
-    """What the same merge makes of a copy of what is left, beside what it makes of the folder as it was
+    """Runs the same merge on a copy of what is left, and compares with a merge into the folder as it was
     `before`."""
     copy, clean = scratch / "copy", scratch / "clean"
     shutil.copytree(merge.out, copy)
