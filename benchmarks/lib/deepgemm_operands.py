@@ -28,8 +28,8 @@ class Operands:
 
 @dataclass
 class Problem:
-    """`make` makes one set of operands; `call` calls a module's function. `torch` answers, for one set, a
-    call of torch's own for the same product, with what it wants beside the operands made before."""
+    """A product. `make` makes one set of operands; `call` calls a module's function. `torch` makes a call of
+    torch's own op for a set, with all further tensors that this op needs."""
 
     kind: str
     shape: str

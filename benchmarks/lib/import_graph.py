@@ -33,9 +33,9 @@ def modules(packages: Mapping[str, Path] = PACKAGES) -> dict[str, Path]:
 
 
 def imports(
-    name: str, source: str | ast.Module, known: Mapping[str, object], *, by_name: bool = True
+    name: str, source: str | ast.Module, files: Mapping[str, object], *, by_name: bool = True
 ) -> set[str]:
-    """The known modules that a module imports.
+    """The modules among `files` that a module imports.
 
     Every import statement counts: at the top, in a function (done when it is called), under TYPE_CHECKING
     (never done). So does `import_module` of a text, in which `{x}` stands for any part of a module's name
@@ -49,20 +49,20 @@ def imports(
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}: a relative import"
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            imported |= {module if module in known else str(node.module) for module in whole}
+            imported |= {module if module in files else str(node.module) for module in whole}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("part", "catalog.part"):
             module = node.args[1]  # of any family's package
             assert isinstance(module, ast.Constant), f"{name}: which module of a family is not known"
             pattern = rf"tilewright\.families\.\w+\.{module.value}"
-            imported |= {module for module in known if by_name and re.fullmatch(pattern, module)}
+            imported |= {module for module in files if by_name and re.fullmatch(pattern, module)}
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             text = node.args[0]
             if isinstance(text, ast.JoinedStr):
                 pattern = "".join(_pattern(part, name) for part in text.values)
-                imported |= {module for module in known if re.fullmatch(pattern, module)}
+                imported |= {module for module in files if re.fullmatch(pattern, module)}
             elif isinstance(text, ast.Constant):
                 imported.add(str(text.value))
-    return {module for module in imported if module in known and module != name}
+    return {module for module in imported if module in files and module != name}
 
 
 def _pattern(part: ast.expr, name: str) -> str:
@@ -85,55 +85,55 @@ class _Pruned(ast.NodeTransformer):
         return self.generic_visit(node) if self.functions else ast.Pass()
 
 
-def reached(roots: Iterable[str], known: Mapping[str, Path], late: Callable[[str], bool]) -> set[str]:
+def reached(roots: Iterable[str], files: Mapping[str, Path], late: Callable[[str], bool]) -> set[str]:
     """The modules that are imported with `roots`. Of the imports inside functions, those of modules for which
     `late` is true."""
     reached: set[str] = set()
     pending = [*roots]
     while pending:
         name = pending.pop()
-        if name in reached or name not in known:
+        if name in reached or name not in files:
             continue
         reached.add(name)
-        text = known[name].read_text(encoding="utf-8")
+        text = files[name].read_text(encoding="utf-8")
         at_once, in_all = (
-            imports(name, _Pruned(functions=functions).visit(ast.parse(text)), known, by_name=False)
+            imports(name, _Pruned(functions=functions).visit(ast.parse(text)), files, by_name=False)
             for functions in (False, True)
         )
         pending += {*at_once, *filter(late, in_all), name.rpartition(".")[0]}
     return reached
 
 
-def served(known: Mapping[str, Path]) -> set[str]:
+def served(files: Mapping[str, Path]) -> set[str]:
     """The modules that calls of all ops import, where their kernels are built: `tests/runtime/calls` compares
     with a process."""
     parts = "|".join(SERVING_PARTS)
-    of_families = [name for name in known if re.fullmatch(rf"tilewright\.families\.\w+\.({parts})", name)]
+    of_families = [name for name in files if re.fullmatch(rf"tilewright\.families\.\w+\.({parts})", name)]
     with_config = {name.rpartition(".")[0] for name in of_families if name.endswith(".config")}
-    kernels = [name for name in known if re.fullmatch(r"tilewright\.families\.\w+\.kernel", name)]
+    kernels = [name for name in files if re.fullmatch(r"tilewright\.families\.\w+\.kernel", name)]
     # The catalog takes `kernel` where a family has no `config`.
     roots = [*of_families, *(name for name in kernels if name.rpartition(".")[0] not in with_config)]
     public = ("tilewright", "tilewright.torch_ops", "tilewright.calls.prepared")
     roots += [*public, "tilewright.contractions.einsum", *OF_BUILT]
-    return reached(roots, known, lambda name: not name.startswith(NOT_IN_CALLS))
+    return reached(roots, files, lambda name: not name.startswith(NOT_IN_CALLS))
 
 
-def built(known: Mapping[str, Path]) -> set[str]:
+def built(files: Mapping[str, Path]) -> set[str]:
     """The modules that a build imports besides, ahead of time or because a call needs a kernel."""
-    modules = reached(["tilewright.compile.building"], known, lambda name: "stand_ins" not in name)
-    return modules - served(known)
+    modules = reached(["tilewright.compile.building"], files, lambda name: "stand_ins" not in name)
+    return modules - served(files)
 
 
-def bundled(known: Mapping[str, Path]) -> set[str]:
+def bundled(files: Mapping[str, Path]) -> set[str]:
     """The modules that a process imports besides for a bundle (docs/bundles.md)."""
-    modules = reached(["tilewright.bundle"], known, lambda name: not name.startswith(NOT_IN_CALLS))
-    return modules - served(known)
+    modules = reached(["tilewright.bundle"], files, lambda name: not name.startswith(NOT_IN_CALLS))
+    return modules - served(files)
 
 
-def generated(known: Mapping[str, Path]) -> set[str]:
+def generated(files: Mapping[str, Path]) -> set[str]:
     """The modules that the generator asks about kernels, and no call: rules, shared memory, sources."""
     pattern = r"tilewright\.families\.\w+\.(kernel|rules|memory)"
-    kernels = [name for name in known if re.fullmatch(pattern, name)]
+    kernels = [name for name in files if re.fullmatch(pattern, name)]
     roots = [*kernels, "tilewright.configurations.family", "tilewright.declarations.headers"]
-    modules = reached(roots, known, lambda name: "stand_ins" not in name)
-    return modules - served(known) - built(known)
+    modules = reached(roots, files, lambda name: "stand_ins" not in name)
+    return modules - served(files) - built(files)
