@@ -182,6 +182,11 @@ def test_the_readme_begins_with_the_speeds_of_random_shapes() -> None:
     # 1.1554 is 1.155 in the table and 1.16 here.
     assert same(told[1], geomean(speeds("gemm_untuned_bf16_20281", rows["BF16"])))
     assert same(told[2], geomean(speeds("gemm_untuned_fp8_20281", rows["FP8"])))
+    ((bf16, fp8),) = re.findall(
+        r"([\d.]+) \(BF16, beside cuBLAS\) and ([\d.]+) \(FP8, beside DeepGEMM\)", text
+    )
+    assert same(bf16, float(recorded_stacks()["bf16", "model"]["geomean"]))
+    assert same(fp8, float(recorded_stacks()["fp8", "model"]["geomean"]))
 
 
 def test_where_the_readme_advises_against_tilewright() -> None:
@@ -189,7 +194,7 @@ def test_where_the_readme_advises_against_tilewright() -> None:
     many = [float(mean) for m, mean in by_m.items() if int(m) >= 256]
     assert len(many) == 7
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    (told,) = re.findall(r"from m = 256 on the mean is\s+([\d.]+) to ([\d.]+) of cuBLAS", text)
+    (told,) = re.findall(r"starting at m = 256 the mean is \[([\d.]+) to ([\d.]+) of cuBLAS", text)
     assert same(told[0], min(many))
     assert same(told[1], max(many))
 

@@ -29,7 +29,7 @@ def test_later_calls() -> None:
 def test_a_plan_takes_less_than_half() -> None:
     assert RECORD["ratios"]["plan(a, b, out) / torch.mm(out=)"] < 0.5
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert "with `out=` it takes less than half of `torch.mm`'s host time" in readme
+    assert "with `out=` it takes less than half of `torch.mm`'s [host time](" in readme
 
 
 def test_parts_of_a_call() -> None:
