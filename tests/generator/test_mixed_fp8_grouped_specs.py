@@ -44,6 +44,11 @@ REJECTED: list[Rejected] = [
     (PARTS, {"tile": Tile(64, 160, 128)}, "two_multiply", "in_turn has two", {"tile": Tile(128, 128, 128)}),
     (PARTS, {"weight_format": "int4_g64"}, "quick_integers", "not int4_g64", {"weight_format": "int4_g128"}),
     (PARTS, {"k_groups": 2}, "one_group_in_turn", "k_groups 2", {"k_groups": 1}),
+    (PARTS, {"tile": Tile(128, 16, 128)}, "columns_of_last_tiles", "has 16", {"tile": Tile(128, 32, 128)}),
+    (
+        FAST, {"schedule": "quick", "tile": Tile(128, 16, 128)}, "columns_of_last_tiles", "32 columns",
+        {"schedule": "at_will"},
+    ),
     (FEW, {"fast_accum": True}, "fast_formats", "fast_accum is false", {"weight_format": "mxfp4"}),
     (FAST, {"width": 64}, "fast_schedule", "width", {"width": "auto"}),
     (MANY, {"width": 80}, "part_width", "80 columns", {"width": 64}),

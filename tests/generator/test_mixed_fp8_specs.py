@@ -53,6 +53,10 @@ REJECTED: list[Rejected] = [
         MANY, {"balanced": True}, "balanced_schedule", "not at_will",
         {"schedule": "quick", "fast_accum": True},
     ),
+    (
+        PARTS, {"balanced": True, "tile": Tile(128, 144, 128)}, "left_sums", "18 column groups",
+        {"tile": Tile(128, 160, 128)},
+    ),
     (FEW, {"k_groups": 2}, "one_group", "k_groups", {"k_groups": 1}),
     (MANY, {"block": 32}, "blocks_of_groups", "k_groups", {"block": "auto"}),
     (MANY, {"stages": 7}, "shared_memory", "two stages", {"stages": 4}),

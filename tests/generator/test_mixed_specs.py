@@ -54,6 +54,7 @@ REJECTED: list[Rejected] = [
     (FEW, {"warps": 4}, "warps_of_mainloop", "warps", {"mainloop": "stream"}),
     (BALANCED, {"k_groups": 2}, "warps_of_mainloop", "k_groups", {"mainloop": "wgmma"}),
     (BALANCED, {"d": "f32"}, "warps_of_mainloop", "d of a balanced kernel is same", {"mainloop": "wgmma"}),
+    (BALANCED, {"tile": Tile(128, 144, 128)}, "left_sums", "18 column groups", {"tile": Tile(128, 160, 128)}),
     (FEW, {"activation": "silu_mul", "d": "f32"}, "gated_type", "d of a gated kernel is same", {"d": "same"}),
     (WIDE, {"schedule": "early"}, "schedule_of_mainloop", "256x64x128", {"tile": Tile(128, 64, 128)}),
     (

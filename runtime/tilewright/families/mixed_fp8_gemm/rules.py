@@ -11,6 +11,7 @@ from tilewright.families.mixed_fp8_gemm.config import MixedFp8GemmConfig
 from tilewright.families.mixed_fp8_gemm.memory import memory, most_sums, width
 from tilewright.families.mixed_fp8_gemm.problem import FORMATS
 from tilewright.families.mixed_gemm.problem import FORMATS as PACKED_FORMATS
+from tilewright.families.mixed_gemm.rules import misfit_left_sums
 
 COLUMNS = (8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256)  # of a tile
 
@@ -91,6 +92,13 @@ def balanced_schedule(config: MixedFp8GemmConfig) -> str | None:
     if not config.balanced or config.schedule in ("parts_in_turn", "quick"):
         return None
     return f"a balanced kernel has schedule parts_in_turn or quick, not {config.schedule}"
+
+
+# mixed_gemm/balanced_phases.hpp, as in `mixed_gemm`: a warpgroup has 64 rows.
+@rule(OURS, "tile balanced", unless=(tile_sides,))
+def left_sums(config: MixedFp8GemmConfig) -> str | None:
+    """A thread of a balanced kernel has at most 16 column groups of sums, or a multiple of 4."""
+    return misfit_left_sums(config.tile.n // 8) if config.balanced else None
 
 
 # kernel.hpp: the warpgroups of a dense kernel all have all of k.

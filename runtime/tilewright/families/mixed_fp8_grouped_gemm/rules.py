@@ -47,6 +47,18 @@ def one_group_in_turn(config: MixedFp8GemmConfig) -> str | None:
     return f"schedule {config.schedule} has two warpgroups, and k_groups {config.k_groups} has more"
 
 
+# mixed_fp8_gemm/half_width.hpp: the least instruction for a group's last tile has 32 columns.
+@rule(
+    OURS, "tile schedule", compiles="an instruction would have more columns than the tile",
+    unless=(tile_sides,),
+)  # fmt: skip
+def columns_of_last_tiles(config: MixedFp8GemmConfig) -> str | None:
+    """A tile of quick or parts_in_turn has at least 32 columns."""
+    if config.schedule == "at_will" or config.tile.n >= 32:
+        return None
+    return f"schedule {config.schedule} multiplies 32 columns at least, of a tile that has {config.tile.n}"
+
+
 # CUDA programming guide, "Compute Capabilities": 227 KB a thread block.
 @rule(HARDWARE, "stages tile weight_format", unless=(formats, tile_sides))
 def shared_memory(config: MixedFp8GemmConfig) -> str | None:
@@ -56,5 +68,5 @@ def shared_memory(config: MixedFp8GemmConfig) -> str | None:
 
 RULES = (
     formats, tile_sides, two_multiply, decodes_at_will, whole_tiles, quick_integers, one_group_in_turn,
-    fast_formats, fast_schedule, blocks_of_groups, part_width, shared_memory,
+    columns_of_last_tiles, fast_formats, fast_schedule, blocks_of_groups, part_width, shared_memory,
 )  # fmt: skip

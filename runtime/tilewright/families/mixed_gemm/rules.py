@@ -136,6 +136,24 @@ def warps_of_mainloop(config: MixedGemmConfig) -> str | None:
     return unsettled(config, f"a {config.mainloop} kernel", settled[config.mainloop])
 
 
+def misfit_left_sums(column_groups: int) -> str | None:
+    """Why a thread of a balanced kernel cannot add `column_groups` column groups that another thread block
+    left; None if it can. It loads up to 16 at once, and 8 or 4 of more."""
+    if column_groups <= 16 or column_groups % 4 == 0:
+        return None
+    return f"{column_groups} column groups of sums to a thread: more than 16, and no multiple of 4"
+
+
+# balanced_phases.hpp: kAtOnce divides the column groups of a thread's sums.
+@rule(OURS, "tile mainloop", of=with_mainloop("balanced"))
+def left_sums(config: MixedGemmConfig) -> str | None:
+    """A thread of a balanced kernel has at most 16 column groups of sums, or a multiple of 4."""
+    if tile_sides(config) or warpgroups_of_block(config):
+        return None
+    _, rows, columns = warpgroups(config)
+    return misfit_left_sums(rows * columns // 8)
+
+
 # early.hpp: a warpgroup has 64 rows of W, a stage two pieces of 4-bit codes. Two sets of 16 registers hold
 # decoded weights, and 8 hold loaded words.
 @rule(OURS, "schedule mainloop tile weight_format k_groups")
