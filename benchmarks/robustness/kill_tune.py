@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lib.machine import describe, record
+from benchmarks.lib.machine import describe, record, require_gpu
 
 from tilewright.selection import tuned_files
 
@@ -116,10 +116,11 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=10, help="number of runs to kill")
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
-    parser.add_argument("--longest", type=float, default=0.8, help="Seconds after a result, at most.")
-    parser.add_argument("--write", action="store_true", help="Write benchmarks/results/kill_tune.json.")
-    parser.add_argument("arguments", nargs="*", help="Of `tilewright tune`; after --.")
+    parser.add_argument("--longest", type=float, default=0.8, help="seconds after a result, at most")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/kill_tune.json")
+    parser.add_argument("arguments", nargs="*", help="of `tilewright tune`, after --")
     options = parser.parse_args()
+    require_gpu()
     arguments = options.arguments or DEFAULT
     with tempfile.TemporaryDirectory() as folder:
         script = "from tilewright_generator.cli import main; main()"

@@ -83,5 +83,15 @@ def test_a_program_says_that_it_needs_a_gpu(path: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_many_programs_measure_on_a_gpu() -> None:
+def test_the_readme_names_every_program_and_those_that_need_a_gpu() -> None:
+    text = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (`.*`) \| .* \| (.*) \|$", text.partition("## Comparing")[2], re.MULTILINE)
+    needs = {program: need for programs, need in lines for program in re.findall(r"`([\w/]+)`", programs)}
+    folders = ("compare", "fit", "host", "robustness")
+    programs = [path.relative_to(ROOT / "benchmarks").with_suffix("") for path in PROGRAMS]
+    listed = {path.as_posix().partition("/")[2] for path in programs if path.parts[0] in folders}
+    assert set(needs) == listed
+    assert {name for name, need in needs.items() if need.startswith("GPU")} == {
+        path.stem for path in ON_A_GPU
+    }
     assert len(ON_A_GPU) > 35
