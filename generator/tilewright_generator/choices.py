@@ -46,18 +46,18 @@ class Reader:
                     choices.setdefault(meant, ())
         return choices
 
-    def _unknown(self, name: str, position: Position, known: list[str]) -> str:
+    def _unknown(self, name: str, position: Position, names: list[str]) -> str:
         """Report a key that is no field. Answers the field that is likely meant, or ''."""
-        if not self._faults.add(position, lambda: self._no_field(name, known)):
+        if not self._faults.add(position, lambda: self._no_field(name, names)):
             return ""
-        return unspaced_key(name, known) or nearest(name, known) or ""
+        return unspaced_key(name, names) or nearest(name, names) or ""
 
-    def _no_field(self, name: str, known: list[str]) -> str:
+    def _no_field(self, name: str, names: list[str]) -> str:
         hint = (
             _had_by([family for family in families.names() if name in fields_of(families.get(family))])
-            or unspaced(name, known)
-            or did_you_mean(name, known)
-            or f"; there are: {', '.join(known)}"
+            or unspaced(name, names)
+            or did_you_mean(name, names)
+            or f"; there are: {', '.join(names)}"
         )
         return f"{self._family.name} has no field {quoted(name)}{hint}"
 

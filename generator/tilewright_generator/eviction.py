@@ -35,11 +35,11 @@ def debris(store: Store, include: Path, older_than: float) -> list[Debris]:
     ]
 
 
-def remove(store: Store, found: list[Debris]) -> None:
-    """Removes it, and what killed builds and removals have left. What another process has loaded stays mapped
-    there."""
+def remove(store: Store, debris: list[Debris]) -> None:
+    """Removes the debris, and what killed builds and removals have left. What another process has loaded
+    stays mapped there."""
     store.sweep()
-    for item in found:
+    for item in debris:
         store.remove(item.path)
 
 

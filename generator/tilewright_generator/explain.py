@@ -106,22 +106,22 @@ def _field_of(name: str) -> str:
     return f"; it is a field of {', '.join(having)} (`tilewright explain {having[0]}`)" if having else ""
 
 
-def matching(expansion: Expansion, wanted: Mapping[str, Any]) -> list[Candidate]:
+def matching(expansion: Expansion, values: Mapping[str, Any]) -> list[Candidate]:
     """The combinations of the spec that have these values."""
     return [
         candidate
         for candidate in candidates(expansion)
-        if all(getattr(candidate.config, field) == value for field, value in wanted.items())
+        if all(getattr(candidate.config, field) == value for field, value in values.items())
     ]
 
 
-def combination(family: Family, wanted: Mapping[str, Any], spec: Spec | None = None) -> Candidate:
+def combination(family: Family, chosen: Mapping[str, Any], spec: Spec | None = None) -> Candidate:
     """A combination that need not be in any spec: these values, the spec's own, the family's defaults.
 
     Raises `UsageError` if fields remain without a value.
     """
     shared = _single(spec.shared) if spec else {}
-    values = {**shared, **wanted}
+    values = {**shared, **chosen}
     fields = fields_of(family)
     missing = [name for name, field in fields.items() if field.required and name not in values]
     if missing:

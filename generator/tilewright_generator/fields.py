@@ -51,21 +51,21 @@ class Field:
         """Whether all its values are shapes, such as 128x256x64."""
         return all(isinstance(kind, value_kinds.Shape) for kind in self.kinds)
 
-    def parse(self, given: object) -> Any:
-        """The value that `given`, a scalar of YAML, stands for; raises `InvalidValueError`."""
+    def parse(self, scalar: object) -> Any:
+        """The value that a scalar of YAML stands for. Raises `InvalidValueError`."""
         for kind in self.kinds:
-            if (value := kind.read(given)) is not value_kinds.NO:
+            if (value := kind.read(scalar)) is not value_kinds.NO:
                 return value
-        raise InvalidValueError(lambda: self._complaint(given))
+        raise InvalidValueError(lambda: self._complaint(scalar))
 
     def parse_text(self, text: str) -> Any:
         """The value of a word on the command line, which has no quotes. Raises `InvalidValueError`."""
         value = resolve(text)
         return self.parse(text if isinstance(value, Trap) or self.takes(text) else value)
 
-    def takes(self, given: object) -> bool:
-        """Whether `given` stands for one of its values."""
-        return any(kind.read(given) is not value_kinds.NO for kind in self.kinds)
+    def takes(self, scalar: object) -> bool:
+        """Whether a scalar of YAML stands for one of its values."""
+        return any(kind.read(scalar) is not value_kinds.NO for kind in self.kinds)
 
     @property
     def default_text(self) -> str:
@@ -84,30 +84,30 @@ class Field:
         members = [kind.json_schema() for kind in self.kinds]
         return {"anyOf": members} if len(members) > 1 else members[0]
 
-    def _complaint(self, given: object) -> str:
+    def _complaint(self, scalar: object) -> str:
         """The message about a scalar that is none of its values, in one sentence."""
-        if slip := self._slip(given):
-            return f"{self.name}: {show(given)} {slip}"
-        shapes = [kind.expected(given) for kind in self.kinds if isinstance(kind, value_kinds.Shape)]
+        if slip := self._slip(scalar):
+            return f"{self.name}: {show(scalar)} {slip}"
+        shapes = [kind.expected(scalar) for kind in self.kinds if isinstance(kind, value_kinds.Shape)]
         if shapes:
             return f"{self.name}: {shapes[0]}"
         choices = [word for kind in self.kinds for word in kind.words()]
-        complaints = [complaint for kind in self.kinds if (complaint := kind.expected(given))]
+        complaints = [complaint for kind in self.kinds if (complaint := kind.expected(scalar))]
         if choices:
             complaints.insert(0, f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0])
-        hint = did_you_mean(str(given), choices) if len(choices) > 1 else ""
-        return f"{self.name}: {show(given)} should be {' or '.join(complaints)}{hint}"
+        hint = did_you_mean(str(scalar), choices) if len(choices) > 1 else ""
+        return f"{self.name}: {show(scalar)} should be {' or '.join(complaints)}{hint}"
 
-    def _slip(self, given: object) -> str:
-        """The message about the spelling of `given`, if only the spelling is wrong."""
-        if not isinstance(given, str):
-            alike = None if given is None else text(given)
+    def _slip(self, scalar: object) -> str:
+        """The message about the spelling of a scalar, if only the spelling is wrong."""
+        if not isinstance(scalar, str):
+            alike = None if scalar is None else text(scalar)
             return f'is not text: quote it, "{alike}"' if alike is not None and self.takes(alike) else ""
-        value = resolve(given)
+        value = resolve(scalar)
         if not isinstance(value, str | Trap) and self.takes(value):
-            return f"is text: write {given} without quotes"
-        alike = _TIMES.sub("x", given.strip())
-        return f"is misspelt; did you mean {alike!r}?" if alike != given and self.takes(alike) else ""
+            return f"is text: write {scalar} without quotes"
+        alike = _TIMES.sub("x", scalar.strip())
+        return f"is misspelt; did you mean {alike!r}?" if alike != scalar and self.takes(alike) else ""
 
 
 @cache
@@ -150,11 +150,11 @@ def _field(field: dataclasses.Field[Any], annotation: Any, default: Any, excepti
     )
 
 
-def show(given: object) -> str:
+def show(scalar: object) -> str:
     """A scalar of YAML as a message quotes it."""
-    if given is None:
+    if scalar is None:
         return "null"
-    return quoted(given) if isinstance(given, str) else text(given)
+    return quoted(scalar) if isinstance(scalar, str) else text(scalar)
 
 
 def _in_words(schema: dict[str, Any]) -> str:

@@ -81,10 +81,10 @@ def single(digests: dict[str, str]) -> Hashes:
     return {name: frozenset((digest,)) for name, digest in digests.items()}
 
 
-def joined(one: Hashes, other: Hashes) -> Hashes:
+def joined(first: Hashes, second: Hashes) -> Hashes:
     """The entries that either manifest lists."""
-    return one | {name: digests | one.get(name, frozenset()) for name, digests in other.items()}
+    return first | {name: digests | first.get(name, frozenset()) for name, digests in second.items()}
 
 
-def _frozen(found: dict[str, list[str]]) -> Hashes:
-    return {name: frozenset(digests) for name, digests in found.items()}
+def _frozen(digests_of: dict[str, list[str]]) -> Hashes:
+    return {name: frozenset(digests) for name, digests in digests_of.items()}

@@ -93,7 +93,7 @@ def changed(family: Family, config: Any, name: str, value: Any) -> Any:
     settling = family.settling
     if settling is None or name != settling.field:
         return replace(config, **{name: value})
-    before, after = (family.defaults({name: each}) for each in (getattr(config, name), value))
+    before, after = (family.defaults({name: setting}) for setting in (getattr(config, name), value))
     follow = {field: after[field] for field in before if getattr(config, field) == before[field]}
     return replace(config, **(follow | {name: value}))
 
@@ -102,24 +102,24 @@ def _lines(field: Field, value: Any) -> Iterator[Iterator[Iterable[Any]]]:
     """Other values of the field, the nearest first: lists of lists, of each of which the first legal value is
     wanted. The second is for where the first has no legal value."""
     yield (values for kind in field.kinds for values in _of_kind(kind, value))
-    if any(isinstance(kind, value_kinds.Shape) and isinstance(value, kind.made) for kind in field.kinds):
+    if any(isinstance(kind, value_kinds.Shape) and isinstance(value, kind.shape) for kind in field.kinds):
         yield iter([_in_two_extents(value)])
 
 
 def _of_kind(kind: value_kinds.ValueKind, value: Any) -> Iterator[Iterable[Any]]:
     if isinstance(kind, value_kinds.OneOf):
-        yield from ([other] for other in kind.values if other != value)
+        yield from ([word] for word in kind.values if word != value)
     elif isinstance(kind, value_kinds.Whole) and type(value) is int:
         yield _whole_numbers(kind, value)
-    elif isinstance(kind, value_kinds.Shape) and isinstance(value, kind.made):
+    elif isinstance(kind, value_kinds.Shape) and isinstance(value, kind.shape):
         for place, extent in enumerate(value):
-            yield (_with(value, {place: other}) for other in _nearest_extents(extent))
+            yield (_with(value, {place: near}) for near in _nearest_extents(extent))
 
 
 def _whole_numbers(kind: value_kinds.Whole, value: int) -> Iterator[int]:
     step = kind.bounds.multiple
     for distance in range(step, (_STEPS + 1) * step, step):
-        yield from (other for other in (value - distance, value + distance) if not kind.expected(other))
+        yield from (near for near in (value - distance, value + distance) if not kind.expected(near))
 
 
 def _in_two_extents(value: Any) -> Iterator[Any]:
@@ -134,9 +134,7 @@ def _in_two_extents(value: Any) -> Iterator[Any]:
 
 
 def _nearest_extents(extent: int) -> list[int]:
-    return sorted(
-        (other for other in _EXTENTS if other != extent), key=lambda other: _distance(extent, other)
-    )
+    return sorted((near for near in _EXTENTS if near != extent), key=lambda near: _distance(extent, near))
 
 
 def _change(before: Any, neighbour: Neighbour) -> float:
@@ -145,8 +143,8 @@ def _change(before: Any, neighbour: Neighbour) -> float:
     return sum(map(_distance, before, neighbour.value)) if both else 0
 
 
-def _distance(extent: int, other: int) -> float:
-    return abs(log2(other / extent))
+def _distance(extent: int, near: int) -> float:
+    return abs(log2(near / extent))
 
 
 def _with(value: Any, change: dict[int, int]) -> Any:

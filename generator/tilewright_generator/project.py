@@ -79,16 +79,16 @@ class Project:
         files = (path for path in (self.root / "specs").rglob("*") if path.suffix in (".yaml", ".yml"))
         return sorted(path for path in files if path.suffix == ".yml" or path.parent != self.root / "specs")
 
-    def spec(self, given: Path) -> Path:
-        """The spec at this path, or of the module of this name."""
-        if given.is_file():
-            return given
+    def spec(self, name: Path) -> Path:
+        """The spec at a path, or the spec of the module that `name` is."""
+        if name.is_file():
+            return name
         modules = {path.stem: path for path in (self.root / "specs").glob("*.yaml")}
-        if str(given) in modules:
-            return modules[str(given)]
-        hint = of_family(str(given), self._of_family(str(given))) or did_you_mean(str(given), modules)
+        if str(name) in modules:
+            return modules[str(name)]
+        hint = of_family(str(name), self._of_family(str(name))) or did_you_mean(str(name), modules)
         hint = hint or f"; the modules are: {listed(sorted(modules))}"
-        raise UsageError(f"no spec and no module {str(given)!r}{hint}")
+        raise UsageError(f"no spec and no module {str(name)!r}{hint}")
 
     def _of_family(self, family: str) -> list[str]:
         """Modules whose specs say that they are of a family, by a look at their text."""

@@ -8,15 +8,15 @@ from tilewright_generator import nodes
 from tilewright_generator.fields import Field, InvalidValueError
 
 
-def unspaced_key(word: str, known: Iterable[str]) -> str:
+def unspaced_key(word: str, keys: Iterable[str]) -> str:
     """The key of `key:value`, which is one word to YAML; else ''."""
     key, colon, value = word.partition(":")
-    return key if colon and value and key in known else ""
+    return key if colon and value and key in keys else ""
 
 
-def unspaced(word: str, known: Iterable[str]) -> str:
+def unspaced(word: str, keys: Iterable[str]) -> str:
     """A hint at `key:value`."""
-    key = unspaced_key(word, known)
+    key = unspaced_key(word, keys)
     return f"; a space is missing after '{key}:'" if key else ""
 
 

@@ -248,9 +248,9 @@ class _Parser:
         hint = did_you_mean(name, self._fragments) if len(self._fragments) > 1 else ""
         return f"use: no defaults called {quoted(name)} (there are: {listed([*self._fragments])}){hint}"
 
-    def _complete(self, given: Choices, node: nodes.Mapping) -> Choices:
+    def _complete(self, choices: Choices, node: nodes.Mapping) -> Choices:
         """Every field in the family's order; `{}` if one is missing or has a fault."""
-        missing = [f.name for f in self._fields.values() if f.required and f.name not in given]
+        missing = [f.name for f in self._fields.values() if f.required and f.name not in choices]
         if missing and not node.broken:
             fields = ", ".join(f"{name} ({self._fields[name].values})" for name in missing)
             single = len(missing) == 1
@@ -258,7 +258,7 @@ class _Parser:
                 node.position,
                 f"the field{'' if single else 's'} {fields} {'is' if single else 'are'} missing",
             )
-        own = {name: given.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
+        own = {name: choices.get(name, (Value(f.default, None),)) for name, f in self._fields.items()}
         return {} if missing or not all(own.values()) else own
 
     def _excludes(self, node: nodes.Node, choices: Choices, left_out: frozenset[str]) -> Iterator[Exclude]:
@@ -299,5 +299,5 @@ class _Parser:
                 self._faults.add(value.position, partial(_not_offered, name, spelt, offered))
 
 
-def _not_offered(name: str, given: str, offered: set[str]) -> str:
-    return f"exclude: this group has no {name} {cut(given)}{did_you_mean(given, offered)}"
+def _not_offered(name: str, value: str, offered: set[str]) -> str:
+    return f"exclude: this group has no {name} {cut(value)}{did_you_mean(value, offered)}"

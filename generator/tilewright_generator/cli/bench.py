@@ -234,21 +234,21 @@ class _Run:
         wrong = any(timing.wrong for side in sides for timing in side.timings)
         return 1 if wrong or all(comparison.speedup is None for comparison in comparisons) else 0
 
-    def _report(self, made: list[Comparison], head: dict[str, Any]) -> None:
+    def _report(self, comparisons: list[Comparison], head: dict[str, Any]) -> None:
         from tilewright.tools.benchmarking import report  # noqa: PLC0415
 
         tactics = self.settings.list_tactics
         if not self.outputs.as_json:
-            for line in report.notes(made, self.labels, tactics):
+            for line in report.notes(comparisons, self.labels, tactics):
                 click.echo(line)
-            click.echo(report.table(made, self.labels))
+            click.echo(report.table(comparisons, self.labels))
         if self.outputs.csv is not None:
-            self.outputs.csv.write(report.as_csv(made, self.labels))
+            self.outputs.csv.write(report.as_csv(comparisons, self.labels))
         head = {**head, "settings": self.settings.as_json(), "family": self.family.name}
         head["groups"] = {
             key: groups.as_json(standing) for key, standing in zip("ab", self.standings, strict=True)
         }
-        document = report.as_json(made, self.labels, head, tactics)
+        document = report.as_json(comparisons, self.labels, head, tactics)
         if self.outputs.results is not None:
             self.outputs.results.write(json.dumps(document, indent=1) + "\n")
         for file in self.outputs.files:
@@ -257,8 +257,8 @@ class _Run:
             answers.print_json(document)
 
 
-def _progress(one: Comparison, number: int, of: int) -> None:
+def _progress(comparison: Comparison, number: int, of: int) -> None:
     """A line on stderr: a comparison takes minutes."""
-    result = "no result" if one.speedup is None else f"speed-up {one.speedup:.3f}"
-    tried = f"{len(one.a.timings)} and {len(one.b.timings)} tactics"
-    note(f"[{number}/{of}] {one.problem}: {tried}, {result}")
+    result = "no result" if comparison.speedup is None else f"speed-up {comparison.speedup:.3f}"
+    tried = f"{len(comparison.a.timings)} and {len(comparison.b.timings)} tactics"
+    note(f"[{number}/{of}] {comparison.problem}: {tried}, {result}")

@@ -22,13 +22,13 @@ def lines(candidates: Sequence[Candidate]) -> Iterator[str]:
     return _whole(candidates[0]) if len(candidates) == 1 else _many(candidates)
 
 
-def _many(found: Sequence[Candidate]) -> Iterator[str]:
+def _many(candidates: Sequence[Candidate]) -> Iterator[str]:
     """Counts, and a few examples of each kind."""
-    made_kernels = [candidate for candidate in found if candidate.made]
-    excluded = [candidate for candidate in found if candidate.exclude]
-    rejected = [candidate for candidate in found if not candidate.made and not candidate.exclude]
+    made_kernels = [candidate for candidate in candidates if candidate.made]
+    excluded = [candidate for candidate in candidates if candidate.exclude]
+    rejected = [candidate for candidate in candidates if not candidate.made and not candidate.exclude]
     yield (
-        f"{counted(len(found), 'combination')}: {counted(len(made_kernels), 'kernel')}, "
+        f"{counted(len(candidates), 'combination')}: {counted(len(made_kernels), 'kernel')}, "
         f"{len(excluded):,} excluded by the spec, {len(rejected):,} rejected by rules"
     )
     for title, kind in (("kernels", made_kernels), ("excluded", excluded), ("rejected", rejected)):

@@ -125,17 +125,17 @@ def _made_by_others(plan: FilePlan, project: Project) -> Iterator[str]:
                 yield f"{text}; this is {__version__}, whose template {name} is another"
 
 
-def _mend(plan: FilePlan, given: str) -> Iterator[str]:
+def _mend(plan: FilePlan, options: str) -> Iterator[str]:
     edited = [kept for kept in plan.kept if kept.why not in (Why.UNKNOWN, Why.UNLISTED)]
     unlisted = [kept for kept in plan.kept if kept.why is Why.UNLISTED]
     unknown = [kept for kept in plan.kept if kept.why is Why.UNKNOWN]
     if actions := plan.actions():
-        yield f"mend {counted(len(actions), 'file')} with: tilewright generate{given}"
+        yield f"mend {counted(len(actions), 'file')} with: tilewright generate{options}"
     if edited:
         discard = f"discard the edits of {counted(len(edited), 'file')} with"
-        yield f"{discard}: tilewright generate --force{given}"
+        yield f"{discard}: tilewright generate --force{options}"
     if unlisted:
-        yield f"replace or remove {counted(len(unlisted), 'file')} with: tilewright generate --force{given}"
+        yield f"replace or remove {counted(len(unlisted), 'file')} with: tilewright generate --force{options}"
     if unknown:
         paths = shlex.join(str(plan_text.shown(plan.folder / kept.path)) for kept in unknown)
         yield f"remove by hand, or move elsewhere: {paths}"

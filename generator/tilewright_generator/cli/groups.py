@@ -51,13 +51,13 @@ def of_family(family: str, registry: Registry) -> Group:
     return Group(family, (family,), tuple(registry.kernels(family)))
 
 
-def labelled(pair: tuple[Group, Group], given: tuple[str, str] | None) -> tuple[Group, Group]:
+def labelled(pair: tuple[Group, Group], labels: tuple[str, str] | None) -> tuple[Group, Group]:
     """The groups, under the labels that a person wants."""
     from tilewright.tools.benchmarking.groups import check_labels  # noqa: PLC0415
 
-    if given is None:
+    if labels is None:
         return pair
-    a, b = check_labels(*given)
+    a, b = check_labels(*labels)
     return replace(pair[0], label=a), replace(pair[1], label=b)
 
 
@@ -108,11 +108,11 @@ def as_json(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _only_family(found: dict[str, list[KernelRecord]], terms: Sequence[str]) -> str:
+def _only_family(by_family: dict[str, list[KernelRecord]], terms: Sequence[str]) -> str:
     """The family whose kernels the terms take."""
-    everything = [record for records in found.values() for record in records]
+    everything = [record for records in by_family.values() for record in records]
     names = {record.name for record in taken(terms, everything)}
-    met = [name for name, records in found.items() if any(record.name in names for record in records)]
+    met = [name for name, records in by_family.items() if any(record.name in names for record in records)]
     if len(met) > 1:
         raise UsageError(f"{' '.join(terms)} takes kernels of {', '.join(met)}: --family says which")
     if not met:

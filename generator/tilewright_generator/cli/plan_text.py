@@ -73,9 +73,9 @@ def shown(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def units(found: Iterable[Action]) -> int:
+def units(actions: Iterable[Action]) -> int:
     """Kernel sources that would be compiled again."""
-    return sum(action.name.endswith(SUFFIXES) and action.change is not Change.REMOVE for action in found)
+    return sum(action.name.endswith(SUFFIXES) and action.change is not Change.REMOVE for action in actions)
 
 
 def diffs(plan: FilePlan) -> Iterator[str]:

@@ -77,11 +77,11 @@ def _help_on(name: str) -> Callable[[Words[Any]], str]:
     )
 
 
-def _by_family(said: Callable[[Words[Any]], str]) -> str:
+def _by_family(text_of: Callable[[Words[Any]], str]) -> str:
     """The texts of families, each after the family's name. Families with the same text are named together."""
     groups: dict[str, list[str]] = {}
     for words in map(catalog.words_of, catalog.names()):
-        if text := said(words):
+        if text := text_of(words):
             groups.setdefault(text, []).append(words.family)
     return " ".join(f"{', '.join(names)}: {text}" for text, names in groups.items())
 

@@ -73,8 +73,8 @@ def add_options(command: click.Command) -> click.Command:
     return command
 
 
-def _set_quiet(context: click.Context, option: click.Parameter, given: bool) -> None:
-    if given:
+def _set_quiet(context: click.Context, option: click.Parameter, quiet: bool) -> None:
+    if quiet:
         _set(context, -1)
 
 

@@ -124,24 +124,24 @@ def present() -> DeviceProperties | None:
     return read(torch.cuda.current_device()) if torch.cuda.is_available() else None
 
 
-def from_torch(found: Any) -> DeviceProperties:
+def from_torch(properties: Any) -> DeviceProperties:
     """What torch's device properties say.
 
     Some releases of torch report neither clocks nor the bus (CUDA 13 took them out of cudaDeviceProp). An
     SM is then taken to be one of the H200's: its clock, and its share of HBM's bandwidth and of L2. The
     order of tactics depends on these, their results do not; a debug message names what was assumed.
     """
-    clock = float(getattr(found, "clock_rate", 0)) * 1e3  # reported in kHz
+    clock = float(getattr(properties, "clock_rate", 0)) * 1e3  # reported in kHz
     # Two transfers a clock; the bus in bits.
-    memory_clock = float(getattr(found, "memory_clock_rate", 0)) * 1e3
-    bandwidth = 2 * memory_clock * float(getattr(found, "memory_bus_width", 0)) / 8
-    l2_bytes = int(getattr(found, "L2_cache_size", 0))
-    shared_memory = int(getattr(found, "shared_memory_per_block_optin", 0))
-    share = found.multi_processor_count / H200.sm_count
+    memory_clock = float(getattr(properties, "memory_clock_rate", 0)) * 1e3
+    bandwidth = 2 * memory_clock * float(getattr(properties, "memory_bus_width", 0)) / 8
+    l2_bytes = int(getattr(properties, "L2_cache_size", 0))
+    shared_memory = int(getattr(properties, "shared_memory_per_block_optin", 0))
+    share = properties.multi_processor_count / H200.sm_count
     device = DeviceProperties(
-        name=found.name,
-        capability=(found.major, found.minor),
-        sm_count=found.multi_processor_count,
+        name=properties.name,
+        capability=(properties.major, properties.minor),
+        sm_count=properties.multi_processor_count,
         clock_hz=clock or H200.clock_hz,
         memory_bandwidth=bandwidth or H200.memory_bandwidth * share,
         l2_bytes=l2_bytes or int(H200.l2_bytes * share),

@@ -65,11 +65,11 @@ def _hints(of: type) -> dict[str, Any]:
 
 
 def _schemas(annotations: dict[str, Any]) -> dict[str, Schema]:
-    objects = {name: each for name, each in annotations.items() if is_typeddict(each)}
-    arrays = {name: get_args(each) for name, each in annotations.items() if get_origin(each) is tuple}
-    plain = {name: each for name, each in annotations.items() if name not in objects and name not in arrays}
-    schemas: dict[str, Schema] = {name: value_kinds.schema_of(each) for name, each in plain.items()}
-    schemas |= {name: _object(each) for name, each in objects.items()}
+    objects = {name: type for name, type in annotations.items() if is_typeddict(type)}
+    arrays = {name: get_args(type) for name, type in annotations.items() if get_origin(type) is tuple}
+    plain = {name: type for name, type in annotations.items() if name not in objects and name not in arrays}
+    schemas: dict[str, Schema] = {name: value_kinds.schema_of(type) for name, type in plain.items()}
+    schemas |= {name: _object(type) for name, type in objects.items()}
     schemas |= {name: Array(value_kinds.schema_of(items[0]), len(items)) for name, items in arrays.items()}
     return {name: schemas[name] for name in annotations}
 

@@ -79,12 +79,12 @@ class Rule:
         return " ".join(line.lstrip("# ").rstrip() for line in lines)
 
 
-def among(what: str, given: object, legal: Sequence[object]) -> str | None:
+def among(what: str, value: object, legal: Sequence[object]) -> str | None:
     """None for one of the legal values, else the reason."""
-    if given in legal:
+    if value in legal:
         return None
     *most, last = map(str, legal)
-    return f"{what} is {', '.join(most)}{' or ' * bool(most)}{last}, not {given}"
+    return f"{what} is {', '.join(most)}{' or ' * bool(most)}{last}, not {value}"
 
 
 def unsettled(config: object, kernels: str, settled: Mapping[str, object]) -> str | None:

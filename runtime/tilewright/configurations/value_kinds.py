@@ -37,7 +37,7 @@ class Bounds(NamedTuple):
 class ValueKind:
     """One kind of values."""
 
-    def read(self, given: object) -> Any:
+    def read(self, scalar: object) -> Any:
         """The value that a scalar stands for, or `NO`."""
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ class ValueKind:
         """The values as they are spelt, where they are few."""
         return []
 
-    def expected(self, given: object) -> str:
+    def expected(self, scalar: object) -> str:
         """What is expected in place of a scalar that is not a value; empty where `words` lists the values."""
         return ""
 
@@ -64,9 +64,9 @@ class OneOf(ValueKind):
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values
 
-    def read(self, given: object) -> Any:
+    def read(self, scalar: object) -> Any:
         # In Python 1 equals True, but a spec must not write one for the other.
-        return next((value for value in self.values if value == given and type(value) is type(given)), NO)
+        return next((value for value in self.values if value == scalar and type(value) is type(scalar)), NO)
 
     def words(self) -> list[str]:
         from tilewright.base.spelling import text  # noqa: PLC0415 (no reader of tables asks)
@@ -90,18 +90,18 @@ class Whole(ValueKind):
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
 
-    def read(self, given: object) -> Any:
-        return NO if self.expected(given) else given
+    def read(self, scalar: object) -> Any:
+        return NO if self.expected(scalar) else scalar
 
-    def expected(self, given: object) -> str:
+    def expected(self, scalar: object) -> str:
         least, most, multiple = self.bounds
-        if type(given) is not int:
+        if type(scalar) is not int:
             return "a valid integer"
-        if given % multiple:
+        if scalar % multiple:
             return f"a multiple of {multiple}"
-        if given > most:
+        if scalar > most:
             return f"less than or equal to {most}"
-        return f"greater than or equal to {least}" if given < least else ""
+        return f"greater than or equal to {least}" if scalar < least else ""
 
     def json_schema(self) -> dict[str, Any]:
         least, most, multiple = self.bounds
@@ -115,10 +115,10 @@ class Whole(ValueKind):
 class Text(ValueKind):
     """Any text."""
 
-    def read(self, given: object) -> Any:
-        return given if isinstance(given, str) else NO
+    def read(self, scalar: object) -> Any:
+        return scalar if isinstance(scalar, str) else NO
 
-    def expected(self, given: object) -> str:
+    def expected(self, scalar: object) -> str:
         return "a valid string"
 
     def json_schema(self) -> dict[str, Any]:
@@ -131,33 +131,33 @@ class Text(ValueKind):
 class Shape(ValueKind):
     """A tile or a cluster: `128x256x64`."""
 
-    def __init__(self, made: type[Tile] | type[Cluster]) -> None:
-        self.made = made
+    def __init__(self, shape: type[Tile] | type[Cluster]) -> None:
+        self.shape = shape
 
     @property
     def _pattern(self) -> str:
-        return "x".join([_EXTENT] * len(self.made._fields))
+        return "x".join([_EXTENT] * len(self.shape._fields))
 
-    def read(self, given: object) -> Any:
-        if not isinstance(given, str) or not re.fullmatch(self._pattern, given):
+    def read(self, scalar: object) -> Any:
+        if not isinstance(scalar, str) or not re.fullmatch(self._pattern, scalar):
             return NO
-        return self.made(*map(int, given.split("x")))
+        return self.shape(*map(int, scalar.split("x")))
 
-    def expected(self, given: object) -> str:
+    def expected(self, scalar: object) -> str:
         from tilewright.base.spelling import quoted  # noqa: PLC0415 (no reader of tables asks)
 
-        name, letters = self.made.__name__.lower(), "x".join(map(str.upper, self.made._fields))
-        shown = quoted(given) if isinstance(given, str) else repr(given)
+        name, letters = self.shape.__name__.lower(), "x".join(map(str.upper, self.shape._fields))
+        shown = quoted(scalar) if isinstance(scalar, str) else repr(scalar)
         return (
             f"{shown} is not a {name}; write {letters} in whole numbers from 1 to {_MOST_EXTENT}, "
-            f"for example {_SHAPES[self.made][-1]}"
+            f"for example {_SHAPES[self.shape][-1]}"
         )
 
     def json_schema(self) -> dict[str, Any]:
-        return {"examples": _SHAPES[self.made], "pattern": f"^{self._pattern}$", "type": "string"}
+        return {"examples": _SHAPES[self.shape], "pattern": f"^{self._pattern}$", "type": "string"}
 
     def schema(self) -> Schema:
-        return Array(Integer(1, _MOST_EXTENT), len(self.made._fields))
+        return Array(Integer(1, _MOST_EXTENT), len(self.shape._fields))
 
 
 def schema_of(annotation: Any) -> Schema:

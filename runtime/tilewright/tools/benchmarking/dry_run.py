@@ -66,9 +66,9 @@ def _group(
         yield f"  compute something else: {_counts(excluded)}"
 
 
-def _counts(found: Counter[str]) -> str:
+def _counts(counts: Counter[str]) -> str:
     """The commonest first."""
-    return "; ".join(f"{count} ({what})" for what, count in found.most_common())
+    return "; ".join(f"{count} ({what})" for what, count in counts.most_common())
 
 
 def _tactics(

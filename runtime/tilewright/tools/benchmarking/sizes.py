@@ -72,13 +72,12 @@ _EXPECTED = (
 )
 
 
-def chosen(named: str | None, given: Sequence[str]) -> list[Size]:
-    """The sizes that are asked for, each once: of a list's name or a YAML file, and those given as MxNxK or
-    MxK.
+def chosen(named: str | None, texts: Sequence[str]) -> list[Size]:
+    """The sizes that are asked for, each once: of a list's name or a YAML file, and `texts`: MxNxK or MxK.
 
     With neither, all lists. Raises ArgumentError for a text that is neither a size nor a list.
     """
-    sizes = [parse(text) for text in given]
+    sizes = [parse(text) for text in texts]
     if named in LISTS:
         sizes = [*LISTS[named], *sizes]
     elif named is not None:

@@ -67,7 +67,7 @@ def _run(bundle: Bundle, entry: Entry, value: int, gpu: device.DeviceProperties)
     with refusals(str(problem)):
         operands = measuring.make_operands(catalog.part(entry.family, "measuring"), problem, gpu)
         error = operands[0].error_text.format(measuring.checked(operands[0]))
-        seconds = timing.graph_seconds([each.call for each in operands], replays=REPLAYS)
+        seconds = timing.graph_seconds([operand_set.call for operand_set in operands], replays=REPLAYS)
     return Run(
         layers=entry.layers,
         op=entry.op,

@@ -138,17 +138,17 @@ def toolchain(machine: Machine) -> Findings:
         yield _unless_prebuilt(machine), error.message, error.hint or ""
 
 
-def _cutlass(machine: Machine, found: NvccToolchain) -> Findings:
+def _cutlass(machine: Machine, toolchain: NvccToolchain) -> Findings:
     from tilewright.compile.nvcc.cutlass import satisfies  # noqa: PLC0415
 
-    if found.cutlass is None:
+    if toolchain.cutlass is None:
         yield _without_cutlass(machine)
         return
-    yield OK, f"CUTLASS {found.cutlass_version or 'of no known release'}: {found.cutlass}", ""
+    yield OK, f"CUTLASS {toolchain.cutlass_version or 'of no known release'}: {toolchain.cutlass}", ""
     registry, needs = machine.context.registry, dict[str, int]()
     for table in registry.tables.values():
         for record in table.values():
-            if not satisfies(found.cutlass_version, record.cutlass) and not registry.is_built(record):
+            if not satisfies(toolchain.cutlass_version, record.cutlass) and not registry.is_built(record):
                 needs[record.cutlass] = needs.get(record.cutlass, 0) + 1
     for release, count in sorted(needs.items()):
         mend = (

@@ -50,7 +50,7 @@ def run(arch: str) -> Iterator[Outcome]:
     failures = {unit.name: unit for unit in report.failures}
     loaded = {linked.path: library.load(linked.path) for linked in report.libraries}
     for form in forms.of_arch(arch):
-        home = next((each for each in loaded.values() if form.kernel in each.kernels), None)
+        home = next((built for built in loaded.values() if form.kernel in built.kernels), None)
         if home is None:
             unit = failures.get(form.kernel)
             findings = [finding.message for finding in unit.findings] if unit else report.problems

@@ -140,7 +140,7 @@ class StagedTiming:
                 )
                 return
             limit = self._options.stop * best
-            trials.measure([tactic], lambda one, limit=limit: self._clock.quick(one, limit))  # type: ignore[misc]
+            trials.measure([tactic], lambda call, limit=limit: self._clock.quick(call, limit))  # type: ignore[misc]
             best = min(best, trials.seconds(tactic) or inf)
 
     def _play(
