@@ -141,7 +141,7 @@ class Bundle:
         differences = [_differences(family, problem, entry) for entry in entries]
         fewest = min(map(len, differences))
         names = next(names for names in differences if len(names) == fewest)
-        nearest = [entry for entry, each in zip(entries, differences, strict=True) if each == names]
+        nearest = [entry for entry, fields in zip(entries, differences, strict=True) if fields == names]
         reasons = []
         for name in names:
             bundled = _listed(entry.fields[name] for entry in nearest if name in entry.fields)

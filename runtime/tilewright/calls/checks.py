@@ -79,7 +79,7 @@ class _Check:
             results=tuple(self._results(problem, batched)),
             device=tensors[self.required[0].name].device,
             noted=noted,
-            scattered=frozenset([each.name for each in operands if self._scattered(each, problem)]),
+            scattered=frozenset([operand.name for operand in operands if self._scattered(operand, problem)]),
         )
 
     def _extents(self) -> bool:
@@ -162,9 +162,9 @@ class _Check:
         for word, multiple in multiples:
             value = self.fields.get(word.name, 0)
             if multiple != 1 and certainly(value % multiple != 0):
-                sources = [each.name for each in self.read if word.name in (each.rows, each.columns)]
+                matrices = [matrix for matrix in self.read if word.name in (matrix.rows, matrix.columns)]
                 message = f"{word.name} is {value}; expected a multiple of {multiple}{word.why}"
-                raise ArgumentError([*sources, word.name][0], message)
+                raise ArgumentError(matrices[0].name if matrices else word.name, message)
 
     def _problem(self) -> Any:
         kind = self.interface.words.problem
@@ -202,7 +202,8 @@ class _Check:
             for operand in self.interface.operands
             if self.values.get(operand.name) is not None and operand.name in self.op.tensors and operand.type
         ]
-        present.sort(key=lambda each: each.type not in TYPES)  # a misplaced tensor may decide another's type
+        # Operands of fixed types come first: a misplaced tensor may decide another's type.
+        present.sort(key=lambda operand: operand.type not in TYPES)
         types = [operand.type_of(problem) for operand in present]
         for operand, type in zip(present, types, strict=True):
             name, tensor = operand.name, self.values[operand.name]

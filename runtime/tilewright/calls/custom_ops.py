@@ -45,11 +45,11 @@ def _under_autograd(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     op = getattr(torch.ops.tilewright, name).default
     names = [argument.name for argument in op._schema.arguments]
 
-    def under_autograd(keys: Any, /, *given: Any, **options: Any) -> Any:
-        if not (modes() or needs_dispatcher(*given, *options.values())):
-            return run(*given, **options)
-        refuse_derivatives(name, **dict(zip(names, given, strict=False)), **options)
-        return op.redispatch(keys & torch._C._after_autograd_keyset, *given, **options)
+    def under_autograd(keys: Any, /, *arguments: Any, **options: Any) -> Any:
+        if not (modes() or needs_dispatcher(*arguments, *options.values())):
+            return run(*arguments, **options)
+        refuse_derivatives(name, **dict(zip(names, arguments, strict=False)), **options)
+        return op.redispatch(keys & torch._C._after_autograd_keyset, *arguments, **options)
 
     return under_autograd
 

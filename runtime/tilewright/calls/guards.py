@@ -32,9 +32,9 @@ def dims(shape: Any) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def dtypes(known: Any) -> str:
+def dtypes(types: Any) -> str:
     """torch's dtypes, for messages."""
-    return ", ".join(str(dtype).removeprefix("torch.") for dtype in known)
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in types)
 
 
 def certainly(condition: Any) -> bool:
@@ -241,7 +241,7 @@ def is_integers(value: Any) -> bool:
     return (
         isinstance(value, (list, tuple))
         and len(value) <= MOST_INTEGERS
-        and all(isinstance(each, (int, torch.SymInt)) and not isinstance(each, bool) for each in value)
+        and all(isinstance(item, (int, torch.SymInt)) and not isinstance(item, bool) for item in value)
     )
 
 
@@ -270,7 +270,8 @@ def shown(value: Any) -> str:
     if isinstance(value, (int, float, torch.SymInt, torch.dtype, NoneType)):
         return repr(value)
     if is_integers(value):
-        return repr(value) if all(abs(each) < 2**64 for each in value) else "integers of more than 64 bits"
+        fits = all(abs(integer) < 2**64 for integer in value)
+        return repr(value) if fits else "integers of more than 64 bits"
     return what(value)
 
 

@@ -117,13 +117,13 @@ class Op:
         summed over is 0, or a factor of the product. `values` are the launcher's operands and numbers."""
         raise NoKernelError(f"{problem}: an extent is 0, and no kernel computes that")
 
-    def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
+    def copied(self, arguments: Arguments, placement: Placement, values: dict[str, Any]) -> dict[str, Any]:
         """A call's operands and numbers by name, with copies of those that the placement names. A result that
         is to be copied back is left out, so that the op makes one."""
         copied = {name: self.interface.by_name[name] for name in placement.copies}
         return {
-            name: copy_of(copied[name], each, placement.problem) if name in copied else each
-            for name, each in given.items()
+            name: copy_of(copied[name], value, placement.problem) if name in copied else value
+            for name, value in values.items()
             if name not in copied or not copied[name].written
         }
 

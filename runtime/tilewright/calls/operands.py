@@ -21,7 +21,7 @@ def types_of(
     op: Op, values: Values, required: Sequence[Operand], combinations: Combinations
 ) -> dict[str, str]:
     """The fields of a problem that hold types, which the dtypes of `required` operands give."""
-    operands = [next(each for each in required if each.type == field) for field in combinations.read]
+    operands = [next(operand for operand in required if operand.type == field) for field in combinations.read]
     names = [operand.name for operand in operands]
     types: list[str] = []
     for position, operand in enumerate(operands):
@@ -30,7 +30,7 @@ def types_of(
         dtype = values[operand.name].dtype
         types += [name for name in possible if dtype in dtypes[name]][:1]
         if len(types) == position:
-            legal = guards.dtypes(dict.fromkeys([each for name in possible for each in dtypes[name]]))
+            legal = guards.dtypes(dict.fromkeys([dtype for name in possible for dtype in dtypes[name]]))
             message = f"its dtype is {dtype}; expected one of {legal} by {op.name}"
             raise ArgumentTypeError(operand.name, message)
     if tuple(types) not in combinations.legal:

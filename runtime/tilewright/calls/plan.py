@@ -79,7 +79,8 @@ class Plan:
         """Raises UnplannedError for a tensor on another device, ArgumentTypeError for a negated view: a key
         has one operand's device, and no negative bit. The binding checks a launch; this is for plans that
         compute or copy with torch, which takes such tensors."""
-        tensors = {name: each for name, each in self.tensors(call).items() if isinstance(each, torch.Tensor)}
+        operands = self.tensors(call).items()
+        tensors = {name: operand for name, operand in operands if isinstance(operand, torch.Tensor)}
         for name, tensor in tensors.items():
             if tensor.device != self.device:
                 raise UnplannedError(f"{name} is on {tensor.device}, the plan's operands on {self.device}")

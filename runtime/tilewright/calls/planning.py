@@ -88,14 +88,14 @@ class CopyingPlan(Plan):
     def run(self, call: tuple[Any, ...]) -> None:
         self.check_tensors(call)
         op, copies = self._op, self._placement.copies
-        values = {name: each for name, each in named(op, call).items() if each is not None}
+        values = {name: value for name, value in named(op, call).items() if value is not None}
         written = [name for name in op.written if name in values]
         for name in written:
             twins = {operand.name for operand in op.interface.operands if operand.twin == name}
-            read = {other: values[other] for other in self.operands if other in values and other != name}
+            read = {key: values[key] for key in self.operands if key in values and key != name}
             memory.check_aliasing(name, values[name], read, twins)
         used = op.copied(self.arguments, self._placement, values)
-        answer = self._again(**{name: each for name, each in used.items() if name in op.names})
+        answer = self._again(**{name: value for name, value in used.items() if name in op.names})
         results = dict(zip(written, answer if isinstance(answer, tuple) else (answer,), strict=True))
         for name in written:
             if name in copies:

@@ -108,13 +108,13 @@ def _realign(  # noqa: PLR0917 (a call's state)
     calls.run_on_its_device(aligned, call)
 
 
-def _recover(op: Op, context: Context, values: dict[str, Any], given: Any) -> Any:
+def _recover(op: Op, context: Context, values: dict[str, Any], results: Any) -> Any:
     """Handles an error of the binding, which is the current exception.
 
     The binding checks what a plan's key leaves out, such as the devices of most operands. The checks raise a
     better message. Tensors that functorch wraps look ordinary until the binding sees them.
     """
-    values.update({op.written[0]: given} if len(op.written) == 1 else zip(op.written, given, strict=True))
+    values.update({op.written[0]: results} if len(op.written) == 1 else zip(op.written, results, strict=True))
     if custom_ops.needs_dispatcher(*(values[name] for name in op.tensors)):
         return registered.traced(op, values)
     checks.check(op, context, values)

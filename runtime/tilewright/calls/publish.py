@@ -31,7 +31,9 @@ def public(op: Op, *, like: Any = None) -> Any:
         op.parameters = parameters(function)
         factors = op.of(("addend factor",))
         operands = op.interface.operands
-        op.addends = {each.unread_if_zero: each.name for each in operands if each.unread_if_zero in factors}
+        op.addends = {
+            operand.unread_if_zero: operand.name for operand in operands if operand.unread_if_zero in factors
+        }
         op.function = calls.eager(op, function)
         published[op.function] = op
         registered.register(op)

@@ -80,8 +80,10 @@ def _updated(op: Op) -> set[str]:
 def _positional(op: Op, written: tuple[str, ...] = ()) -> list[Parameter]:
     """The parameters that a schema lists first: all positional ones; for an op that writes to its arguments,
     the tensors it reads."""
-    first = [each for each in op.parameters if not each.by_keyword and each.name not in op.written]
-    return [each for each in first if each.kind in ("tensor", "optional tensor")] if written else first
+    read = [parameter for parameter in op.parameters if parameter.name not in op.written]
+    first = [parameter for parameter in read if not parameter.by_keyword]
+    tensors = [parameter for parameter in first if parameter.kind in ("tensor", "optional tensor")]
+    return tensors if written else first
 
 
 def _schema(op: Op, suffix: str, written: tuple[str, ...] = ()) -> Iterator[str]:

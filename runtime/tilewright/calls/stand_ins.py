@@ -47,7 +47,7 @@ def stand_in(module: str, name: str) -> Callable[..., NoReturn]:
     signed = definitions[_like(written) or name]
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
-    decorators = [each for each in written.decorator_list if isinstance(each, ast.Call)]
+    decorators = [node for node in written.decorator_list if isinstance(node, ast.Call)]
     public = any(_text(call.func) == "public" for call in decorators)
     function.__doc__ = (completed if public else str)(ast.get_docstring(written) or "")
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -62,7 +62,7 @@ def _definitions(module: str) -> dict[str, ast.FunctionDef]:
         raise KeyError(module)
     with open(spec.origin, encoding="utf-8") as file:  # noqa: PTH123 (as importlib gives it)
         body = ast.parse(file.read()).body
-    return {each.name: each for each in body if isinstance(each, ast.FunctionDef)}
+    return {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
 
 
 def _like(function: ast.FunctionDef) -> str | None:

@@ -18,7 +18,7 @@ OUTPUTS = ("-MD", "-MF", DEPFILE, "-o", OBJECT)
 
 def includes(include: Path) -> list[str]:
     """The options that name the folders of tilewright's headers and of out-of-tree families' headers."""
-    return [f"-I{each}" for each in (include, *plugins.folders("include"))]
+    return [f"-I{folder}" for folder in (include, *plugins.folders("include"))]
 
 
 def table_command(

@@ -249,7 +249,7 @@ class Planner:
     def _inputs(self, source: Path, sha256: str, headers: dict[str, str]) -> dict[str, str]:
         return {
             str(source.resolve()): sha256,
-            **{str(self._headers.path(name)): each for name, each in headers.items()},
+            **{str(self._headers.path(name)): digest for name, digest in headers.items()},
         }
 
 
@@ -270,7 +270,7 @@ def _check_paths(toolchain: HostToolchain, store: Store, include: Path) -> None:
     """Raises if a path that all units share is unsafe on a command line."""
     words = {
         "the folder of headers": include,
-        **{f"the folder of headers of {each.parent.name}": each for each in plugins.folders("include")},
+        **{f"the folder of headers of {folder.parent.name}": folder for folder in plugins.folders("include")},
         **toolchain.named_paths,
     }
     for what, word in (*words.items(), *(("a word of the host compiler", word) for word in toolchain.host)):

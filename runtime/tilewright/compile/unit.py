@@ -142,14 +142,14 @@ def _compile(job: Job, store: Store, held: ExitStack) -> _Compiled | Outcome:
 def _machine_code(store: Store, compiled: Sequence[_Compiled]) -> dict[str, MachineCode]:
     """The machine code of the kernels, by key. Empty if one object cannot be read: then each is read
     separately, and only the unreadable one fails."""
-    kernels = [each for each in compiled if each.job.kind == "kernel"]
+    kernels = [kernel for kernel in compiled if kernel.job.kind == "kernel"]
     if len(kernels) < 2:
         return {}
-    first, paths = kernels[0].job, [each.draft / OBJECT for each in kernels]
+    first, paths = kernels[0].job, [kernel.draft / OBJECT for kernel in kernels]
     codes = _attempt(store, partial(COMPILERS[first.compiler].machine_code, first.disassembler, paths))
     if isinstance(codes, Outcome):
         return {}
-    return {each.job.key: code for each, code in zip(kernels, codes, strict=True)}
+    return {kernel.job.key: code for kernel, code in zip(kernels, codes, strict=True)}
 
 
 def _commit(compiled: _Compiled, code: MachineCode | None, store: Store) -> Outcome:

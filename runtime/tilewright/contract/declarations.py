@@ -88,7 +88,7 @@ def _with_ops_like_it(name: str, docstrings: dict[str, str]) -> str:
     """An op's docstring, and those of ops that its first paragraph compares it with ("as `NAME` does")."""
     text = docstrings[name]
     names = re.findall(r"\b[Aa]s `(\w+)`", text.partition("\n\n")[0])
-    return text + "".join(_with_ops_like_it(each, docstrings) for each in names if each in docstrings)
+    return text + "".join(_with_ops_like_it(op, docstrings) for op in names if op in docstrings)
 
 
 def test_docstrings_tell_of_every_argument(family: str) -> None:

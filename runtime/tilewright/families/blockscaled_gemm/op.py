@@ -139,9 +139,9 @@ class _Multiply(Op):
         for name in self.written:
             as_bytes(values[name]).zero_()
 
-    def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
+    def copied(self, arguments: Arguments, placement: Placement, values: dict[str, Any]) -> dict[str, Any]:
         problem = arguments.problem
-        used = super().copied(arguments, placement, given)
+        used = super().copied(arguments, placement, values)
         for name, rows in (("a", problem.m), ("b", problem.n)):
             scales, view = used[f"{name}_descale"], arguments.matrices[name]
             block = BLOCK[view.type]

@@ -28,7 +28,8 @@ writes where thread blocks of a paged one begin: a sequence (with indices: a tok
         ),
         Packed(
             "q_scale", "[queries, heads]: for FP4, a word of exponents each; else null",
-            extents=("queries", "heads"), type="s32", alignment=TMA, wanted=lambda one: one.q != "e4m3",
+            extents=("queries", "heads"), type="s32", alignment=TMA,
+            wanted=lambda problem: problem.q != "e4m3",
         ),
         Matrix("kv", "[keys, head_dim]: of ragged", rows="keys", columns="head_dim", type="q", raw=True),
         Packed(
@@ -63,7 +64,9 @@ writes where thread blocks of a paged one begin: a sequence (with indices: a tok
     ),
     codes=(
         Code("width", "columns of the logits"),
-        Code("compressed", "whether a row begins with its query's first key", lambda one: one.columns),
+        Code(
+            "compressed", "whether a row begins with its query's first key", lambda problem: problem.columns
+        ),
         Code("clean", "whether logits of keys that no query looks at are -infinity"),
         Code("per_token", "whether there is a length for each query"),
         Code("page", "keys of one"), Code("cache_pages", "pages of the cache"),

@@ -88,10 +88,10 @@ class _Op(Op):
         noted = arguments.noted  # None if there is no call
         return Placement(problem, copies, rearranged=noted is not None and noted.shuffled)
 
-    def copied(self, arguments: Arguments, placement: Placement, given: dict[str, Any]) -> dict[str, Any]:
+    def copied(self, arguments: Arguments, placement: Placement, values: dict[str, Any]) -> dict[str, Any]:
         """Copies results too, because rows beyond `rows_valid` keep their contents."""
-        used = given | {
-            name: copy_of(self.interface.operand(name), given[name], placement.problem)
+        used = values | {
+            name: copy_of(self.interface.operand(name), values[name], placement.problem)
             for name in placement.copies
         }
         if arguments.noted.shuffled:
