@@ -35,6 +35,9 @@ struct ShortForm : Base {
   static_assert(kForm != Form::kAny && Base::kScaled && Base::Store::kBoxes && Base::ElementD::kBytes == 2,
                 "TMA stores D as it is summed");
 
+  // Starts the CTA in the steps of sm90::run_form (sm90/run_form.hpp has them in a table). They are written out here,
+  // because by way of run_form nvcc orders some loop variables otherwise: the machine code of dense forms would change,
+  // and they would have to run on a GPU again.
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
     uint32_t const shared = sm90::shared_address(memory);
     if (shared % 1024 != 0) {
@@ -85,8 +88,8 @@ struct ShortForm : Base {
   static constexpr int kRows = Base::kRows, kColumns = Base::kColumns;
   static constexpr int kLoading = kConsumers * 4;  // the warp that loads operands
 
-  // Accumulators of a thread, with both sets of a promotion that overlaps. Up to some 100 of them, the 168 registers
-  // that a thread has at launch are enough: changing their number takes 50 to 75 ns.
+  // Accumulators of a thread, with both sets of a promotion that overlaps. They decide whether registers are set, as in
+  // sm90::form_sets_registers.
   static constexpr int kAccumulators = kRows * kColumns / 2 + 2 * Mainloop::kPart;
   static constexpr bool kSetsRegisters = kConsumers > 1 && kAccumulators > 104;
   // Whether registers hold a tile during the main loop. Otherwise it is read again after it.
