@@ -158,6 +158,8 @@ REFUSED = [
     (calls.paged, {"keys": 0}, "keys", "a whole number, 1 or more"),
     (calls.paged, {"schedule": torch.zeros(1, 2, dtype=torch.int32)}, "schedule", "got no thread block"),
     (calls.paged, {"kv_cache": torch.zeros(6, 1160, dtype=torch.uint8)}, "kv_cache", "expected [6, 1152]"),
+    (calls.paged, {"kv_cache": torch.zeros(0, 1152, dtype=torch.uint8)}, "kv_cache", "at least one page"),
+    (calls.paged, {"block_table": torch.zeros(2, 0, dtype=torch.int32)}, "block_table", "at least one page"),
     (calls.ragged_fp4, {"q_scale": None}, "q_scale", "it is None; expected a tensor"),
     (calls.ragged, {"q_scale": calls.words(5, 16, seed=0)}, "q_scale", "it is a tensor; expected None"),
     (calls.ragged_fp4, {"kv_scale": torch.ones(70)}, "kv_scale", "expected int32"),

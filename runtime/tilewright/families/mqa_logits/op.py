@@ -50,6 +50,8 @@ class _Paged(_Ragged):
         several = f"expected at most {MOST_TOKENS} queries of a sequence, got {next_n}"
         refuse(next_n > MOST_TOKENS, "q", several)
         refuse(problem.blocks < 1, "schedule", "expected a result of paged_mqa_schedule, got no thread block")
+        for name, pages in (("kv_cache", problem.cache_pages), ("block_table", problem.table_pages)):
+            refuse(certainly(queries > 0) and pages < 1, name, "expected at least one page, got none")
         refuse(page not in PAGES, "kv_cache", f"expected {PAGES[0]} or {PAGES[1]} keys in a page, got {page}")
 
 
