@@ -1,4 +1,4 @@
-// The phases of a persistent CTA that multiplies two operands. Of the producer's four warps, one loads stages of both
+// The phases of a persistent CTA that multiplies two operands. One of the producer's four warps loads stages of both
 // operands. One to three consumer warpgroups multiply them and store D. The CTAs of a cluster share loads by multicast,
 // or share a tile along k.
 //

@@ -75,9 +75,17 @@ TILEWRIGHT_WGMMA(128, 64, 65, 66, 67, 68)
 
 }  // namespace detail
 
-// Multiplies and adds. Of a warp's 16 rows of A, thread t of quad g holds a[0] (row g, k = t), a[1] (row g+8, k = t),
-// a[2] (row g, k = t+4) and a[3] (row g+8, k = t+4), in F32. The tensor core reads sign, exponent and the upper 10 bits
-// of the mantissa of A and B. The layout of D is that of `wgmma`. `b` is the descriptor of N rows in shared memory.
+// Multiplies and adds. Thread t of quad g (lane 4 g + t) of a warp holds these F32 elements of the warp's 16 rows of A:
+//
+// | register | row | k |
+// |---|---|---|
+// | a[0] | g | t |
+// | a[1] | g+8 | t |
+// | a[2] | g | t+4 |
+// | a[3] | g+8 | t+4 |
+//
+// The tensor core reads sign, exponent and the upper 10 bits of the mantissa of A and B. The layout of D is that of
+// `wgmma`. `b` is the descriptor of N rows in shared memory.
 template <int N>
 __device__ __forceinline__ void wgmma_tf32(float (&d)[N / 2], uint32_t const (&a)[4], uint64_t b) {
   detail::WgmmaTf32<N>::run(d, a, b);
