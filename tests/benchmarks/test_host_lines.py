@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from tilewright.declarations import catalog
 
@@ -17,8 +20,12 @@ def lines_of(folder: Path, pattern: str) -> int:
     return sum(text.count("\n") for text, head in zip(texts, heads, strict=True) if "DO NOT EDIT" not in head)
 
 
-def test_every_module_is_counted_once() -> None:
-    rows = host_lines.count()
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Counter[str]]:
+    return host_lines.count()
+
+
+def test_every_module_is_counted_once(rows: dict[str, Counter[str]]) -> None:
     for name in catalog.names():
         folder = ROOT / "runtime/tilewright/families" / name
         assert rows[f"family {name}"].total() == lines_of(folder, "*.py")
@@ -28,8 +35,7 @@ def test_every_module_is_counted_once() -> None:
     assert of_runtime == host_lines.python(host_lines.RUNTIME)
 
 
-def test_the_columns_say_who_imports_a_module() -> None:
-    rows = host_lines.count()
+def test_the_columns_say_who_imports_a_module(rows: dict[str, Counter[str]]) -> None:
     assert {*rows["tools"]} == {"tools"}
     assert {*rows["calls"]} == {"call", "tools"}  # what replaces ops without torch
     # The tools' are the list of releases (`tilewright toolchain`) and a program, cute_dsl/unit.py.
