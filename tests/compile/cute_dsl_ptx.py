@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tilewright.base import paths
@@ -24,13 +26,17 @@ Path(scratch, "kernel.ptx").write_text(ptx)
 """
 
 
-def ptx_of(table: Table, record: KernelRecord, folder: Path) -> str:
-    """The PTX of a table's kernel. `folder` is an empty folder for its files.
+def ptx_of(table: Table, record: KernelRecord) -> str:
+    """The PTX of a table's kernel, which is made once."""
+    return _ptx(table.source(record), record.arch)
 
-    A process of its own makes it, because CuTe-DSL reads the target when it is imported.
-    """
-    script, scratch = folder / "make_ptx.py", folder / "scratch"
-    script.write_text(MAKE_PTX)
-    words = [table.source(record), paths.include_dir(), scratch, record.arch]
-    subprocess.run([sys.executable, str(script), *map(str, words)], check=True)
-    return (scratch / "kernel.ptx").read_text()
+
+@functools.cache
+def _ptx(source: Path, arch: str) -> str:
+    """A process of its own makes it, because CuTe-DSL reads the target when it is imported."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, scratch = Path(folder, "make_ptx.py"), Path(folder, "scratch")
+        script.write_text(MAKE_PTX)
+        words = [source, paths.include_dir(), scratch, arch]
+        subprocess.run([sys.executable, str(script), *map(str, words)], check=True)
+        return (scratch / "kernel.ptx").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -43,10 +44,9 @@ _TYPES = {
 
 def execute(warp: Warp, instruction: Instruction) -> None:
     name, operands = instruction.name, instruction.operands
-    for prefix, does in _BY_PREFIX.items():
-        if name.startswith(prefix):
-            does(warp, name, operands)
-            return
+    if does := _by_prefix(name):
+        does(warp, name, operands)
+        return
     head, *_, kind = name.split(".")
     if name.startswith("max.NaN.xorsign.abs."):
         words = (warp.value(text, "u4") for text in operands[1:])
@@ -59,6 +59,11 @@ def execute(warp: Warp, instruction: Instruction) -> None:
         warp.write(operands[0], NUMBERS[name](*values))
     else:
         raise NotImplementedError(instruction.text)
+
+
+@functools.cache
+def _by_prefix(name: str) -> Callable[[Warp, str, list[str]], None] | None:
+    return next((does for prefix, does in _BY_PREFIX.items() if name.startswith(prefix)), None)
 
 
 def _nothing(warp: Warp, name: str, operands: list[str]) -> None:
@@ -201,7 +206,10 @@ def _access(warp: Warp, name: str, operands: list[str]) -> None:
         index, offset = (int(starts[0]) - PARAMETER) >> 16, int(starts[0]) & 0xFFFF
         data = warp.cluster.parameters[index]
         return warp.write(registers[0], np.full(LANES, np.frombuffer(data, kind, 1, offset)[0]))
-    out = {register: np.zeros(LANES, kind) for register in registers}
+    loads = head == "ld"
+    held = [
+        np.zeros(LANES, kind) if loads else warp.value(text, f"u{max(4, size)}").copy() for text in registers
+    ]
     for lane in warp.lanes():
         start = int(starts[lane])
         assert start % (size * len(registers)) == 0, f"misaligned: {name}"
@@ -211,15 +219,15 @@ def _access(warp: Warp, name: str, operands: list[str]) -> None:
             memory = owner.shared[offset : offset + size * len(registers)]
         else:
             memory = warp.cluster.memory.at(start, size * len(registers))
-        for i, register in enumerate(registers):
+        for i, elements in enumerate(held):
             part = memory[i * size : (i + 1) * size]
-            if head == "ld":
-                out[register][lane] = part.view(kind)[0]
+            if loads:
+                elements[lane] = part.view(kind)[0]
             else:
-                part[:] = warp.value(register, f"u{max(4, size)}")[lane : lane + 1].view(np.uint8)[:size]
-    if head == "ld":
-        for register, held in out.items():
-            warp.write(register, held)
+                part[:] = elements[lane : lane + 1].view(np.uint8)[:size]
+    if loads:
+        for register, elements in zip(registers, held, strict=True):
+            warp.write(register, elements)
     return None
 
 

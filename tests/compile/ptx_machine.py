@@ -7,6 +7,7 @@ else can go on (`late`), or at random. So a barrier that is lacking shows in the
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -150,13 +151,12 @@ class Warp:
         np.copyto(held, np.broadcast_to(values, LANES), where=self.active)
 
     def addresses(self, text: str) -> np.ndarray:
-        inner = text.strip("[]")
-        base, sign, offset = re.match(r"([^+-]+)([+-]?)(\d*)", inner).groups()
+        base, offset = _base_and_offset(text)
         if "_param_" in base:
             start = self.value(base, "u8")
         else:
             start = self.register(base).astype("u8") if base.startswith("%") else self.value(base, "u8")
-        return start + np.uint64(int(offset)) if sign == "+" else start - np.uint64(int(offset or 0))
+        return start + offset
 
     def lanes(self) -> Iterator[int]:
         return iter(np.flatnonzero(self.active))
@@ -206,6 +206,13 @@ _SPECIAL: dict[str, Callable[[Warp], Any]] = {
     "%ctaid.x": lambda warp: warp.cluster.index * len(warp.cluster.blocks) + warp.block.rank,
     "%nctaid.x": lambda warp: warp.cluster.grid,
 }
+
+
+@functools.cache
+def _base_and_offset(text: str) -> tuple[str, np.uint64]:
+    """Of an address, such as [%rd1+16]. An offset below 0 is added modulo 2**64."""
+    base, sign, digits = re.match(r"([^+-]+)([+-]?)(\d*)", text.strip("[]")).groups()
+    return base, np.uint64(int(f"{sign}{digits or 0}") % (1 << 64))
 
 
 def _try_wait(warp: Warp, address: str, parity: str) -> bool:

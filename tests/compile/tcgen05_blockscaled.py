@@ -187,7 +187,7 @@ def run(program: str, record: KernelRecord, case: Case, *, late: bool) -> None:
     assert (d[..., case.n :].copy().view("u1") == FILLED).all()
 
 
-def compile_and_run(name: str, case: Case, folder: Path) -> None:
+def compile_and_run(name: str, case: Case) -> None:
     """Compiles a kernel, launches it with MMAs that finish late, and compares D."""
     table = table_of(name)
-    run(ptx_of(table, table[name], folder), table[name], case, late=True)
+    run(ptx_of(table, table[name]), table[name], case, late=True)

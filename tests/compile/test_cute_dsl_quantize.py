@@ -3,10 +3,8 @@ machine of the PTX ISA (ptx_machine.py), as their host code launches it."""
 
 from __future__ import annotations
 
-import functools
 import struct
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,12 +65,6 @@ def facts(record: KernelRecord) -> tuple[int, ...]:
         bits(config.x), *box(config), config.variant == "tma", record.facts["threads"],
         record.facts["smem_bytes"],
     )  # fmt: skip
-
-
-@functools.cache
-def ptx(name: str) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        return ptx_of(TABLE, TABLE[name], Path(folder))
 
 
 def memory_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -145,14 +137,14 @@ def test_a_kernel_writes_the_references_bits(host: Host, name: str) -> None:
     record = TABLE[name]
     for i, case in enumerate(cases(record.config["x"])):
         run = of.Run(case)
-        launch(host, record, run, ptx(name), blocks=i % 2, sms=2, late=i % 2 == 0)
+        launch(host, record, run, ptx_of(TABLE, record), blocks=i % 2, sms=2, late=i % 2 == 0)
         run.check_bits()
 
 
 @needs_cute_dsl
 def test_a_wait_that_is_lacking_shows(host: Host) -> None:
     """A load that does not wait for the threads that read its stage overwrites what they read."""
-    text, record = ptx(SOME), TABLE[SOME]
+    text, record = ptx_of(TABLE, TABLE[SOME]), TABLE[SOME]
     at = text.rindex("mbarrier.try_wait", 0, text.index("cp.async.bulk.tensor"))
     begin, end = text.rindex("{", 0, at), text.index("}", at) + 1
     value = inputs.randoms((8, 1024), "bf16", 4)

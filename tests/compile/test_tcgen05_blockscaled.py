@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from cute_dsl_ptx import ptx_of
@@ -97,34 +96,34 @@ ROUNDED = {
 
 @pytest.mark.parametrize("saturates", [False, True], ids=["within", "saturates"])
 @pytest.mark.parametrize("name", ROUNDED)
-def test_a_result_of_fp8(tmp_path: Path, name: str, saturates: bool) -> None:
+def test_a_result_of_fp8(name: str, saturates: bool) -> None:
     """Within the range of the type, and beyond it."""
     case, largest = ROUNDED[name], LARGEST[table_of(name)[name].config["d"]]
     alpha = (largest / 2 if saturates else 1 / 8) / math.sqrt(case.k)
-    compile_and_run(name, replace(case, alpha=alpha, saturates=saturates), tmp_path)
+    compile_and_run(name, replace(case, alpha=alpha, saturates=saturates))
 
 
 @pytest.mark.parametrize("name", FINISHED)
-def test_a_bias_and_an_activation(tmp_path: Path, name: str) -> None:
-    compile_and_run(name, FINISHED[name], tmp_path)
+def test_a_bias_and_an_activation(name: str) -> None:
+    compile_and_run(name, FINISHED[name])
 
 
 @pytest.mark.parametrize("name", SPLIT)
-def test_thread_blocks_share_k(tmp_path: Path, name: str) -> None:
+def test_thread_blocks_share_k(name: str) -> None:
     """Ranges of k of unequal lengths; a cluster computes one tile after another."""
-    compile_and_run(name, SPLIT[name], tmp_path)
+    compile_and_run(name, SPLIT[name])
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
-    compile_and_run(name, CASES[name], tmp_path)
+def test_a_kernel_computes_the_product(name: str) -> None:
+    compile_and_run(name, CASES[name])
 
 
-def test_scale_factors_are_copied_before_the_mmas_of_their_stage(tmp_path: Path) -> None:
+def test_scale_factors_are_copied_before_the_mmas_of_their_stage() -> None:
     """Without one of the copies MMAs read what tensor memory held."""
     table = table_of(NARROW)
     record = table[NARROW]
-    program = ptx_of(table, record, tmp_path)
+    program = ptx_of(table, record)
     at = program.rindex("tcgen05.cp.")
     with pytest.raises(AssertionError):
         run(

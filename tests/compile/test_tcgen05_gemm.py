@@ -197,36 +197,36 @@ SPLIT = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_kernel_computes_the_product(tmp_path: Path, name: str) -> None:
+def test_a_kernel_computes_the_product(name: str) -> None:
     record = TABLE[name]
-    program = ptx_of(TABLE, record, tmp_path)
+    program = ptx_of(TABLE, record)
     run(program, record, CASES[name], late=True)
     run(program, record, replace(CASES[name], c="", bias="", activation="none"), late=False)
 
 
 @pytest.mark.parametrize("name", OF_FP8)
-def test_a_result_of_fp8_is_scaled_and_raises_amax(tmp_path: Path, name: str) -> None:
+def test_a_result_of_fp8_is_scaled_and_raises_amax(name: str) -> None:
     record, case = TABLE[name], OF_FP8[name]
-    program = ptx_of(TABLE, record, tmp_path)
+    program = ptx_of(TABLE, record)
     run(program, record, case, late=True)
     run(program, record, replace(case, amax=1e6, splits=1), late=False)
     run(program, record, replace(case, amax=None, scale_result=0.0), late=False)
 
 
 @pytest.mark.parametrize("name", SPLIT)
-def test_thread_blocks_share_k(tmp_path: Path, name: str) -> None:
+def test_thread_blocks_share_k(name: str) -> None:
     """Ranges of k of unequal lengths; a cluster computes one tile after another."""
     record = TABLE[name]
-    program = ptx_of(TABLE, record, tmp_path)
+    program = ptx_of(TABLE, record)
     case = SPLIT[name]
     run(program, record, case, late=True)
     run(program, record, replace(case, splits=8 // case.splits if case.splits < 8 else 4), late=False)
 
 
 @pytest.mark.parametrize("barrier", ["sums are written", "sums are read"])
-def test_a_barrier_between_ranges_that_is_lacking_shows(tmp_path: Path, barrier: str) -> None:
+def test_a_barrier_between_ranges_that_is_lacking_shows(barrier: str) -> None:
     record = TABLE[FEW]
-    code = ptx_of(TABLE, record, tmp_path)
+    code = ptx_of(TABLE, record)
     wait = "barrier.cluster.wait;"
     last = code.index("ld.shared::cluster")
     at = code.rindex(wait, 0, last) if barrier == "sums are written" else code.index(wait, last)
@@ -234,10 +234,10 @@ def test_a_barrier_between_ranges_that_is_lacking_shows(tmp_path: Path, barrier:
         run(code[:at] + code[at + len(wait) :], record, replace(SPLIT[FEW], splits=2), late=True)
 
 
-def test_a_wait_that_is_lacking_shows(tmp_path: Path) -> None:
+def test_a_wait_that_is_lacking_shows() -> None:
     """A load that does not wait for the MMAs that read its stage overwrites what they read."""
     record = TABLE[SOME]
-    program = ptx_of(TABLE, record, tmp_path)
+    program = ptx_of(TABLE, record)
     at = program.rindex("mbarrier.try_wait", 0, program.index("cp.async.bulk.tensor"))
     begin, end = program.rindex("{", 0, at), program.index("}", at) + 1
     with pytest.raises((AssertionError, StuckError)):
