@@ -40,7 +40,7 @@ _MARK = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
 
 def repository_pages() -> list[Path]:
     """The pages of the repository."""
-    top = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    top = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md")]
     folders = (ROOT / name for name in ("docs", "benchmarks/results", "tuned"))
     pages = [page for folder in folders for page in sorted(folder.glob("*.md"))]
     return [*top, *pages, *sorted((ROOT / "examples").glob("*/README.md"))]
