@@ -47,8 +47,8 @@ namespace tilewright::mixed_gemm {
 constexpr int kMostBalanced = 144;  // CTAs of a launch: the most SMs of an sm_90
 
 // For each CTA, the partial sums of one tile and a word. A word that equals `left` says that the CTA's partial sums are
-// stored. `left` is random, because nothing clears the workspace before the first launch. The CTA that has seen a word
-// sets it to 0, so that the next launch finds no word set.
+// stored. `left` is a random number, because nothing clears the workspace before a launch: it may hold anything. The
+// CTA that has seen a word sets it to 0, because other launches of the process have the same `left`.
 struct BalancedWorkspace {
   char* sums;
   uint64_t* words;
