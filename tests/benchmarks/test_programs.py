@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import runpy
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ ARGUMENTS = {
     "gemm_tactics": ["*"],
     "quantize_bandwidth": ["--output", "page"],
 }
+
+
+INDEX = (ROOT / "benchmarks/results/README.md").read_text(encoding="utf-8")
+# Commands of records, without those whose words stand for several others.
+COMMANDS = [
+    command
+    for command in dict.fromkeys(re.findall(r"`[^`]*(python -m benchmarks\.[^`]*)`", INDEX))
+    if not re.search(r"\.\.\.|\b(KINDS|MODULE|TYPE|F|N)\b", command)
+]
 
 
 def run(path: Path, *arguments: str) -> Any:
@@ -72,6 +82,31 @@ def test_a_program_has_help(
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     assert f"python -m {module.removesuffix('.__main__')}" in capsys.readouterr().out
     assert not silent
+
+
+class ParsedError(Exception):
+    """A program has understood its command line."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_recorded_command_is_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record can be measured again by its command."""
+    parse = argparse.ArgumentParser.parse_args
+
+    def parsed(parser: argparse.ArgumentParser, *arguments: Any) -> Any:
+        parse(parser, *arguments)
+        raise ParsedError
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parsed)
+    _, _, module, *arguments = shlex.split(command)
+    path = ROOT / f"{module.replace('.', '/')}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+    with pytest.raises(ParsedError):
+        runpy.run_path(str(path), run_name="__main__")
+
+
+def test_most_recorded_commands_can_be_parsed() -> None:
+    assert len(COMMANDS) > 50
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
