@@ -47,6 +47,7 @@ REJECTED: list[Rejected] = [
     (FEW, {"k_groups": 4}, "warpgroups_of_block", "8 warpgroups", {"k_groups": 2}),
     (FEW, {"k_groups": 2, "stages": 5}, "warpgroups_of_block", "5 stages", {"stages": 6}),
     (FEW, {"stages": 2, "tile": Tile(256, 16, 64)}, "room_for_sums", "16,384", {"stages": 8}),
+    (FEW, {"stages": 4, "tile": Tile(128, 16, 64), "k_groups": 2}, "room_for_sums", "16,384", {"stages": 8}),
     (STREAM, {"tile": Tile(192, 8, 128)}, "stream_tile", "M of a stream tile", {"tile": Tile(128, 8, 128)}),
     (STREAM, {"tile": Tile(64, 40, 128)}, "stream_tile", "N of a stream tile", {"tile": Tile(64, 16, 128)}),
     (STREAM, {"tile": Tile(64, 8, 64)}, "stream_tile", "K of a stream tile", {"tile": Tile(128, 16, 128)}),

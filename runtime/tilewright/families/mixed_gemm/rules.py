@@ -102,13 +102,15 @@ def shared_memory(config: MixedGemmConfig) -> str | None:
     return misfit_stages(config.tile, memory(config))
 
 
-# kernel.hpp: sums of a split k, and those that are activated, go through the activations' stages.
-@rule(OURS, "stages tile", of=with_mainloop("wgmma"))
+# phases.hpp: sums of a split k, those that are activated, and those of groups of warpgroups go through the
+# activations' stages.
+@rule(OURS, "stages tile k_groups", of=with_mainloop("wgmma"))
 def room_for_sums(config: MixedGemmConfig) -> str | None:
-    """The activations' stages hold a tile's sums."""
+    """The activations' stages hold a tile's sums, of each of its k_groups."""
     if any(rule(config) for rule in (tile_sides, tile_depth, warpgroups_of_block, registers, shared_memory)):
         return None
-    room, sums = memory(config).stages * activation_bytes(config), 4 * config.tile.m * config.tile.n
+    room = memory(config).stages * activation_bytes(config)
+    sums = 4 * config.tile.m * config.tile.n * config.k_groups
     return f"a tile's sums take {sums:,} bytes, the stages of activations {room:,}" if sums > room else None
 
 
