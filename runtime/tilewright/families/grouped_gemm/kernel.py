@@ -37,6 +37,7 @@ RULES = rules.RULES
 # CUTLASS's scheduler reads the extents of groups before griddepcontrol.wait.
 settling = Settling("mainloop", "lean", {"lean": {}, "mma": {}, "tcgen05": {"pdl": False}})
 FP4_ELEMENTS = {"mxfp4": "sm120::E2m1", "e4m3": "sm90::E4m3"}  # of kernels that have an operand of FP4
+CTA_MAPS = 8  # kCtaMaps of grouped_gemm/along_k_params.hpp
 
 EARLY_LOADS = "B is constant, as the caller promises (grouped_gemm/weights_first.hpp)"
 
@@ -218,10 +219,15 @@ def has_forms(config: GroupedGemmConfig) -> bool:
 def form_along_k(config: GroupedGemmConfig) -> str:
     """The form for groups that divide k: "AlongK" where each group has tensor maps of its own
     (grouped_gemm/along_k.hpp), "MnAlongK" where a group is some rows of MN-major operands (mn_along_k.hpp);
-    "" for a kernel without."""
+    "" for a kernel without, whose general code serves such groups."""
     if by_mma(config) or by_tcgen05(config) or config.d != "f32" or config.tile.k * bits(config.a) != 128 * 8:
         return ""
-    return "AlongK" if config.scales == "1x128" else "MnAlongK" if config.layout == "nt" else ""
+    if config.swap_ab or warpgroups(config).consumers == 1:  # as both forms assert
+        return ""
+    if config.scales == "1x128":
+        # cta_maps.hpp: a load in flight must not find its group's maps replaced by those of a later group.
+        return "AlongK" if memory(config)[0] < CTA_MAPS else ""
+    return "MnAlongK" if config.layout == "nt" else ""
 
 
 def in_rounds(config: GroupedGemmConfig) -> bool:
