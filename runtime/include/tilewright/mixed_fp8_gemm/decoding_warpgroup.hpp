@@ -33,7 +33,7 @@ __device__ __forceinline__ void start_buffers(uint32_t shared) {
   }
 }
 
-constexpr int kStepBytes = 2048;  // of a wgmma's fragments
+constexpr int kStepBytes = 2048;  // bytes of a wgmma's fragments
 
 // The offset of a thread's four words of a wgmma among the wgmma's fragments. `quad`: the thread's quad (four lanes) in
 // its warpgroup; `half`: which two of the quad's threads; `second`: whether it is the second of these. Neither these

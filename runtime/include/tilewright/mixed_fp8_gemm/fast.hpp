@@ -102,7 +102,7 @@ struct FastMainloop {
  private:
   typename Format::Scales scales;
   Elements elements;                  // of the next piece that is decoded
-  uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
+  uint32_t fragments[2][kSteps * 4];  // operand A, by piece of a stage
   int last;                           // the stage that is multiplied
 
   // Multiplies a stage whose first piece is decoded and whose second piece is loaded. `kMore`: another stage follows.

@@ -79,7 +79,7 @@ struct Mainloop {
   uint32_t decoded =
       Layout::buffer(shared, slice, 0) + fragment_offset(own_quad(), own_half(), static_cast<int>(threadIdx.x) % 2);
   typename Format::Scales scales;
-  uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
+  uint32_t fragments[2][kSteps * 4];  // operand A, by piece of a stage
   uint32_t read;                      // depends on all loads of `start`
 
   // Multiplies a stage whose scales are loaded and whose first piece is decoded. `kMore`: another stage follows.

@@ -85,11 +85,12 @@ struct PartsInTurnMainloop {
     stage<false, Columns, Parts>(sums);
   }
 
-  // The addresses of the thread's elements (see Elements) and scales in the first stage.
+  // The addresses of the thread's elements (see Elements) and scales in the first stage, and the descriptor of its
+  // activations.
   uint32_t own_weights = kept(Layout::weights(shared, 0, slice) + threadIdx.x % 128 / 4 * 64 + threadIdx.x % 2 * 32);
   uint32_t own_scales = Layout::scales(shared, 0, slice) + own_quad() * 4;
 
-  uint64_t activations = sm90::swizzled_descriptor(Layout::activations(shared, 0));  // of the first stage
+  uint64_t activations = sm90::swizzled_descriptor(Layout::activations(shared, 0));
 
   typename Format::Scales scales;  // of the stage that is decoded
   Elements elements;               // of the next two steps that are decoded

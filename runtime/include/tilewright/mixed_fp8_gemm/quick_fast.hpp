@@ -44,7 +44,7 @@ struct QuickFastMainloop {
   // Multiplies the next `stages` stages of the ring; at least one.
   __device__ __forceinline__ void run(int stages, float (&tile)[1][kCount]) { run_columns<N>(stages, tile[0]); }
 
-  // As in InTurnMainloop (in_turn.hpp): `run_rows` multiplies by about half of the columns where they hold all rows.
+  // Says that `run_rows` exists, which multiplies by about half of the columns where they hold all rows.
   static constexpr bool kHasFewer = true;
   __device__ __forceinline__ void run_rows(int rows, int stages, float (&tile)[1][kCount]) {
     constexpr int kHalf = N >= 192 ? N / 2 : kHalfWidth<N>;
@@ -87,7 +87,7 @@ struct QuickFastMainloop {
 
   typename Format::Scales scales;
   Elements elements;                  // of the next piece that is decoded
-  uint32_t fragments[2][kSteps * 4];  // of a stage's two pieces
+  uint32_t fragments[2][kSteps * 4];  // operand A, by piece of a stage
   int last;                           // the stage that is multiplied
 
   static __device__ __forceinline__ uint32_t kept(uint32_t value) {

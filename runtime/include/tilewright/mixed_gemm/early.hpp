@@ -121,7 +121,7 @@ struct EarlyMainloop {
 
  private:
   static constexpr int kTurn = 8;  // named barriers: warpgroup i waits at kTurn + i
-  uint32_t words[2][4];            // of the pieces that are decoded next
+  uint32_t words[2][4];            // packed elements of the pieces that are decoded next
   typename Format::Scales scales[kSets];
   decltype(Own::factors(scales[0])) factors[kSets];
   typename Own::Unusual unusual;  // not 0 if a scale of the warp's stage is not a usual one

@@ -41,7 +41,7 @@ struct Mainloop {
   static constexpr int kMostColumns = kWarpgroups == 4 ? 24 : kWarpgroups == 3 || Rows == 2 ? 96 : 256;
   static constexpr bool kFewRegisters = kQuick && N > kMostColumns;
   static constexpr int kSteps = Rows * Pieces % 2 == 0 && !kFewRegisters ? 4 : 2, kBatchesOfPiece = 4 / kSteps;
-  static constexpr int kBatches = Rows * Pieces * kBatchesOfPiece;  // of a stage
+  static constexpr int kBatches = Rows * Pieces * kBatchesOfPiece;  // batches of a stage
   static_assert(kBatches % 2 == 0 && Stages % Groups == 0);
 
   uint32_t shared;

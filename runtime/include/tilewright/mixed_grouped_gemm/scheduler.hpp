@@ -67,7 +67,7 @@ class TileScheduler {
           group_of_lane_row_[i] = i * 32 + lane < kRows ? group_of(row_ + i * 32 + lane) : kNoGroup;
         }
       }
-      uint32_t least = kNoGroup;  // of the groups that are yet to be computed
+      uint32_t least = kNoGroup;  // the first group that is yet to be computed
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         uint32_t const group = group_of_lane_row_[i];
@@ -111,7 +111,7 @@ class TileScheduler {
     while (true) {
       uint32_t const holds = __ballot_sync(kAllLanes, index_ < first_index_ + blocks_through_ * groups_.columns);
       if (holds != 0) {
-        int const lane = __ffs(static_cast<int>(holds)) - 1;  // of the group that holds block `index_`
+        int const lane = __ffs(static_cast<int>(holds)) - 1;  // the lane with the group that holds block `index_`
         int const blocks = __shfl_sync(kAllLanes, blocks_, lane);
         int const before = __shfl_sync(kAllLanes, blocks_through_, lane) - blocks;
         int const start = __shfl_sync(kAllLanes, start_, lane), end = __shfl_sync(kAllLanes, end_, lane);
