@@ -50,7 +50,7 @@ def set_up(value: str) -> logging.Handler | None:
         try:
             handler = _File(paths.expanded(path), encoding="utf-8")
         except OSError as error:
-            log.warning("%s=%s: %s; the log goes to stderr", VARIABLE, value, error)
+            log.warning("%s=%s: %s; the log goes to stderr", VARIABLE, value, error.strerror)
     handler.setFormatter(logging.Formatter(_FORMAT))
     log.setLevel(level.upper())
     log.addHandler(handler)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tilewright.base import paths
 from tilewright.compile import refusals
-from tilewright.compile.compiler_cache import default_launcher, start_server
+from tilewright.compile.compiler_cache import default_launcher, prepare
 from tilewright.compile.compilers import COMPILERS, of, toolchain_for
 from tilewright.compile.damage import set_aside_damaged
 from tilewright.compile.jobs import available_cores, available_memory, bounded_jobs, unit_bytes
@@ -87,7 +87,7 @@ def build(
             tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.anything)
             work.update({job.key: job for job in tables_jobs if job and store.entry(job.key) is None})
         if missing:
-            start_server(launcher)
+            prepare(launcher)
         outcomes = _run(store, list(work.values()), limit, progress)
         for unit in missing:
             unit.settle(outcomes[unit.key], store, work[unit.key])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,23 +32,25 @@ def default_launcher() -> list[str]:
     return words_of(os.environ.get("TILEWRIGHT_LAUNCHER", ""), "TILEWRIGHT_LAUNCHER")
 
 
-def start_server(launcher: Sequence[str]) -> None:
-    """Starts sccache's server if the launcher is sccache and no server runs.
+def prepare(launcher: Sequence[str]) -> None:
+    """Raises ToolchainError if the launcher is no program. Starts sccache's server if the launcher is sccache
+    and no server runs.
 
     Otherwise the first compile starts it, with that compile's TMPDIR. The folder is removed when the compile
     ends, and every later compile then fails (sccache 0.16).
     """
+    if launcher and shutil.which(launcher[0]) is None:
+        raise ToolchainError(
+            f"there is no program {launcher[0]} to put before nvcc",
+            hint="Install it, or leave out --launcher and TILEWRIGHT_LAUNCHER.",
+        )
     if not launcher or Path(launcher[0]).name != "sccache":
         return
-    try:
-        done = subprocess.run(
-            [launcher[0], "--start-server"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError as error:  # the compiles say so too, each with its command
-        log.warning("%s --start-server: %s", launcher[0], error)
-        return
+    done = subprocess.run(
+        [launcher[0], "--start-server"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     log.debug("%s --start-server exits %d: %s", launcher[0], done.returncode, done.stderr.strip())

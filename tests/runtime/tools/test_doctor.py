@@ -76,6 +76,7 @@ def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatc
         ("TILEWRIGHT_TUNED", "/etc:/untuned"),
         ("TILEWRIGHT_LOG", "loud"),
         ("TILEWRIGHT_LAUNCHER", "no-such-launcher --flag"),
+        ("TILEWRIGHT_VLLM", "1"),
         ("CUDA_HOME", "/nowhere"),
     ):
         monkeypatch.setenv(name, value)
@@ -94,6 +95,7 @@ def test_variables_that_cannot_be_meant(say: Say, monkeypatch: pytest.MonkeyPatc
         ("TILEWRIGHT_TUNED=/etc:/untuned", "there is no folder /untuned"),
         ("TILEWRIGHT_LOG=loud", "the level must be one of debug, info, warning, error"),
         ("TILEWRIGHT_LAUNCHER=no-such-launcher --flag", "there is no such program"),
+        ("TILEWRIGHT_VLLM=1", "only first puts our kernels before vLLM's"),
         ("CUDA_HOME=/nowhere", "there is no bin/nvcc in it"),
     ):
         assert f"warning: {name}: {wrong} -> Unset {name.partition('=')[0]}, or mend its value." in text

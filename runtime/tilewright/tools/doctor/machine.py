@@ -84,6 +84,8 @@ def _wrong_value(name: str, value: str) -> str:
         return _EXPECTED[name]
     if name == "TILEWRIGHT_TRUST_CACHE" and value not in ("1", ""):
         return "only 1 turns the check off"
+    if name == "TILEWRIGHT_VLLM" and value not in ("first", ""):
+        return "only first puts our kernels before vLLM's"
     if name == sets.VARIABLE:
         return _without_folder(path for path in paths.listed(name) if not sets.is_name(path))
     if name == "TILEWRIGHT_BUNDLE" and value:
