@@ -11,7 +11,7 @@ from tilewright.declarations import catalog
 from tilewright.declarations.vocabulary import Choice, Words
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAD = "| family | first, bare | extents | others |\n|---|---|---|---|\n"
+HEAD = "| family | types, a word without `=` | extents | others |\n|---|---|---|---|\n"
 ELSEWHERE = {"weight_format"}  # words whose values the table lacks: packed_weights.md has them
 EARLIER = {"d": "bf16", "x": "bf16", "fusion": "none", "direction": "quantize", "grouping": "none"}
 USUAL = {"none", "tn", "same", "quantize"}  # usual values
