@@ -149,7 +149,11 @@ def test_the_command_draws_the_series_that_the_list_marks(
 def test_a_project_without_series_has_no_chart(project: Path, tilewright: Command) -> None:
     done = tilewright("report", "-o", "speed.svg")
     assert done.code == 2
-    assert "speeds.yaml names no series for the chart" in done.err
+    path = project / "benchmarks/results/speeds.yaml"
+    assert f"there is no {path}, which lists the series of a chart" in done.err
+    path.parent.mkdir(parents=True)
+    path.write_text("title: Speeds\nsubtitle: of nothing\nseries: []\n")
+    assert f"{path} marks no series with `chart`" in tilewright("report", "-o", "speed.svg").err
     assert not (project / "speed.svg").exists()
 
 

@@ -61,8 +61,10 @@ def _page(project: Project) -> str:
 def _chart(project: Project) -> str:
     from tilewright_generator.reports import speed_chart, speeds  # noqa: PLC0415
 
-    content = speeds.read(project.root)
-    shown = [series for series in content.series if series.in_chart] if content else []
-    if content is None or not shown:
-        raise UsageError(f"{project.root / speeds.RESULTS / speeds.LIST} names no series for the chart")
+    path, content = project.root / speeds.RESULTS / speeds.LIST, speeds.read(project.root)
+    if content is None:
+        raise UsageError(f"there is no {path}, which lists the series of a chart")
+    shown = [series for series in content.series if series.in_chart]
+    if not shown:
+        raise UsageError(f"{path} marks no series with `chart`")
     return speed_chart.chart(shown, content.title, content.subtitle)
