@@ -8,6 +8,7 @@ code names a family.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -48,14 +49,17 @@ _FILE_NAME_BYTES = 255  # the most that Linux's file systems take
 
 
 def _off_the_path(name: str) -> str:
-    """What to do if the family's folder lies in the project, where Python does not look for it."""
+    """What to do if the family's folder lies in the project, and Python does not find it."""
     here = Path.cwd()
     if not name.isidentifier() or len(name.encode()) > _FILE_NAME_BYTES:
         return ""
     for folder in (here, *here.parents):
-        if (folder / plugins.NAMESPACE / name).is_dir():
+        if (package := folder / plugins.NAMESPACE / name).is_dir():
+            if not (package / "__init__.py").is_file():
+                return f"; {package} has no __init__.py"
             place = f"{plugins.NAMESPACE}/{name} is in {folder}, which is not on Python's path"
-            return f"; {place}: pip install --editable {folder}, or export PYTHONPATH={folder}"
+            word = shlex.quote(str(folder))
+            return f"; {place}: pip install --editable {word}, or export PYTHONPATH={word}"
     return ""
 
 

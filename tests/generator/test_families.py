@@ -30,11 +30,15 @@ def test_an_unknown_family_is_a_usage_error() -> None:
 
 def test_a_family_beside_the_specs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python finds it only if the project is installed, or on its path."""
-    (tmp_path / "tilewright_families/row_scale").mkdir(parents=True)
-    (tmp_path / "specs").mkdir()
-    monkeypatch.chdir(tmp_path / "specs")
+    project = tmp_path / "my kernels"
+    (package := project / "tilewright_families/row_scale").mkdir(parents=True)
+    (project / "specs").mkdir()
+    monkeypatch.chdir(project / "specs")
+    with pytest.raises(UsageError, match=f"{package} has no __init__.py"):
+        families.get("row_scale")
+    (package / "__init__.py").touch()
     with pytest.raises(
-        UsageError, match=f"row_scale is in {tmp_path}, which is not on .* PYTHONPATH={tmp_path}"
+        UsageError, match=f"row_scale is in {project}, which is not on .* PYTHONPATH='{project}'"
     ):
         families.get("row_scale")
     with pytest.raises(UsageError) as caught:
