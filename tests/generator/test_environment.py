@@ -64,6 +64,17 @@ def test_a_pipe_that_nobody_reads(words: str) -> None:
     assert (done.returncode, "Traceback" in done.stderr, "rror" in done.stderr) == (141, False, False)
 
 
+def test_generate_writes_also_if_nobody_reads_what_it_prints(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert process(f"-q init {tmp_path}", subprocess.DEVNULL).returncode == 0
+        assert process(f"generate --root {tmp_path}", writing).returncode == 141
+        assert process(f"check --root {tmp_path}", subprocess.DEVNULL).returncode == 0
+    finally:
+        os.close(writing)
+
+
 @pytest.mark.parametrize("words", ["list", "check", "generate", "doctor", "build --dry-run", "schema gemm"])
 def test_a_working_directory_that_is_gone(words: str, tmp_path: Path) -> None:
     (gone := tmp_path / "gone").mkdir()

@@ -67,13 +67,16 @@ def command(
             error.consequence = "; nothing was written"
             raise
         plan = generation.make_plan(inputs.project, inputs.expansions, inputs.only, inputs.everything, force)
+        differences = [*plan_text.diffs(plan)] if diff and not as_json else []
+        if not dry_run:
+            apply(plan)
+        # Printed after the writes, which do not depend on a reader: `tilewright generate | head` writes, too.
         if as_json:
             answer = {"applied": not dry_run} | plan_text.as_json(plan, inputs.expansions)
             answers.print_json(answer)
         else:
-            _print(plan, inputs, diff=diff, asked=dry_run or diff or not quiet())
+            _print(plan, inputs, differences, asked=dry_run or diff or not quiet())
         if not dry_run:
-            apply(plan)
             for path in generation.stale_headers(inputs.expansions):
                 click.echo(
                     f"{plan_text.shown(path)}: its family declares other arguments; run: {COMMAND}", err=True
@@ -100,11 +103,11 @@ def _in_the_way(plan: FilePlan) -> list[str]:
     return [kept.path for kept in plan.kept if kept.why is not Why.UNKNOWN]
 
 
-def _print(plan: FilePlan, inputs: common.Inputs, *, diff: bool, asked: bool) -> None:
-    """Prints the plan; with -q only if it was `asked` for."""
+def _print(plan: FilePlan, inputs: common.Inputs, differences: list[str], *, asked: bool) -> None:
+    """Prints the differences and the plan; with -q the plan only if it was `asked` for."""
     for line in () if quiet() else plan_text.left_out(inputs.expansions, named=bool(plan.actions())):
         click.echo(line)
-    for line in plan_text.diffs(plan) if diff else ():
+    for line in differences:
         click.echo(line)
     for line in plan_text.actions(plan) if asked else ():
         click.echo(line)
