@@ -149,7 +149,7 @@ def parse_terms(family: Family, terms: Iterable[str]) -> dict[str, Any]:
             hint = did_you_mean(name, fields) or f"; there are: {', '.join(fields)}"
             raise UsageError(f"{term}: {family.name} has no field {name!r}{hint}")
         if name in conditions:
-            raise UsageError(f"{term}: {name} is given twice")
+            raise UsageError(f"{term}: {name} is given twice; give it once")
         if not value:
             raise UsageError(f"{term}: expected FIELD=VALUE")
         try:

@@ -74,7 +74,10 @@ def compile_rows(
                 hint="Build again and record that report.",
             )
         if not satisfies(release, record.cutlass):
-            raise BuildError(f"{record.name} needs CUTLASS {record.cutlass}, the report is of {release}")
+            raise BuildError(
+                f"{record.name} needs CUTLASS {record.cutlass}, the report is of {release}",
+                hint=f"Build with headers of CUTLASS {record.cutlass} or newer, and record that report.",
+            )
         rows.append(
             {
                 "name": unit["name"],

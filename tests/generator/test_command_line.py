@@ -123,7 +123,7 @@ def test_v_logs(
 
 def test_q_and_v_exclude_each_other(project: Path, tilewright: Command) -> None:
     for words in (["-q", "list", "-v"], ["-v", "list", "-q"], ["list", "-qv"]):
-        assert tilewright(*words) == (2, "", "Error: -q and -v exclude each other\n")
+        assert tilewright(*words) == (2, "", "Error: -q and -v exclude each other; give one of them\n")
 
 
 def test_outside_of_a_command_nothing_is_quiet() -> None:

@@ -213,7 +213,7 @@ def test_explain_asks_the_specs_that_know_the_fields(tilewright: Command) -> Non
 
 def test_a_field_given_twice_is_an_error(spec: Path, tilewright: Command) -> None:
     result = tilewright("explain", "fast=true", "fast=false")
-    assert (result.code, result.err) == (2, "Error: fast=false: fast is given twice\n")
+    assert (result.code, result.err) == (2, "Error: fast=false: fast is given twice; give it once\n")
 
 
 def test_a_field_without_a_value_is_an_error(spec: Path, tilewright: Command) -> None:

@@ -112,14 +112,14 @@ class _Settings:
     def check(self, outputs: _Outputs) -> None:
         """Checks the options before measuring for minutes."""
         if self.build and self.built_only:
-            raise UsageError("--build and --built-only exclude each other")
+            raise UsageError("--build and --built-only exclude each other; give one of them")
         if self.device is not None and not self.dry_run:
             raise UsageError(
                 "--device describes a GPU for --dry-run; what is measured is measured on this one"
             )
         for file in outputs.files:
             if self.dry_run:
-                raise UsageError(f"{file.path}: a dry run has nothing to write")
+                raise UsageError(f"{file.path}: a dry run has nothing to write; leave out this file")
             file.check()
 
 

@@ -53,9 +53,9 @@ def command(
     benchmarks/results/stale.json allows. A kernel that was never compiled or run is not a fault.
     """
     if release and not check:
-        raise UsageError("--release goes with --check")
+        raise UsageError("--release goes with --check; give both")
     if report is not None and set_name is not None:
-        raise UsageError("--record goes with a project, not with --set")
+        raise UsageError("--record goes with a project, not with --set; leave out --set")
     project = Project.find(root) if report is not None else other_sets.project_of(set_name, root)
     for line in () if report is None else _record(project, report):
         (note if as_json else click.echo)(line)

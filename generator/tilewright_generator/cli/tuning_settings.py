@@ -74,7 +74,7 @@ class Settings:
         ):  # fmt: skip
             if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
                 names = [f"--{name.removeprefix('on_').replace('_', '-')}" for name in (first, second)]
-                raise UsageError(f"{' and '.join(names)} exclude each other")
+                raise UsageError(f"{' and '.join(names)} exclude each other; give one of them")
         if not self.tunes and not self.report and not self.merge:
             raise UsageError(
                 "expected problems (--sizes LIST|FILE, -s MxNxK, or --only-new: those that are tuned "
@@ -93,7 +93,7 @@ class Settings:
             gpu_indices(self.gpus)
         for file in self.outputs():
             if self.dry_run:
-                raise UsageError(f"{file.path}: a dry run has nothing to write")
+                raise UsageError(f"{file.path}: a dry run has nothing to write; leave out this file")
             file.check()
 
     def outputs(self) -> list[OutputFile]:

@@ -87,7 +87,7 @@ def _set(context: click.Context, level: int) -> None:
     from tilewright.base import logs  # noqa: PLC0415 (3 ms, and most calls need none)
 
     if context.meta.get(_KEY, level) * level < 0:
-        raise UsageError("-q and -v exclude each other")
+        raise UsageError("-q and -v exclude each other; give one of them")
     context.meta[_KEY] = level
     _before.append((logs.log.level, list(logs.log.handlers)))
     if level > 0 and not logs.log.handlers:  # else TILEWRIGHT_LOG has said where to
