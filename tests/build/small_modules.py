@@ -66,28 +66,48 @@ extern "C" __global__ void {name}(float* x, int n) {{
   x[0] = v[n & 255];
 }}
 """
+# As the generator's table binds them, without the C++ of TVM-FFI, which takes a second to compile.
 TABLE = """
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/tvm_ffi.h>
+#include <string.h>
+#include <tvm/ffi/c_api.h>
 #include "tilewright/abi.h"
 #define KERNELS(X) {kernels}
 #define DECLARE(NAME) extern "C" __attribute__((weak)) tilewright_kernel const tilewright_##NAME;
 KERNELS(DECLARE)
-static int64_t number(tvm::ffi::String name) {{
-#define FIND(NAME) if (name == #NAME && &tilewright_##NAME) return tilewright_##NAME.workspace_bytes(nullptr);
+#define EXPORT(NAME) extern "C" __attribute__((visibility("default"))) \\
+  int __tvm_ffi_##NAME(void*, TVMFFIAny const* arguments, int32_t, TVMFFIAny* result)
+static int answer(int64_t value, TVMFFIAny* result) {{
+  result->type_index = kTVMFFIInt;
+  result->v_int64 = value;
+  return 0;
+}}
+static char const* text(TVMFFIAny const& value) {{
+  if (value.type_index == kTVMFFIRawStr) return value.v_c_str;
+  return value.type_index == kTVMFFISmallStr ? value.v_bytes : TVMFFIBytesGetByteArrayPtr(value.v_obj)->data;
+}}
+EXPORT(number) {{
+#define FIND(NAME) if (!strcmp(text(*arguments), #NAME) && &tilewright_##NAME) \\
+    return answer(tilewright_##NAME.workspace_bytes(nullptr), result);
   KERNELS(FIND)
-  return -1;
+  return answer(-1, result);
 }}
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(number, number);
-static int64_t abi_version() {{ return TILEWRIGHT_ABI_VERSION; }}
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(abi_version, abi_version);
-static tvm::ffi::Array<tvm::ffi::String> kernels() {{
-  tvm::ffi::Array<tvm::ffi::String> present;
-#define ADD(NAME) if (&tilewright_##NAME) present.push_back(#NAME);
+EXPORT(abi_version) {{ return answer(TILEWRIGHT_ABI_VERSION, result); }}
+EXPORT(kernels) {{
+#define ONE(NAME) + 1
+  TVMFFIAny present[1 KERNELS(ONE)] = {{}};
+  int32_t count = 0;
+#define ADD(NAME) if (&tilewright_##NAME) {{ \\
+    present[count].type_index = kTVMFFIRawStr; \\
+    present[count++].v_c_str = #NAME; \\
+  }}
   KERNELS(ADD)
-  return present;
+  TVMFFIByteArray name = {{"ffi.Array", 9}};
+  TVMFFIObjectHandle array;
+  if (int error = TVMFFIFunctionGetGlobal(&name, &array)) return error;
+  int error = TVMFFIFunctionCall(array, present, count, result);
+  TVMFFIObjectDecRef(array);
+  return error;
 }}
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(kernels, kernels);
 """
 
 

@@ -198,7 +198,7 @@ def test_a_library_of_another_abi(
     mini = Mini(tmp_path / "generated").add("one")
     table = mini.table()
     source = mini.folder / "table.cc"
-    source.write_text(source.read_text().replace("return TILEWRIGHT_ABI_VERSION;", "return 77;"))
+    source.write_text(source.read_text().replace("answer(TILEWRIGHT_ABI_VERSION, ", "answer(77, "))
     assert build([table], toolchain=toolchain).ok
     with pytest.raises(TilewrightError, match=r"mini\.so has ABI 77, this tilewright"):
         Registry(tmp_path / "generated").library(table["one"])
