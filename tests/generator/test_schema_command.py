@@ -20,6 +20,7 @@ def test_schema_writes_checks_and_prints(project: Path, tilewright: Command) -> 
     assert tilewright("schema", "tiny").out == "nothing to do: 1 schema is as it should be\n"
     assert tilewright("schema", "tiny", "--check").code == 0
     assert tilewright("schema", "tiny", "--print").out == path.read_text()
+    assert tilewright("schema", "tiny", "--print", "--check").code == 2
     path.write_text("{}")
     assert tilewright("schema", "tiny", "--check").code == 1
 

@@ -12,6 +12,7 @@ from tilewright.base import reading, writing
 from tilewright_generator import families, schema
 from tilewright_generator.cli import answers, common, completion
 from tilewright_generator.cli.output_files import OutputFile, force_option
+from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
 
@@ -29,6 +30,8 @@ def command(
     *, names: tuple[str, ...], root: Path | None, check: bool, to_stdout: bool, force: bool, as_json: bool
 ) -> int:
     """Write each family's JSON Schema to specs/schema/, for editors (default: all families)."""
+    if check and to_stdout:
+        raise UsageError("--check and --print exclude each other")
     chosen = [families.get(name) for name in names or families.names()]
     if to_stdout and as_json:
         answers.print_json({family.name: json.loads(schema.dumps(family)) for family in chosen})
