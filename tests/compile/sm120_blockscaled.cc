@@ -52,7 +52,7 @@ struct Bytes {
 // number where the format has one. Padding of scale factors is 0.
 template <class Format>
 struct Operand {
-  using Element = tilewright::sm120::Code<typename Format::Element>;
+  using Element = tilewright::sm120::Decoded<tilewright::sm120::Code<typename Format::Element>>;
   static constexpr int kBlock = Format::kBlock, kBits = Format::kBits;
   int rows, k, batch;
   int64_t stride;  // elements between rows
@@ -97,8 +97,9 @@ struct Operand {
     return kBlock == 16 ? kE4m3[random(5)] : kE8[random(4)];
   }
   static double scale_value(unsigned bits) {
-    return kBlock == 16 ? tilewright::sm120::Code<tilewright::sm120::Ue4m3>::value(bits)
-                        : tilewright::sm120::Code<tilewright::sm120::Ue8m0>::value(bits);
+    using tilewright::sm120::Code, tilewright::sm120::Decoded;
+    return kBlock == 16 ? Decoded<Code<tilewright::sm120::Ue4m3>>::value(bits)
+                        : Decoded<Code<tilewright::sm120::Ue8m0>>::value(bits);
   }
 
   void set(int matrix, int row, int x, unsigned bits) {

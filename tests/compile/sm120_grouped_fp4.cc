@@ -24,7 +24,7 @@ namespace {
 // Random elements [matrices, rows, k] of FP4 or FP8, whole numbers or halves up to 6. What lies between rows is not 0.
 template <class Element>
 struct Operand {
-  using Code = tilewright::sm120::Code<Element>;
+  using Code = tilewright::sm120::Decoded<tilewright::sm120::Code<Element>>;
   static constexpr int kBits = Code::kBits;
   int rows, k;
   int64_t stride, matrix;  // elements between rows, and between matrices
