@@ -44,6 +44,7 @@ REJECTED: list[Rejected] = [
     (PARTS, {"tile": Tile(64, 160, 128)}, "two_multiply", "in_turn has two", {"tile": Tile(128, 128, 128)}),
     (PARTS, {"weight_format": "int4_g64"}, "quick_integers", "not int4_g64", {"weight_format": "int4_g128"}),
     (PARTS, {"k_groups": 2}, "one_group_in_turn", "k_groups 2", {"k_groups": 1}),
+    (PAIR, {"stages": 5}, "stages_of_groups", "5 stages", {"stages": 6}),
     (PARTS, {"tile": Tile(128, 16, 128)}, "columns_of_last_tiles", "has 16", {"tile": Tile(128, 32, 128)}),
     (
         FAST, {"schedule": "quick", "tile": Tile(128, 16, 128)}, "columns_of_last_tiles", "32 columns",

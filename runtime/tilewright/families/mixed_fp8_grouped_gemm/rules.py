@@ -47,6 +47,15 @@ def one_group_in_turn(config: MixedFp8GemmConfig) -> str | None:
     return f"schedule {config.schedule} has two warpgroups, and k_groups {config.k_groups} has more"
 
 
+# mixed_fp8_gemm/mainloop.hpp: each group has stages of its own.
+@rule(OURS, "stages k_groups")
+def stages_of_groups(config: MixedFp8GemmConfig) -> str | None:
+    """k_groups divides the stages."""
+    if config.stages == "auto" or config.stages % config.k_groups == 0:
+        return None
+    return f"{config.stages} stages do not divide among {config.k_groups} groups"
+
+
 # mixed_fp8_gemm/half_width.hpp: the least instruction for a group's last tile has 32 columns.
 @rule(
     OURS, "tile schedule", compiles="an instruction would have more columns than the tile",
@@ -68,5 +77,6 @@ def shared_memory(config: MixedFp8GemmConfig) -> str | None:
 
 RULES = (
     formats, tile_sides, two_multiply, decodes_at_will, whole_tiles, quick_integers, one_group_in_turn,
-    columns_of_last_tiles, fast_formats, fast_schedule, blocks_of_groups, part_width, shared_memory,
+    stages_of_groups, columns_of_last_tiles, fast_formats, fast_schedule, blocks_of_groups, part_width,
+    shared_memory,
 )  # fmt: skip
