@@ -140,6 +140,10 @@ def test_words_of_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
         (["gemm", "bf16", "m=0", "n=8", "k=8"], "m 0: expected a number from 1"),
         (["gemm", "bf16", *SHAPE, "m=3"], "m given twice"),
         (["gemm", "bf16", "m", "n=8", "k=8"], "problem has m without a value; expected NAME=VALUE"),
+        (
+            ["hc_prenorm", "m=4", "n=24", "k=7168", "splits=2", "normalize=true"],
+            "splits is 2; a norm needs the sum of all k",
+        ),
         (["gemm", "bf16", "f16", *SHAPE], "names types twice: bf16 and f16"),
         (["gemm", "", *SHAPE], "one of bf16"),
         (["gemm", "bf16", "", *SHAPE], "names types twice: bf16 and"),

@@ -16,6 +16,8 @@ class _Prenorm(Family[Problem]):
     estimator = staticmethod(estimator)
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
+        if problem.normalize and problem.splits > 1:
+            return f"splits is {problem.splits}; a norm needs the sum of all k"
         columns = record.config["tile"][1]
         if problem.n > columns:
             return f"n is {problem.n}; its tile has {columns} columns"
