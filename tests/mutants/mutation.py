@@ -70,13 +70,19 @@ def mutants() -> list[Mutant]:
 def _read(groups: list[dict[str, Any]]) -> Iterator[Mutant]:
     """A group is of a file, and says which tests notice where a mutant does not say it itself."""
     for group in groups:
-        for one in group["mutants"]:
-            tests = one.get("tests", group["tests"])
-            yield Mutant(one["name"], group["file"], one["old"], one["new"], tuple(tests))
+        for mutant in group["mutants"]:
+            tests = mutant.get("tests", group["tests"])
+            yield Mutant(mutant["name"], group["file"], mutant["old"], mutant["new"], tuple(tests))
 
 
 def copy(target: Path) -> None:
-    """What git tracks, and what it would: the tree as it stands."""
+    """Makes a clone of the repository in `target`, whose files are those of the tree as it stands: what git
+    tracks, and what it would. Some tests ask git for files and for earlier revisions."""
+    for command in (
+        ["clone", "--shared", "--no-checkout", str(ROOT), str(target)],
+        ["-C", str(target), "reset"],
+    ):
+        subprocess.run(["git", *command], capture_output=True, check=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -118,27 +124,27 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT")
     parser.add_argument("--lacking", action="store_true", help="Those not known to be killed.")
     parser.add_argument("--write", action="store_true", help="Write results.json.")
-    given = parser.parse_args()
-    chosen = [one for one in mutants() if given.only in one.name or given.only in one.file]
-    if given.lacking:
+    options = parser.parse_args()
+    chosen = [mutant for mutant in mutants() if options.only in mutant.name or options.only in mutant.file]
+    if options.lacking:
         known = results_of(chosen)
-        chosen = [one for one in chosen if not known.get(one.name, {}).get("killed")]
+        chosen = [mutant for mutant in chosen if not known.get(mutant.name, {}).get("killed")]
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "tree"
         copy(root)
-        failed = run(root, sorted({test for one in chosen for test in one.tests}))
+        failed = run(root, sorted({test for mutant in chosen for test in mutant.tests}))
         if failed is not None:
             raise SystemExit(f"without a mutant, {failed} fails")
-        for one in chosen:
-            before = one.apply(root)
-            failed = run(root, one.tests)
-            (root / one.file).write_text(before, encoding="utf-8")
-            results[one.name] = {"digest": one.digest, "killed": failed is not None, "by": failed}
-            print(f"{failed or 'SURVIVES'}: {one.name} ({one.file})", flush=True)
-            if given.write:
+        for mutant in chosen:
+            before = mutant.apply(root)
+            failed = run(root, mutant.tests)
+            (root / mutant.file).write_text(before, encoding="utf-8")
+            results[mutant.name] = {"digest": mutant.digest, "killed": failed is not None, "by": failed}
+            print(f"{failed or 'SURVIVES'}: {mutant.name} ({mutant.file})", flush=True)
+            if options.write:
                 _write(results)
-    killed = sum(each["killed"] for each in results.values())
+    killed = sum(result["killed"] for result in results.values())
     print(f"{killed} of {len(results)} killed")
     return 0 if killed == len(results) else 1
 
@@ -147,13 +153,15 @@ def results_of(listed: Sequence[Mutant]) -> dict[str, dict[str, Any]]:
     """What results.json says of mutants as they are listed."""
     known: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     return {
-        one.name: known[one.name] for one in listed if known.get(one.name, {}).get("digest") == one.digest
+        mutant.name: known[mutant.name]
+        for mutant in listed
+        if known.get(mutant.name, {}).get("digest") == mutant.digest
     }
 
 
-def _write(found: dict[str, dict[str, Any]]) -> None:
+def _write(results: dict[str, dict[str, Any]]) -> None:
     """Beside the results of others, in the order of the list."""
-    known, listed = results_of(mutants()) | found, [one.name for one in mutants()]
+    known, listed = results_of(mutants()) | results, [mutant.name for mutant in mutants()]
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(known[name])}" for name in listed if name in known)
     RESULTS.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8", newline="\n")
 
