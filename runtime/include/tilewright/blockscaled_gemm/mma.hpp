@@ -6,6 +6,7 @@
 #include "tilewright/blockscaled_gemm/mma_kernel.hpp"
 #include "tilewright/blockscaled_gemm/mma_params.hpp"
 #include "tilewright/descriptor.hpp"
+#include "tilewright/gemm/mma.hpp"
 
 namespace tilewright::blockscaled_gemm::mma {
 
@@ -30,28 +31,9 @@ struct Calls {
     Facts facts{};
     facts.a = {Kernel::FormatA::kBits, Kernel::kRowBytesA, Layout::kAtomRowsA, Kernel::kAtoms, Layout::kRowBlocksA};
     facts.b = {Kernel::FormatB::kBits, Kernel::kRowBytesB, Layout::kAtomRowsB, Kernel::kAtoms, Layout::kRowBlocksB};
+    facts.bytes = gemm::mma::make_facts<Traits>();
     facts.boxes = Kernel::Boxes;
     facts.block = Kernel::kBlock;
-    facts.bytes.tile_m = Kernel::TileM;
-    facts.bytes.tile_n = Kernel::TileN;
-    facts.bytes.tile_k = Kernel::kLineBytes;
-    facts.bytes.bytes = 1;
-    facts.bytes.bytes_d = Kernel::ElementD::kBytes;
-    facts.bytes.vector_d = 16 / Kernel::ElementD::kBytes;
-    facts.bytes.sums = Kernel::TileSums::kCount;
-    facts.bytes.threads = Kernel::kThreads;
-    facts.bytes.shared_bytes = Kernel::kSharedBytes;
-    facts.bytes.addend_d = Kernel::ElementD::kAddend;
-    facts.bytes.activation = Kernel::kActivation;
-    facts.bytes.swapped = Kernel::kSwapped;
-    facts.bytes.pdl = Traits::kPdl;
-    facts.bytes.boxes = Kernel::Store::kBoxes;
-    facts.bytes.c_by_tma = Kernel::kBarriersOfC > 0;
-    facts.bytes.epilogue_through_smem = true;  // every epilogue, though from registers
-    facts.bytes.box =
-        facts.bytes.shared_box = {Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows, Kernel::Store::kSwizzle};
-    facts.bytes.entry = &Traits::entry;
-    facts.bytes.combining_entry = &Traits::combining_entry;
     return facts;
   }
 

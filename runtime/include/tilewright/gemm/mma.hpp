@@ -7,6 +7,35 @@
 
 namespace tilewright::gemm::mma {
 
+// What the host knows of a kernel, which is a StagedKernel.
+template <class Traits>
+constexpr lean::Facts make_facts() {
+  using Kernel = typename Traits::Kernel;
+  lean::Facts facts{};
+  facts.tile_m = Kernel::TileM;
+  facts.tile_n = Kernel::TileN;
+  facts.tile_k = Kernel::kTileBytesK / Kernel::ElementA::kBytes;
+  facts.bytes = Kernel::ElementA::kBytes;
+  facts.bytes_d = Kernel::ElementD::kBytes;
+  facts.vector_d = 16 / Kernel::ElementD::kBytes;
+  facts.sums = Kernel::TileSums::kCount;
+  facts.threads = Kernel::kThreads;
+  facts.shared_bytes = Kernel::kSharedBytes;
+  facts.addend_d = Kernel::ElementD::kAddend;
+  facts.activation = Kernel::kActivation;
+  facts.mn_a = Kernel::kMnA;
+  facts.mn_b = Kernel::kMnB;
+  facts.swapped = Kernel::kSwapped;
+  facts.pdl = Traits::kPdl;
+  facts.boxes = Kernel::Store::kBoxes;
+  facts.c_by_tma = Kernel::kBarriersOfC > 0;
+  facts.epilogue_through_smem = true;  // every epilogue, though from registers
+  facts.box = facts.shared_box = {Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows, Kernel::Store::kSwizzle};
+  facts.entry = &Traits::entry;
+  facts.combining_entry = &Traits::combining_entry;
+  return facts;
+}
+
 // The functions of a kernel's descriptor. They call the host code that the module's table has for all kernels
 // (lean_host.hpp), which knows clusters: none is left to it here.
 template <class Traits>
@@ -32,35 +61,9 @@ struct Calls {
            (tactic.splits == 1 || tactic.decomposition == TILEWRIGHT_DECOMPOSE_SPLIT_K);
   }
 
-  static constexpr lean::Facts make_facts() {
-    lean::Facts facts{};
-    facts.tile_m = Kernel::TileM;
-    facts.tile_n = Kernel::TileN;
-    facts.tile_k = Kernel::kTileBytesK / Kernel::ElementA::kBytes;
-    facts.bytes = Kernel::ElementA::kBytes;
-    facts.bytes_d = Kernel::ElementD::kBytes;
-    facts.vector_d = 16 / Kernel::ElementD::kBytes;
-    facts.sums = Kernel::TileSums::kCount;
-    facts.threads = Kernel::kThreads;
-    facts.shared_bytes = Kernel::kSharedBytes;
-    facts.addend_d = Kernel::ElementD::kAddend;
-    facts.activation = Kernel::kActivation;
-    facts.mn_a = Kernel::kMnA;
-    facts.mn_b = Kernel::kMnB;
-    facts.swapped = Kernel::kSwapped;
-    facts.pdl = Traits::kPdl;
-    facts.boxes = Kernel::Store::kBoxes;
-    facts.c_by_tma = Kernel::kBarriersOfC > 0;
-    facts.epilogue_through_smem = true;  // every epilogue, though from registers
-    facts.box = facts.shared_box = {Kernel::Store::kBoxBytes, Kernel::Store::kBoxRows, Kernel::Store::kSwizzle};
-    facts.entry = &Traits::entry;
-    facts.combining_entry = &Traits::combining_entry;
-    return facts;
-  }
-
   // A local variable: C++14 wants a static member of a template defined a second time.
   static lean::Facts const& facts() {
-    static constexpr lean::Facts kFacts = make_facts();
+    static constexpr lean::Facts kFacts = make_facts<Traits>();
     return kFacts;
   }
 };

@@ -28,37 +28,75 @@ enum class Schedule { kCooperative, kPingpong };
 
 constexpr int kSharedBytesOfBlock = 99 * 1024;  // of sm_120, for one thread block
 
-// `A` and `B` are the kernel's own operands: the caller's B and A where they are swapped. A stage holds `Boxes` boxes,
-// each of 128 bytes of k. `kMnA_`, `kMnB_`: the operand is MN-major, that is, m or n is contiguous instead of k.
-template <class A, class B, bool kMnA_, bool kMnB_, class ElementD_, int TileM_, int TileN_, int Boxes, int Stages,
-          Schedule kSchedule, bool kSwapped_, class Sum, Activation kActivation_, bool kPdl_>
-struct Kernel {
+// What the stages of a kernel hold, and how they are loaded and multiplied: operands in boxes of 128 bytes of k. `A`
+// and `B` are the kernel's own operands: the caller's B and A where they are swapped. `kMnA_`, `kMnB_`: the operand is
+// MN-major, that is, m or n is contiguous instead of k.
+template <class A, class B, bool kMnA_, bool kMnB_, int Boxes, class Sum>
+struct FloatStage {
   using ElementA = A;
   using ElementB = B;
+  using Params = lean::Params;
+  static constexpr bool kMnA = kMnA_, kMnB = kMnB_;
+  static constexpr int kTileBytesK = Boxes * 128;
+  static_assert(A::kBytes == B::kBytes);
+
+  template <int TileM, int TileN, int Stages, int StoreBytes>
+  using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, StoreBytes>;
+  template <class Layout, int TileM, int TileN, int Rows, int N, int Stages>
+  using Mainloop = sm120::Mainloop<A, B, Sum, Layout, Rows, N, Boxes, Stages, kMnA, kMnB>;
+
+  // Loads k ranges of tiles. Made and called by a whole warp.
+  template <class Layout, int TileM, int TileN, int Stages>
+  struct Producer {
+    sm90::OperandLoads loads;
+    sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0> producer;
+
+    __device__ __forceinline__ Producer(Params const& params, uint32_t shared, sm90::ClusterPlace const& place)
+        : loads(params, place), producer{shared, {}, params.stage_bytes} {}
+
+    __device__ __forceinline__ void run(sm90::TileKRange const& range) {
+      producer.template run<false, false>(loads.a, loads.b, range);
+    }
+  };
+
+  // Prefetches the tensor maps of what stages load.
+  static __device__ __forceinline__ void prefetch_operands(Params const& params) {
+    sm90::prefetch_map(&params.a);
+    sm90::prefetch_map(&params.b);
+  }
+
+  // Multiplies `k_tiles` stages of a tile. Calls `issued` when all of them have arrived. The integers that follow are
+  // the tile's first row and column, on which scale factors may depend.
+  template <class Mainloop, class Sums, class Issued>
+  static __device__ __forceinline__ void multiply_tile(Mainloop& mainloop, int k_tiles, int, int, Sums& sums,
+                                                       Issued const& issued) {
+    mainloop.run(k_tiles, sums, issued);
+  }
+};
+
+// A kernel whose stages are those of `Stage`, as FloatStage.
+template <class Stage, class ElementD_, int TileM_, int TileN_, int Stages, Schedule kSchedule, bool kSwapped_,
+          Activation kActivation_, int kStoreBuffers, bool kPdl_>
+struct StagedKernel : Stage {
+  using typename Stage::Params;
   using ElementD = ElementD_;
   static constexpr int TileM = TileM_, TileN = TileN_;
-  static constexpr bool kMnA = kMnA_, kMnB = kMnB_;
   static constexpr bool kSwapped = kSwapped_;
   static constexpr Activation kActivation = kActivation_;
-  static constexpr int kTileBytesK = Boxes * 128;
   static constexpr bool kPingpong = kSchedule == Schedule::kPingpong;
   using Warpgroups =
-      std::conditional_t<kPingpong, sm90::Pingpong<TileM, TileN>, sm120::Cooperative<TileM, TileN, kMnB>>;
+      std::conditional_t<kPingpong, sm90::Pingpong<TileM, TileN>, sm120::Cooperative<TileM, TileN, Stage::kMnB>>;
   static constexpr int kConsumers = Warpgroups::kConsumers, kDown = Warpgroups::kDown, kAcross = Warpgroups::kAcross;
   static constexpr int kRows = Warpgroups::kRows, kColumns = Warpgroups::kColumns, kThreads = Warpgroups::kThreads;
   static constexpr bool kPdl = kPdl_;
-  static_assert(A::kBytes == B::kBytes);
 
-  using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation>;
-  using SharedStore = Store;  // no sums go through the stages' memory
-  using Layout = sm90::Layout<TileM, TileN, Boxes, Stages, kConsumers * Store::kBytes>;
+  using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation, kStoreBuffers>;
+  using Layout = typename Stage::template Layout<TileM, TileN, Stages, kConsumers * Store::kBytes>;
   using TileSums = sm90::TileSums<Warpgroups>;
-  using Mainloop = sm120::Mainloop<A, B, Sum, Layout, kRows, kColumns, Boxes, Stages, kMnA, kMnB>;
-  using Producer = sm90::Producer<Layout, Boxes, Stages, kMnA ? TileM / 64 : 0, kMnB ? TileN / 64 : 0>;
-  using Params = lean::Params;
+  using Mainloop = typename Stage::template Mainloop<Layout, TileM, TileN, kRows, kColumns, Stages>;
+  using Producer = typename Stage::template Producer<Layout, TileM, TileN, Stages>;
   static constexpr int kBarriersOfC = kConsumers * Store::kBarriers;
   static constexpr int kSharedBytes = Layout::kBytes + kBarriersOfC * 8;
-  static constexpr bool kEpilogueThroughSmem = true;  // `facts`: every epilogue and a split k
   static_assert(Stages >= 2 && Stages <= 32 && kSharedBytes <= kSharedBytesOfBlock,
                 "the stages exceed the shared memory of sm_120");
 
@@ -66,7 +104,7 @@ struct Kernel {
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
   __device__ __forceinline__ void operator()(Params const& params, char* memory) const {
-    sm90::run_product<Kernel>(params, memory);
+    sm90::run_product<StagedKernel>(params, memory);
   }
 
   // Prologue, one thread: makes the barriers of the stages and of C's boxes.
@@ -81,8 +119,7 @@ struct Kernel {
 
   // Prologue, another thread.
   static __device__ __forceinline__ void prefetch_maps(Params const& params) {
-    sm90::prefetch_map(&params.a);
-    sm90::prefetch_map(&params.b);
+    Stage::prefetch_operands(params);
     if (params.epilogue.n_boxes > 0) {
       sm90::prefetch_map(&params.d);
     }
@@ -91,8 +128,7 @@ struct Kernel {
   // Load: the producer's warps, of which one loads.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
-    sm90::OperandLoads const loads(params, place);
-    Producer producer{shared, {}, params.stage_bytes};
+    Producer producer(params, shared, place);
     sm90::enter<kPdl>(params.cluster);
     if (!loading_warp) {
       return;
@@ -100,9 +136,8 @@ struct Kernel {
     for (int index = blockIdx.x; index < params.raster.blocks; index += gridDim.x) {
       Tile const tile(params, index);
       int const part = params.parts.of(index), matrix = tile.matrix - part * params.parts.matrices;
-      producer.template run<false, false>(loads.a, loads.b,
-                                          {params.first_k_tile(part), params.k_tiles(part), tile.row, tile.column,
-                                           params.broadcast_a ? 0 : matrix, params.broadcast_b ? 0 : matrix});
+      producer.run({params.first_k_tile(part), params.k_tiles(part), tile.row, tile.column,
+                    params.broadcast_a ? 0 : matrix, params.broadcast_b ? 0 : matrix});
     }
   }
 
@@ -142,9 +177,10 @@ struct Kernel {
         // Begin only when the other warpgroup has seen all of its stages arrive: an mbarrier distinguishes a phase from
         // the next one only.
         sm90::named_barrier_sync(kOrderBarrier + warpgroup, 256);
-        mainloop.run(k_tiles, sums, [warpgroup] { sm90::named_barrier_arrive(kOrderBarrier + 1 - warpgroup, 256); });
+        Stage::multiply_tile(mainloop, k_tiles, tile.row, tile.column, sums,
+                             [warpgroup] { sm90::named_barrier_arrive(kOrderBarrier + 1 - warpgroup, 256); });
       } else {
-        mainloop.run(k_tiles, sums, [] {});
+        Stage::multiply_tile(mainloop, k_tiles, tile.row, tile.column, sums, [] {});
       }
       if (params.parts.count > 1) {
         TileSums::store(params.parts.tile(tile.row / TileM, tile.column / TileN, tile.matrix, TileSums::kCount),
@@ -188,5 +224,11 @@ struct Kernel {
     }
   }
 };
+
+// The kernel for operands without scale factors. A stage holds `Boxes` boxes. Each warpgroup has two store buffers.
+template <class A, class B, bool kMnA, bool kMnB, class ElementD, int TileM, int TileN, int Boxes, int Stages,
+          Schedule kSchedule, bool kSwapped, class Sum, Activation kActivation, bool kPdl>
+using Kernel = StagedKernel<FloatStage<A, B, kMnA, kMnB, Boxes, Sum>, ElementD, TileM, TileN, Stages, kSchedule,
+                            kSwapped, kActivation, 2, kPdl>;
 
 }  // namespace tilewright::gemm::mma
