@@ -186,7 +186,7 @@ struct StagedKernel : Stage {
         TileSums::store(params.parts.tile(tile.row / TileM, tile.column / TileN, tile.matrix, TileSums::kCount),
                         threadIdx.x % TileSums::kThreads, sums);
       } else if (params.epilogue_through_smem) {
-        store_any(store, sums, row, column, tile.matrix);
+        sm120::store_any(store, sums, row, column, tile.matrix);
       } else if constexpr (Store::kBoxes) {
         store.store(sums, row, column, tile.matrix);
       }
@@ -209,20 +209,6 @@ struct StagedKernel : Stage {
       matrix = block.matrix;
     }
   };
-
-  // Stores sums with any C, bias and alignment of D.
-  static __device__ __forceinline__ void store_any(Store& store, float const (&sums)[kRows][kColumns / 2], int row,
-                                                   int column, int matrix) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-      for (int subtile = 0; subtile < Store::kSubtiles; ++subtile) {
-        float values[Store::kColumnGroups * 4];
-        Store::Subtile::take(sums[r], subtile, values);
-        store.store_any(values, row + r * 64, column + subtile * Store::kColumns, matrix);
-      }
-    }
-  }
 };
 
 // The kernel for operands without scale factors. A stage holds `Boxes` boxes. Each warpgroup has two store buffers.

@@ -169,7 +169,7 @@ struct StagedKernel : Stage {
       int const row = cta_tile.a_row + first_row, column = cta_tile.b_row + first_column;
       TileRowFates const rows{tile, params.groups.layout, params.groups.groups, params.heads};
       if (params.epilogue_through_smem) {  // there is a C of 16 bits
-        store_any(store, sums, row, column, tile.matrix, rows);
+        sm120::store_any(store, sums, row, column, tile.matrix, rows);
       } else if (kFloats && params.floats != Floats::kThreads && rows.every()) {
         if (params.floats == Floats::kAdded) {
           floats.template store<true>(sums, row, column, tile.matrix);
@@ -196,22 +196,8 @@ struct StagedKernel : Stage {
     if (stores && tile.k_tiles > 0) {
       mainloop.run(tile.k_tiles, tile.a_row, tile.b_row, sums);
     } else {
-      mainloop.skip(tile.k_tiles);
-      Mainloop::clear(sums);
-    }
-  }
-
-  // Stores sums plus a C of D's type.
-  static __device__ __forceinline__ void store_any(Store& store, float const (&sums)[kRows][kColumns / 2], int row,
-                                                   int column, int matrix, TileRowFates const& rows) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-      for (int subtile = 0; subtile < Store::kSubtiles; ++subtile) {
-        float values[Store::kColumnGroups * 4];
-        Store::Subtile::take(sums[r], subtile, values);
-        store.store_any(values, row + r * 64, column + subtile * Store::kColumns, matrix, rows);
-      }
+      sm120::skip_stages<Layout>(mainloop, tile.k_tiles);
+      sm120::clear(sums);
     }
   }
 };

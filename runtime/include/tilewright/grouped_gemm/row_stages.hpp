@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "tilewright/sm120/scaled_stages.hpp"
 #include "tilewright/sm90/cluster.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/producer.hpp"
@@ -11,40 +12,18 @@
 
 namespace tilewright::grouped_gemm {
 
-// The shared memory of a kernel, in the order of sm90::ScaledLayout: the stages of A, those of B, the epilogue's
-// buffers, the stages' scale factors, the barriers. A stage has `Words` lines of factors of each operand.
-template <int TileM, int TileN, int RowBytesA, int RowBytesB, int Boxes, int Words, int Stages, int StoreBytes>
-struct RowLayout {
-  // Bytes of the lines of `rows` rows. TMA writes to multiples of 128.
-  static constexpr int lines(int rows) { return (Words * rows * 4 + 127) / 128 * 128; }
+// Bytes of `words` lines of scale factors, each with a word of `rows` rows. TMA writes to multiples of 128.
+constexpr int line_bytes(int words, int rows) { return (words * rows * 4 + 127) / 128 * 128; }
 
+// The shared memory of a kernel. A stage has `Boxes` boxes of each operand, and `Words` lines of its scale factors.
+template <int TileM, int TileN, int RowBytesA, int RowBytesB, int Boxes, int Words, int Stages, int StoreBytes>
+struct RowLayout : sm120::ScaledStages<Boxes * TileM * RowBytesA, Boxes * TileN * RowBytesB, line_bytes(Words, TileM),
+                                       line_bytes(Words, TileN), Stages, StoreBytes> {
   static constexpr int kBoxA = TileM * RowBytesA, kBoxB = TileN * RowBytesB;
-  static constexpr int kStageA = Boxes * kBoxA, kStageB = Boxes * kBoxB;
-  static_assert(kStageA % 1024 == 0 && kStageB % 1024 == 0, "boxes begin at multiples of their swizzle's pattern");
-  static constexpr int kScalesA = lines(TileM), kScalesB = lines(TileN);
+  static_assert(Boxes * kBoxA % 1024 == 0 && Boxes * kBoxB % 1024 == 0,
+                "boxes begin at multiples of their swizzle's pattern");
   static constexpr int kScaleBytes = Words * 4 * (TileM + TileN);  // that TMA writes to a stage
   static constexpr int kBlocks = 0;                                // no factor serves several rows
-  static constexpr int kStoresAt = Stages * (kStageA + kStageB);
-  static constexpr int kScalesAt = kStoresAt + StoreBytes;
-  static constexpr int kBarriersAt = kScalesAt + Stages * (kScalesA + kScalesB);
-  static constexpr int kBytes = kBarriersAt + Stages * 16;
-
-  static __device__ __forceinline__ uint32_t a(uint32_t shared, int stage) { return shared + stage * kStageA; }
-  static __device__ __forceinline__ uint32_t b(uint32_t shared, int stage) {
-    return shared + Stages * kStageA + stage * kStageB;
-  }
-  static __device__ __forceinline__ uint32_t scales_a(uint32_t shared, int stage) {
-    return shared + kScalesAt + stage * (kScalesA + kScalesB);
-  }
-  static __device__ __forceinline__ uint32_t scales_b(uint32_t shared, int stage) {
-    return scales_a(shared, stage) + kScalesA;
-  }
-  static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) {
-    return shared + kBarriersAt + stage * 8;
-  }
-  static __device__ __forceinline__ uint32_t empty(uint32_t shared, int stage) {
-    return shared + kBarriersAt + (Stages + stage) * 8;
-  }
 };
 
 // Loads stages as sm90::Producer does, without multicast, and with rows of each operand's own length.

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "tilewright/sm120/block_scaled_operands.hpp"
+#include "tilewright/sm120/mainloop.hpp"
 #include "tilewright/sm120/scale_words.hpp"
 #include "tilewright/sm90/pipeline.hpp"
 #include "tilewright/sm90/ptx.hpp"
@@ -29,9 +30,7 @@ struct BlockScaledMainloop {
   static constexpr int kPortionsOfWord = kPortionsOfBox / Words::kWordsOfBox;
   static constexpr int kRegistersA = Words::kRegistersA, kRegistersB = Words::kRegistersB;  // of words
   static_assert(kSteps % 2 == 0 && kSteps % Words::kWordsOfBox == 0);
-  // How many 8-column groups a load of B has. An ldmatrix has two.
   static constexpr bool kUnpacks = Operands::kUnpacks;
-  static constexpr int kGroupsOfLoad = kUnpacks ? 1 : 2;
 
   uint32_t shared;
   Words from_words;
@@ -49,7 +48,7 @@ struct BlockScaledMainloop {
     State state;
     clear(sum);
     from_words.begin(tile_row, tile_column);
-    wait();
+    wait_for_stage<Layout>(*this);
     load(state, 0);
     int box = 0;  // counted along all of k
 #pragma unroll 1
@@ -57,29 +56,6 @@ struct BlockScaledMainloop {
       multiply_stage<false>(state, box, sum);
     }
     multiply_stage<true>(state, box, sum);
-  }
-
-  // Releases the next `k_tiles` stages without reading them, because this warp stores none of their products.
-  __device__ __forceinline__ void skip(int k_tiles) {
-#pragma unroll 1
-    for (int i = 0; i < k_tiles; ++i) {
-      wait();
-      __syncwarp();  // no lane waits for this phase of the barrier any more
-      if (threadIdx.x % 32 == 0) {
-        sm90::barrier_arrive(Layout::empty(shared, at.stage));
-      }
-      at.next();
-    }
-  }
-
-  static __device__ __forceinline__ void clear(float (&values)[Rows][kCount]) {
-#pragma unroll
-    for (auto& row : values) {
-#pragma unroll
-      for (float& value : row) {
-        value = 0.0f;
-      }
-    }
   }
 
  private:
@@ -103,10 +79,10 @@ struct BlockScaledMainloop {
       if (portion + 1 < kPortions) {
         load(state, portion + 1);
       } else {
-        release(state, words | known_after(sum));
+        release_stage<Layout, kUnpacks>(*this, state, words | known_after<kUnpacks>(sum));
         at.next();
         if constexpr (!kLast) {
-          wait();
+          wait_for_stage<Layout>(*this);
           load(state, 0);
         }
       }
@@ -114,16 +90,10 @@ struct BlockScaledMainloop {
     }
   }
 
-  // Waits for the current stage's data.
-  __device__ __forceinline__ void wait() const { sm90::barrier_wait(Layout::full(shared, at.stage), at.phase); }
-
-  // Loads what portion `portion` of the current stage needs: its fragments of B, those of A if the portion begins a
-  // step, and words of scale factors if it begins a word.
+  // Loads what portion `portion` of the current stage needs: its fragments and, if it begins a word, the words.
   __device__ __forceinline__ void load(State& state, int portion) const {
-    int const box = portion / kPortionsOfBox, step = portion / kPortionsOfStep % kSteps,
-              in_step = portion % kPortionsOfStep;
     if (portion % kPortionsOfWord == 0) {
-      int const word = portion % kPortionsOfBox / kPortionsOfWord;
+      int const box = portion / kPortionsOfBox, word = portion % kPortionsOfBox / kPortionsOfWord;
 #pragma unroll
       for (int i = 0; i < kRegistersA; ++i) {
         state.next_a[i] = sm90::load_word(from_words.a(shared, at.stage, box, word, i));
@@ -133,10 +103,7 @@ struct BlockScaledMainloop {
         state.next_b[i] = sm90::load_word(from_words.b(shared, at.stage, box, word, i));
       }
     }
-    if (in_step == 0) {
-      from_a.load(Layout::a(shared, at.stage) + box * Layout::kBoxA, step, state.a[step % 2]);
-    }
-    from_b.load(Layout::b(shared, at.stage) + box * Layout::kBoxB, step, in_step * kGroups, state.b[portion % 2]);
+    load_portion<Layout>(*this, state, portion);
   }
 
   // Takes the words that were loaded, before the first products that need them. `box` counts along all of k.
@@ -154,54 +121,15 @@ struct BlockScaledMainloop {
     }
   }
 
-  // Tells the producer that this warp has read the current stage. The arrival waits for the fragments of the last
-  // portion and for `others`, a word that depends on all other loads of the stage.
-  __device__ __forceinline__ void release(State const& state, uint32_t others) const {
-    uint32_t loaded = others;
-#pragma unroll
-    for (int r = 0; r < Rows; ++r) {
-      uint32_t const(&a)[4] = state.a[(kSteps - 1) % 2][r];
-      loaded |= kUnpacks ? a[0] | a[1] | a[2] | a[3] : a[0];
-    }
-#pragma unroll
-    for (int i = 0; i < kGroups; i += kGroupsOfLoad) {
-      if ((kPortionsOfStep - 1) * kGroups + i < kAllGroups) {
-        uint32_t const(&b)[2] = state.b[(kPortions - 1) % 2][i];
-        loaded |= kUnpacks ? b[0] | b[1] : b[0];
-      }
-    }
-    if (threadIdx.x % 32 == 0) {
-      sm90::barrier_arrive(Layout::empty(shared, at.stage) + sm90::zero_after(loaded));
-    }
-  }
-
-  // A word that depends on all fragments that were multiplied for `sums`: on sums of every load of B and of every row.
-  static __device__ __forceinline__ uint32_t known_after(float const (&sums)[Rows][kCount]) {
-    uint32_t known = 0;
-#pragma unroll
-    for (int group = 0; group < kAllGroups; group += kGroupsOfLoad) {
-      known |= __float_as_uint(sums[0][group * 4]);
-    }
-#pragma unroll
-    for (int r = 1; r < Rows; ++r) {
-      known |= __float_as_uint(sums[r][kCount - 4]);
-    }
-    return known;
-  }
-
-  __device__ __forceinline__ void multiply(State const& state, int portion, float (&d)[Rows][kCount]) const {
-    multiply_in<0>(state, portion, d);
-  }
-
   // Multiplies the portion if it belongs to step `kStep` of a box, or else tries the next step. The step must be known
   // when the kernel is compiled, because the instruction names the bytes of its scale factors by constants.
-  template <int kStep>
-  static __device__ __forceinline__ void multiply_in(State const& state, int portion, float (&d)[Rows][kCount]) {
+  template <int kStep = 0>
+  static __device__ __forceinline__ void multiply(State const& state, int portion, float (&d)[Rows][kCount]) {
     if constexpr (kStep < kSteps) {
       if (portion / kPortionsOfStep % kSteps == kStep) {
         multiply_groups<kStep, 0, 0>(state, portion, d);
       } else {
-        multiply_in<kStep + 1>(state, portion, d);
+        multiply<kStep + 1>(state, portion, d);
       }
     }
   }

@@ -1,6 +1,8 @@
 // The main loop of a consumer warpgroup: D[64 * Rows, N] = A B^T by mma.sync from the stages in shared memory. It takes
 // the place of sm90::Mainloop. Each thread holds the same sums as after wgmma: warp w of the warpgroup has rows 16w to
 // 16w + 15 of each 64-row slice. So the kernels use the epilogue and the split-k workspace of sm90/.
+//
+// Its steps serve the other main loops of sm120/, too.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +43,120 @@ struct PromotedSum {
 // Warps of a warpgroup. Each of them arrives at the `empty` barrier of a stage that it has read.
 constexpr int kReadersOfWarpgroup = 4;
 
+// The functions that follow are the steps of a main loop. `Loop` is Mainloop, ScaledMainloop or BlockScaledMainloop,
+// and `Layout` says where its stages lie.
+//
 // The loop multiplies one portion after the other. A portion is kGroups groups of 8 columns in one step of k. While a
 // portion is multiplied, ldmatrix loads the next portion's fragments to other registers. So the last portion of a stage
 // is in registers before it is multiplied. Then the warp releases the stage and loads the first fragments of the next
 // stage.
 //
+// `Fragments` has the fragments of both portions: b[portion % 2], and a[step % 2], which serve all portions of a step.
+
+// Waits until the current stage's data have arrived.
+template <class Layout, class Loop>
+__device__ __forceinline__ void wait_for_stage(Loop const& loop) {
+  sm90::barrier_wait(Layout::full(loop.shared, loop.at.stage), loop.at.phase);
+}
+
+// Loads the fragments that portion `portion` of the current stage needs: those of B and, if the portion begins a step,
+// those of A.
+template <class Layout, class Loop, class Fragments>
+__device__ __forceinline__ void load_portion(Loop const& loop, Fragments& fragments, int portion) {
+  constexpr int kStepsOfBox = Loop::kPortionsOfBox / Loop::kPortionsOfStep;
+  int const box = portion / Loop::kPortionsOfBox, step = portion / Loop::kPortionsOfStep % kStepsOfBox,
+            in_step = portion % Loop::kPortionsOfStep;
+  if (in_step == 0) {
+    loop.from_a.load(Layout::a(loop.shared, loop.at.stage) + box * Layout::kBoxA, step, fragments.a[step % 2]);
+  }
+  loop.from_b.load(Layout::b(loop.shared, loop.at.stage) + box * Layout::kBoxB, step, in_step * Loop::kGroups,
+                   fragments.b[portion % 2]);
+}
+
+// Multiplies portion `portion` of a stage and adds the products to `sums`.
+template <class Loop, class Fragments, int Rows, int Count>
+__device__ __forceinline__ void multiply_portion(Fragments const& fragments, int portion, float (&sums)[Rows][Count]) {
+  int const step = portion / Loop::kPortionsOfStep;
+#pragma unroll
+  for (int i = 0; i < Loop::kGroups; ++i) {
+    int const group = portion % Loop::kPortionsOfStep * Loop::kGroups + i;
+    if (group < Loop::kAllGroups) {
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) {
+        float (&d)[4] = *reinterpret_cast<float (*)[4]>(sums[r] + group * 4);
+        Loop::Mma::mma(d, fragments.a[step % 2][r], fragments.b[portion % 2][i]);
+      }
+    }
+  }
+}
+
+// A word that depends on all fragments that were multiplied for `sums`: on sums of every load of B and of every row.
+// Words of the fragments themselves would have to stay in registers until the stage is released. A load of B has two
+// 8-column groups. With `kUnpacks` it has one, because an operand is loaded word by word (narrow_fragments.hpp).
+template <bool kUnpacks = false, int Rows, int Count>
+__device__ __forceinline__ uint32_t known_after(float const (&sums)[Rows][Count]) {
+  uint32_t known = 0;
+#pragma unroll
+  for (int group = 0; group < Count / 4; group += kUnpacks ? 1 : 2) {
+    known |= __float_as_uint(sums[0][group * 4]);
+  }
+#pragma unroll
+  for (int r = 1; r < Rows; ++r) {
+    known |= __float_as_uint(sums[r][Count - 4]);
+  }
+  return known;
+}
+
+// Releases the current stage: tells the producer that this warp has read it. The arrival waits for the fragments of the
+// last portion and for `others`, a word that depends on all other loads of the stage. ptxas may order the loads of a
+// stage in any way, so those of the last portion may not be the last to return.
+template <class Layout, bool kUnpacks = false, class Loop, class Fragments>
+__device__ __forceinline__ void release_stage(Loop const& loop, Fragments const& fragments, uint32_t others) {
+  constexpr int kLast = Loop::kPortions - 1, kLastStep = kLast / Loop::kPortionsOfStep;
+  constexpr int kFirstGroup = kLast % Loop::kPortionsOfStep * Loop::kGroups;
+  uint32_t loaded = others;
+#pragma unroll
+  for (auto const& a : fragments.a[kLastStep % 2]) {
+    loaded |= kUnpacks ? a[0] | a[1] | a[2] | a[3] : a[0];
+  }
+#pragma unroll
+  for (int i = 0; i < Loop::kGroups; i += kUnpacks ? 1 : 2) {
+    if (kFirstGroup + i < Loop::kAllGroups) {
+      uint32_t const(&b)[2] = fragments.b[kLast % 2][i];
+      loaded |= kUnpacks ? b[0] | b[1] : b[0];
+    }
+  }
+  if (threadIdx.x % 32 == 0) {
+    sm90::barrier_arrive(Layout::empty(loop.shared, loop.at.stage) + sm90::zero_after(loaded));
+  }
+}
+
+// Releases the next `k_tiles` stages without reading them.
+template <class Layout, class Loop>
+__device__ __forceinline__ void skip_stages(Loop& loop, int k_tiles) {
+#pragma unroll 1
+  for (int i = 0; i < k_tiles; ++i) {
+    wait_for_stage<Layout>(loop);
+    __syncwarp();  // no lane waits for this phase of the barrier any more
+    if (threadIdx.x % 32 == 0) {
+      sm90::barrier_arrive(Layout::empty(loop.shared, loop.at.stage));
+    }
+    loop.at.next();
+  }
+}
+
+// Sets all sums to zero.
+template <int Rows, int Count>
+__device__ __forceinline__ void clear(float (&sums)[Rows][Count]) {
+#pragma unroll
+  for (auto& row : sums) {
+#pragma unroll
+    for (float& sum : row) {
+      sum = 0.0f;
+    }
+  }
+}
+
 // `Sum`: PlainSum or PromotedSum. `Rows`, `N`: 64-row slices and columns of the warpgroup. `kMnA`, `kMnB`: whether the
 // operand is MN-major.
 template <class A, class B, class Sum, class Layout, int Rows, int N, int Boxes, int Stages, bool kMnA = false,
@@ -75,8 +186,8 @@ struct Mainloop {
     clear(sum);
     clear(part);
     Fragments fragments;
-    wait();
-    load(fragments, 0);
+    wait_for_stage<Layout>(*this);
+    load_portion<Layout>(*this, fragments, 0);
 #pragma unroll 1
     for (int left = k_tiles; left > 0; --left) {
       if (left == 1) {
@@ -85,26 +196,26 @@ struct Mainloop {
 #pragma unroll
       for (int portion = 0; portion < kPortions; ++portion) {
         if (portion + 1 < kPortions) {
-          load(fragments, portion + 1);
+          load_portion<Layout>(*this, fragments, portion + 1);
         } else {
           if constexpr (Sum::kPromotes) {
-            release(fragments, known_after(part) | (Boxes > 1 ? known_after(sum) : 0));
+            release_stage<Layout>(*this, fragments, known_after(part) | (Boxes > 1 ? known_after(sum) : 0));
           } else {
-            release(fragments, known_after(sum));
+            release_stage<Layout>(*this, fragments, known_after(sum));
           }
           at.next();
           if (left > 1) {
-            wait();
-            load(fragments, 0);
+            wait_for_stage<Layout>(*this);
+            load_portion<Layout>(*this, fragments, 0);
           }
         }
         if constexpr (Sum::kPromotes) {
           if (portion % kPortionsOfBox < kPortionsOfStep) {  // a box begins, and all of the previous one is multiplied
             promote(part, sum, portion % kPortionsOfStep);
           }
-          multiply(fragments, portion, part);
+          multiply_portion<Mainloop>(fragments, portion, part);
         } else {
-          multiply(fragments, portion, sum);
+          multiply_portion<Mainloop>(fragments, portion, sum);
         }
       }
     }
@@ -117,82 +228,19 @@ struct Mainloop {
   }
 
  private:
-  // Fragments of the current portion and of the next one. Those of A serve all portions of a step.
   struct Fragments {
     uint32_t a[2][Rows][4], b[2][kGroups][2];
   };
 
-  template <int Lines, int Count>
-  static __device__ __forceinline__ void clear(float (&values)[Lines][Count]) {
+  // Sets all sums to zero by their indices. With the loops of sm120::clear, ptxas orders the instructions of some
+  // kernels otherwise.
+  template <int Slices, int Count>
+  static __device__ __forceinline__ void clear(float (&sums)[Slices][Count]) {
 #pragma unroll
-    for (int r = 0; r < Lines; ++r) {
+    for (int r = 0; r < Slices; ++r) {
 #pragma unroll
       for (int i = 0; i < Count; ++i) {
-        values[r][i] = 0.0f;
-      }
-    }
-  }
-
-  // Waits for the current stage's data.
-  __device__ __forceinline__ void wait() const { sm90::barrier_wait(Layout::full(shared, at.stage), at.phase); }
-
-  // Loads the fragments that portion `portion` of the current stage needs: those of B and, if the portion begins a
-  // step, those of A.
-  __device__ __forceinline__ void load(Fragments& fragments, int portion) const {
-    int const box = portion / kPortionsOfBox, step = portion / kPortionsOfStep % kSteps,
-              in_step = portion % kPortionsOfStep;
-    if (in_step == 0) {
-      from_a.load(Layout::a(shared, at.stage) + box * Layout::kBoxA, step, fragments.a[step % 2]);
-    }
-    from_b.load(Layout::b(shared, at.stage) + box * Layout::kBoxB, step, in_step * kGroups, fragments.b[portion % 2]);
-  }
-
-  // Tells the producer that this warp has read the current stage. The arrival waits for the fragments of the last
-  // portion and for `products`, a word that depends on all other fragments of the stage. ptxas may order the loads of a
-  // stage in any way, so those of the last portion may not be the last to return.
-  __device__ __forceinline__ void release(Fragments const& fragments, uint32_t products) const {
-    uint32_t loaded = products;
-#pragma unroll
-    for (int r = 0; r < Rows; ++r) {
-      loaded |= fragments.a[(kSteps - 1) % 2][r][0];
-    }
-#pragma unroll
-    for (int i = 0; i < kGroups; i += 2) {
-      if ((kPortionsOfStep - 1) * kGroups + i < kAllGroups) {
-        loaded |= fragments.b[(kPortions - 1) % 2][i][0];
-      }
-    }
-    if (threadIdx.x % 32 == 0) {
-      sm90::barrier_arrive(Layout::empty(shared, at.stage) + sm90::zero_after(loaded));
-    }
-  }
-
-  // A word that depends on all fragments that were multiplied for `sums`: on sums of every load of B and of every row.
-  // Words of the fragments themselves would have to stay in registers until the stage is released.
-  static __device__ __forceinline__ uint32_t known_after(float const (&sums)[Rows][kCount]) {
-    uint32_t known = 0;
-#pragma unroll
-    for (int group = 0; group < kAllGroups; group += 2) {  // a load of B has two
-      known |= __float_as_uint(sums[0][group * 4]);
-    }
-#pragma unroll
-    for (int r = 1; r < Rows; ++r) {
-      known |= __float_as_uint(sums[r][kCount - 4]);
-    }
-    return known;
-  }
-
-  static __device__ __forceinline__ void multiply(Fragments const& fragments, int portion, float (&d)[Rows][kCount]) {
-    int const step = portion / kPortionsOfStep;
-#pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
-      int const group = portion % kPortionsOfStep * kGroups + i;
-      if (group < kAllGroups) {
-#pragma unroll
-        for (int r = 0; r < Rows; ++r) {
-          float (&sums)[4] = *reinterpret_cast<float (*)[4]>(d[r] + group * 4);
-          Mma::mma(sums, fragments.a[step % 2][r], fragments.b[portion % 2][i]);
-        }
+        sums[r][i] = 0.0f;
       }
     }
   }

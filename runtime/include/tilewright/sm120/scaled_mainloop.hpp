@@ -108,9 +108,8 @@ struct Factors<Layout, sm90::Scales::kNone, sm90::Scales::kNone, TileM, TileN, R
   __device__ __forceinline__ uint32_t loaded() const { return 0; }
 };
 
-// The loop multiplies portions, as that of Mainloop does (mainloop.hpp), and loads the next portion's fragments while a
-// portion is multiplied. A box's factors are loaded after its first step, when those of the previous box have been
-// used.
+// The steps of the loop are those of Mainloop (mainloop.hpp). A box's factors are loaded after its first step, when
+// those of the previous box have been used.
 template <class A, class B, class Layout, sm90::Scales kA, sm90::Scales kB, int TileM, int TileN, int Rows, int N,
           int Boxes, int Stages, bool kMnA = false, bool kMnB = false>
 struct ScaledMainloop {
@@ -140,8 +139,8 @@ struct ScaledMainloop {
     State state;
     clear(sum);
     clear(state.part);
-    wait();
-    load(state.fragments, 0);
+    wait_for_stage<Layout>(*this);
+    load_portion<Layout>(*this, state.fragments, 0);
 #pragma unroll 1
     for (int left = k_tiles; left > 1; --left) {
       multiply_stage<false>(state, row, column, sum);
@@ -155,32 +154,7 @@ struct ScaledMainloop {
     }
   }
 
-  // Releases the next `k_tiles` stages without reading them, because this warp stores none of their products.
-  __device__ __forceinline__ void skip(int k_tiles) {
-#pragma unroll 1
-    for (int i = 0; i < k_tiles; ++i) {
-      wait();
-      __syncwarp();  // no lane waits for this phase of the barrier any more
-      if (threadIdx.x % 32 == 0) {
-        sm90::barrier_arrive(Layout::empty(shared, at.stage));
-      }
-      at.next();
-    }
-  }
-
-  template <int Lines, int Count>
-  static __device__ __forceinline__ void clear(float (&values)[Lines][Count]) {
-#pragma unroll
-    for (auto& row : values) {
-#pragma unroll
-      for (float& value : row) {
-        value = 0.0f;
-      }
-    }
-  }
-
  private:
-  // Fragments of the current portion and of the next one. Those of A serve all portions of a step.
   struct Fragments {
     uint32_t a[2][Rows][4], b[2][kGroups][2];
   };
@@ -203,18 +177,18 @@ struct ScaledMainloop {
     for (int portion = 0; portion < kPortions; ++portion) {
       int const in_box = portion % kPortionsOfBox;
       if (portion + 1 < kPortions) {
-        load(state.fragments, portion + 1);
+        load_portion<Layout>(*this, state.fragments, portion + 1);
       } else {
         if constexpr (kPromotes) {
           uint32_t const products = known_after(state.part) | (Boxes > 1 ? known_after(sum) : 0);
-          release(state.fragments, factors | products);
+          release_stage<Layout>(*this, state.fragments, factors | products);
         } else {
-          release(state.fragments, known_after(sum));
+          release_stage<Layout>(*this, state.fragments, known_after(sum));
         }
         at.next();
         if constexpr (!kLast) {
-          wait();
-          load(state.fragments, 0);
+          wait_for_stage<Layout>(*this);
+          load_portion<Layout>(*this, state.fragments, 0);
         }
       }
       if constexpr (kPromotes) {
@@ -225,71 +199,9 @@ struct ScaledMainloop {
           state.factors.load(shared, at.stage, portion / kPortionsOfBox, row, column);
           factors |= state.factors.loaded();
         }
-        multiply(state.fragments, portion, state.part);
+        multiply_portion<ScaledMainloop>(state.fragments, portion, state.part);
       } else {
-        multiply(state.fragments, portion, sum);
-      }
-    }
-  }
-
-  // Waits for the current stage's data.
-  __device__ __forceinline__ void wait() const { sm90::barrier_wait(Layout::full(shared, at.stage), at.phase); }
-
-  // Loads the fragments that portion `portion` of the current stage needs: those of B and, if the portion begins a
-  // step, those of A.
-  __device__ __forceinline__ void load(Fragments& fragments, int portion) const {
-    int const box = portion / kPortionsOfBox, step = portion / kPortionsOfStep % kSteps,
-              in_step = portion % kPortionsOfStep;
-    if (in_step == 0) {
-      from_a.load(Layout::a(shared, at.stage) + box * Layout::kBoxA, step, fragments.a[step % 2]);
-    }
-    from_b.load(Layout::b(shared, at.stage) + box * Layout::kBoxB, step, in_step * kGroups, fragments.b[portion % 2]);
-  }
-
-  // Tells the producer that this warp has read the current stage. The arrival waits for the fragments of the last
-  // portion and for `others`, a word that depends on all other loads of the stage.
-  __device__ __forceinline__ void release(Fragments const& fragments, uint32_t others) const {
-    uint32_t loaded = others;
-#pragma unroll
-    for (int r = 0; r < Rows; ++r) {
-      loaded |= fragments.a[(kSteps - 1) % 2][r][0];
-    }
-#pragma unroll
-    for (int i = 0; i < kGroups; i += 2) {
-      if ((kPortionsOfStep - 1) * kGroups + i < kAllGroups) {
-        loaded |= fragments.b[(kPortions - 1) % 2][i][0];
-      }
-    }
-    if (threadIdx.x % 32 == 0) {
-      sm90::barrier_arrive(Layout::empty(shared, at.stage) + sm90::zero_after(loaded));
-    }
-  }
-
-  // A word that depends on all fragments that were multiplied for `sums`: on sums of every load of B and of every row.
-  static __device__ __forceinline__ uint32_t known_after(float const (&sums)[Rows][kCount]) {
-    uint32_t known = 0;
-#pragma unroll
-    for (int group = 0; group < kAllGroups; group += 2) {  // a load of B has two
-      known |= __float_as_uint(sums[0][group * 4]);
-    }
-#pragma unroll
-    for (int r = 1; r < Rows; ++r) {
-      known |= __float_as_uint(sums[r][kCount - 4]);
-    }
-    return known;
-  }
-
-  static __device__ __forceinline__ void multiply(Fragments const& fragments, int portion, float (&d)[Rows][kCount]) {
-    int const step = portion / kPortionsOfStep;
-#pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
-      int const group = portion % kPortionsOfStep * kGroups + i;
-      if (group < kAllGroups) {
-#pragma unroll
-        for (int r = 0; r < Rows; ++r) {
-          float (&sums)[4] = *reinterpret_cast<float (*)[4]>(d[r] + group * 4);
-          Mma::mma(sums, fragments.a[step % 2][r], fragments.b[portion % 2][i]);
-        }
+        multiply_portion<ScaledMainloop>(state.fragments, portion, sum);
       }
     }
   }

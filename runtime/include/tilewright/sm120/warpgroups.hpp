@@ -1,4 +1,4 @@
-// How the consumer warpgroups of a kernel of mma.sync divide a tile.
+// How the consumer warpgroups of a kernel of mma.sync divide a tile, and store it in any way.
 #pragma once
 
 namespace tilewright::sm120 {
@@ -30,5 +30,21 @@ struct Cooperative {
   static constexpr int kThreads = (kConsumers + 1) * 128;                       // with the producer's
   static_assert(TileM % 64 == 0 && kColumns % 8 == 0);
 };
+
+// Stores a warpgroup's sums with any C, bias and alignment of D. `row`, `column`: of the first sum, in the plane of the
+// kernel's own operands. `fates`: what happens to each row (sm90/row_fate.hpp), where rows differ.
+template <class Store, int Rows, int Count, class... Fates>
+__device__ __forceinline__ void store_any(Store& store, float const (&sums)[Rows][Count], int row, int column,
+                                          int matrix, Fates const&... fates) {
+#pragma unroll
+  for (int r = 0; r < Rows; ++r) {
+#pragma unroll
+    for (int subtile = 0; subtile < Store::kSubtiles; ++subtile) {
+      float values[Store::kColumnGroups * 4];
+      Store::Subtile::take(sums[r], subtile, values);
+      store.store_any(values, row + r * 64, column + subtile * Store::kColumns, matrix, fates...);
+    }
+  }
+}
 
 }  // namespace tilewright::sm120
