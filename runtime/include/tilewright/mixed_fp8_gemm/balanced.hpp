@@ -10,13 +10,13 @@ namespace tilewright::mixed_fp8_gemm {
 
 // `Product`: the parameters of the same kernel without equal work.
 template <class Product>
-struct BalancedParams : mixed_gemm::BalancedParamsOf<Product> {
+struct BalancedParams : mixed_gemm::BalancedParamsBase<Product> {
   int divided;  // stages of the tiles that clusters divide; whole tiles follow them
 };
 
 // Named barriers 6 and 7 pass the turn between warpgroups (in_turn.hpp).
 template <class Types>
-using BalancedPhases = mixed_gemm::BalancedPhasesOf<Types, 8, true>;
+using BalancedPhases = mixed_gemm::BalancedPhasesBase<Types, 8, true>;
 
 // The kernel of a schedule, PartsInTurn or QuickFast, with equal work.
 template <class Types, class Schedule>
@@ -38,7 +38,7 @@ struct BalancedKernel : BalancedPhases<Types> {
     }
   }
 
-  // A warp that neither loads nor is the messenger brings the factors of D's rows to the L1 cache.
+  // A warp that neither loads nor exchanges flags brings the factors of D's rows to the L1 cache.
   static __device__ __forceinline__ void load(Params const& params, uint32_t shared, sm90::ClusterPlace const& place,
                                               bool loading_warp) {
     Base::load(params, shared, place, loading_warp);
@@ -49,7 +49,7 @@ struct BalancedKernel : BalancedPhases<Types> {
     for (int end = range.end; end > range.begin;) {
       typename Base::Segment const segment(params, range.begin, end, place.m);
       params.bring(segment.column + static_cast<int>(threadIdx.x) % 32 * 8, params.epilogue.m, shared);
-      end = Base::after(params, range, end, segment.stages);
+      end = Base::next_end(params, range, end, segment.stages);
     }
   }
 };
@@ -62,7 +62,7 @@ struct Balanced : Schedule {
 };
 
 template <class Traits>
-using BalancedHost = sm90::ClusteredHost<Traits, mixed_gemm::BalancedMakerOf<Traits, Maker<Traits>>>;
+using BalancedHost = sm90::ClusteredHost<Traits, mixed_gemm::BalancedMakerBase<Traits, Maker<Traits>>>;
 
 }  // namespace tilewright::mixed_fp8_gemm
 

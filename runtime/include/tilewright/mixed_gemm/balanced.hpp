@@ -10,7 +10,7 @@
 namespace tilewright::mixed_gemm {
 
 template <class Traits>
-using BalancedMaker = BalancedMakerOf<Traits, Maker<Traits, tilewright_mixed_gemm_args, 2>>;
+using BalancedMaker = BalancedMakerBase<Traits, Maker<Traits, tilewright_mixed_gemm_args, 2>>;
 
 template <class Traits>
 using BalancedHost = sm90::ClusteredHost<Traits, BalancedMaker<Traits>>;

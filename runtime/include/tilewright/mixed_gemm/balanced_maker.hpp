@@ -12,26 +12,26 @@
 
 namespace tilewright::mixed_gemm {
 
-// A random number, the same for all launches of the process: BalancedWorkspace::left.
-inline uint64_t random_word() {
-  static uint64_t const word = [] {
+// A random number, the same for all launches of the process. Kernels use it as BalancedWorkspace::ready.
+inline uint64_t random_flag() {
+  static uint64_t const flag = [] {
     std::random_device device;
-    return (uint64_t(device()) << 32 | device()) | 1;  // not 0, which clears a word
+    return (uint64_t(device()) << 32 | device()) | 1;  // not 0, which clears a flag
   }();
-  return word;
+  return flag;
 }
 
 // `Base`: the maker of the same kernel without equal work. Clusters have at most two thread blocks, `splits` is 1, and
 // TMA stores D without an activation.
 template <class Traits, class Base>
-struct BalancedMakerOf : Base {
+struct BalancedMakerBase : Base {
   using Args = typename Base::Args;
   using Kernel = typename Traits::Kernel;
 
   static bool can_implement(Args const& args) {
-    bool const boxes = is_aligned(args.d, 16) && args.ld_d % (16 / Kernel::ElementD::kBytes) == 0;
+    bool const d_by_tma = is_aligned(args.d, 16) && args.ld_d % (16 / Kernel::ElementD::kBytes) == 0;
     bool const plain = args.activation == 0 && args.tactic.splits == 1;
-    return boxes && plain && sm90::cluster_of(args.tactic).size() <= 2 && Base::can_implement(args) &&
+    return d_by_tma && plain && sm90::cluster_of(args.tactic).size() <= 2 && Base::can_implement(args) &&
            tiles(args) * k_tiles(args) < INT32_MAX;
   }
 
@@ -39,11 +39,12 @@ struct BalancedMakerOf : Base {
 
   static cudaError_t make_params(Args const& args, sm90::Launching const& launching, typename Kernel::Params& params) {
     cudaError_t const error = Base::make_params(args, launching, params);
-    int divided = static_cast<int>(tiles(args));
-    int const all = divided * k_tiles(args);
-    params.clusters = std::min({launching.at_once, kMostBalanced / launching.cluster.size(), all});
+    int divided = static_cast<int>(tiles(args));  // tiles whose stages clusters divide
+    int const all_stages = divided * k_tiles(args);
+    params.clusters = std::min({launching.at_once, kMaxBalancedCtas / launching.cluster.size(), all_stages});
     if constexpr (Kernel::kHasWholeTiles) {
-      if (divided > params.clusters) {  // the others are whole tiles, equally many for each cluster
+      // The others are whole tiles, equally many for each cluster.
+      if (divided > params.clusters) {
         divided = params.clusters + divided % params.clusters;
       }
       params.divided = divided * k_tiles(args);
@@ -51,18 +52,20 @@ struct BalancedMakerOf : Base {
     int const stages = divided * k_tiles(args);
     params.stages = stages / params.clusters, params.larger = stages % params.clusters;
     params.k_tiles = sm90::Divisor(params.k_tiles_per_split);
-    char* const sums = static_cast<char*>(launching.workspace);
-    params.workspace = {sums, reinterpret_cast<uint64_t*>(sums + int64_t(kMostBalanced) * Kernel::kSumBytes),
-                        random_word()};
+    char* const partials = static_cast<char*>(launching.workspace);
+    params.workspace = {partials,
+                        reinterpret_cast<uint64_t*>(partials + int64_t(kMaxBalancedCtas) * Kernel::kPartialBytes),
+                        random_flag()};
     return error;
   }
 
  private:
-  // The tiles of D, each of the size that a cluster computes at once.
+  // The tiles of a cluster's size that D has.
   static int64_t tiles(Args const& args) {
     int const height = Kernel::TileM * sm90::cluster_of(args.tactic).m;
     return int64_t(sm90::ceil_div(args.n, height)) * sm90::ceil_div(args.m, Kernel::TileN);
   }
+  // The stages of a tile.
   static int k_tiles(Args const& args) { return sm90::ceil_div(args.k, kUnitK) * (kUnitK / Kernel::kTileK); }
 };
 

@@ -146,7 +146,7 @@ def misfit_left_sums(column_groups: int) -> str | None:
     return f"{column_groups} column groups of sums to a thread: more than 16, and no multiple of 4"
 
 
-# balanced_phases.hpp: kAtOnce divides the column groups of a thread's sums.
+# balanced_phases.hpp: kGroupsPerLoad divides the column groups of a thread's sums.
 @rule(OURS, "tile mainloop", of=with_mainloop("balanced"))
 def left_sums(config: MixedGemmConfig) -> str | None:
     """A thread of a balanced kernel has at most 16 column groups of sums, or a multiple of 4."""
