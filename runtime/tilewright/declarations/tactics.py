@@ -74,6 +74,8 @@ class Tactic:
                     "tactic",
                     f"{setting!r} is not NAME=VALUE with a NAME of {', '.join(_SETTINGS)}",
                 )
+            if name in arguments:
+                raise ArgumentError("tactic", f"{name} is given twice; give it once")
             if _SETTINGS[name] is int and not re.fullmatch(_NUMBER, value):
                 raise ArgumentError("tactic", f"{name} is {value[:20]!r}; expected a number")
             arguments[name] = _SETTINGS[name](value)

@@ -110,6 +110,7 @@ WRONG: list[tuple[str, type[ArgumentError], str, dict[str, Any]]] = [
     ("tactic", ArgumentError, "its layout is nt", {"tactic": "host_bf16_nt"}),
     ("tactic", ArgumentError, "only stream-K", {"tactic": "host_bf16_tn@decomposition=split_k,splits=2"}),
     ("tactic", ArgumentError, "'colour=red' is not NAME=VALUE", {"tactic": "host_bf16_tn@colour=red"}),
+    ("tactic", ArgumentError, "splits is given twice", {"tactic": "host_bf16_tn@splits=2,splits=3"}),
     ("tactic", ArgumentTypeError, "expected a Tactic or its name, got int", {"tactic": 3}),
 ]
 
