@@ -52,16 +52,17 @@ def test_a_sample_of_block_scaled_kernels_has_as_many_of_each_kind_as_it_should(
     assert all(len(verdicts(family, candidate.config)) == bool(candidate.rule) for candidate in drawn)
 
 
-def test_configurations_of_the_record_are_drawn_first(samples: Any) -> None:
-    """Whatever the seed is: a new field or rule leaves most answers in use."""
-    family = families.get("blockscaled_gemm")
-    recorded = set(samples.recorded(family))
+def test_configurations_of_the_record_are_drawn_first(samples: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the seed is: a new field or rule leaves most answers in use. Others are drawn by the seed."""
+    recorded = [*samples.recorded(families.get("blockscaled_gemm"))]
     assert len(recorded) >= 100
+    half = set(recorded[::2])
+    monkeypatch.setattr(samples, "recorded", lambda family: recorded[::2])
     first, second = (
         {candidate.config for candidate in samples.sample("blockscaled_gemm", seed)} for seed in (0, 1)
     )
-    assert len(first & recorded) >= 90
-    assert first & recorded == second & recorded
+    assert len(first & half) >= 0.9 * len(half)
+    assert first & half == second & half
     assert first != second
 
 

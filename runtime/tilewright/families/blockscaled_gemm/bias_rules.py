@@ -24,8 +24,8 @@ def bias_and_activation(config: BlockscaledGemmConfig) -> str | None:
 
 
 # CUTLASS's epilogues that quantise D have fusions of their own (LinCombPerColBiasEltActBlockScaleFactor).
-# blockscaled_gemm/blackwell_bias.hpp loads a bias of D's type.
-@bias_rule(OURS, "bias d")
+# blockscaled_gemm/blackwell_bias.hpp loads a bias of D's type. nvcc compiles a bias of FP8, too.
+@bias_rule(OURS, "bias d", compiles="a bias of D's own 8 bits would be too coarse")
 def quantized_bias(config: BlockscaledGemmConfig) -> str | None:
     """A kernel whose D has 4 or 8 bits has no bias."""
     return f"D of {config.d} has no bias" if config.bias and bits(config.d) <= 8 else None
