@@ -210,7 +210,7 @@ _SPECIAL: dict[str, Callable[[Warp], Any]] = {
 
 @functools.cache
 def _base_and_offset(text: str) -> tuple[str, np.uint64]:
-    """Of an address, such as [%rd1+16]. An offset below 0 is added modulo 2**64."""
+    """The base and the offset of an address such as [%rd1+16]. A negative offset is given modulo 2**64."""
     base, sign, digits = re.match(r"([^+-]+)([+-]?)(\d*)", text.strip("[]")).groups()
     return base, np.uint64(int(f"{sign}{digits or 0}") % (1 << 64))
 
