@@ -143,12 +143,12 @@ def test_answers_about_other_sources_stay_until_they_are_renewed(
     path = tmp_path / "record.json"
     program.write(path, HEAD | {"to_ask": 1}, [*rows, rows[0] | {"name": "of another sample"}])
     assert "sources have changed since: 1.\n" in path.with_suffix(".md").read_text()
-    known = program.known_rows(path, HEAD, [same, changed])
-    assert {*known} == {(same.name, "odd_columns"), (changed.name, "")}
-    assert known[same.name, "odd_columns"]["reason"] == same.reason
-    assert program.to_ask(known, [same, changed]) == [changed]
-    known[changed.name, ""]["source"] = changed.digest
-    assert program.to_ask(known, [same, changed]) == []
+    answers = program.known_rows(path, HEAD, [same, changed])
+    assert {*answers} == {(same.name, "odd_columns"), (changed.name, "")}
+    assert answers[same.name, "odd_columns"]["reason"] == same.reason
+    assert program.to_ask(answers, [same, changed]) == [changed]
+    answers[changed.name, ""]["source"] = changed.digest
+    assert program.to_ask(answers, [same, changed]) == []
     assert program.to_ask({}, [same, changed]) == [same, changed]
     assert program.known_rows(path, HEAD | {"nvcc": "14"}, [same, changed]) == {}
 

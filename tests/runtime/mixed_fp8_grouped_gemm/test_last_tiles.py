@@ -36,15 +36,15 @@ def test_columns_of_a_tile_with_few_rows(name: str, rows: int, columns: int) -> 
 
 def test_tiles_where_rows_fall_to_groups_at_random() -> None:
     """1,024 rows are four tiles of 256; as often some more, which take the time of few columns."""
-    one = record(INT4.format(256))
+    kernel = record(INT4.format(256))
     problem = Problem(128 * 1024, 4096, 2048, 128, a_scale=True)
-    tiles = tiles_of(one, problem)
-    whole, few = dense.unit_clocks(one, problem.of_group), dense.unit_clocks(one, problem.of_group, 64)
+    tiles = tiles_of(kernel, problem)
+    whole, few = dense.unit_clocks(kernel, problem.of_group), dense.unit_clocks(kernel, problem.of_group, 64)
     assert tiles.across == 128 * 4.5
     assert tiles.of_unit == pytest.approx((4 * whole + 0.5 * few) / 4.5)
 
 
 def test_indexed_rows_have_whole_tiles() -> None:
-    one = record(INT4.format(256))
+    kernel = record(INT4.format(256))
     problem = Problem(4096, 4096, 2048, 8, grouping="row_index")
-    assert tiles_of(one, problem).of_unit == dense.unit_clocks(one, problem.of_group)
+    assert tiles_of(kernel, problem).of_unit == dense.unit_clocks(kernel, problem.of_group)
