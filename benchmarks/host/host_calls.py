@@ -40,7 +40,7 @@ def host_operands(stack: ExitStack) -> tuple[Any, Any, Any]:
     from tilewright.libraries.registry import Registry  # noqa: PLC0415
 
     torch.set_num_threads(1)
-    folder = Path(tempfile.mkdtemp(prefix="tilewright_host_calls_"))
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright_host_calls_")))
     library = host_modules.build_host_library(folder, "gemm", host_modules.HOST_ROWS, "host_kernels.cc")
     host_modules.write_table(folder / "generated", "host_gemm", host_modules.HOST_ROWS)
     built = host_modules.Built(library, ("host_absent",))
