@@ -124,6 +124,7 @@ class Choice:
     stands_for: str = ""
     """The value that the option stands for, if it is a flag; "": the option takes a value."""
     flag: str = ""  # the name of the option, if it is a flag
+    of: str = ""  # the earlier `Flag` without which the word has no meaning, as C of C's type
 
     @property
     def option(self) -> str:
@@ -145,6 +146,8 @@ class Choice:
         values = self.possible(fields)
         if text is None:
             return values[0]
+        if self.of and not fields[self.of]:
+            raise ArgumentError(self.name, f"{_short(text)}: has no meaning without {self.of}")
         if text not in values:
             only = f" for {types}" if callable(self.values) else ""
             message = f"{_short(text)}: expected {_one_of(values)}{only}{did_you_mean(text, values)}"

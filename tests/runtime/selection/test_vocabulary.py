@@ -102,7 +102,7 @@ TWIST: Words[Twist] = Words(
     ),
     others=(
         Flag("sharp", "", default=True, flag="--blunt", allowed=lambda f: f["kind"] == "ab", because="why"),
-        Choice("way", "", lambda fields: tuple(fields["kind"])),
+        Choice("way", "", lambda fields: tuple(fields["kind"]), of="sharp"),
     ),
 )
 
@@ -131,6 +131,7 @@ def test_a_hint_may_be_its_default_or_an_extent() -> None:
         ({"rows": 2, "types": "abcd"}, "types: abcd: expected one of ab, abc; did you mean 'abc'?"),
         ({"rows": 3, "types": "abc", "sharp": False}, "sharp: not supported for abc: why"),
         ({"rows": 2, "way": "c"}, "way: c: expected one of a, b for ab"),
+        ({"rows": 2, "way": "b", "sharp": False}, "way: b: has no meaning without sharp"),
         ({"rows": 2, "k": 1}, "k: twist has none; it has --dtype, --blunt, --way"),
     ],
 )

@@ -71,9 +71,15 @@ WORDS = Words(
         Choice("out_dtype", "Type of D. Default: the operands' (FP8: bf16).", _outputs, field="d"),
         Choice("layout", "Layouts of A and B: tn (default), tt, nn, nt.", ("tn", "tt", "nn", "nt")),
         Flag("c", "Add C."),
-        Choice("c_dtype", "Type of C. Default: D's (FP8: bf16).", _addends, field="c_type"),
+        Choice("c_dtype", "Type of C. Default: D's (FP8: bf16).", _addends, field="c_type", of="c"),
         Flag("bias", "Add a bias."),
-        Choice("bias_dtype", "Type of the bias. Default: D's (FP8: bf16).", _addends, field="bias_type"),
+        Choice(
+            "bias_dtype",
+            "Type of the bias. Default: D's (FP8: bf16).",
+            _addends,
+            field="bias_type",
+            of="bias",
+        ),
         Choice("activation", f"{', '.join((*ACTIVATIONS, *GATED))}.", _activations),
         Flag(
             "fast_accum",
