@@ -205,6 +205,7 @@ class Words(Generic[P]):
     problem: type[P]
     """A frozen dataclass with a field for each extent and word, and the fields of types."""
     extents: tuple[Extent, ...]
+    """In the order that compiled kernels' launch arguments have (`declarations/arguments.py`)."""
     types: Types
     others: tuple[Word, ...] = ()
     also_sizes: tuple[tuple[str, ...], ...] = ()
