@@ -17,6 +17,7 @@ import readme_line
 
 from tilewright.architectures.table import ARCHITECTURES
 from tilewright.compile.nvcc.toolchain import MINIMUM_NVCC
+from tilewright.declarations import catalog
 from tilewright_generator.project import Project
 from tilewright_generator.status import CURRENT, RECORDED, STALE, Verdict, cutlass_version
 from tilewright_generator.status import verdicts as verdicts_of
@@ -62,6 +63,25 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tour(copy: Path) -> dict[str, subprocess.CompletedProcess[str]]:
     """Every command that needs neither a compiler nor a GPU, in order, by its code."""
     return {code: run(code, copy) for mark, code in TOUR if mark == ""}
+
+
+def test_the_spec_that_the_readme_begins_with_makes_four_kernels(tmp_path: Path) -> None:
+    ((_, spec),) = blocks(README, "yaml")
+    specs = tmp_path / "specs"
+    specs.mkdir()
+    (specs / "mine.yaml").write_text(spec, encoding="utf-8")
+    done = run("tilewright generate && tilewright list", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "each of these four kernels" in README
+    assert "4 units to compile" in done.stdout
+    assert "mine: 4 kernels" in done.stdout
+
+
+def test_families_are_counted() -> None:
+    _, _, families = README.partition("## Families of kernels")
+    rows = re.findall(r"^\| `(\w+)` \| `", families, re.MULTILINE)
+    assert sorted(rows) == catalog.names()
+    assert f"{len(rows)} families of kernels come with it" in README
 
 
 def test_two_commands_set_everything_up() -> None:

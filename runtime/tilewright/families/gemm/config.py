@@ -41,7 +41,7 @@ class GemmConfig:
     tile: OwnTile
     mainloop: Annotated[
         Literal["cutlass", "lean", "stream", "mma", "cute_dsl", "tcgen05"],
-        "cutlass: CUTLASS's collectives. The others are ours and compile in a second or two. lean: tile N in "
+        "cutlass: CUTLASS's collectives. The others are ours and compile in seconds. lean: tile N in "
         "steps of 8; a launch chooses the cluster and the split of k. stream: up to 8 rows; reads B straight "
         "into registers. mma: lean by mma.sync, without clusters, for sm_12x (and sm_90a, for tests). "
         "cute_dsl: in CuTe-DSL, whose compiler is an extra; only a call that names such a kernel runs it. "
