@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from tilewright import context as contexts
-from tilewright.calls import checks
-from tilewright.calls import protocol as calls
+from tilewright.calls import checks, protocol
 from tilewright.calls.custom_ops import needs_dispatcher
 from tilewright.calls.gpus import several_devices
 from tilewright.calls.guards import factor
@@ -90,7 +89,7 @@ def plan_call(op: Op, values: dict[str, Any]) -> tuple[Plan, Values, Operands]:
         operands = op.fill(arguments, operands)
     launched = {**dict(zip(op.interface.names, operands, strict=True)), **brought}
     alignments = addresses({name: tensor for name, tensor in launched.items() if tensor is not None})
-    plan = calls.plan(op, context, arguments, values, alignments)
+    plan = protocol.plan_checked(op, context, arguments, values, alignments)
     operands = tuple(launched.values()) if plan.fills else op.operands(complete)
     return plan, complete | {name: values[name] for name in op.written if name != "out"}, operands
 

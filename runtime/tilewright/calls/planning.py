@@ -17,7 +17,7 @@ from tilewright.declarations.tactics import Tactic
 log = logging.getLogger("tilewright")
 
 
-def plan(  # noqa: PLR0917 (what a plan is made of)
+def make_plan(  # noqa: PLR0917 (what a plan is made of)
     op: Op,
     context: Context,
     arguments: Arguments,
@@ -30,8 +30,8 @@ def plan(  # noqa: PLR0917 (what a plan is made of)
     """Makes the plan for checked arguments.
 
     `tactic` overrules the selection. `again` is the op with the call's options, for operands that need no
-    copies. `addresses` holds the operands whose address is a multiple of less than `calls.MOST_ALIGNED`, with
-    what it is a multiple of. `skips_product`: the call's factor of the product is 0.
+    copies. `addresses` holds the operands whose address is a multiple of less than `running.MOST_ALIGNED`,
+    with what it is a multiple of. `skips_product`: the call's factor of the product is 0.
     """
     problem, family, names = arguments.problem, op.family, op.interface.names
     empty = any(getattr(problem, extent) == 0 for extent in op.interface.extents)

@@ -19,8 +19,7 @@ from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from tilewright import context as contexts
-from tilewright.calls import checks, custom_ops, emitting, gpus, planning, registered
-from tilewright.calls import running as calls
+from tilewright.calls import checks, custom_ops, emitting, gpus, planning, registered, running
 from tilewright.calls.docstrings import completed
 from tilewright.calls.guards import (
     factor,
@@ -42,12 +41,12 @@ def eager(op: Op, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, with a body."""
     scope: dict[str, Any] = {
         "_tracing": is_dynamo_compiling, "_modes": modes, "_current": contexts.current,
-        "_factor": factor, "_layout_key": calls.layout_key, "_first": functools.partial(_first, op),
+        "_factor": factor, "_layout_key": running.layout_key, "_first": functools.partial(_first, op),
         "_grad": torch.is_grad_enabled, "_refuse": functools.partial(refuse_unusual, op.name),
         "_key_of_integers": key_of_integers, "_forward_ad": forward_ad, "_fill": op.fill,
         "_refuse_tangents": functools.partial(refuse_tangents, op.name),
         "_make": torch.empty_strided, "_several": gpus.several_devices, "_elsewhere": gpus.on_other_device,
-        "_cache_launcher": _cache_launcher, "_run_on_its_device": calls.run_on_its_device,
+        "_cache_launcher": _cache_launcher, "_run_on_its_device": running.run_on_its_device,
         "_realign": functools.partial(_realign, op), "_Misaligned": MisalignedError,
         "_Ours": TilewrightError, "_Tensor": torch.Tensor, "_recover": functools.partial(_recover, op),
         "_traced": functools.partial(registered.traced, op),
@@ -71,13 +70,13 @@ def _first(op: Op, context: Context, key: Any, values: Values) -> Plan | None:
         return None
     for name in op.numbers:  # of floats, too, which a warm call leaves to the launcher
         factor(name, values[name])
-    new = plan(op, context, checks.check(op, context, values), values)
+    new = plan_checked(op, context, checks.check(op, context, values), values)
     if key is not None:
         context.remember(key, new)
     return new
 
 
-def plan(
+def plan_checked(
     op: Op,
     context: Context,
     arguments: Any,
@@ -90,7 +89,9 @@ def plan(
         options["out_dtype"] = arguments.dtype
     again = functools.partial(op.function, **options)
     tactic, skips_product = parsed(values["tactic"]), op.skips_product(values)
-    new = planning.plan(op, context, arguments, tactic, again, dict(addresses), skips_product=skips_product)
+    new = planning.make_plan(
+        op, context, arguments, tactic, again, dict(addresses), skips_product=skips_product
+    )
     new.recheck = op.recheck(arguments.problem)
     new.fills = op.fills(arguments)
     return new
@@ -101,11 +102,11 @@ def _realign(  # noqa: PLR0917 (a call's state)
 ) -> None:
     """Carries out a call whose addresses the planned kernel cannot read, or may be those of negated views."""
     refuse_negated(values)
-    lie = calls.addresses(first.tensors(call))
-    aligned = calls.for_addresses(
-        context, op.name, key, lie, lambda lie: plan(op, context, first.arguments, values, lie)
+    lie = running.addresses(first.tensors(call))
+    aligned = running.for_addresses(
+        context, op.name, key, lie, lambda lie: plan_checked(op, context, first.arguments, values, lie)
     )
-    calls.run_on_its_device(aligned, call)
+    running.run_on_its_device(aligned, call)
 
 
 def _recover(op: Op, context: Context, values: dict[str, Any], results: Any) -> Any:

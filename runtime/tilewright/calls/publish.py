@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from tilewright.calls import protocol as calls
-from tilewright.calls import registered
+from tilewright.calls import protocol, registered
 from tilewright.calls.op import Op
 from tilewright.calls.signature import parameters
 
@@ -34,7 +33,7 @@ def public(op: Op, *, like: Any = None) -> Any:
         op.addends = {
             operand.unread_if_zero: operand.name for operand in operands if operand.unread_if_zero in factors
         }
-        op.function = calls.eager(op, function)
+        op.function = protocol.eager(op, function)
         published[op.function] = op
         registered.register(op)
         return op.function
