@@ -8,7 +8,7 @@ same search with pruning and early stops, from the start), and the model's pick.
 best one's: 1 is the best.
 
 Off the grid: layers are tuned at powers of two in m alone; at an m between them, what selection makes of that
-(the bucket) is timed beside the exhaustive best and the model's pick.
+(the neighbour) is timed beside the exhaustive best and the model's pick.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def summary(rows: list[dict[str, Any]], between: list[dict[str, Any]]) -> dict[s
     def column(of: list[dict[str, Any]], name: str) -> list[float]:
         return [row[name] for row in of]
 
-    bucket = [row for row in between if row["source"] == "bucket"]
+    neighbour = [row for row in between if row["source"] == "neighbour"]
     return {
         "problems": len(rows),
         "model_geomean": geomean(column(rows, "model_ratio")),
@@ -180,12 +180,12 @@ def summary(rows: list[dict[str, Any]], between: list[dict[str, Any]]) -> dict[s
         "tuned_worst": max(column(rows, "tuned_ratio"), default=None),
         "tuning_seconds_mean": round(sum(column(rows, "tuning_seconds")) / max(1, len(rows)), 3),
         "off_grid": len(between),
-        "off_grid_by_bucket": len(bucket),
+        "off_grid_by_neighbour": len(neighbour),
         "off_grid_picked_geomean": geomean(column(between, "picked_ratio")),
         "off_grid_picked_worst": max(column(between, "picked_ratio"), default=None),
         "off_grid_model_geomean": geomean(column(between, "model_ratio")),
-        "bucket_geomean": geomean(column(bucket, "picked_ratio")),
-        "model_geomean_where_bucket": geomean(column(bucket, "model_ratio")),
+        "neighbour_geomean": geomean(column(neighbour, "picked_ratio")),
+        "model_geomean_where_neighbour": geomean(column(neighbour, "model_ratio")),
     }
 
 

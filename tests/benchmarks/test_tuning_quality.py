@@ -34,12 +34,12 @@ def test_the_summary(benchmark: Any) -> None:
         {"model_ratio": 1.21, "rank": 10, "first_ten": 1.03, "tuned_ratio": 1.01, "tuning_seconds": 1.5},
     ]
     between = [
-        {"source": "bucket", "picked_ratio": 1.04, "model_ratio": 1.1},
+        {"source": "neighbour", "picked_ratio": 1.04, "model_ratio": 1.1},
         {"source": "model", "picked_ratio": 1.0, "model_ratio": 1.0},
     ]
     actual = benchmark.summary(rows, between)
     assert (actual["model_geomean"], actual["model_worst"]) == (1.1, 1.21)
     assert (actual["best_in_first_ten"], actual["best_of_first_ten_worst"]) == (1, 1.03)
     assert (actual["tuned_worst"], actual["tuning_seconds_mean"]) == (1.01, 1.0)
-    assert (actual["off_grid"], actual["off_grid_by_bucket"], actual["bucket_geomean"]) == (2, 1, 1.04)
+    assert (actual["off_grid"], actual["off_grid_by_neighbour"], actual["neighbour_geomean"]) == (2, 1, 1.04)
     assert benchmark.summary([], [])["model_geomean"] is None

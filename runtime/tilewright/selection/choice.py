@@ -38,9 +38,9 @@ BUILT_WITHIN = 0.1
 # neighbour and the problem, by the model. Tuning saw it win for the neighbour. It loses little on the way if
 # both tactics cut both problems into equally full tiles and equally many waves. The model's error does not
 # matter, because it is the same for the neighbour and for the problem.
-BUCKET_WITHIN = 0.03
+NEIGHBOUR_WITHIN = 0.03
 
-Source = Literal["demanded", "tuned", "bucket", "model", "default", "bundle"]
+Source = Literal["demanded", "tuned", "neighbour", "model", "default", "bundle"]
 
 
 class Choice(NamedTuple):
@@ -102,7 +102,7 @@ class _Selection:
     def choose(self, tuned: Tuned | None) -> Choice:
         """Chooses. Raises NoKernelError if no kernel computes the problem."""
         choice = (
-            (tuned and (self._exact(tuned) or self._bucket(tuned))) or self._by_model() or self._by_default()
+            (tuned and (self._exact(tuned) or self._near(tuned))) or self._by_model() or self._by_default()
         )
         if self._unbuilt is not None:
             tactic, record, source, _ = self._unbuilt
@@ -131,8 +131,8 @@ class _Selection:
             log.debug("%s: passed over %s, which is tuned: %s", self._problem, tactic, reason)
         return reason is None
 
-    def _bucket(self, tuned: Tuned) -> Choice | None:
-        near = tuned.bucket(self._problem)
+    def _near(self, tuned: Tuned) -> Choice | None:
+        near = tuned.neighbour(self._problem)
         if near is None or not self._usable(near[0]):
             return None
         tactic, neighbour = near
@@ -147,16 +147,16 @@ class _Selection:
             entry = tuned.entry(neighbour)
             # Tuning compared the tactic with the kernels that existed then, not with a newer one.
             seen = entry is None or not entry.seen or first.record.name in entry.seen
-            limit = (1 + at_neighbour) * (1 + BUCKET_WITHIN) - 1 if seen else 0.0
+            limit = (1 + at_neighbour) * (1 + NEIGHBOUR_WITHIN) - 1 if seen else 0.0
             if at_problem > limit:
                 log.debug(
                     "%s: passed over %s, tuned for %s: the model puts it %.0f%% behind %s, and %.0f%% there",
-                    self._problem, tactic, self._neighbour(neighbour), 100 * at_problem, first.tactic,
+                    self._problem, tactic, self._name_of(neighbour), 100 * at_problem, first.tactic,
                     100 * at_neighbour,
                 )  # fmt: skip
                 return None
-        why = f"tuned for {self._neighbour(neighbour)}, the nearest"
-        return self._tuned(Choice(tactic, record, "bucket", why))
+        why = f"tuned for {self._name_of(neighbour)}, the nearest"
+        return self._tuned(Choice(tactic, record, "neighbour", why))
 
     def _behind(self, own: tuple[Tactic, KernelRecord], first: Candidate, problem: Any) -> float:
         """The share of the time of `first` by which the model puts a tactic behind it for a problem; 0 unless
@@ -169,7 +169,7 @@ class _Selection:
             seconds.append(weigh(tactic).seconds)
         return seconds[0] / seconds[1] - 1
 
-    def _neighbour(self, neighbour: Any) -> str:
+    def _name_of(self, neighbour: Any) -> str:
         """The text for a neighbour: `m of 48`."""
         name = self._family.neighbour
         return f"{name} of {getattr(neighbour, name)}"

@@ -77,7 +77,7 @@ class Tuned:
         entry = self._of_kind(problem).get(tuned_files.extents_of(self._family, problem))
         return entry if entry and self._legal(entry.tactic, problem) else None
 
-    def bucket(self, problem: Any) -> tuple[Tactic, Any] | None:
+    def neighbour(self, problem: Any) -> tuple[Tactic, Any] | None:
         """The tactic of the nearest tuned problem that differs in the family's `neighbour` extent alone, and
         that problem.
 

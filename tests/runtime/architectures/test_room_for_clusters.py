@@ -99,8 +99,8 @@ def test_a_tuned_cluster_that_never_runs_is_passed_over(
     problem, records = Gemm(4096, 4096, 4096), registry.route("gemm", SLICE)
     tactic = Tactic(LEAN, cluster=cluster)
     actual = SimpleNamespace(tactic=tactic, seconds=1e-4, path="here", seen=())
-    exact: Any = SimpleNamespace(entry=lambda _: actual, bucket=lambda _: None)
-    near: Any = SimpleNamespace(entry=lambda _: None, bucket=lambda _: (tactic, Gemm(4000, 4096, 4096)))
+    exact: Any = SimpleNamespace(entry=lambda _: actual, neighbour=lambda _: None)
+    near: Any = SimpleNamespace(entry=lambda _: None, neighbour=lambda _: (tactic, Gemm(4000, 4096, 4096)))
     chosen = choose(GEMM, registry, records, problem, SLICE, tuned=exact)
     assert (chosen.source, chosen.tactic == tactic) == (source, source == "tuned")
     assert choose(GEMM, registry, records, problem, SLICE, tuned=near).tactic.cluster != "4x2"

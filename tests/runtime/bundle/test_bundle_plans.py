@@ -21,7 +21,7 @@ UP = Product.of_words("up", "tilewright.gemm", "gemm", WORDS, range(1, 13), coun
 def test_a_range_ends_where_the_tactic_changes() -> None:
     """Whatever the source of a choice is."""
     choices = (
-        Chosen(1, f"{NARROW}@swizzle=4", "tuned"), Chosen(3, f"{NARROW}@swizzle=4", "bucket"),
+        Chosen(1, f"{NARROW}@swizzle=4", "tuned"), Chosen(3, f"{NARROW}@swizzle=4", "neighbour"),
         Chosen(5, WIDE, "model"), Chosen(8, NARROW, "model"), Chosen(9, f"{NARROW}@swizzle=4", "tuned"),
     )  # fmt: skip
     plan = Plan("a model", Setting((), H200, batch_invariant=False), (Planned((UP,), choices),), ())

@@ -76,7 +76,7 @@ def test_choices_are_those_of_each_value(batch_invariant: bool, monkeypatch: pyt
     product = Product("qkv", "tilewright.gemm", "gemm", Problem(1, 6144, 4096), values)
     at_once = closure.choices(context, product, values, H200)
     assert at_once == closure.choices(context, product, values, H200, at_once=False)
-    assert {chosen.source for chosen in at_once} == {"model", "bucket"}
+    assert {chosen.source for chosen in at_once} == {"model", "neighbour"}
 
 
 def test_a_first_tactic_that_cannot_run_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_a_demanded_tactic_is_refused(registry: Registry) -> None:
     assert free.sibling().select(GEMM, LONG, H200, whole).tactic == whole
 
 
-@pytest.mark.parametrize("m", [LONG.m, 60])  # tuned, and in the bucket of what is tuned
+@pytest.mark.parametrize("m", [LONG.m, 60])  # tuned, and a neighbour of what is tuned
 def test_tuned_tactics_must_count_too(
     registry: Registry, m: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +129,7 @@ def test_tuned_tactics_must_count_too(
     tuned_writing.update(path, header, GEMM, [Entry(LONG, split, 1e-5)])
     free.forget_tuned()
     problem = Gemm(m, LONG.n, LONG.k)
-    assert free.select(GEMM, problem, H200).source == ("tuned" if m == LONG.m else "bucket")
+    assert free.select(GEMM, problem, H200).source == ("tuned" if m == LONG.m else "neighbour")
     choice = free.sibling().select(GEMM, problem, H200)
     assert (choice.source, choice.tactic.splits) == ("model", 1)
 

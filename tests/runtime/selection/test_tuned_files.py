@@ -90,8 +90,8 @@ def test_how_operands_lie_decides_what_is_legal_alone(
     assert actual.exact(replace(problem, alignment=problem.alignment._replace(d=8))) == tactic
     unaligned = replace(problem, alignment=problem.alignment._replace(d=4))
     assert actual.exact(unaligned) is None
-    assert actual.bucket(replace(unaligned, m=400)) is None
-    assert actual.bucket(replace(problem, m=400)) == (tactic, problem)
+    assert actual.neighbour(replace(unaligned, m=400)) is None
+    assert actual.neighbour(replace(problem, m=400)) == (tactic, problem)
 
 
 def test_the_first_of_several_folders_counts_most(

@@ -1,4 +1,4 @@
-"""Selection with tuned entries: exact, by bucket, built or not; choices that are remembered."""
+"""Selection with tuned entries: exact, of a neighbour, built or not; choices that are remembered."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_without_jit_only_built_ones_count(place, monkeypatch: pytest.MonkeyPatc
     assert here.choose(2048)[2:3] == ("model",)
     assert here.choose(2048).tactic.kernel == "medium"
     assert "; big, which is tuned for it, is not built (TILEWRIGHT_JIT=0)" in here.choose(2048).why
-    assert here.choose(3000).tactic.kernel == "medium"  # nor by bucket
+    assert here.choose(3000).tactic.kernel == "medium"  # nor of a neighbour
     assert "TILEWRIGHT_JIT=0" in here.choose(3000).why
     assert here.choose(64).source == "tuned"
-    assert here.choose(48).source == "bucket"
+    assert here.choose(48).source == "neighbour"
     monkeypatch.setenv("TILEWRIGHT_JIT", "1")  # what was chosen under the other setting is not taken
     assert (here.choose(2048).source, here.choose(2048).tactic.kernel) == ("tuned", "big")
 

@@ -38,7 +38,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     return Context(Registry(generated, libraries=lambda module: []))
 
 
-def test_a_tuned_entry_and_its_bucket(tmp_path: Path, context: Context) -> None:
+def test_a_tuned_entry_and_its_neighbour(tmp_path: Path, context: Context) -> None:
     problem = Problem(32, 5120, 25600)
     third = FAMILY.rank(context.registry.route("gemm", H200), problem, H200)[2].tactic
     assert explain(context, FAMILY, problem, H200).choice.source == "model"
@@ -49,8 +49,8 @@ def test_a_tuned_entry_and_its_bucket(tmp_path: Path, context: Context) -> None:
     assert "Why (tuned): 12.50 us were measured" in text
     assert f"(not built, tuned: 12.50 us measured)\n        {third}\n" in text
     near = explain(context, FAMILY, Problem(31, 5120, 25600), H200)
-    assert near.choice.source == "bucket"
-    assert "Why (bucket): tuned for m of 32, the nearest" in "\n".join(near.lines())
+    assert near.choice.source == "neighbour"
+    assert "Why (neighbour): tuned for m of 32, the nearest" in "\n".join(near.lines())
 
 
 def test_a_call_that_may_not_build(tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

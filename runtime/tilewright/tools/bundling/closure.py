@@ -39,7 +39,7 @@ class Chosen(NamedTuple):
 
     first: int
     tactic: str
-    source: str  # tuned, bucket, model, default
+    source: str  # tuned, neighbour, model, default
 
 
 class Closure(NamedTuple):
