@@ -5,8 +5,9 @@
 
 Times are those of fit_lean_model.py, of other layouts, batches, exact FP8, and extents of multiples of 8; of
 problems where splits of k compete (split_times.py); and of wide problems on cold code (cold_dense_times.py).
-The last two count several times. From the others, splits by kernels that have a split form are left out,
-because the form is shorter. lessons.py says how trees learn. Needs numpy, and some minutes of a CPU.
+The last two teach several times each, and are reported as kinds of their own. From the others, splits by
+kernels that have a split form are left out, because the form is shorter. lessons.py says how trees learn.
+Needs numpy, and some minutes of a CPU.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.fit.fit_lean_model import COLD, DATA, OTHERS, SPLITS, WIDE, Case, without_earlier_splits
 from benchmarks.fit.lessons import BANDS, Lesson, columns, teach
 from benchmarks.lib.gemm_problems import dtype_of
-from benchmarks.lib.times_file import Measured, read
+from benchmarks.lib.times_file import read
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.table import KernelRecord
@@ -30,15 +32,26 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 
 WHOLE = 64  # problems of other multiples are reported as wide
-COUNTS = {SPLITS: 2, COLD: 5}  # how often the problems of a file count
 
 
-def lesson(case: Case) -> Lesson:
+class Kind(NamedTuple):
+    """Problems that are reported by themselves."""
+
+    name: str
+    count: int  # how often each teaches
+
+
+KINDS = {SPLITS: Kind("splits", 2), COLD: Kind("cold code", 5)}
+
+
+def lesson(case: Case, kind: Kind | None = None) -> Lesson:
+    """The lesson of a problem. `kind`: None if its type and layout name it."""
     problem = case.measured.problem
     kernels = {name: cost_lean.Kernel(record, problem, H200) for name, record in case.records.items()}
     shape = (problem.m, problem.n, problem.k)
     learnable = columns(case.known, kernels, learnt.features)
-    return Lesson(shape, kind_of(problem), *learnable, math.log(case.best), math.log(case.measured.peer))
+    name, count = kind or Kind(kind_of(problem), 1)
+    return Lesson(shape, name, *learnable, math.log(case.best), math.log(case.measured.peer), count)
 
 
 def kind_of(problem: Problem) -> str:
@@ -78,20 +91,21 @@ def _line(name: str, pairs: Sequence[tuple[Lesson, float]]) -> None:
     )
 
 
-def taught(cases: Iterable[Case]) -> Iterator[Lesson]:
+def taught(cases: Iterable[Case], kind: Kind | None = None) -> Iterator[Lesson]:
     """The lessons of those problems that the trees are asked about."""
-    learnable = (case for case in cases if case.by_kernel and learnt.is_learnt(case.measured.problem, H200))
-    return map(lesson, learnable)
+    for case in cases:
+        if case.by_kernel and learnt.is_learnt(case.measured.problem, H200):
+            yield lesson(case, kind)
 
 
-def measured_in(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> Iterator[Measured]:
-    """The problems of files, with the times that teach, as often as they count."""
-    for measured in read(path for path in paths if path not in COUNTS):
-        if without_earlier_splits(measured, records).seconds:
-            yield measured
+def lessons_of(paths: Sequence[Path], records: Mapping[str, KernelRecord]) -> Iterator[Lesson]:
+    """The lessons of files."""
+    usual = read(path for path in paths if path not in KINDS)
+    kept = (measured for measured in usual if without_earlier_splits(measured, records).seconds)
+    yield from taught(Case(measured, records) for measured in kept)
     for path in paths:
-        if path in COUNTS:
-            yield from (measured for measured in read([path]) for _ in range(COUNTS[path]))
+        if path in KINDS:
+            yield from taught((Case(measured, records) for measured in read([path])), KINDS[path])
 
 
 def main() -> None:
@@ -110,8 +124,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     records = {record.name: record for record in Registry().kernels("gemm") if mainloop_of(record) == "lean"}
-    lessons = list(taught(Case(measured, records) for measured in measured_in(arguments.times, records)))
-    teach(learnt.CORRECTIONS, lessons, report, store=arguments.write)
+    teach(learnt.CORRECTIONS, [*lessons_of(arguments.times, records)], report, store=arguments.write)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class Lesson(NamedTuple):
     times: boosting.Numbers
     fastest: float
     peer: float
+    count: int = 1  # how often it teaches
 
 
 Report = Callable[[str, Sequence[Lesson], Sequence[float]], None]
@@ -101,6 +102,7 @@ def write_times(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def learn(lessons: Sequence[Lesson], size: boosting.Size = boosting.LARGE) -> list[boosting.Tree]:
+    lessons = [lesson for lesson in lessons for _ in range(lesson.count)]
     near = [lesson.times - lesson.fastest < math.log(FAR) for lesson in lessons]
     pairs = list(zip(lessons, near, strict=True))
     examples = boosting.Examples(

@@ -56,6 +56,20 @@ def test_splits_are_chosen_where_they_are_quicker(benchmark: Any) -> None:
     assert sum(tactic.decomposition == "split_k" for tactic, _ in chosen) > len(chosen) / 3
 
 
+def test_cold_code_is_in_the_choice(benchmark: Any) -> None:
+    """Trees have learnt from these times."""
+    records = {one.name: one for one in Registry().kernels("gemm")}
+    cases = [benchmark.Case(one, records) for one in benchmark.read([benchmark.COLD])]
+    chosen = [
+        (seconds / case.best, case.measured.peer / seconds)
+        for case in cases
+        for *_, seconds in [case.chosen(H200)]
+    ]
+    assert len(chosen) > 240
+    assert math.exp(statistics.fmean(math.log(regret) for regret, _ in chosen)) < 1.011
+    assert statistics.fmean(ratio >= 0.95 for _, ratio in chosen) > 0.97
+
+
 def test_times_of_splits_from_before_split_forms_are_left_out(benchmark: Any) -> None:
     """Splits by kernels that have a form are left out, and no others."""
     records = {one.name: one for one in Registry().kernels("gemm")}
@@ -133,3 +147,19 @@ def test_trees_are_written_as_they_are_read(cases: list[Any], tmp_path: Path) ->
     expected = sum(boosting.answers(tree, features) for tree in trees) / corrections.UNIT
     answers = learnt.trees(taught[0].names).answers(features.tolist())
     assert answers == pytest.approx(expected, abs=5)
+
+
+def test_a_problem_that_teaches_several_times_is_reported_once() -> None:
+    """It teaches as so many copies of it would."""
+    from benchmarks.fit import boosting, lessons  # noqa: PLC0415
+    from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
+
+    records = {one.name: one for one in Registry().kernels("gemm")}
+    taught = list(program.lessons_of([program.COLD], records))
+    assert len(taught) == len(program.read([program.COLD]))
+    assert {(lesson.kind, lesson.count) for lesson in taught} == {("cold code", 5)}
+    few = taught[:8]
+    copies = [lesson._replace(count=1) for lesson in few for _ in range(5)]
+    size = boosting.Size(trees=3)
+    assert lessons.learn(few, size) == lessons.learn(copies, size) != lessons.learn(copies[::5], size)
+    assert len(lessons.regrets(few, ())) == len(few)
