@@ -14,6 +14,8 @@ FOLDERS = {
     "runtime": ROOT / "runtime/tilewright",
     "generator": ROOT / "generator/tilewright_generator",
     "benchmarks": ROOT / "benchmarks",
+    "examples": ROOT / "examples",
+    "docs": ROOT / "docs",
 }
 
 # Names that say nothing of what they hold. In a comprehension, which is read at once, only `one` is banned.
@@ -62,7 +64,7 @@ def _names(target: ast.expr) -> Iterator[ast.Name]:
 
 
 def package_of(path: Path) -> str:
-    """The name by which BOUNDS knows a file's package: `runtime/compile`, `generator`, `benchmarks`."""
+    """The name by which BOUNDS knows a file's package, such as `runtime/compile` or `generator`."""
     for name, folder in FOLDERS.items():
         if path.is_relative_to(folder):
             place = path.relative_to(folder).parts
@@ -94,6 +96,16 @@ def test_packages_use_plain_words() -> None:
         elif len(texts) < bound:
             messages.append(f"{package}: {len(texts)} findings; lower its bound of {bound}")
     assert not messages, "\n".join(messages)
+
+
+def test_docstrings_of_tests_begin_with_a_word_that_stands_alone() -> None:
+    riddles = [
+        f"{path.relative_to(ROOT)}: {finding}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for finding in findings(path.read_text(encoding="utf-8"))
+        if finding.startswith("a docstring begins")
+    ]
+    assert not riddles, "\n".join(riddles)
 
 
 def test_bounds_name_packages() -> None:

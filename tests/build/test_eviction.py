@@ -77,7 +77,7 @@ def test_old_objects_and_libraries_of_other_sources_go(
 
 
 def names_needed(store: Store, kernels: set[str]) -> set[str]:
-    """Those of the kernels and of the newest table.cc, which knows two kernels."""
+    """The names of the kernels and of the newest table.cc, which knows two kernels."""
     entries = [store.read_entry(name) for name in names(store, "objects")]
     tables = [each for each in entries if each.report["kind"] == "table"]
     newest = max(tables, key=lambda each: each.object.stat().st_size)

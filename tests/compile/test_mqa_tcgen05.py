@@ -127,8 +127,9 @@ def test_every_case_is_run(program: Path) -> None:
 
 @pytest.mark.compile
 def test_cutlass_says_the_same(program: Path) -> None:
-    """Of descriptors all but where a matrix begins, and the distance that is not used (CUTLASS writes 1); of
-    scale factors where each stands in tensor memory: four bytes to a column, lanes 2^18 apart."""
+    """CUTLASS's descriptors equal ours, except where a matrix begins, and in the distance that is not used
+    (CUTLASS writes 1). Its scale factors have the same places in tensor memory: four bytes to a column, lanes
+    2^18 apart."""
     theirs, ours = descriptors(find_toolchain()), values(program, "descriptors")
     unused = (1 << 14) - 1 | ((1 << 14) - 1) << 16
     for name in DESCRIPTORS.keys() - {"words"}:

@@ -23,7 +23,7 @@ _INLINE = re.compile(r"(?<!`)`(tilewright [a-z][^`]*)`(?!`)")
 
 
 def commands(page: Path) -> list[str]:
-    """Those that begin with `tilewright COMMAND`, in blocks and in the text."""
+    """The commands that begin with `tilewright COMMAND`, in blocks and in the text."""
     text = page.read_text(encoding="utf-8")
     blocks = "".join(_FENCED.findall(text)).replace("\\\n", " ")
     lines = re.findall(r"^tilewright [a-z].*$", blocks, re.MULTILINE)

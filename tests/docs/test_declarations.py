@@ -105,7 +105,7 @@ def test_what_is_declared_and_what_is_by_hand(family: str) -> None:
 
 @pytest.mark.parametrize("family", DECLARED)
 def test_files_by_hand(family: str) -> None:
-    """Those that the page names, and no others."""
+    """A family has the files that the page names, and no others."""
     told = set(quoted(section()))
     actual: set[str] = set()
     for folder, alike in ALIKE.items():

@@ -96,12 +96,12 @@ class Operands:
 
 
 def extents(shape: tuple[int, int, int]) -> str:
-    """Of a test's name."""
+    """The extents as they stand in the name of a test."""
     return "x".join(map(str, shape))
 
 
 def of_pair(pair: str, shape: tuple[int, int, int], batch: int = 0) -> Operands:
-    """Of one of PAIRS."""
+    """The operands of one of PAIRS."""
     return operands(*PAIRS[pair], shape, batch)
 
 
@@ -141,7 +141,7 @@ def quantized(
 
 @functools.cache
 def operands(a: str, b: str, shape: tuple[int, int, int], batch: int = 0) -> Operands:
-    """Of formats a and b; `shape` is (m, n, k), k in elements."""
+    """Operands of formats a and b; `shape` is (m, n, k), k in elements."""
     m, n, k = shape
     lead = (batch,) if batch else ()
     left, left_scales = quantized(m, k, a, lead, seed=1)

@@ -38,7 +38,7 @@ def compare(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
 
 
 def compare_values(found: torch.Tensor, wanted: torch.Tensor, what: str, most: float) -> None:
-    """Of the wanted norm, the difference has `most` at most; what is no finite number is the same in both."""
+    """The difference has at most the share `most` of the expected norm; infinities and NaN are the same."""
     value, right = found.double(), wanted.double()
     same = (value == right) | (value.isnan() & right.isnan())
     other = ~same & ~(value.isfinite() & right.isfinite())

@@ -127,7 +127,7 @@ def check_quantized(  # noqa: PLR0917 (a part of `check`)
     options: dict[str, Any],
     what: str,
 ) -> None:
-    """Of a D whose scale factors the kernel makes."""
+    """Compares a D whose scale factors the kernel makes."""
     scale = float(exact_reference.nvfp4_global_scale(exact.float())) if d == "nvfp4" else 1.0
     m, n = exact.shape[-2:]
     padded = scale_factors.padded_shape(m, n, BLOCK[d])
@@ -291,7 +291,7 @@ def test_alpha_is_read_from_the_device(kernel: KernelRecord) -> None:
 
 @pytest.mark.parametrize("byte", [0x7F, 0xFF])
 def test_scales_that_pad_k_count_for_nothing(kernel: KernelRecord, byte: int) -> None:
-    """Of a last k tile that is partly there: NaN in E4M3 or UE8M0 behind the last block, in any split."""
+    """The last k tile is partial: NaN in E4M3 or UE8M0 lies behind the last block, in any split."""
     if not is_hopper(kernel):
         pytest.skip("tensor cores read what pads the layout")
     config = kernel.config

@@ -36,7 +36,7 @@ def test_swapped_scales_are_caught(pair: str) -> None:
 
 @pytest.mark.parametrize("pair", reference.SAME)
 def test_scales_that_were_not_laid_out_are_caught(pair: str) -> None:
-    """Of these extents a plain row-major buffer has the right size: only the result tells."""
+    """A plain row-major buffer has the right size for these extents, so only the result shows the fault."""
     shape = m, _, k = (128, 128, 1024)
     of, block = reference.of_pair(pair, shape), BLOCK[pair]
     plain = scale_factors.unswizzle(of.a_scales, m, k, block)

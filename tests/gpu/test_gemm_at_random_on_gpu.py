@@ -40,7 +40,7 @@ pytestmark = pytest.mark.marks_kernels
 
 
 def extent(chance: random.Random, most: int) -> int:
-    """Of any size alike, of which most have no power of two in them."""
+    """An extent whose logarithm is uniform; most extents are divisible by no large power of two."""
     return max(1, int(2 ** chance.uniform(0, most)))
 
 

@@ -86,7 +86,7 @@ def fitted(record: KernelRecord, shape: tuple[int, int, int]) -> tuple[int, int,
 
 
 def shapes(record: KernelRecord, among: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Those that the kernel takes as they are, or with n rounded up to whole pairs."""
+    """The shapes that the kernel takes as they are, or with n rounded up to whole pairs."""
     made = [fitted(record, shape) if gated(record) else shape for shape in among]
     return (shape for shape in made if FAMILY.misfit(record, problem_of(record, *shape)) is None)
 
@@ -238,7 +238,7 @@ def test_large_shapes(kernel: KernelRecord) -> None:
 
 
 def test_clusters_and_splits(kernel: KernelRecord) -> None:
-    """Of several waves of tiles, with a last one that no cluster fills, and parts of k of unequal length; of
+    """Several waves of tiles, with a last one that no cluster fills, and k ranges of unequal length; also
     fewer rows or columns than a tile has."""
     if mainloop_of(kernel) == "cutlass":
         pytest.skip("the kernel's cluster is compiled in")
@@ -300,7 +300,7 @@ def test_batches(kernel: KernelRecord) -> None:
 
 
 def test_batches_in_clusters_and_parts(kernel: KernelRecord) -> None:
-    """Of tiles that fill no cluster, and of rows of D that no TMA stores."""
+    """Tiles that fill no cluster, and rows of D that TMA cannot store."""
     if mainloop_of(kernel) in COMPILED_IN:
         pytest.skip("the kernel's cluster is compiled in")
     aligned_alone = mainloop_of(kernel) == "lean" and not kernel.facts["splits"]

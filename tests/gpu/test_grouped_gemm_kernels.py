@@ -277,7 +277,7 @@ def test_parts_of_k_end_with_k(kernel: KernelRecord) -> None:
 
 @pytest.mark.parametrize("grouping", ["row_index", "ends", "rows_valid"])
 def test_a_tile_of_padding_alone_is_left_by_clusters_too(kernel: KernelRecord, grouping: str) -> None:
-    """Of two tiles below each other, which a cluster computes at once, the upper has rows that count."""
+    """A cluster computes two tiles, one above the other; only the upper tile has rows that count."""
     swapped = kernel.config["swap_ab"]
     height = kernel.config["tile"][1 if swapped else 0]
     operands = made(of(kernel, m=2 * height, groups=1, grouping=grouping, row_alignment=4 * height))

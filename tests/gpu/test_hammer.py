@@ -58,7 +58,7 @@ def machine() -> Machine:
 
 
 def names() -> list[str]:
-    """Of the kernels that this GPU runs; none without a GPU."""
+    """The names of the kernels that this GPU runs; none without a GPU."""
     if not torch.cuda.is_available():
         return []
     return [name for family in CASES for name in generated_kernels.names(family)]

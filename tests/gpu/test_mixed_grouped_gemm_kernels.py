@@ -174,7 +174,7 @@ def test_rows_that_count(kernel: KernelRecord) -> None:
 
 @pytest.mark.parametrize("which", [0, 57, 127])
 def test_all_rows_of_one_group(kernel: KernelRecord, which: int) -> None:
-    """Of 128: the scheduler reads 32 groups at a time."""
+    """One of 128 groups has all rows: the scheduler reads 32 groups at a time."""
     m = 2 * kernel.config["tile"][1] + 1
     ends = int32(*[0 if group < which else m for group in range(128)])
     call = Call(kernel, problem_of(kernel, m, 72, 160, 128), {"group_ends": ends})

@@ -73,7 +73,7 @@ def test_plans_in_graphs_and_streams() -> None:
 
 
 def test_quantising_plans_in_graphs_and_streams() -> None:
-    """Of a number, of a tensor that a kernel reads, and of one that is not on the GPU; and back."""
+    """The scale is a number, a tensor that a kernel reads, or a tensor that is not on the GPU; and back."""
     x = random(129, 1024)
     changed = x.flip(0)
     scale = torch.full((1,), 150.0, device="cuda")

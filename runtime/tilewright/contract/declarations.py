@@ -105,7 +105,7 @@ def test_docstrings_tell_of_every_argument(family: str) -> None:
 
 
 def test_docstrings_tell_of_every_error_once(family: str) -> None:
-    """Those that every op raises are added to its own; without torch help() says the same."""
+    """The errors of every op are added to its own; help() says the same without torch."""
     for name, op in ops_of(family).items():
         text = op.function.__doc__ or ""
         for error in ("ArgumentError", "UnsupportedDeviceError", "NoKernelError", "NotBuiltError"):

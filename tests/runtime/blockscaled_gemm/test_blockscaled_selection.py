@@ -150,7 +150,7 @@ def test_a_bias_and_an_activation_in_cute_dsl(committed: Registry) -> None:
 
 
 def test_narrow_tiles_in_cute_dsl_have_all_rows(committed: Registry) -> None:
-    """Of tiles with 8 to 32 columns the narrowest that has all rows is chosen, and no wider one is lost."""
+    """Selection takes the narrowest tile of 8 to 32 columns that has all rows, and loses no wider tile."""
     records = committed.route("blockscaled_gemm", B200)
     types: list[dict[str, Any]] = [{}, {"a": "mxfp4", "b": "mxfp4", "d": "f16"}, {"a": "mxfp8", "b": "mxfp8"}]
     for fields in types:

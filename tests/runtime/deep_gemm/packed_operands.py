@@ -61,7 +61,7 @@ class Call:
         self.positional, self.named = positional, named
 
     def factors(self, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Those of A [..., m, k] and of B [..., n, k]."""
+        """The factors of A [..., m, k] and of B [..., n, k]."""
         rows, columns = self.positional[-2:]
         block = self.named["scale_block"]
         return factors(rows, block, k), factors(columns.mT, block, k)

@@ -94,7 +94,7 @@ def test_scales_in_the_layout_of_the_kernel_are_taken_as_they_are(b200: Context)
 
 
 def test_scales_that_are_no_powers_of_two(b200: Context) -> None:
-    """Those of B are refused; those of A make rows NaN, so that no result is wrong unnoticed."""
+    """Such scales of B are refused. Such scales of A make rows NaN, so that no result is wrong unnoticed."""
     a, b = Operand(20, 384), Operand(144, 384, block=(128, 128), seed=2)
     d = torch.empty(20, 144)
     with pytest.raises(ArgumentError, match="b: some of its scales are not positive powers of two"):

@@ -57,7 +57,7 @@ def activations(*rows: int) -> torch.Tensor:
 
 
 def biases() -> torch.Tensor:
-    """Of each expert: those of gate, then those of up."""
+    """The biases of each expert: first those of gate, then those of up."""
     return torch.linspace(-1, 1, len(FACTORS) * 2 * HALF).view(len(FACTORS), -1).bfloat16()
 
 

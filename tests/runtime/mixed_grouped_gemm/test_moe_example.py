@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,10 @@ def test_a_layer_of_other_weights_is_far_off(experts_host: Context) -> None:
     with use(experts_host):
         actual = NAMES["Layer"](model, checkpoint, "cpu")(x).double()
     assert float((actual - expected).norm() / expected.norm()) > 10 * NAMES["MOST_ERROR"]
+
+
+def test_without_a_gpu_the_program_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
+    with pytest.raises(SystemExit, match="expected a Hopper GPU, and torch finds none"):
+        NAMES["main"]()

@@ -62,7 +62,7 @@ def test_a_dry_run_lists_groups_and_problems(capsys: pytest.CaptureFixture[str])
 def test_kernels_that_run_only_if_named_are_compared(
     capsys: pytest.CaptureFixture[str], family: str, device: str, size: str
 ) -> None:
-    """Those in CuTe-DSL beside the others, although selection takes none of them."""
+    """Compares kernels in CuTe-DSL with the others, although selection takes none of them."""
     sizes = ["-s", size] if size else ["--sizes", "small"]
     groups = ["compiler=cute_dsl", "rest", "--family", family]
     assert compare(*groups, *sizes, "--dry-run", "--device", device) == 0

@@ -312,7 +312,7 @@ def test_what_the_op_does_not_copy(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("family", catalog.names())
 def test_targets_are_the_generators(family: str) -> None:
-    """Those that the runtime says a spec may name are all that a spec may name."""
+    """The targets that the runtime knows of a family are those that its specs may name."""
     arch = fields_of(families.get(family))["arch"]
     assert "|".join(catalog.targets_of(family)) == arch.values != ""
 
