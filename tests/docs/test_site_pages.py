@@ -46,6 +46,15 @@ def test_what_has_moved_is_seen() -> None:
     assert not is_there("tilewright.context.Context.plans")
 
 
+def test_every_page_is_in_the_navigation_and_in_the_readme() -> None:
+    readme, nav = (
+        set(re.findall(r"\bdocs/\w+\.md", (ROOT / name).read_text(encoding="utf-8")))
+        for name in ("README.md", "mkdocs.yml")
+    )
+    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert readme == nav == pages
+
+
 def test_pages_of_the_navigation_are_there() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     pages = re.findall(r"[\w/]+\.md", nav)
