@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
@@ -21,6 +22,15 @@ _WORDS = {
     Change.CHANGE: ("changed", "the specs or the templates say otherwise"),
     Change.REMOVE: ("extra", "no spec makes it"),
 }
+
+
+class Drift(NamedTuple):
+    """A file that is not what the specs say."""
+
+    word: str
+    """`missing`, `changed` or `extra`."""
+    path: str
+    why: str
 
 
 @click.command("check")
@@ -54,32 +64,12 @@ def command(
     headers = generation.stale_headers(inputs.expansions)
     drift = [
         *_drift(plan),
-        *(("changed", str(path), "the family declares other arguments") for path in headers),
+        *(Drift("changed", str(path), "the family declares other arguments") for path in headers),
     ]
     if github.asked(output):
-        stale = set(map(str, headers))
-        github.drift(
-            [
-                (
-                    plan.folder / path,
-                    f"{word}: {why}; `{COMMAND if path in stale else 'tilewright generate'}` mends it",
-                )
-                for word, path, why in drift
-            ]
-        )
+        _annotate(plan, drift, headers)
     if as_json:
-        listed = [{"drift": word, "path": path, "why": why} for word, path, why in drift]
-        other_templates = {
-            module.name: module.other_templates for module in plan.modules if module.other_templates
-        }
-        left_out = {
-            expansion.spec.module: len(expansion.rejected)
-            for expansion in inputs.expansions
-            if expansion.rejected
-        }
-        tuned = [] if drift else [defaults.as_json() for defaults in tuned_defaults.read(inputs.project)]
-        answer = {"drift": listed, "other_templates": other_templates, "left_out": left_out, "tuned": tuned}
-        answers.print_json(answer)
+        answers.print_json(_answer(plan, inputs, drift))
         return 1 if drift else 0
     for line in plan_text.left_out(inputs.expansions):
         comment(line)
@@ -88,28 +78,62 @@ def command(
     for word, path, why in drift:
         click.echo(f"{click.style(f'{word:8}', fg='red')} {plan_text.shown(plan.folder / path)}: {why}")
     if not drift:
-        kernels = sum(len(expansion.kernels) for expansion in inputs.expansions)
-        modules = counted(len(inputs.expansions), "module")
-        comment(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
-        for line in (line for note in tuned_defaults.read(inputs.project) for line in note.notes(verbose())):
-            comment(line)
+        _say_that_all_is_well(inputs)
         return 0
-    for line in _made_by_others(plan, inputs.project):
-        click.echo(line, err=True)
-    repeat = _repeat(specs, root, out, filters)
-    for line in _mend(plan, repeat):
+    for line in (*_made_by_others(plan, inputs.project), *_mend(plan, _repeat(specs, root, out, filters))):
         click.echo(line, err=True)
     if headers:
         click.echo(f"mend {counted(len(headers), 'header')} with: {COMMAND}", err=True)
     return 1
 
 
-def _drift(plan: FilePlan) -> Iterator[tuple[str, str, str]]:
+def _annotate(plan: FilePlan, drift: Sequence[Drift], headers: Sequence[Path]) -> None:
+    """Annotates the files for GitHub Actions, each with the command that mends it."""
+    stale = set(map(str, headers))
+    github.drift(
+        [
+            (
+                plan.folder / path,
+                f"{word}: {why}; `{COMMAND if path in stale else 'tilewright generate'}` mends it",
+            )
+            for word, path, why in drift
+        ]
+    )
+
+
+def _answer(plan: FilePlan, inputs: common.Inputs, drift: Sequence[Drift]) -> dict[str, Any]:
+    """The answer as JSON."""
+    other_templates = {
+        module.name: module.other_templates for module in plan.modules if module.other_templates
+    }
+    left_out = {
+        expansion.spec.module: len(expansion.rejected)
+        for expansion in inputs.expansions
+        if expansion.rejected
+    }
+    return {
+        "drift": [{"drift": word, "path": path, "why": why} for word, path, why in drift],
+        "other_templates": other_templates,
+        "left_out": left_out,
+        "tuned": [] if drift else [defaults.as_json() for defaults in tuned_defaults.read(inputs.project)],
+    }
+
+
+def _say_that_all_is_well(inputs: common.Inputs) -> None:
+    kernels = sum(len(expansion.kernels) for expansion in inputs.expansions)
+    modules = counted(len(inputs.expansions), "module")
+    comment(f"{counted(kernels, 'kernel')} of {modules} {are(kernels)} as the specs say")
+    for note in tuned_defaults.read(inputs.project):
+        for line in note.notes(verbose()):
+            comment(line)
+
+
+def _drift(plan: FilePlan) -> Iterator[Drift]:
     for path, action in plan.actions():
         word, why = _WORDS[action.change]
-        yield word, path, action.why or why
+        yield Drift(word, path, action.why or why)
     for kept in plan.kept:
-        yield ("extra" if kept.data is None else "changed"), kept.path, kept.why.value
+        yield Drift("extra" if kept.data is None else "changed", kept.path, kept.why.value)
 
 
 def _made_by_others(plan: FilePlan, project: Project) -> Iterator[str]:
