@@ -13,8 +13,8 @@ import torch
 from quantize_comparison import ELEMENTS
 
 from tilewright import reference
-from tilewright.families.quantize.measuring import X_DTYPES
 from tilewright.families.quantize.problem import BLOCK
+from tilewright.formats.dtypes import dtype_of
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # of what is described to run on the host
 LARGEST = {"e2m1": 6.0, "e4m3": 448.0, "e5m2": 57344.0}
@@ -62,7 +62,7 @@ def to_type(value: torch.Tensor, x: str) -> torch.Tensor:
     """Rounded to a type of x; E4M3 saturates."""
     if x == "e4m3":
         return reference.encode_e4m3(value.float())
-    return value.to(X_DTYPES[x])
+    return value.to(dtype_of(x))
 
 
 def neighbours(values: torch.Tensor, x: str) -> torch.Tensor:
@@ -131,7 +131,7 @@ def patterns(x: str, width: int) -> torch.Tensor:
     elif x == "e4m3":
         every = (torch.arange(count, device=DEVICE) % 256).to(torch.uint8).view(torch.float8_e4m3fn).float()
     else:
-        every = torch.arange(-(2**15), 2**15, device=DEVICE).to(torch.int16).view(X_DTYPES[x]).float()
+        every = torch.arange(-(2**15), 2**15, device=DEVICE).to(torch.int16).view(dtype_of(x)).float()
     order = torch.randperm(count, generator=torch.Generator(DEVICE).manual_seed(2), device=DEVICE)
     return _in_rows(torch.stack([every, every[order]]).view(-1, 16), width, x)
 

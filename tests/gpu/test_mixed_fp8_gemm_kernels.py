@@ -8,6 +8,7 @@ import pytest
 import torch
 from generated_kernels import fixture, names, registry
 from late_writes import check_waits
+from mixed_fp8_bounds import elements_bound, rounding_bound
 
 import tilewright
 from tilewright import weight_layout
@@ -15,7 +16,7 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.families.gemm.op import ACTIVATED
 from tilewright.families.mixed_fp8_gemm.measuring import LARGEST_SCALE
 from tilewright.families.mixed_fp8_gemm.problem import Problem
-from tilewright.families.mixed_fp8_gemm.reference import elements_bound, rounding_bound, weight_of
+from tilewright.families.mixed_fp8_gemm.reference import weight_of
 from tilewright.families.mixed_gemm.measuring import random_weight
 from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.formats.dtypes import dtype_of

@@ -9,12 +9,12 @@ import torch
 from expert_rows import counts_of, ends_of, int32
 from generated_kernels import fixture, names, registry
 from late_writes import check_waits
+from mixed_fp8_bounds import rounding_bound
 
 import tilewright
 from tilewright import weight_layout
 from tilewright.declarations.table import KernelRecord
 from tilewright.families.mixed_fp8_gemm.measuring import LARGEST_SCALE
-from tilewright.families.mixed_fp8_gemm.reference import rounding_bound
 from tilewright.families.mixed_fp8_grouped_gemm import measuring
 from tilewright.families.mixed_fp8_grouped_gemm.problem import Problem
 from tilewright.families.mixed_grouped_gemm.op import groups_of_rows

@@ -23,8 +23,8 @@ from tilewright.declarations.table import KernelRecord
 from tilewright.families.quantize.cost import resident
 from tilewright.families.quantize.family import FAMILY
 from tilewright.families.quantize.interface import INTERFACE, READING_BACK
-from tilewright.families.quantize.measuring import X_DTYPES
 from tilewright.families.quantize.problem import BLOCK
+from tilewright.formats.dtypes import dtype_of
 
 ODD = [(1, 16), (120, 64), (129, 80), (200, 256), (1023, 7168), (7, 528), (257, 1040)]
 FUSED = [(1, 64), (129, 208), (260, 1536), (33, 7168)]
@@ -104,7 +104,7 @@ def smooth(shape: tuple[int, ...], x: str, seed: int) -> torch.Tensor:
     value *= torch.exp2(
         torch.randint(-3, 4, (*shape[:-1], 1), generator=generator, device=inputs.DEVICE).float()
     )
-    return value.to(X_DTYPES[x])
+    return value.to(dtype_of(x))
 
 
 def test_fast_arithmetic(kernel: KernelRecord) -> None:
@@ -177,7 +177,7 @@ def test_reading_back(kernel: KernelRecord) -> None:
     config = kernel.config
     if config["direction"] != "dequantize":
         pytest.skip("it quantises")
-    name, dtype = config["format"], X_DTYPES[config["x"]]
+    name, dtype = config["format"], dtype_of(config["x"])
     for seed, shape in enumerate([*ODD, (3, 130, 272)]):
         for given in of.cases(name, "f32", shape, seed):
             case = replace(given, global_scale=None) if seed % 2 else given
@@ -207,7 +207,7 @@ def test_reading_back_leaves_masked_rows(kernel: KernelRecord) -> None:
     config = kernel.config
     if config["direction"] != "dequantize" or config["format"].startswith("fp8"):
         pytest.skip("it quantises, or its rows are like others'")
-    name, dtype = config["format"], X_DTYPES[config["x"]]
+    name, dtype = config["format"], dtype_of(config["x"])
     value = smooth((3, 70, 64), "f32", 1)
     valid = torch.tensor([0, 70, 33], dtype=torch.int32, device=inputs.DEVICE)
     data, scales = reference.quantize(value, name)
@@ -266,7 +266,7 @@ def reading_back_waits(
     case = of.Case(config["format"], value, of.layouts_of(config["format"])[0], scale)
     data, scales = case.wanted()
     exact = case.read_back(data, scales)
-    out = torch.full(exact.shape, math.nan, dtype=X_DTYPES[config["x"]], device=inputs.DEVICE)
+    out = torch.full(exact.shape, math.nan, dtype=dtype_of(config["x"]), device=inputs.DEVICE)
     op = functools.partial(reading_back(case), data, scales, out=out, rows_valid=valid, tactic=kernel.name)
 
     def check(when: str) -> None:

@@ -19,8 +19,8 @@ from tilewright.architectures.device import H200
 from tilewright.errors import ArgumentError
 from tilewright.families.quantize import measuring
 from tilewright.families.quantize.family import FAMILY
-from tilewright.families.quantize.measuring import X_DTYPES
 from tilewright.families.quantize.problem import Problem
+from tilewright.formats.dtypes import dtype_of
 
 pytestmark = pytest.mark.marks_kernels
 
@@ -188,7 +188,7 @@ def test_more_than_2_to_the_32_elements(x: str) -> None:
     problem = Problem(131073, 32784, x=x, global_scale="tensor")
     if torch.cuda.mem_get_info()[0] < 6 * problem.bytes:
         pytest.skip(f"{problem} and its check take {6 * problem.bytes / 1e9:.0f} GB")
-    value = torch.empty(problem.m, problem.k, dtype=X_DTYPES[x], device="cuda")
+    value = torch.empty(problem.m, problem.k, dtype=dtype_of(x), device="cuda")
     for part in value.split(8192):
         part.copy_(inputs.to_type(torch.randn(part.shape, device="cuda"), x))
     operands = measuring.operands(problem, x=value, global_scale=torch.full((1,), 448.0, device="cuda"))

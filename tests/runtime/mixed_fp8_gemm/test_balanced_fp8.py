@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from mixed_fp8_bounds import elements_bound
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
 from tilewright.families.mixed_fp8_gemm.cost import estimator
 from tilewright.families.mixed_fp8_gemm.family import FAMILY
 from tilewright.families.mixed_fp8_gemm.problem import Problem
-from tilewright.families.mixed_fp8_gemm.reference import elements_bound
 from tilewright.libraries.registry import Registry
 
 RECORDS = {record.name: record for record in Registry().route("mixed_fp8_gemm", H200)}

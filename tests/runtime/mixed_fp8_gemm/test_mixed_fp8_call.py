@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from mixed_fp8_bounds import rounding_bound
 
 import tilewright
 from tilewright import weight_formats
 from tilewright.context import Context, use
 from tilewright.errors import ArgumentError
 from tilewright.families.mixed_fp8_gemm.problem import Problem
-from tilewright.families.mixed_fp8_gemm.reference import rounding_bound, weight_of
+from tilewright.families.mixed_fp8_gemm.reference import weight_of
 from tilewright.families.mixed_gemm.measuring import random_weight
 from tilewright.weights import QuantizedWeight, pack_weight
 

@@ -13,12 +13,11 @@ from tilewright import reference, scale_factors
 from tilewright.errors import WrongResultError
 from tilewright.families.quantize import op
 from tilewright.families.quantize.interface import INTERFACE
-from tilewright.families.quantize.problem import BLOCK, BLOCKWISE, X_TYPES, Problem
+from tilewright.families.quantize.problem import BLOCK, BLOCKWISE, Problem
 from tilewright.formats.dtypes import as_bytes, dtype_of
 from tilewright.tools import measuring
 from tilewright.tools.measuring import Peer
 
-X_DTYPES = {name: dtype_of(name) for name in X_TYPES}
 # The share of elements, and of scales, that approximate arithmetic or a fused kernel may round differently
 # from the reference.
 MOST_DIFFERING = 0.002
