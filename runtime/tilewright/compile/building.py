@@ -78,19 +78,17 @@ def build(
     for compiler, arch in sorted({(unit.record.compiler, unit.record.arch) for unit in missing}):
         COMPILERS[compiler].require(COMPILERS[compiler].part(toolchain, cutlass=True), arch)
     limit = jobs or _machine_limit(missing)
+    outcomes: dict[str, Outcome] = {}
     if not dry_run:
-        for module in modules:
-            for damaged in set_aside_damaged(module.table.module, store, planner.include):
-                log.warning("a damaged library: %s", damaged)
-        work = {unit.key: planner.kernel_job(unit, limit, launcher) for unit in missing}
-        if link_libraries:
-            tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.anything)
-            work.update({job.key: job for job in tables_jobs if job and store.entry(job.key) is None})
-        if missing:
-            prepare(launcher)
-        outcomes = _run(store, list(work.values()), limit, progress)
-        for unit in missing:
-            unit.settle(outcomes[unit.key], store, work[unit.key])
+        outcomes = _compile(
+            modules,
+            missing,
+            planner,
+            limit=limit,
+            launcher=launcher,
+            tables=link_libraries,
+            progress=progress,
+        )
     reports = [unit.report() for module in modules for unit in module.units]
     if not dry_run:
         _remember_refusals(store, reports)
@@ -115,6 +113,34 @@ def build(
         report.seconds,
     )
     return report
+
+
+def _compile(
+    modules: Sequence[Module],
+    missing: Sequence[Unit],
+    planner: Planner,
+    *,
+    limit: int,
+    launcher: Sequence[str],
+    tables: bool,
+    progress: Progress,
+) -> dict[str, Outcome]:
+    """Compiles the kernels that are missing and, with `tables`, the modules' tables that the store lacks.
+    Sets damaged libraries aside before."""
+    store = planner.store
+    for module in modules:
+        for damaged in set_aside_damaged(module.table.module, store, planner.include):
+            log.warning("a damaged library: %s", damaged)
+    work = {unit.key: planner.kernel_job(unit, limit, launcher) for unit in missing}
+    if tables:
+        tables_jobs = (planner.table_job(module.table, limit) for module in modules if module.anything)
+        work.update({job.key: job for job in tables_jobs if job and store.entry(job.key) is None})
+    if missing:
+        prepare(launcher)
+    outcomes = _run(store, list(work.values()), limit, progress)
+    for unit in missing:
+        unit.settle(outcomes[unit.key], store, work[unit.key])
+    return outcomes
 
 
 def longest_first(units: Iterable[Unit]) -> list[Unit]:
