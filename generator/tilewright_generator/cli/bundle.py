@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from tilewright.models.schemes import SCHEMES
 from tilewright.tools.bundling import MOST
 from tilewright_generator.cli import answers, common, running
 from tilewright_generator.cli.verbosity import note, quiet
@@ -54,7 +55,7 @@ _COUNT = click.IntRange(min=1, max=MOST)
 )
 @click.option(
     "--dtype",
-    type=click.Choice(("bf16", "f16", "fp8", "fp8_block")),
+    type=click.Choice(SCHEMES),
     help="The type of the linear layers. Default: the checkpoint's.",
 )
 @click.option("--batch-invariant", is_flag=True, help="Choose the tactics of batch-invariant mode.")
