@@ -94,9 +94,8 @@ int decode() {
     for (int chunk = 0; chunk < 8; ++chunk) {
       Elements elements;
       elements.load(0, chunk / 4);
-      uint32_t const pair[2] = {elements.words[0][chunk % 4], elements.words[1][chunk % 4]};
       uint32_t out[2];
-      Format::decode(pair, scales, chunk, own_half(), out);
+      elements.decode<Format>(scales, chunk / 4, chunk % 4, own_half(), out);
       if (!decoded_ahead(chunk, out)) {
         return 4;
       }

@@ -31,6 +31,7 @@ STATEMENTS = {
     'asm("max.u16x2 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(y));':
         "result = sm90::larger_halves(x, y);",
     'asm("" : "+r"(magic));': "",
+    'asm volatile("" : "+r"(value));': "",
 }  # fmt: skip
 BLOCKS = "tilewright/mixed_fp8_gemm/mxfp4_groups.hpp"
 STATEMENT_OF_BLOCKS = 'asm("fma.rn.bf16x2 %0, %1, %2, %1;" : "=r"(both) : "r"(powers), "r"(0));'

@@ -44,11 +44,32 @@ struct Elements {
   // `unit`: the shared-memory address of 64 rows by 128 of k; `piece`: which 64 of the 128.
   __device__ __forceinline__ void load(uint32_t unit, int piece) {
     uint32_t const thread = threadIdx.x % 128, first = thread / 4 * 4 + thread % 2 * 2;
-    uint32_t const address = unit + piece * 2048 + first * 16;
+    load(unit + piece * 2048 + first * 16);
+  }
+
+  // `address`: that of the thread's words.
+  __device__ __forceinline__ void load(uint32_t address) {
     sm90::load_words(address, words[0]);
     sm90::load_words(address + 16, words[1]);
   }
+
+  // Decodes chunk `chunk` (16 of k) of the piece, which is number `piece` of the 128 of k. `fragments` gets two
+  // registers of operand A. `half`: which half of each 16 of k they hold.
+  template <class Format>
+  __device__ __forceinline__ void decode(typename Format::Scales const& scales, int piece, int chunk, int half,
+                                         uint32_t* fragments) const {
+    uint32_t const both[2] = {words[0][chunk], words[1][chunk]};
+    uint32_t out[2];
+    Format::decode(both, scales, piece * 4 + chunk, half, out);
+    fragments[0] = out[0], fragments[1] = out[1];
+  }
 };
+
+// Returns `value`, and keeps the compiler from computing it anew.
+__device__ __forceinline__ uint32_t kept(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
 
 namespace detail {
 

@@ -75,15 +75,14 @@ struct Decoder {
 
  private:
   __device__ __forceinline__ void decode() const {
-    uint32_t const elements = Layout::weights(shared, at.stage, slice) + quad * 64 + second * 32;
+    uint32_t const own_elements = Layout::weights(shared, at.stage, slice) + quad * 64 + second * 32;
     uint32_t const buffer = Layout::buffer(shared, slice, to.stage);
     typename Format::Scales scales;
     scales.load(Layout::scales(shared, at.stage, slice), quad);
 #pragma unroll
     for (int piece = 0; piece < 2; ++piece) {
-      uint32_t words[2][4];
-      sm90::load_words(elements + piece * mixed_gemm::kPieceBytes, words[0]);
-      sm90::load_words(elements + piece * mixed_gemm::kPieceBytes + 16, words[1]);
+      Elements elements;
+      elements.load(own_elements + piece * mixed_gemm::kPieceBytes);
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {
         int const step = piece * 2 + pair;
@@ -92,8 +91,7 @@ struct Decoder {
           uint32_t out[2][2];  // by chunk of the step, row
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            uint32_t const both[2] = {words[0][pair * 2 + i], words[1][pair * 2 + i]};
-            Format::decode(both, scales, step * 2 + i, half, out[i]);
+            elements.template decode<Format>(scales, piece, pair * 2 + i, half, out[i]);
           }
           sm90::store_words(buffer + step * kStepBytes + fragment_offset(quad, half, second), out[0][0], out[0][1],
                             out[1][0], out[1][1]);

@@ -160,10 +160,7 @@ struct FastMainloop {
   __device__ __forceinline__ void decode(int piece) {
 #pragma unroll
     for (int chunk = 0; chunk < 4; ++chunk) {
-      uint32_t const words[2] = {elements.words[0][chunk], elements.words[1][chunk]};
-      uint32_t out[2];
-      Format::decode(words, scales, piece * 4 + chunk, own_half(), out);
-      fragments[piece][chunk * 2] = out[0], fragments[piece][chunk * 2 + 1] = out[1];
+      elements.template decode<Format>(scales, piece, chunk, own_half(), fragments[piece] + chunk * 2);
     }
   }
 };

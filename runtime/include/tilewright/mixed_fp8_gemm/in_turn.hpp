@@ -157,11 +157,7 @@ struct InTurnMainloop {
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      int const word = step % 2 * 2 + i;
-      uint32_t const words[2] = {elements.words[0][word], elements.words[1][word]};
-      uint32_t out[2];
-      Format::decode(words, scales, step * 2 + i, own_half(), out);
-      fragments[step * 4 + i * 2] = out[0], fragments[step * 4 + i * 2 + 1] = out[1];
+      elements.template decode<Format>(scales, step / 2, step % 2 * 2 + i, own_half(), fragments + step * 4 + i * 2);
     }
   }
 };

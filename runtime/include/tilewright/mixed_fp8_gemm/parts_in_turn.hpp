@@ -96,12 +96,6 @@ struct PartsInTurnMainloop {
   Elements elements;               // of the next two steps that are decoded
   uint32_t fragments[kSteps * 4];  // operand A of a stage's wgmmas
 
-  // Keeps the compiler from computing a value anew.
-  static __device__ __forceinline__ uint32_t kept(uint32_t value) {
-    asm volatile("" : "+r"(value));
-    return value;
-  }
-
   // Multiplies a stage that is decoded and whose scales are loaded. `kMore`: decodes the next stage meanwhile.
   template <bool kMore, int Columns, int Parts>
   __device__ __forceinline__ void stage(float (&sums)[kCount]) {
@@ -187,17 +181,11 @@ struct PartsInTurnMainloop {
   // Decodes the fragments of a wgmma. Steps follow one another, because two of them share loads.
   __device__ __forceinline__ void decode(int step) {
     if (step % 2 == 0) {
-      uint32_t const address = own_weights + at.stage * Layout::kStageA + step / 2 * kPieceBytes;
-      sm90::load_words(address, elements.words[0]);
-      sm90::load_words(address + 16, elements.words[1]);
+      elements.load(own_weights + at.stage * Layout::kStageA + step / 2 * kPieceBytes);
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      int const word = step % 2 * 2 + i;
-      uint32_t const words[2] = {elements.words[0][word], elements.words[1][word]};
-      uint32_t out[2];
-      Format::decode(words, scales, step * 2 + i, own_half(), out);
-      fragments[step * 4 + i * 2] = out[0], fragments[step * 4 + i * 2 + 1] = out[1];
+      elements.template decode<Format>(scales, step / 2, step % 2 * 2 + i, own_half(), fragments + step * 4 + i * 2);
     }
   }
 };

@@ -90,11 +90,6 @@ struct QuickFastMainloop {
   uint32_t fragments[2][kSteps * 4];  // operand A, by piece of a stage
   int last;                           // the stage that is multiplied
 
-  static __device__ __forceinline__ uint32_t kept(uint32_t value) {
-    asm volatile("" : "+r"(value));
-    return value;
-  }
-
   // As FastMainloop::stage. A stage is given back after wgmmas were issued that read what its loads became. So its
   // loads have returned.
   template <bool kMore, int Columns>
@@ -139,18 +134,13 @@ struct QuickFastMainloop {
   }
 
   __device__ __forceinline__ void load(int piece) {
-    uint32_t const address = own_weights + at.stage * Layout::kStageA + piece * kPieceBytes;
-    sm90::load_words(address, elements.words[0]);
-    sm90::load_words(address + 16, elements.words[1]);
+    elements.load(own_weights + at.stage * Layout::kStageA + piece * kPieceBytes);
   }
 
   __device__ __forceinline__ void decode(int piece) {
 #pragma unroll
     for (int chunk = 0; chunk < 4; ++chunk) {
-      uint32_t const words[2] = {elements.words[0][chunk], elements.words[1][chunk]};
-      uint32_t out[2];
-      Format::decode(words, scales, piece * 4 + chunk, own_half(), out);
-      fragments[piece][chunk * 2] = out[0], fragments[piece][chunk * 2 + 1] = out[1];
+      elements.template decode<Format>(scales, piece, chunk, own_half(), fragments[piece] + chunk * 2);
     }
   }
 };
