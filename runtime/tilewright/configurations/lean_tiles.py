@@ -61,7 +61,7 @@ def operand_bytes(config: Config) -> int:
     return (config.tile.m + columns) * boxes(config) * BOX_BYTES
 
 
-def exchanges(config: Config, stages: int) -> bool:
+def epilogue_through_smem(config: Config, stages: int) -> bool:
     """Whether the sums of a tile fit into the memory of `stages` stages, through which a split k and the
     epilogue pass them."""
     return 4 * config.tile.m * config.tile.n <= stages * operand_bytes(config)

@@ -13,7 +13,7 @@ from tilewright.families.gemm.memory import (
     STREAM_WARPS,
     SUBTILE_BUFFERS,
     SUBTILE_COLUMNS,
-    exchanges,
+    epilogue_through_smem,
     memory,
     shares_k,
     sms,
@@ -99,7 +99,7 @@ class Lean(Mainloop):
             if lean_tiles.shared_subtile_columns(columns, swapped=False, bits=16) == from_registers:
                 width = 2 * lean_tiles.subtile_columns(columns // 2, swapped=False)
         pieces = rows * (columns // width)
-        return {"cluster_multiple": (1, 1), "splits": exchanges(config), "pieces": pieces}
+        return {"cluster_multiple": (1, 1), "splits": epilogue_through_smem(config), "pieces": pieces}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
         gated, forms = config.activation in GATED, config.plain_forms

@@ -163,7 +163,8 @@ def warpgroups(config: GemmConfig) -> lean_tiles.Warpgroups:
     return lean_tiles.cooperative(m, n)
 
 
-def exchanges(config: GemmConfig) -> bool:
+def epilogue_through_smem(config: GemmConfig) -> bool:
     """Whether the sums of a lean kernel's warpgroups, which then share a tile, fit into the memory of its
     stages."""
-    return config.schedule == "cooperative" and lean_tiles.exchanges(config, memory(config).stages)
+    stages = memory(config).stages
+    return config.schedule == "cooperative" and lean_tiles.epilogue_through_smem(config, stages)

@@ -21,7 +21,7 @@ from tilewright.families.gemm.memory import (
     STREAM_COLUMNS,
     STREAM_ROWS,
     block_bytes,
-    exchanges,
+    epilogue_through_smem,
     memory,
     warpgroups,
 )
@@ -274,7 +274,7 @@ def lean_epilogue(config: GemmConfig) -> str | None:
     into its stages, has a D of 16 bits."""
     if config.activation in GATED:
         return None if config.c == "none" else f"kernels of {config.activation} add no C: expected c: none"
-    if exchanges(config) or bits(config.d) == 16:
+    if epilogue_through_smem(config) or bits(config.d) == 16:
         return None if config.c == "same" else "our kernels add C if a call has one: expected c: same"
     stages = memory(config).stages
     why = f"the sums of {config.schedule} tile {config.tile} do not go through its {stages} stages"

@@ -145,7 +145,7 @@ def facts(config: GroupedGemmConfig) -> GroupedGemmFacts:
         "stages": stages,
         "smem_bytes": total,
         "threads": 128 * (warpgroups(config).consumers + 1),
-        "splits": by_mma(config) or lean_tiles.exchanges(config, stages),
+        "splits": by_mma(config) or lean_tiles.epilogue_through_smem(config, stages),
         "alignment": alignment(config),
     }
 
