@@ -50,7 +50,7 @@ def imports(
             assert node.level == 0, f"{name}: a relative import"
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
             imported |= {module if module in files else str(node.module) for module in whole}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("part", "catalog.part"):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("family_module"):
             module = node.args[1]  # of any family's package
             assert isinstance(module, ast.Constant), f"{name}: which module of a family is not known"
             pattern = rf"tilewright\.families\.\w+\.{module.value}"

@@ -65,7 +65,7 @@ def _off_the_path(name: str) -> str:
 
 @cache
 def _declared(name: str) -> Family:
-    kernel = catalog.part(name, "kernel")
+    kernel = catalog.family_module(name, "kernel")
     functions: dict[str, Any] = {"template": lambda config: f"{name}/kernel.cu.j2"}
     own = [field for field in fields(Family) if field.name not in ("name", "config", "rules")]
     functions |= {field.name: vars(kernel)[field.name] for field in own if field.name in vars(kernel)}

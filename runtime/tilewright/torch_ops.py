@@ -12,4 +12,4 @@ from __future__ import annotations
 from tilewright.declarations import catalog
 
 for _family in catalog.names():
-    catalog.part(_family, "op")
+    catalog.family_module(_family, "op")

@@ -49,7 +49,7 @@ def section() -> str:
 
 
 def interface(family: str) -> Interface:
-    actual: Interface = catalog.part(family, "interface").INTERFACE
+    actual: Interface = catalog.family_module(family, "interface").INTERFACE
     return actual
 
 
@@ -67,7 +67,7 @@ def row(family: str) -> tuple[list[str], list[str]]:
 
 def methods(family: str) -> set[str]:
     """The methods of `Op` that a family's ops override."""
-    classes = [one for one in vars(catalog.part(family, "op")).values() if inspect.isclass(one)]
+    classes = [one for one in vars(catalog.family_module(family, "op")).values() if inspect.isclass(one)]
     own = [one for one in classes if issubclass(one, Op) and one is not Op]
     assert own
     known = {name for name, value in vars(Op).items() if callable(value) or name == "flops"}

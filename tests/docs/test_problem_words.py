@@ -41,7 +41,7 @@ def test_every_family_has_a_row() -> None:
 
 @pytest.mark.parametrize("family", catalog.names())
 def test_a_row_names_every_word(family: str) -> None:
-    words: Words[object] = catalog.part(family, "vocabulary").WORDS
+    words: Words[object] = catalog.family_module(family, "vocabulary").WORDS
     types, extents, words_of_row = map(quoted, rows()[family])
     named = [words.types.fields[name] for name in types if name in words.types.fields]
     for name, fields in words.types.fields.items():  # some have several names

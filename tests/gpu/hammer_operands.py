@@ -44,7 +44,7 @@ def operands_of(family: str, case: Case, device: str = "cuda") -> Any:
         return _Schedule(
             problem, paged_mqa_schedule, lengths=lengths, blocks=problem.blocks, next_n=problem.next_n
         )
-    operands = catalog.part(family, "measuring").make(problem, generator)
+    operands = catalog.family_module(family, "measuring").make(problem, generator)
     if case.groups:
         given = torch.tensor(case.groups, dtype=torch.int32, device=device)
         ((name, layout),) = operands.layout.items()

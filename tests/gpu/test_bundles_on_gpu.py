@@ -86,7 +86,9 @@ def _measured(made: bundle.Bundle) -> None:
 def _check(family: str, problem: object, seed: int) -> None:
     """Runs what the bundle has for a problem on random operands, and compares the result with the
     reference."""
-    operands = catalog.part(family, "measuring").make(problem, torch.Generator("cuda").manual_seed(seed))
+    operands = catalog.family_module(family, "measuring").make(
+        problem, torch.Generator("cuda").manual_seed(seed)
+    )
     operands.poison()
     operands.call()
     operands.check()

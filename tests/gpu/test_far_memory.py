@@ -101,7 +101,9 @@ def check(family: str, problem: Any, device: str) -> None:
     """Each operand in turn, D too; what an op refuses, it may."""
     computed = []
     try:  # making operands launches kernels, too: a schedule, scale factors
-        operands = catalog.part(family, "measuring").make(problem, torch.Generator(device).manual_seed(0))
+        operands = catalog.family_module(family, "measuring").make(
+            problem, torch.Generator(device).manual_seed(0)
+        )
         measuring.checked(operands)
         for name, tensor in vars(operands).items():
             if not isinstance(tensor, torch.Tensor) or name not in operands._names or tensor.dim() < 2:

@@ -52,7 +52,9 @@ class Call:
     """A call whose list of groups was replaced, and whose D has marks around it."""
 
     def __init__(self, family: str, problem: Any, numbers: list[int]) -> None:
-        made = catalog.part(family, "measuring").make(problem, torch.Generator("cuda").manual_seed(0))
+        made = catalog.family_module(family, "measuring").make(
+            problem, torch.Generator("cuda").manual_seed(0)
+        )
         shape = made.out.shape
         self.wide = torch.full((*shape[:-2], shape[-2] + 2, shape[-1] + 32), MARK, device="cuda").to(
             made.out.dtype

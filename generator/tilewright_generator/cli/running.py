@@ -113,7 +113,7 @@ def _measure(current: Context, name: str, problem: Any, tactic: Tactic | None, i
 
     device = current.device(torch.cuda.current_device())
     (chosen, *_), _ = current.load(family_of(name), problem, device, tactic)
-    of_family = catalog.part(name, "measuring")
+    of_family = catalog.family_module(name, "measuring")
     operands = measuring.make_operands(of_family, problem, device)
     error = measuring.checked(operands[0], chosen)
     ours = measuring.seconds(operands, chosen, iters)

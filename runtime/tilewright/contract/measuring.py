@@ -19,7 +19,7 @@ def test_operands_are_made_computed_and_checked(
 ) -> None:
     calls, problem = measured
     request.getfixturevalue(calls.kernels)
-    of_family = catalog.part(calls.family, "measuring")
+    of_family = catalog.family_module(calls.family, "measuring")
     first, second = measuring.copies(of_family.make(problem, torch.Generator().manual_seed(0)), 2)
     error = measuring.checked(first)
     assert measuring.checked(second) == error < 0.3, first.error_text.format(error)

@@ -55,7 +55,7 @@ def meant(word: str, families: Collection[str]) -> str:
     return of_op(word) or did_you_mean(word, families)
 
 
-def part(name: str, module: str) -> Any:
+def family_module(name: str, module: str) -> Any:
     """A module of a family's package. Raises ModuleNotFoundError if it does not exist."""
     own = f"{IN_TREE}.{name}"
     try:
@@ -68,7 +68,7 @@ def part(name: str, module: str) -> Any:
 
 def words_of(name: str) -> Words[Any]:
     """The vocabulary of a family's problems."""
-    words: Words[Any] = part(name, "vocabulary").WORDS
+    words: Words[Any] = family_module(name, "vocabulary").WORDS
     return words
 
 
@@ -81,11 +81,11 @@ def configuration_of(name: str) -> Any:
     """The module that declares the kernels of a family (`CONFIG`, `FACTS`): `config`, or `kernel` if the
     family has no `config`."""
     try:
-        return part(name, "config")
+        return family_module(name, "config")
     except ModuleNotFoundError as error:
         if not str(error.name).endswith(f"{name}.config"):
             raise
-    return part(name, "kernel")
+    return family_module(name, "kernel")
 
 
 def targets_of(name: str) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def stale(families: Iterable[str]) -> dict[Path, str]:
     have."""
     texts: dict[Path, str] = {}
     for name in families:
-        interface, path = catalog.part(name, "interface").INTERFACE, path_of(name)
+        interface, path = catalog.family_module(name, "interface").INTERFACE, path_of(name)
         texts[path] = arguments_header(interface)
         if interface.appends:
             texts[path.with_name(APPENDED)] = appended_header(interface)

@@ -10,5 +10,5 @@ from tilewright.selection.family import Family
 
 def family_of(name: str) -> Family[Any]:
     """The family of this name. Raises ModuleNotFoundError for a family that has no op."""
-    family: Family[Any] = catalog.part(name, "family").FAMILY
+    family: Family[Any] = catalog.family_module(name, "family").FAMILY
     return family

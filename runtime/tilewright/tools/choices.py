@@ -40,7 +40,7 @@ def header(product: Product, choices: Sequence[Range], device: DeviceProperties,
 def _lines(
     product: Product, choices: Sequence[Range], device: DeviceProperties, command: str
 ) -> Iterator[str]:
-    interface = catalog.part(product.family, "interface").INTERFACE
+    interface = catalog.family_module(product.family, "interface").INTERFACE
     guard = f"TILEWRIGHT_CHOICES_{product.layer.upper()}_"
     yield f"// Written by `{command}`. DO NOT EDIT."
     yield "//"

@@ -257,7 +257,7 @@ def _copied(
 
 def _placed(context: Context, family: Family[Any], problem: Any, device: DeviceProperties) -> Placement:
     """What the op does with operands without gaps. Raises ImportError without torch."""
-    catalog.part(family.name, "op")
+    catalog.family_module(family.name, "op")
     from tilewright.calls.placement import Arguments  # noqa: PLC0415 (it needs torch)
     from tilewright.calls.publish import published  # noqa: PLC0415
 
@@ -267,7 +267,7 @@ def _placed(context: Context, family: Family[Any], problem: Any, device: DeviceP
 
 def _unpadded(context: Context, family: Family[Any], problem: Any, device: DeviceProperties) -> str:
     """What `Explanation.unpadded` says. Imports torch only if rows are misaligned."""
-    interface = catalog.part(family.name, "interface").INTERFACE
+    interface = catalog.family_module(family.name, "interface").INTERFACE
     misaligned = []
     for matrix in interface.matrices.values():
         by_tma = matrix.alignment == TMA_BYTES and {matrix.rows, matrix.columns} <= {*interface.extents}

@@ -57,7 +57,7 @@ def test_calls_find_their_problems(quantised: bool, tmp_path: Path, monkeypatch:
         for planned in plan.problems:
             product = planned.product
             problem = product.problem(product.values[0])
-            measuring = catalog.part(product.family, "measuring")
+            measuring = catalog.family_module(product.family, "measuring")
             operands = measuring.make(problem, torch.Generator().manual_seed(0))
             with pytest.raises(ChosenError):
                 operands.call()

@@ -27,7 +27,7 @@ def enum(text: str, name: str) -> dict[str, int]:
 CODES = [
     pytest.param(family, codes, id=codes.name)
     for family in catalog.names()
-    for codes in catalog.part(family, "interface").INTERFACE.enums
+    for codes in catalog.family_module(family, "interface").INTERFACE.enums
 ]
 
 
@@ -93,8 +93,8 @@ def test_words_that_there_are_not() -> None:
 
 
 def test_a_code_is_the_number_of_the_word_that_a_problem_has() -> None:
-    interface: Interface = catalog.part("grouped_gemm", "interface").INTERFACE
+    interface: Interface = catalog.family_module("grouped_gemm", "interface").INTERFACE
     (code,) = (one for one in interface.codes if one.name == "grouping")
-    problem = catalog.part("grouped_gemm", "problem").Problem
+    problem = catalog.family_module("grouped_gemm", "problem").Problem
     asked = {word: code.value(problem(m=1, n=1, k=1, groups=1, grouping=word)) for word in ("none", "ends")}
     assert asked == {"none": 0, "ends": 2}

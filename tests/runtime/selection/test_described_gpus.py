@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tilewright.architectures.device import B200, B300, DESCRIBED, THOR, DeviceProperties
-from tilewright.declarations.catalog import part
+from tilewright.declarations.catalog import family_module
 from tilewright.families.blockscaled_gemm.problem import Problem as Blockscaled
 from tilewright.families.gemm.problem import Problem as Dense
 from tilewright.families.grouped_gemm.problem import Problem as Grouped
@@ -83,7 +83,7 @@ def lacking(committed: Registry, device: DeviceProperties, asked: Iterator[tuple
     none = []
     for name, problem in asked:
         records = committed.route(name, device)
-        best = next(iter(part(name, "family").FAMILY.rank(records, problem, device)), None)
+        best = next(iter(family_module(name, "family").FAMILY.rank(records, problem, device)), None)
         if best is None or best.estimate is None:
             none.append(problem)
     return none
@@ -97,7 +97,7 @@ def test_the_shapes_of_the_seeds_have_a_kernel(committed: Registry, device: Devi
 def test_rubins_own_kernels_are_first_where_multiplying_takes_longest(committed: Registry) -> None:
     """And kernels of the whole family where it does not."""
     records = committed.route("blockscaled_gemm", RUBIN)
-    rank = part("blockscaled_gemm", "family").FAMILY.rank
+    rank = family_module("blockscaled_gemm", "family").FAMILY.rank
     firsts = [next(iter(rank(records, Blockscaled(m, 8192, 8192), RUBIN))) for m in (4096, 8)]
     assert [committed.record(first.tactic.kernel).arch for first in firsts] == ["sm_107a", "sm_100f"]
     for device in (B200, B300):

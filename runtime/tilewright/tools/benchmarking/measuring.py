@@ -25,7 +25,7 @@ def on_gpu(family: str, device: DeviceProperties, iters: int, seed: int) -> Mete
 
     Each tactic's D is checked against the reference before it is timed.
     """
-    of_family = catalog.part(family, "measuring")
+    of_family = catalog.family_module(family, "measuring")
 
     def timer(problem: Any) -> Timer:
         with refusals(f"operands of {problem}"):

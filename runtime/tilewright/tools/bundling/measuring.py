@@ -65,7 +65,7 @@ def _run(bundle: Bundle, entry: Entry, value: int, gpu: device.DeviceProperties)
     model = family.model(choice.record, problem, gpu)
     predicted = model(choice.tactic).seconds if model else None
     with refusals(str(problem)):
-        operands = measuring.make_operands(catalog.part(entry.family, "measuring"), problem, gpu)
+        operands = measuring.make_operands(catalog.family_module(entry.family, "measuring"), problem, gpu)
         error = operands[0].error_text.format(measuring.checked(operands[0]))
         seconds = timing.graph_seconds([operand_set.call for operand_set in operands], replays=REPLAYS)
     return Run(

@@ -33,7 +33,7 @@ class GpuClock:
     def __init__(self, family: str, problem: Any, device: DeviceProperties, seed: int) -> None:
         torch.cuda.empty_cache()  # memory of the previous problem, whose operands had other sizes
         with refusals(f"operands of {problem}"):
-            of_family = catalog.part(family, "measuring")
+            of_family = catalog.family_module(family, "measuring")
             self._operands = measuring.make_operands(of_family, problem, device, seed)
             torch.cuda.synchronize()
         self._least = timing.rotations(problem.bytes, device.l2_bytes, least=2)
