@@ -8,6 +8,7 @@ code names a family.
 
 from __future__ import annotations
 
+import inspect
 import shlex
 from dataclasses import MISSING, fields
 from functools import cache
@@ -17,6 +18,7 @@ from typing import Any
 from tilewright.base import plugins
 from tilewright.base.spelling import did_you_mean, quoted
 from tilewright.configurations.family import Family
+from tilewright.configurations.rule import Rule
 from tilewright.declarations import catalog
 from tilewright_generator.errors import InternalError, UsageError, mistake
 
@@ -75,7 +77,19 @@ def _declared(name: str) -> Family:
     declared = catalog.configuration_of(name)
     if lacking := [field for field in ("CONFIG", "FACTS") if field not in vars(declared)]:
         raise mistake(name, f"the family {name!r} has no {', '.join(lacking)}")
-    return Family(name, declared.CONFIG, getattr(kernel, "RULES", ()), **functions)
+    rules: tuple[Rule, ...] = getattr(kernel, "RULES", ())
+    _check_fields(name, rules, [field.name for field in fields(declared.CONFIG)])
+    return Family(name, declared.CONFIG, rules, **functions)
+
+
+def _check_fields(family: str, rules: tuple[Rule, ...], known: list[str]) -> None:
+    """Raises the error for a rule that names a field that configurations do not have."""
+    for rule in rules:
+        for field in rule.fields:
+            if field not in known:
+                message = f"the rule {rule.name} names {field!r}, which is no field of CONFIG"
+                file = inspect.getsourcefile(rule.check) or ""
+                raise mistake(family, f"{message}{did_you_mean(field, known)}", file)
 
 
 def _installed() -> list[str]:

@@ -51,12 +51,13 @@ class Project:
     @property
     def templates(self) -> list[Path]:
         """The folders of templates: first the project's, then tilewright's, then those of plugin families."""
-        return [*dict.fromkeys((self.root / "templates", *_installed()))]
+        ours = [folder for folder in _OUR_TEMPLATES if folder.is_dir()]
+        return [*dict.fromkeys((self.root / "templates", *ours, *plugins.folders("templates")))]
 
     def owns(self, template: Path) -> bool:
-        """Whether a template is the project's own, and not one that is installed."""
+        """Whether a template is the project's or a plugin's, and not one that comes with tilewright."""
         target = template.resolve()
-        return not any(target.is_relative_to(folder.resolve()) for folder in _installed())
+        return not any(target.is_relative_to(folder.resolve()) for folder in _OUR_TEMPLATES)
 
     @property
     def schemas(self) -> Path:
@@ -137,10 +138,6 @@ def tables_folder(root: str | Path | None = None) -> Path:
         if root is not None:
             raise
         return sets.first_folder()
-
-
-def _installed() -> tuple[Path, ...]:
-    return (*_OUR_TEMPLATES, *plugins.folders("templates"))
 
 
 def _nearest(start: Path) -> Path:

@@ -20,7 +20,7 @@ from jinja2.loaders import split_template_path
 from tilewright.base import reading
 from tilewright.errors import UnreadableFileError
 from tilewright_generator import conflicts
-from tilewright_generator.errors import InternalError, TilewrightError, UsageError
+from tilewright_generator.errors import InternalError, TilewrightError, UsageError, mistake
 from tilewright_generator.limits import MOST_TEMPLATE_BYTES
 from tilewright_generator.project import Project
 from tilewright_generator.sandbox import Names, Sandbox, Spent
@@ -45,7 +45,7 @@ class _Loader(BaseLoader):
 class Renderer:
     """The templates of the first folder that has them, each compiled once.
 
-    A fault of a template is a `UsageError` if the template is the project's, else an `InternalError`.
+    A fault of a template is an `InternalError` if the template comes with tilewright, else a `UsageError`.
     """
 
     def __init__(self, project: Project) -> None:
@@ -71,7 +71,8 @@ class Renderer:
                     if name != template:  # which `ignore missing` allows; rendering knows
                         continue
                     folders = ", ".join(map(str, self._project.templates))
-                    raise InternalError(f"no template {name} in any of {folders}") from error
+                    family = split_template_path(name)[0]
+                    raise mistake(family, f"no template {name} in any of {folders}") from error
                 except UnreadableFileError as error:
                     raise UsageError(f"cannot read the template {name}: {error.message}") from error
                 sources[name] = sha256(source.encode()).hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
+from traceback import walk_tb
 from typing import Any, NamedTuple
 
 from tilewright.configurations.family import Family
@@ -35,6 +36,8 @@ def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Ver
     try:
         for rule in _rules_where(family, tuple([of(candidate) for of in _conditions(family)])):
             reason = rule.check(candidate)
+            if reason is not None and not isinstance(reason, str):
+                raise TypeError(f"it returned {reason!r}; expected None or the reason as text")
             if reason is not None and not rule.said_better(candidate):
                 verdicts.append(Verdict(rule.name, reason, rule.limit.whose))
                 if first:
@@ -42,9 +45,15 @@ def verdicts(family: Family, candidate: Any, *, first: bool = False) -> list[Ver
     except Exception as error:
         which = f"the rule {rule.name}" if rule else "the `of` of a rule"
         message = f"{which} of {family.name} fails on {candidate}: {error!r}"
-        file = inspect.getsourcefile(rule.check) if rule else None
-        raise mistake(family.name, message, file or "") from error
+        raise mistake(family.name, message, _place(rule, error) if rule else "") from error
     return verdicts
+
+
+def _place(rule: Rule, error: Exception) -> str:
+    """FILE:LINE of the statement of the rule's file that raised the error; that of the rule if none did."""
+    file = inspect.getsourcefile(rule.check)
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return f"{file}:{lines[-1] if lines else inspect.getsourcelines(rule.check)[1]}"
 
 
 @cache

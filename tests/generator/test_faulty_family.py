@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from family_project import NAME, FamilyProject
+from family_project import NAME, ROOT, FamilyProject
 
 from tilewright.compile.nvcc.toolchain import find_toolchain
 from tilewright.errors import ToolchainError
@@ -52,11 +52,51 @@ def test_a_name_that_is_no_identifier(family: FamilyProject) -> None:
 
 
 def test_a_rule_that_fails(family: FamilyProject) -> None:
-    family.change("rules.py", "threads = config.rows *", "threads = config.raws *")
+    line = family.change("rules.py", "threads = config.rows *", "threads = config.raws *")
     answer = family.tilewright("check")
     assert answer.code == 2
     assert "'Config' object has no attribute 'raws'" in answer.err
-    assert answer.err.splitlines()[-1] == f"{family.folder}/rules.py makes it so; {SHOWS}"
+    assert answer.err.splitlines()[-1] == f"{family.folder}/rules.py:{line} makes it so; {SHOWS}"
+
+
+def test_a_rule_that_returns_a_boolean(family: FamilyProject) -> None:
+    family.change("rules.py", " if threads > 1024 else None", " if threads > 1024 else False")
+    answer = family.tilewright("check")
+    assert answer.code == 2
+    first, last = answer.err.splitlines()
+    assert first.startswith(f"Error: the rule threads_of_a_block of {NAME} fails on Config(arch='sm_90a', ")
+    assert "it returned False; expected None or the reason as text" in first
+    text = (family.folder / "rules.py").read_text(encoding="utf-8")
+    line = text[: text.index("@rule(")].count("\n") + 1
+    assert last == f"{family.folder}/rules.py:{line} makes it so; {SHOWS}"
+
+
+def test_a_rule_that_names_a_field_that_no_configuration_has(family: FamilyProject) -> None:
+    family.change("rules.py", '"threads rows"', '"thread rows"')
+    message = "the rule threads_of_a_block names 'thread', which is no field of CONFIG"
+    blame = f"{family.folder}/rules.py makes it so; {SHOWS}"
+    expected = f"Error: {message}; did you mean 'threads'?\n{blame}\n"
+    assert family.tilewright("check") == (2, "", expected)
+
+
+def test_a_fault_of_a_template(family: FamilyProject) -> None:
+    name = f"templates/{NAME}/kernel.cu.j2"
+    line = family.change(name, "{{ rows }}", "{{ raws }}")
+    answer = family.tilewright("check")
+    assert answer.code == 2
+    assert answer.err.startswith(
+        f"Error: {family.folder}/{name}:{line}: 'raws' is undefined (for {NAME}_sm90"
+    )
+
+
+def test_a_template_that_is_not_there(family: FamilyProject) -> None:
+    (family.folder / f"templates/{NAME}/kernel.cu.j2").unlink()
+    answer = family.tilewright("check")
+    assert answer.code == 2
+    first, last = answer.err.splitlines()
+    folders = f"{family.root}/templates, {ROOT}/templates, {family.folder}/templates"
+    assert first == f"Error: no template {NAME}/kernel.cu.j2 in any of {folders}"
+    assert last == f"{family.folder}/kernel.py makes it so; {SHOWS}"
 
 
 def test_an_extent_that_its_problem_has_not(family: FamilyProject) -> None:
