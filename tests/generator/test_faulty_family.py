@@ -113,6 +113,16 @@ def test_an_extent_that_its_problem_has_not(family: FamilyProject) -> None:
     assert not header.exists()
 
 
+def test_a_type_of_another_library(family: FamilyProject) -> None:
+    family.change(
+        "interface.py", 'columns="n", type="type", alignment=1, written', 'columns="n", type="fp8", written'
+    )
+    answer = family.run("-m", "tilewright.declarations.headers")
+    assert answer.code == 1
+    message = "out: type is 'fp8', which is no type and no field of the problem; did you mean 'e4m3'?"
+    assert answer.err.splitlines()[-1] == f"ValueError: {message}"
+
+
 @pytest.mark.parametrize("command", ["generate", "check"])
 def test_facts_that_the_row_does_not_declare(family: FamilyProject, command: str) -> None:
     """Found where they are made: no build asks to generate again what would be generated the same."""

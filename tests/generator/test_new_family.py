@@ -162,6 +162,47 @@ def test_a_wrong_kernel_fails_its_tests(tmp_path: Path, family: FamilyProject) -
     assert "test_numbers[f32]" in answer.out
 
 
+def test_an_op_with_two_results(tmp_path: Path, family: FamilyProject) -> None:
+    """The contract says that `empty_results` is not written yet, and holds for everything else."""
+    pytest.importorskip("torch")
+    two = FamilyProject(tmp_path, family.cache)
+    two.change(
+        "interface.py",
+        "alignment=1, written=True),\n",
+        "alignment=1, written=True),\n"
+        '        Packed("sums", "[m]", extents=("m",), type="f32", alignment=4, written=True),\n',
+    )
+    two.change("interface.py", "Number, TacticStruct", "Number, Packed, TacticStruct")
+    two.change("op.py", 'passed = ("x", "out")', 'written, passed = ("out", "sums"), ("x", "out", "sums")')
+    arguments = "    out: torch.Tensor | None = None,\n"
+    two.change("op.py", arguments, f"{arguments}{arguments.replace('out', 'sums')}")
+    two.change("op.py", ") -> torch.Tensor:", ") -> tuple[torch.Tensor, torch.Tensor]:")
+    two.change("op.py", "        tactic: a", "        sums: float32 [m]; made if absent.\n        tactic: a")
+    host = f"include/tilewright/{NAME}/host.hpp"
+    two.change(
+        host,
+        "      float const factor",
+        "      static_cast<float*>(args.sums)[m] = sum;\n      float const factor",
+    )
+    tests = f"../../tests/test_{NAME}.py"
+    two.change(tests, '"out": torch.zeros_like(x)}', '"out": torch.zeros_like(x), "sums": torch.zeros(16)}')
+    two.change(
+        tests, f"    out = tilewright.{NAME}(x, eps=0.25)", f"    out, _ = tilewright.{NAME}(x, eps=0.25)"
+    )
+    passes(two.run("-m", "tilewright.declarations.headers"))
+    answer = two.run("-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert re.search(r"1 failed, \d+ passed", answer.out), answer.out
+    message = f"{NAME}: expected all of out, sums or none of them in a traced call"
+    assert f"NotImplementedError: {message}" in answer.out
+    results = "(torch.empty_like(values['x']), torch.empty(len(values['x'])))"
+    two.change(
+        "op.py",
+        "\n\n@public",
+        f"\n    def empty_results(self, values):\n        return {results}\n\n\n@public",
+    )
+    passes(two.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "some_of_the_results"))
+
+
 def test_its_files_are_formatted(family: FamilyProject) -> None:
     """As a project of its own would have it: tilewright is another package there."""
     ruff = [sys.executable, "-m", "ruff"]

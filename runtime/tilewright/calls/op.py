@@ -48,8 +48,6 @@ class Op:
     """The arguments that a call of a plan passes, in order."""
     replaced: tuple[str, ...] = ()
     """The arguments that a call of a plan may replace by keyword without a slower path."""
-    may_fill: bool = False
-    """Whether some plans complete a call's operands by `fill`."""
     constants: Values = MappingProxyType({})
     """Values of the launcher's numbers that the op has no argument for. Such operands are None."""
     flops: Callable[..., int] | None = None
@@ -145,6 +143,11 @@ class Op:
             return blockwise_scales.allocate(shape, dtype=dtype, device=arguments.device)
         return torch.empty(shape, dtype=dtype, device=arguments.device)
 
+    @property
+    def may_fill(self) -> bool:
+        """Whether some plans complete a call's operands by `fill`; those of an op with several results do."""
+        return len(self.written) > 1
+
     def fills(self, arguments: Arguments) -> bool:
         """Whether a plan for these arguments completes a call's operands by `fill`."""
         return self.may_fill
@@ -166,7 +169,8 @@ class Op:
         torch traces these lines instead of an op, because copies of an op's results lose the padding after
         their elements (`blockwise_scales`), and copies of `torch.empty`'s memory keep it.
         """
-        raise NotImplementedError
+        message = f"{self.name}: expected all of {', '.join(self.written)} or none of them in a traced call"
+        raise NotImplementedError(f"{message}, because the op's class does not override `empty_results`")
 
     def variants(self) -> Mapping[str, tuple[str, ...]]:
         """The forms of this op in `torch.ops`: for each suffix of the name, what that form writes. It is

@@ -167,3 +167,14 @@ def test_subclasses(case: Case) -> None:
     assert all(isinstance(output, Labelled) for output in outputs)
     assert not any(Labelled in key for key in contexts.current().plans)
     assert all(map(same, (output.as_subclass(torch.Tensor) for output in outputs), expected))
+
+
+def test_some_of_the_results(case: Case) -> None:
+    """A call through torch's dispatcher makes the results that it does not bring (`Op.empty_results`)."""
+    for name in case.written:
+        expected, outputs = (
+            all_of(case.op.function(**(case.make_all() | {name: case.make()[name]} | changes)))
+            for changes in ({}, {case.first: case.make()[case.first].as_subclass(Labelled)})
+        )
+        assert all(map(same, (output.as_subclass(torch.Tensor) for output in outputs), expected))
+        assert list(map(lies, outputs)) == list(map(lies, expected))

@@ -236,10 +236,16 @@ class Interface:
     strides_text: str = "Elements between neighbours along the dimension that is not contiguous."
 
     def __post_init__(self) -> None:
-        """Raises ValueError if an operand has an extent that the problem does not have."""
+        """Raises ValueError if an operand has an extent or a type that the problem does not have."""
         problem = self.words.problem
         names = {field.name for field in fields(problem)} | {name for name in dir(problem) if name[0] != "_"}
+        types = {"", *TYPES, *names}
         for operand in self.operands:
+            name, follows = operand.type, type(operand).type_of is not Operand.type_of
+            if isinstance(name, str) and name not in types and not follows:
+                hint = did_you_mean(name, types) or f"; types are: {', '.join(TYPES)}"
+                message = f"type is {name!r}, which is no type and no field of the problem{hint}"
+                raise ValueError(f"{operand.name}: {message}")
             extents: dict[str, Any] = {}
             if isinstance(operand, Matrix):
                 extents = {name: getattr(operand, name) for name in ("rows", "columns", "batch")}

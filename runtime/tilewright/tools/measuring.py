@@ -42,6 +42,8 @@ class Operands(SimpleNamespace):
     def __init__(self, problem: Any, op: Callable[..., Any], **arguments: Any) -> None:
         self._declared = published[op]
         values = self._declared.with_factors(self._declared.defaults() | arguments)
+        if absent := [name for name in self._declared.required if name not in values]:
+            raise TypeError(f"a call of {self._declared.name} needs {', '.join(absent)}, too")
         super().__init__(problem=problem, op=op, **values)
         self._names = tuple(values)
         self._written = self._declared.variants()[self._declared.variant(values)]

@@ -64,7 +64,6 @@ class _Multiply(Op):
     family = FAMILY
     written = ("out", "out_descale")
     replaced = ("a_descale", "b_descale")
-    may_fill = True
 
     def __init__(self, *pairs: tuple[str, str]) -> None:
         """`pairs`: the formats of a and b."""

@@ -21,7 +21,6 @@ class _Prenorm(Op):
     family = FAMILY
     written = ("out", "squares")
     passed = ("a", "b", "out", "squares")
-    may_fill = True
 
     @staticmethod
     def flops(a: Any, b: Any, *_: Any, **__: Any) -> int:
