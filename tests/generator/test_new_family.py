@@ -99,6 +99,29 @@ def test_nvcc_compiles_it(family: FamilyProject) -> None:
     assert unit["name"] == f"{NAME}_sm90_bf16_4x32"
 
 
+@pytest.mark.parametrize("way", ["g++", "cmake"])
+def test_programs_in_cpp_find_its_header(family: FamilyProject, tmp_path: Path, way: str) -> None:
+    if shutil.which(way) is None:
+        pytest.skip(f"no {way}")
+    program = f"tilewright_{NAME}_args args;\nint main() {{ return args.m; }}\n"
+    (tmp_path / "main.cc").write_text(f'#include "tilewright/{NAME}/args.h"\n{program}', encoding="utf-8")
+    lines = "find_package(tilewright CONFIG REQUIRED)\nadd_executable(main main.cc)\n"
+    lines += "target_link_libraries(main tilewright::tilewright)\n"
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.20)\nproject(main CXX)\n{lines}", encoding="utf-8"
+    )
+    options = passes(family.tilewright("config", "--cflags" if way == "g++" else "--cmake")).split()
+    if way == "g++":
+        subprocess.run(["g++", *options, "-c", "main.cc"], cwd=tmp_path, check=True)
+    else:
+        subprocess.run(["cmake", "-S.", "-Bbuild", *options], cwd=tmp_path, check=True)
+        subprocess.run(["cmake", "--build", "build"], cwd=tmp_path, check=True)
+    includes = passes(family.tilewright("config", "--includes")).split()
+    assert f"-I{family.folder}/include" in includes
+    kernel = passes(family.tilewright("config", "--nvccflags", KERNELS[0])).split()
+    assert {*includes} <= {*kernel}
+
+
 def test_programs_find_its_kernels_beside_ours(family: FamilyProject) -> None:
     code = "from tilewright.libraries.registry import Registry; print(*Registry().tables)"
     modules = passes(family.run("-c", code)).split()

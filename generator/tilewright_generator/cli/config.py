@@ -15,7 +15,9 @@ _WORDS = ("includes", "cflags", "ldflags", "cmake")
 
 
 @click.command("config")
-@click.option("--includes", is_flag=True, help="The folder of headers, as -I.")
+@click.option(
+    "--includes", is_flag=True, help="The folders of headers, as -I: tilewright's, and those of plugins."
+)
 @click.option(
     "--cflags", is_flag=True, help="Options for the compiler of a program that loads or links libraries."
 )
@@ -70,25 +72,28 @@ def command(
 
 
 def _options(name: str) -> list[str]:
-    from tilewright.base import paths  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.base import paths, plugins  # noqa: PLC0415 (`--help` needs no runtime)
+    from tilewright.compile import commands  # noqa: PLC0415
     from tilewright.compile.system import tvm_ffi_folder  # noqa: PLC0415
 
     include = paths.include_dir()
     if name == "includes":
-        return [f"-I{include}"]
+        return commands.includes(include)
     if name == "cflags":
-        return ["-std=c++17", f"-I{include}"]
+        return ["-std=c++17", *commands.includes(include)]
     ffi = tvm_ffi_folder() / "lib"
     if name == "ldflags":  # no symbol of libtvm_ffi is the program's, but libraries of kernels need it
         loaded = ["-Wl,--no-as-needed", f"-L{ffi}", "-ltvm_ffi", "-Wl,--as-needed", f"-Wl,-rpath,{ffi}"]
         return [*loaded, "-ldl"]
-    return [f"-Dtilewright_DIR={include.parent / 'cmake'}", f"-DTILEWRIGHT_TVM_FFI={ffi / 'libtvm_ffi.so'}"]
+    found = [f"-Dtilewright_DIR={include.parent / 'cmake'}", f"-DTILEWRIGHT_TVM_FFI={ffi / 'libtvm_ffi.so'}"]
+    folders = ":".join(map(str, plugins.folders("include")))
+    return [*found, f"-DTILEWRIGHT_FAMILY_INCLUDES={folders}"] if folders else found
 
 
 def _nvcc_options(kernel: str, root: Path | None) -> list[str]:
     """The flags of the kernel's row, and the folders of headers that its source includes."""
     from tilewright.base import paths  # noqa: PLC0415
-    from tilewright.compile import compilers  # noqa: PLC0415
+    from tilewright.compile import commands, compilers  # noqa: PLC0415
     from tilewright.compile.nvcc.cutlass import find_cutlass  # noqa: PLC0415
     from tilewright.declarations.table import DEFAULT_COMPILER  # noqa: PLC0415
     from tilewright.errors import NoKernelError  # noqa: PLC0415
@@ -103,8 +108,8 @@ def _nvcc_options(kernel: str, root: Path | None) -> list[str]:
             f"{kernel} is compiled by {record.compiler}, not by nvcc: `tilewright build` does it"
         )
     cutlass = find_cutlass(None, [])
-    folders = [paths.include_dir(), *([] if cutlass is None else [cutlass])]
-    return [*compilers.of(record).flags(record), *(f"-I{folder}" for folder in folders)]
+    folders = commands.includes(paths.include_dir()) + ([] if cutlass is None else [f"-I{cutlass}"])
+    return [*compilers.of(record).flags(record), *folders]
 
 
 def _library(module: str, root: Path | None) -> Path:
