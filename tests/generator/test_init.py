@@ -64,7 +64,7 @@ def test_copies_of_shipped_kernels_are_no_warning(tmp_path: Path, tilewright: Co
 def test_ci_the_hook_and_git_know_the_generated_files(tmp_path: Path, tilewright: Command) -> None:
     assert tilewright("init", tmp_path).code == 0
     workflow = yaml.safe_load((tmp_path / ".github/workflows/tilewright.yml").read_text())
-    assert workflow["jobs"]["check"]["steps"][-1] == {"run": "tilewright check"}
+    assert workflow["jobs"]["check"]["steps"][-1] == {"run": "tilewright check", "env": {"PYTHONPATH": "."}}
     (repository,) = yaml.safe_load((tmp_path / ".pre-commit-config.yaml").read_text())["repos"]
     assert repository["hooks"][0]["entry"] == "tilewright check"
     assert "generated/** linguist-generated=true" in (tmp_path / ".gitattributes").read_text()
