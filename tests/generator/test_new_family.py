@@ -215,7 +215,7 @@ def test_an_op_with_two_results(tmp_path: Path, family: FamilyProject) -> None:
     passes(two.run("-m", "tilewright.declarations.headers"))
     answer = two.run("-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert re.search(r"1 failed, \d+ passed", answer.out), answer.out
-    message = f"{NAME}: expected all of out, sums or none of them in a traced call"
+    message = f"{NAME} has no `empty_results`: pass all results or none in a graph"
     assert f"NotImplementedError: {message}" in answer.out
     results = "(torch.empty_like(values['x']), torch.empty(len(values['x'])))"
     two.change(

@@ -169,8 +169,7 @@ class Op:
         torch traces these lines instead of an op, because copies of an op's results lose the padding after
         their elements (`blockwise_scales`), and copies of `torch.empty`'s memory keep it.
         """
-        message = f"{self.name}: expected all of {', '.join(self.written)} or none of them in a traced call"
-        raise NotImplementedError(f"{message}, because the op's class does not override `empty_results`")
+        raise NotImplementedError(f"{self.name} has no `empty_results`: pass all results or none in a graph")
 
     def variants(self) -> Mapping[str, tuple[str, ...]]:
         """The forms of this op in `torch.ops`: for each suffix of the name, what that form writes. It is

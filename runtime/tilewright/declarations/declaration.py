@@ -243,9 +243,8 @@ class Interface:
         for operand in self.operands:
             name, follows = operand.type, type(operand).type_of is not Operand.type_of
             if isinstance(name, str) and name not in types and not follows:
-                hint = did_you_mean(name, types) or f"; types are: {', '.join(TYPES)}"
-                message = f"type is {name!r}, which is no type and no field of the problem{hint}"
-                raise ValueError(f"{operand.name}: {message}")
+                message = f"type is {name!r}, which is no type and no field of the problem"
+                raise ValueError(f"{operand.name}: {message}{did_you_mean(name, types)}")
             extents: dict[str, Any] = {}
             if isinstance(operand, Matrix):
                 extents = {name: getattr(operand, name) for name in ("rows", "columns", "batch")}

@@ -164,6 +164,13 @@ class TestRefusals:
         with pytest.raises(ArgumentError, match="expected None for bf16 x bf16 -> bf16, grouping row"):
             tilewright.grouped_gemm_contiguous(made.a, made.b, fp8.scale_a, fp8.scale_b, **made.layout)
 
+    def test_scaled_gemm_of_bf16(self, grouped: Context) -> None:
+        made, fp8 = operands(grouping="row_index", **BF16), operands(grouping="row_index")
+        for scales in ((fp8.scale_a, fp8.scale_b), (None, None)):
+            argument = "a: its dtype is torch.bfloat16; expected" if scales[0] is not None else "scale_a: "
+            with pytest.raises(ArgumentTypeError, match=argument):
+                tilewright.scaled_gemm(made.a, made.b, *scales)
+
     def test_no_groups_or_two_of_them(self, grouped: Context) -> None:
         made, other = operands(grouping="row_index"), operands(grouping="ends")
         for layout, actual in (({}, "neither"), ({**made.layout, **other.layout}, "both")):
