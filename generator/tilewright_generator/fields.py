@@ -167,5 +167,6 @@ def _in_words(schema: dict[str, Any]) -> str:
     if schema["type"] == "boolean":
         return "true|false"
     if schema["type"] == "integer":
-        return f"{schema.get('minimum', '')}..{schema.get('maximum', '')}"
+        steps = f", multiples of {schema['multipleOf']}" if "multipleOf" in schema else ""
+        return f"{schema.get('minimum', '')}..{schema.get('maximum', '')}{steps}"
     return str(schema["type"]).replace("string", "text")

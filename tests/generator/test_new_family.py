@@ -76,6 +76,11 @@ def test_a_dry_run_names_the_files_and_writes_none(family: FamilyProject, tmp_pa
     assert not (tmp_path / "mine").exists()
 
 
+def test_its_fields_are_explained(family: FamilyProject) -> None:
+    explained = " ".join(passes(family.tilewright("explain", NAME)).split())
+    assert "threads 32..1024, multiples of 32 default 128 threads of a row" in explained
+
+
 def test_its_rule_rejects_with_numbers(family: FamilyProject) -> None:
     explained = passes(family.tilewright("explain", NAME, "arch=sm_90a", "type=f32", "rows=4", "threads=512"))
     assert "4 rows of 512 threads are 2048 > 1024" in explained
