@@ -19,6 +19,7 @@ from tilewright.base import paths
 from tilewright.compile.disk import UNIT_DISK_BYTES
 from tilewright.compile.store import Store
 from tilewright.context import Context
+from tilewright.declarations import catalog
 from tilewright.libraries.registry import Registry
 from tilewright.selection.families import family_of
 from tilewright.tools import doctor
@@ -220,6 +221,15 @@ def test_a_family_that_is_for_other_gpus_is_no_fault(
     text = "blockscaled_gemm: not for NVIDIA H200; its kernels are for sm_100a, sm_110f"
     finding = next(each for each in say("would run") if each.text.startswith("blockscaled_gemm"))
     assert (finding.level, finding.text, finding.mend) == (doctor.OK, text, "")
+
+
+def test_kernels_of_a_family_that_is_not_installed(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    families = [name for name in catalog.names() if name != "quantize"]
+    monkeypatch.setattr(catalog, "names", lambda: families)
+    (finding,) = (each for each in say("modules") if each.level == doctor.WARNING)
+    assert finding.text.startswith("host_quantize: ")
+    assert finding.text.endswith("; their family quantize is not installed, so no op runs them")
+    assert finding.mend == "Install the package that brings tilewright_families/quantize."
 
 
 def test_modules_and_what_would_run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.architectures import routing
 from tilewright.architectures.device import H200
-from tilewright.base import paths, sets
+from tilewright.base import paths, plugins, sets
 from tilewright.base.spelling import listed
 from tilewright.compile import prebuilt, trust
 from tilewright.compile.damage import damaged
@@ -100,7 +100,12 @@ def modules(machine: Machine) -> Findings:
         total += runs or 0
         here = "" if device is None else f", {runs} run on {device.name}"
         origin = f", of the set {registry.set_of(table)}" if len(registry.sets) > 1 else ""
-        yield OK, f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}{origin}", ""
+        text = f"{module}: {len(table)} kernel{'s' * (len(table) != 1)}, {built} built{here}{origin}"
+        if table.family in catalog.names():
+            yield OK, text, ""
+        else:
+            mend = f"Install the package that brings {plugins.NAMESPACE}/{table.family}."
+            yield WARNING, f"{text}; their family {table.family} is not installed, so no op runs them", mend
     yield from _repeated(registry)
     if device is not None and registry.tables and not total:
         mend = f"Add a spec with `arch: {routing.wanted_target(device.capability)}` (docs/specs.md)."
