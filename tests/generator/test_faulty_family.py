@@ -89,6 +89,18 @@ def test_a_fault_of_a_template(family: FamilyProject) -> None:
     )
 
 
+def test_a_template_that_has_changed(family: FamilyProject) -> None:
+    """The family's author has changed it, and not another release of tilewright."""
+    assert family.tilewright("generate").code == 0
+    name = f"tilewright_families/{NAME}/templates/{NAME}/kernel.cu.j2"
+    with (family.root / name).open("a", encoding="utf-8") as template:
+        template.write("// another\n")
+    answer = family.tilewright("check")
+    assert answer.code == 1
+    assert f"{NAME}: {name} has changed since the files were made from it\n" in answer.err
+    assert "another version" not in answer.err
+
+
 def test_a_template_that_is_not_there(family: FamilyProject) -> None:
     (family.folder / f"templates/{NAME}/kernel.cu.j2").unlink()
     answer = family.tilewright("check")

@@ -141,9 +141,9 @@ def _made_by_others(plan: FilePlan, project: Project) -> Iterator[str]:
     changed them."""
     for module in plan.modules:
         for name in module.other_templates:
-            own = project.root / "templates" / name
-            if own.is_file():
-                yield f"{module.name}: {project.label(own)} has changed since the files were made from it"
+            used = next((folder / name for folder in project.templates if (folder / name).is_file()), None)
+            if used is not None and project.owns(used):
+                yield f"{module.name}: {plan_text.shown(used)} has changed since the files were made from it"
             else:
                 text = f"{module.name}: another version of tilewright made the files"
                 yield f"{text}; this is {__version__}, whose template {name} is another"
