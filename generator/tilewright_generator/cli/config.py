@@ -85,9 +85,12 @@ def _options(name: str) -> list[str]:
     if name == "ldflags":  # no symbol of libtvm_ffi is the program's, but libraries of kernels need it
         loaded = ["-Wl,--no-as-needed", f"-L{ffi}", "-ltvm_ffi", "-Wl,--as-needed", f"-Wl,-rpath,{ffi}"]
         return [*loaded, "-ldl"]
-    found = [f"-Dtilewright_DIR={include.parent / 'cmake'}", f"-DTILEWRIGHT_TVM_FFI={ffi / 'libtvm_ffi.so'}"]
+    definitions = [
+        f"-Dtilewright_DIR={include.parent / 'cmake'}",
+        f"-DTILEWRIGHT_TVM_FFI={ffi / 'libtvm_ffi.so'}",
+    ]
     folders = ":".join(map(str, plugins.folders("include")))
-    return [*found, f"-DTILEWRIGHT_FAMILY_INCLUDES={folders}"] if folders else found
+    return [*definitions, f"-DTILEWRIGHT_FAMILY_INCLUDES={folders}"] if folders else definitions
 
 
 def _nvcc_options(kernel: str, root: Path | None) -> list[str]:
