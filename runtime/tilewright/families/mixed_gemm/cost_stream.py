@@ -63,6 +63,8 @@ class Stream(terms.Kernel):
         blocks, of_block = self.tiles * splits, ceil(self.units / splits)
         at_once = blocks_at_once(self.record, self.device, splits)
         waves, of_sm = ceil(blocks / at_once), ceil(blocks / self.device.sm_count)
+        if self.tiles > self.device.clusters_at_once(splits):
+            of_sm = max(of_sm, 2)  # clusters share SMs, while others idle
         steps = waves * ceil(of_block / self.warps)
         math = self.wide * max(of_sm * of_block * self.of_unit, steps * STEP_SECONDS)
         main_loop = float((self.hbm**OVERLAP + math**OVERLAP) ** (1 / OVERLAP))
