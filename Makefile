@@ -12,7 +12,7 @@ GPU := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi --list-gpus 2
 .PHONY: help run test docs lint format lines clean
 
 help:
-	@echo "make run     generate, plan, check, build one kernel, and run it where there is a GPU"
+	@echo "make run     generate, check, build one kernel, and run it where there is a GPU"
 	@echo "make test    lint, types and all tests (GPU tests skip without a GPU)"
 	@echo "make docs    the site, into build/site; fails on a link that leads nowhere"
 	@echo "make lint    ruff, mypy, clang-format"

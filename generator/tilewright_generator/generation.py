@@ -1,4 +1,4 @@
-"""The road from specs to a plan, in one place for every command that walks it."""
+"""The pipeline from specs to a plan of files, which every command runs."""
 
 from __future__ import annotations
 

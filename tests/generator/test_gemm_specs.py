@@ -1,4 +1,4 @@
-"""The road from the committed specs to the committed files, as a user walks it."""
+"""The pipeline from the committed specs to the committed files, as a user runs it."""
 
 from __future__ import annotations
 
