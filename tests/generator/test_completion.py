@@ -63,6 +63,7 @@ def bash_completes(line: str, tmp_path: Path) -> list[str]:
         ("tilewright explain gemm mainloop=lean sched", ["-o nospace", "schedule=", "scheduler="]),
         ("tilewright explain gemm mainloop=lean schedule=p", ["pingpong"]),
         ("tilewright list --filter mainloop=st", ["stream"]),
+        ("tilewright list --set sh", ["shipped"]),
         ("tilewright build sm90_gemm_lean --filter tile=192x112x", ["192x112x64", "192x112x128"]),
         ("tilewright check --filter ~mainl", ["-o nospace", "~mainloop="]),
         (f"tilewright run gemm --kernel {TILE}", [TILE, f"{TILE}_swap"]),

@@ -88,6 +88,13 @@ def rules(context: click.Context) -> Iterable[str]:
     return (rule.name for name in families.names() for rule in families.get(name).rules)
 
 
+def kernel_sets(context: click.Context) -> Iterable[str]:
+    """The names of the sets in force; a folder that TILEWRIGHT_GENERATED names has its path."""
+    from tilewright.base import sets  # noqa: PLC0415
+
+    return (each.name for each in sets.in_force())
+
+
 def targets(context: click.Context) -> Iterable[str]:
     """The targets of the kernels that the tables list."""
     return sorted({table.arch(name) for table in _tables(context) for name in table})

@@ -10,6 +10,7 @@ import click
 
 from tilewright.base.spelling import did_you_mean, text
 from tilewright.base.tables import table
+from tilewright_generator.cli import completion
 from tilewright_generator.errors import UsageError
 from tilewright_generator.plurals import counted
 from tilewright_generator.project import Project
@@ -24,6 +25,7 @@ set_option = click.option(
     "--set",
     "set_name",
     metavar="NAME",
+    shell_complete=completion.complete(completion.kernel_sets),
     help="The kernels of this set (docs/own_repository.md): shipped, or the name of an installed one.",
 )
 
