@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 def circles(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
     """Circles of a graph, each from its first module by name; when they are cut there, there is none."""
-    left = {name: set(others) for name, others in graph.items()}
+    left = {name: set(targets) for name, targets in graph.items()}
     while True:
         try:
             TopologicalSorter(left).prepare()
@@ -34,11 +34,11 @@ def circles(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
 
 
 def test_there_is_no_circle_of_imports() -> None:
-    known = modules()
-    graph = {name: imports(name, path.read_text(encoding="utf-8"), known) for name, path in known.items()}
+    files = modules()
+    graph = {name: imports(name, path.read_text(encoding="utf-8"), files) for name, path in files.items()}
     assert sum(map(len, graph.values())) > 1000, "imports are not seen"
-    found = set(circles(graph))
-    assert not found, "\n".join(" -> ".join((*circle, circle[0])) for circle in sorted(found))
+    faults = set(circles(graph))
+    assert not faults, "\n".join(" -> ".join((*circle, circle[0])) for circle in sorted(faults))
 
 
 # Packages of the runtime, from the lowest: each imports only what stands before it. Modules that callers
@@ -74,13 +74,13 @@ TOOLS = (
 
 def arrows(package: str, depth: int) -> Iterator[tuple[str, str, str]]:
     """Imports between the rooms of a package (`depth`: its dots, and 1): both rooms, and the import."""
-    known = modules()
-    for name, path in known.items():
+    files = modules()
+    for name, path in files.items():
         if f"{name}.".startswith(f"{package}."):
-            for other in imports(name, path.read_text(encoding="utf-8"), known, by_name=False):
-                rooms = [".".join(one.split(".")[depth : depth + 1]) for one in (name, other)]
-                if f"{other}.".startswith(f"{package}.") and rooms[0] != rooms[1]:
-                    yield rooms[0], rooms[1], f"{name} imports {other}"
+            for target in imports(name, path.read_text(encoding="utf-8"), files, by_name=False):
+                rooms = [".".join(imported.split(".")[depth : depth + 1]) for imported in (name, target)]
+                if f"{target}.".startswith(f"{package}.") and rooms[0] != rooms[1]:
+                    yield rooms[0], rooms[1], f"{name} imports {target}"
 
 
 @pytest.mark.parametrize(("package", "order"), [("tilewright", ROOMS), ("tilewright.tools", TOOLS)])
@@ -91,7 +91,7 @@ def test_packages_import_one_way(package: str, order: tuple[str, ...]) -> None:
     seen = list(arrows(package, package.count(".") + 1))
     assert len(seen) > 10, "imports are not seen"
     assert not {room for arrow in seen for room in arrow[:2]} - rank.keys(), "a package without a place"
-    assert not sorted(text for room, other, text in seen if rank[room] <= rank[other])
+    assert not sorted(text for room, target, text in seen if rank[room] <= rank[target])
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,13 @@ def test_packages_import_one_way(package: str, order: tuple[str, ...]) -> None:
     ],
 )
 def test_layers_know_nothing_of_those_above(lower: str, upper: str) -> None:
-    known = modules()
-    seen = {name: imports(name, known[name].read_text(encoding="utf-8"), known) for name in known}
-    below = {name for name in known if re.match(lower, name)}
+    files = modules()
+    seen = {name: imports(name, files[name].read_text(encoding="utf-8"), files) for name in files}
+    below = {name for name in files if re.match(lower, name)}
     assert below
-    assert not [(name, one) for name in sorted(below) for one in seen[name] if re.match(upper, one)]
+    assert not [
+        (name, imported) for name in sorted(below) for imported in seen[name] if re.match(upper, imported)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,22 +125,22 @@ def test_layers_know_nothing_of_those_above(lower: str, upper: str) -> None:
     ],
 )
 def test_a_circle_is_seen_wherever_the_import_stands(text: str) -> None:
-    known = dict.fromkeys(("p.a", "p.b", "p.d"))
-    assert imports("p.a", text, known) >= {"p.b"}
-    graph = {"p.a": imports("p.a", text, known), "p.b": {"p.c"}, "p.c": {"p.a"}}
+    files = dict.fromkeys(("p.a", "p.b", "p.d"))
+    assert imports("p.a", text, files) >= {"p.b"}
+    graph = {"p.a": imports("p.a", text, files), "p.b": {"p.c"}, "p.c": {"p.a"}}
     assert list(circles(graph)) == [("p.a", "p.b", "p.c")]
     assert not list(circles(graph | {"p.c": set()}))
 
 
 def test_a_family_is_named_in_its_own_folders_alone() -> None:
     """In tracked files of the generator and the runtime."""
-    found = []
+    faults = []
     for name in catalog.names():
         grep = ["git", "-C", str(ROOT), "grep", "-nIw", "-e", name, "--", "generator", "runtime"]
         lines = subprocess.run(grep, capture_output=True, text=True, check=False).stdout.splitlines()
         assert lines, "git finds nothing"
-        found += [line for line in lines if not OWN.match(line) and names_it(line, name)]
-    assert not found, "\n".join(found)
+        faults += [line for line in lines if not OWN.match(line) and names_it(line, name)]
+    assert not faults, "\n".join(faults)
 
 
 # Where a family's name may stand besides its folders.

@@ -58,7 +58,7 @@ def finished(site: Path, words: str, place: Path, **environment: str) -> subproc
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ("list", f"--crh {KERNEL}"),  # specs, tables, records
         (f"explain {KERNEL}", "made by specs/sm90_gemm_lean.yaml:"),
@@ -73,13 +73,13 @@ def finished(site: Path, words: str, place: Path, **environment: str) -> subproc
         ("new-family relu_rows --into PROJECT", "wrote 23 files"),  # templates of a family
     ],
 )
-def test_commands_of_an_installed_wheel(installed: Path, words: str, said: str, tmp_path: Path) -> None:
+def test_commands_of_an_installed_wheel(installed: Path, words: str, expected: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "specs").mkdir(parents=True)
     shutil.copy(ROOT / "specs" / f"{FEW}.yaml", project / "specs")
     shutil.copytree(ROOT / "generated" / FEW, project / "generated" / FEW)
     out = run(installed, words.replace("PROJECT", str(project)), tmp_path)
-    assert said.replace("PROJECT", str(project)).replace("SITE", str(installed)) in out
+    assert expected.replace("PROJECT", str(project)).replace("SITE", str(installed)) in out
 
 
 @pytest.mark.parametrize("words", ["status --json", "status --check --release", "list --verified --json"])
@@ -127,8 +127,8 @@ def test_make_run_with_a_python_that_is_too_old(tmp_path: Path) -> None:
         ["make", "run", f"PYTHON={old}"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode != 0
-    said = f"{old} is Python 3.9; Tilewright needs Python 3.10 or later (make PYTHON=...)"
-    assert done.stderr.splitlines()[0] == said
+    expected = f"{old} is Python 3.9; Tilewright needs Python 3.10 or later (make PYTHON=...)"
+    assert done.stderr.splitlines()[0] == expected
     assert not (tmp_path / ".venv").exists()
 
 

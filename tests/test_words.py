@@ -16,6 +16,7 @@ FOLDERS = {
     "benchmarks": ROOT / "benchmarks",
     "examples": ROOT / "examples",
     "docs": ROOT / "docs",
+    **{f"tests/{name}": ROOT / "tests" / name for name in ("common", "docs", "mutants")},
 }
 
 # Names that say nothing of what they hold. In a comprehension, which is read at once, only `one` is banned.

@@ -16,10 +16,10 @@ def test_the_page_says_what_every_file_is_for() -> None:
     table = PAGE.partition("| file | what it says |")[2].partition("\n\n")[0]
     rows = [re.findall(r"`([^`]+)`", line.split("|")[1]) for line in table.splitlines()[2:]]
     texts = " ".join(re.findall(r"`([^`]+)`", table))
-    told = {name.replace("F/", f"tilewright_families/{NAME}/") for row in rows for name in row}
+    listed = {name.replace("F/", f"tilewright_families/{NAME}/") for row in rows for name in row}
     paths = {*scaffold.files(NAME)}
-    assert told <= paths
-    assert all(Path(path).name in texts for path in paths - told)
+    assert listed <= paths
+    assert all(Path(path).name in texts for path in paths - listed)
 
 
 def test_the_commands_that_the_command_prints_are_on_the_page() -> None:

@@ -28,11 +28,13 @@ def commands(page: Path) -> list[str]:
     blocks = "".join(_FENCED.findall(text)).replace("\\\n", " ")
     lines = re.findall(r"^tilewright [a-z].*$", blocks, re.MULTILINE)
     actual = [*lines, *_INLINE.findall(_FENCED.sub("", text))]
-    return sorted({one.partition(" #")[0].strip() for one in actual if "..." not in one})
+    return sorted({written.partition(" #")[0].strip() for written in actual if "..." not in written})
 
 
-COMMANDS = sorted({one for page in PAGES for one in commands(page)})
-LOOKING = [one for one in COMMANDS if re.match(r"tilewright explain --problem (?!relu_rows)", one)]
+COMMANDS = sorted({written for page in PAGES for written in commands(page)})
+LOOKING = [
+    written for written in COMMANDS if re.match(r"tilewright explain --problem (?!relu_rows)", written)
+]
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -52,10 +54,10 @@ def test_the_command_and_its_options_are_there(
 @pytest.mark.parametrize("line", LOOKING)
 def test_what_only_looks_is_run(line: str) -> None:
     _, *arguments = shlex.split(line)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         assert cli.invoke([*arguments, "--root", str(ROOT)]) == 0
-    assert "would run" in said.getvalue()
+    assert "would run" in output.getvalue()
 
 
 def test_there_are_commands() -> None:

@@ -67,19 +67,19 @@ def row(family: str) -> tuple[list[str], list[str]]:
 
 def methods(family: str) -> set[str]:
     """The methods of `Op` that a family's ops override."""
-    classes = [one for one in vars(catalog.family_module(family, "op")).values() if inspect.isclass(one)]
-    own = [one for one in classes if issubclass(one, Op) and one is not Op]
+    classes = [kind for kind in vars(catalog.family_module(family, "op")).values() if inspect.isclass(kind)]
+    own = [kind for kind in classes if issubclass(kind, Op) and kind is not Op]
     assert own
-    known = {name for name, value in vars(Op).items() if callable(value) or name == "flops"}
-    return {name for one in own for name in vars(one) if name in known and not name.startswith("__")}
+    of_op = {name for name, value in vars(Op).items() if callable(value) or name == "flops"}
+    return {name for kind in own for name in vars(kind) if name in of_op and not name.startswith("__")}
 
 
 def test_methods_that_families_override_are_told_and_those_told_are_there() -> None:
     page = (ROOT / "docs/adding_a_family.md").read_text(encoding="utf-8")
     table = page.partition("| method | |\n|---|---|\n")[2].partition("\n\n")[0]
-    told = {name for line in table.splitlines() for name in quoted(line.split("|")[1])}
-    assert {*told} <= {*dir(Op)}
-    assert {name for family in catalog.names() for name in methods(family)} <= told
+    on_page = {name for line in table.splitlines() for name in quoted(line.split("|")[1])}
+    assert {*on_page} <= {*dir(Op)}
+    assert {name for family in catalog.names() for name in methods(family)} <= on_page
 
 
 def test_the_declaration_that_is_shown_is_the_family_s() -> None:
@@ -106,15 +106,15 @@ def test_what_is_declared_and_what_is_by_hand(family: str) -> None:
 @pytest.mark.parametrize("family", DECLARED)
 def test_files_by_hand(family: str) -> None:
     """A family has the files that the page names, and no others."""
-    told = set(quoted(section()))
+    on_page = set(quoted(section()))
     actual: set[str] = set()
     for folder, alike in ALIKE.items():
         here = {path.name for path in (ROOT / folder / family).glob("*.py")} - WRITTEN
         assert alike <= here
         actual |= here - alike
-        assert alike <= told
+        assert alike <= on_page
     assert actual == OTHERS[family]
-    assert actual <= told
+    assert actual <= on_page
     assert list((ROOT / "templates" / family).glob("*.j2"))
     device = {path.name for path in (ROOT / "runtime/include/tilewright" / family).iterdir()}
     assert len(device) > 1

@@ -34,7 +34,7 @@ def test_kernels_that_have_forms(name: str, sentence: str) -> None:
 def test_dense_products(row: Row) -> None:
     (name,) = re.findall(r"results/(\w+)\.md", row["mean"])
     assert {"BF16": "bf16", "FP16": "fp16", "FP8": "fp8"}[row["type"]] in name
-    ratios = [float(one["ratio"]) for one in record(name, "| layer |" if "yaml" in name else "| m |")]
+    ratios = [float(entry["ratio"]) for entry in record(name, "| layer |" if "yaml" in name else "| m |")]
     assert alike(row["mean"], said(name, "geomean"))
     assert float(said(name, "geomean")) == pytest.approx(geomean(ratios), abs=2e-4)
     assert alike(row["least"], said(name, "minimum"))
@@ -61,8 +61,12 @@ def test_grouped_products() -> None:
     assert set(pages) == {*KINDS, "of these with 4,096 rows"}
     for words, row in pages.items():
         kind = KINDS.get(words, "dense_fp8")
-        some = [one for one in rows if one["kind"] == kind and (words in KINDS or one["shape"][:4] == "4096")]
-        ratios = [float(one["ratio"]) for one in some]
+        some = [
+            entry
+            for entry in rows
+            if entry["kind"] == kind and (words in KINDS or entry["shape"][:4] == "4096")
+        ]
+        ratios = [float(entry["ratio"]) for entry in some]
         assert int(row["shapes"]) == len(ratios)
         assert same(row["mean"], geomean(ratios)), words
         assert same(row["least"], min(ratios)), words
@@ -76,11 +80,15 @@ def test_grouped_products() -> None:
 def test_prenorm(row: Row) -> None:
     m, k = row["m, k"].split(", ")
     expected = (m, "24", k, "1" if row["splits"] == "none" else row["splits"])
-    (one,) = (one for one in record("prenorm") if (one["m"], one["n"], one["k"], one["splits"]) == expected)
-    assert alike(row["us"], one["us"])
-    assert alike(row["TB/s"], one["TB/s"])
-    assert alike(row["of the copy's bandwidth"], one["of a copy"])
-    assert alike(row["DeepGEMM's time over ours"], one["over DeepGEMM"])
+    (entry,) = (
+        entry
+        for entry in record("prenorm")
+        if (entry["m"], entry["n"], entry["k"], entry["splits"]) == expected
+    )
+    assert alike(row["us"], entry["us"])
+    assert alike(row["TB/s"], entry["TB/s"])
+    assert alike(row["of the copy's bandwidth"], entry["of a copy"])
+    assert alike(row["DeepGEMM's time over ours"], entry["over DeepGEMM"])
 
 
 @pytest.mark.parametrize(
@@ -93,12 +101,12 @@ def test_logits_of_ranges(row: Row) -> None:
     last = "of 4.25" if "earlier" in extents else "of a copy"  # a column of that run's table alone
     head = f"| form | queries | keys | heads | logits | us | TFLOP/s | TB/s | {last} |"
     queries, keys = re.findall(r"\d+", extents)[:2]
-    (one,) = (
-        one for one in record("mqa_logits", head)
-        if (one["form"], one["queries"], one["keys"], one["logits"]) == ("ragged", queries, keys, "f32")
+    (entry,) = (
+        entry for entry in record("mqa_logits", head)
+        if [entry[name] for name in ("form", "queries", "keys", "logits")] == ["ragged", queries, keys, "f32"]
     )  # fmt: skip
-    assert alike(row["TFLOP/s"], one["TFLOP/s"])
-    assert alike(row["DeepGEMM's time over ours"], one["DeepGEMM"])
+    assert alike(row["TFLOP/s"], entry["TFLOP/s"])
+    assert alike(row["DeepGEMM's time over ours"], entry["DeepGEMM"])
 
 
 @pytest.mark.parametrize("page", ["docs/speed.md", "docs/deep_gemm.md", "benchmarks/results/README.md"])
@@ -109,9 +117,9 @@ def test_einsums_of_bf16(page: str) -> None:
     shapes = [row for row in rows if "=" in row[1] and row[3]]
     ratios = [float(row[5]) for row in shapes]
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    (told,) = re.findall(r"BF16 einsums(?: have)?:? (.*?0\.\d\d at least)", text)
+    (on_page,) = re.findall(r"BF16 einsums(?: have)?:? (.*?0\.\d\d at least)", text)
     assert len(ratios) == 29
-    numbers = re.findall(r"\b[01]\.\d\d\b", re.sub(r"\]\([^)]*\)", "", told))
+    numbers = re.findall(r"\b[01]\.\d\d\b", re.sub(r"\]\([^)]*\)", "", on_page))
     assert numbers == [f"{geomean(ratios):.2f}", f"{min(ratios):.2f}"]
 
 
@@ -120,18 +128,20 @@ def speeds(name: str, row: Row) -> list[float]:
     if name == "mqa_logits":
         form = "paged" if "pages" in row["products"] else "ragged"
         head = "| form | queries | keys | heads | logits | us | TFLOP/s | TB/s | of a copy |"
-        return [float(one["DeepGEMM"]) for one in record(name, head) if one["form"] == form]
+        return [float(entry["DeepGEMM"]) for entry in record(name, head) if entry["form"] == form]
     if name == "grouped_vs_deepgemm":
         products = row["products"].removesuffix(" groups").replace("groups along", "along")
         kind = KINDS[f"{products.partition(' ')[0] if 'along' not in products else products} {row['type']}"]
         rows = record(name, "| kind | shape | us |")
-        return [float(one["ratio"]) for one in rows if one["kind"] == kind]
+        return [float(entry["ratio"]) for entry in rows if entry["kind"] == kind]
     if name == "packed_random":
         packed = [
-            one for one in record(name, "| n x k | m |") if one["format"].startswith(row["type"].lower())
+            entry
+            for entry in record(name, "| n x k | m |")
+            if entry["format"].startswith(row["type"].lower())
         ]
-        return [float(one["ratio to Humming"]) for one in packed]
-    return [float(one["ratio"]) for one in record(name, "| layer |" if "yaml" in name else "| m |")]
+        return [float(entry["ratio to Humming"]) for entry in packed]
+    return [float(entry["ratio"]) for entry in record(name, "| layer |" if "yaml" in name else "| m |")]
 
 
 def speed_rows() -> list[Row]:
@@ -175,13 +185,13 @@ def test_speeds_of_the_readme(row: Row) -> None:
 def test_the_readme_begins_with_the_speeds_of_random_shapes() -> None:
     rows = {row["type"]: row for row in speed_rows() if row["products"].endswith("random shapes")}
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (told,) = re.findall(
+    (on_page,) = re.findall(
         r"over (\d+) random shapes each.*?\s([\d.]+) \(BF16\) and ([\d.]+) \(FP8\)", text, re.DOTALL
     )
-    assert {told[0]} == {row["problems"] for row in rows.values()}
+    assert {on_page[0]} == {row["problems"] for row in rows.values()}
     # 1.1554 is 1.155 in the table and 1.16 here.
-    assert same(told[1], geomean(speeds("gemm_untuned_bf16_20281", rows["BF16"])))
-    assert same(told[2], geomean(speeds("gemm_untuned_fp8_20281", rows["FP8"])))
+    assert same(on_page[1], geomean(speeds("gemm_untuned_bf16_20281", rows["BF16"])))
+    assert same(on_page[2], geomean(speeds("gemm_untuned_fp8_20281", rows["FP8"])))
     ((bf16, fp8),) = re.findall(
         r"([\d.]+) \(BF16, beside cuBLAS\) and ([\d.]+) \(FP8, beside DeepGEMM\)", text
     )
@@ -194,9 +204,9 @@ def test_where_the_readme_advises_against_tilewright() -> None:
     many = [float(mean) for m, mean in by_m.items() if int(m) >= 256]
     assert len(many) == 7
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    (told,) = re.findall(r"starting at m = 256 the mean is \[([\d.]+) to ([\d.]+) of cuBLAS", text)
-    assert same(told[0], min(many))
-    assert same(told[1], max(many))
+    (on_page,) = re.findall(r"starting at m = 256 the mean is \[([\d.]+) to ([\d.]+) of cuBLAS", text)
+    assert same(on_page[0], min(many))
+    assert same(on_page[1], max(many))
 
 
 def recorded_stacks() -> dict[tuple[str, str], Row]:
@@ -255,9 +265,13 @@ def test_the_index_has_the_speeds_of_stacks() -> None:
 def test_batch_invariant_mode_beside_the_free_choice(row: Row) -> None:
     name = "batch_invariant_layers" if "layers" in row["problems"] else "batch_invariant"
     after = "## With forms" if "with forms" in row["problems"] else ""
-    rows = [one for one in record(name, "| dtype | kind | m |", after) if one["dtype"] == row["type"].lower()]
-    shares = [float(one["share"]) for one in rows]
-    gains = [float(one["gain"]) for one in rows if one["splits"] != "1"]
+    rows = [
+        entry
+        for entry in record(name, "| dtype | kind | m |", after)
+        if entry["dtype"] == row["type"].lower()
+    ]
+    shares = [float(entry["share"]) for entry in rows]
+    gains = [float(entry["gain"]) for entry in rows if entry["splits"] != "1"]
     assert int(row["problems"].split()[0]) == len(rows)
     assert same(row["mean"], geomean(shares))
     assert same(row["least"], min(shares))
@@ -284,20 +298,20 @@ def test_stacks_of_packed_weights() -> None:
     mean = statistics.geometric_mean
     unfused = [float(row["unfused_ratio"]) for row in record("packed_stacks", "| format | model | m | us |")]
     engines = [float(row["ratio"]) for row in record("packed_stacks_engines", "| format | model | m | us |")]
-    (told,) = re.findall(
+    (on_page,) = re.findall(
         r"without that the mean of all cases is ([\d.]+), with it ([\d.]+)\..*? it is ([\d.]+) \(\[packed",
         text,
     )
-    for figure, those in zip(told, (unfused, ratios, engines), strict=True):
+    for figure, those in zip(on_page, (unfused, ratios, engines), strict=True):
         assert alike(figure, str(mean(those)))
 
 
 def test_groups_along_k_beside_torch() -> None:
     rows = {row["kind"]: row for row in record("grouped_vs_deepgemm", "| kind | shapes |")}
     text = " ".join((DOCS / "speed.md").read_text(encoding="utf-8").split())
-    (told,) = re.findall(r"Ours are at ([\d.]+)\s+\(FP8\) and ([\d.]+) \(BF16\) of its speed", text)
-    assert alike(told[0], rows["k_grouped_fp8"]["over torch"])
-    assert alike(told[1], rows["k_grouped_bf16"]["over torch"])
+    (on_page,) = re.findall(r"Ours are at ([\d.]+)\s+\(FP8\) and ([\d.]+) \(BF16\) of its speed", text)
+    assert alike(on_page[0], rows["k_grouped_fp8"]["over torch"])
+    assert alike(on_page[1], rows["k_grouped_bf16"]["over torch"])
 
 
 def test_the_chart_is_drawn_from_the_records() -> None:
@@ -346,15 +360,15 @@ def test_nvfp4_of_few_and_of_128_rows() -> None:
     few, many = ([row for row in rows if (row["m"] == "128") == is_many] for is_many in (False, True))
     assert {row["m"] for row in few} == {"1", "8", "16", "32", "64"}
     text = (DOCS / "speed.md").read_text(encoding="utf-8")
-    (told,) = re.findall(r"^- NVFP4 products of (.*?)^- ", text, re.MULTILINE | re.DOTALL)
-    told = " ".join(told.split())
-    assert told.startswith(
+    (on_page,) = re.findall(r"^- NVFP4 products of (.*?)^- ", text, re.MULTILINE | re.DOTALL)
+    on_page = " ".join(on_page.split())
+    assert on_page.startswith(
         f"1 to 64 rows: {speed(few, 'over dequantise + mm'):.1f} times as quick as dequantising and "
         f"multiplying, over {len(few)} problems."
     )
-    assert f" 128 rows it is {speed(many, 'over dequantise + mm'):.1f} times" in told
-    assert f" and {speed(many, 'over mm alone'):.2f} of the speed" in told
-    assert f"({len(many)} problems)" in told
+    assert f" 128 rows it is {speed(many, 'over dequantise + mm'):.1f} times" in on_page
+    assert f" and {speed(many, 'over mm alone'):.2f} of the speed" in on_page
+    assert f"({len(many)} problems)" in on_page
 
 
 def test_numbers_are_compared_as_they_are_written() -> None:

@@ -22,8 +22,8 @@ def test_later_calls() -> None:
         f"takes {peer:.1f} and {peer_out:.1f} us"
     ) in text("use.md")
     launch = HOST["an empty kernel, as lean ones"]
-    told = f"takes {ours_out:.1f} us of the host, of which the driver's launch takes {launch:.1f} "
-    assert told in text("design.md")
+    sentence = f"takes {ours_out:.1f} us of the host, of which the driver's launch takes {launch:.1f} "
+    assert sentence in text("design.md")
 
 
 def test_a_plan_takes_less_than_half() -> None:

@@ -25,9 +25,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_the_kernel_compiles_without_spills_and_multiplies_by_wgmma(built: tuple[Path, str]) -> None:
-    library, said = built
-    assert "0 bytes spill stores" in said
-    assert "C75" not in said, "wgmma is serialised"
+    library, log = built
+    assert "0 bytes spill stores" in log
+    assert "C75" not in log, "wgmma is serialised"
     cuobjdump = find_toolchain().cuobjdump
     sass = subprocess.run([cuobjdump, "-sass", library], capture_output=True, text=True, check=True).stdout
     assert "HGMMA.64x128x16.F32.BF16" in sass

@@ -29,7 +29,8 @@ def anchors(text: str) -> set[str]:
     for heading in _HEADING.findall(_BLOCK.sub("", text)):
         words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
         slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
-        actual.add(next(one for one in (slug, *(f"{slug}-{i}" for i in range(1, 99))) if one not in actual))
+        numbered = (slug, *(f"{slug}-{i}" for i in range(1, 99)))
+        actual.add(next(anchor for anchor in numbered if anchor not in actual))
     return actual
 
 

@@ -59,7 +59,7 @@ def named(text: str) -> set[str]:
     """Files and folders in backticks, outside of blocks."""
     actual = set()
     for words in re.findall(r"`([^`\n]+)`", _BLOCK.sub("", text)):
-        actual |= {one.removeprefix("./") for one in _FILE.findall(words)}
+        actual |= {name.removeprefix("./") for name in _FILE.findall(words)}
         actual |= {words} if _FOLDER.fullmatch(words) else set()
     return actual
 

@@ -25,12 +25,12 @@ def within(text: str, rows: str) -> bool:
 def matches(row: Row, ratios: list[Row], humming: str, torch: str) -> None:
     """The row has the mean and the least of some problems' ratios."""
     assert int(row.get("count") or row["problems"]) == len(ratios)
-    values = [float(one[humming]) for one in ratios]
+    values = [float(entry[humming]) for entry in ratios]
     assert same(row["speed beside Humming"], geomean(values))
     assert same(row["least"], min(values))
     beside_torch = next((cell for name, cell in row.items() if name.startswith("speed beside torch")), "")
     if beside_torch:
-        values = [float(one[torch]) for one in ratios]
+        values = [float(entry[torch]) for entry in ratios]
         assert same(beside_torch, geomean(values))
         if "least beside it" in row:
             assert same(row["least beside it"], min(values))
@@ -52,17 +52,18 @@ def test_one_layer() -> None:
 @pytest.mark.parametrize("row", merged(PAGE, "| problems | rows | count |"), ids=lambda row: row["rows"])
 def test_many_problems(row: Row) -> None:
     ratios = [
-        one
-        for one in record(source(row), PROBLEMS)
-        if within(one["m"], row["rows"]) and ("FP8" not in row["problems"] or one["format"] == "e4m3_g128")
+        entry
+        for entry in record(source(row), PROBLEMS)
+        if within(entry["m"], row["rows"])
+        and ("FP8" not in row["problems"] or entry["format"] == "e4m3_g128")
     ]
     matches(row, ratios, "ratio to Humming", "ratio to torch.mm")
 
 
 def ratios_of(name: str, peer: str, rows: str) -> list[float]:
     """The ratios to a peer of a record's problems with some numbers of rows; the first table counts."""
-    problems = (one for one in record(name, PROBLEMS) if within(one["m"], rows))
-    return [float(one[f"ratio to {peer}"]) for one in problems if one[f"ratio to {peer}"]]
+    problems = (entry for entry in record(name, PROBLEMS) if within(entry["m"], rows))
+    return [float(entry[f"ratio to {peer}"]) for entry in problems if entry[f"ratio to {peer}"]]
 
 
 @pytest.mark.parametrize(
@@ -84,18 +85,18 @@ def test_newer_problems(head: str, peer: str) -> None:
 def test_fp8_layers_and_models() -> None:
     for row in table(PAGE, "| rows | problems | speed beside Humming | least | speed beside torch.mm |"):
         problems = [
-            one
-            for one in record("packed_fp8_layers", PROBLEMS)
-            if (one["m"], one["format"]) == (row["rows"], "mxfp4")
+            entry
+            for entry in record("packed_fp8_layers", PROBLEMS)
+            if (entry["m"], entry["format"]) == (row["rows"], "mxfp4")
         ]
         matches(row, problems, "ratio to Humming", "ratio to torch.mm")
     for row in table(PAGE, "| format | 512 rows |"):
         format_ = "mxfp4" if "MXFP4" in row["format"] else "int4_g128"
         for m in ("512", "2048", "8192"):
             values = [
-                float(one["ratio to torch.mm"])
-                for one in record("packed_fp8_models", PROBLEMS)
-                if (one["m"], one["format"]) == (m, format_)
+                float(entry["ratio to torch.mm"])
+                for entry in record("packed_fp8_models", PROBLEMS)
+                if (entry["m"], entry["format"]) == (m, format_)
             ]
             assert same(row[m if m in row else f"{m} rows"], geomean(values))
 
@@ -149,14 +150,14 @@ def test_experts(row: Row) -> None:
     what = row["activations, format"]
     if "BF16" in what:
         ratios = record(source(row), "| layer | format |")
-        ratios = [one for one in ratios if within(one["tokens"], row["tokens"])]
+        ratios = [entry for entry in ratios if within(entry["tokens"], row["tokens"])]
         return matches(row, ratios, "ratio to Humming", "ratio to torch")
     ratios = record(source(row), "| experts, chosen |")
     if "fast_accum" in what:
-        ratios = [one for one in ratios if "fastacc" in one["tactic"]]
+        ratios = [entry for entry in ratios if "fastacc" in entry["tactic"]]
         return matches(row, ratios, "ratio to Humming", "ratio to torch")
     format_ = "int4_g128" if "INT4" in what else "mxfp4"
-    ratios = [one for one in ratios if one["format"] == format_]
+    ratios = [entry for entry in ratios if entry["format"] == format_]
     return matches(row, ratios, "Humming's time over the chosen", "")
 
 

@@ -70,7 +70,7 @@ def kernels_of(module: str) -> set[tuple[str, str, str]]:
     """A module's formats, each with the types of A and D."""
     kernels = Table.read(ROOT / f"generated/{module}/table.json")
     configs = [kernels[name].config for name in kernels]
-    return {(one["weight_format"], one["a"], one.get("d", "same")) for one in configs}
+    return {(entry["weight_format"], entry["a"], entry.get("d", "same")) for entry in configs}
 
 
 def test_products_that_kernels_compute() -> None:
@@ -78,8 +78,8 @@ def test_products_that_kernels_compute() -> None:
     assert list(rows) == list(SUPPORTED)
     for name, formats in SUPPORTED.items():
         for column, module in COLUMNS.items():
-            told = {"BF16": "bf16", "FP16": "f16"}
-            types = {told[word] for word in rows[name][column].split(", ") if word}
+            names = {"BF16": "bf16", "FP16": "f16"}
+            types = {names[word] for word in rows[name][column].split(", ") if word}
             for format in formats:
                 actual = {
                     d if a == "e4m3" else a
@@ -90,11 +90,11 @@ def test_products_that_kernels_compute() -> None:
 
 
 def test_weights_whose_result_may_stay_in_fp32() -> None:
-    told = (
+    sentence = (
         "BF16 activations have that with all weights but INT4 in groups of 64 and 32, FP16 activations with "
         "INT4 in groups of 128."
     )
-    assert told in " ".join(PAGE.split())
+    assert sentence in " ".join(PAGE.split())
     kernels = kernels_of("sm90_mixed_gemm")
     in_fp32 = {(a, kind) for kind, a, d in kernels if d == "f32"}
     bf16 = {kind for kind, a, _ in kernels if a == "bf16"} - {"int4_g64", "int4_g32"}

@@ -106,4 +106,4 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
         loaded = re.findall(
             r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?([^\">]+)", page.read_text(encoding="utf-8")
         )
-        assert not [one for one in loaded if re.match(r"(https?:)?//", one)], page
+        assert not [address for address in loaded if re.match(r"(https?:)?//", address)], page

@@ -36,10 +36,10 @@ def default(field: Field) -> str:
 def literals(hint: Any) -> Iterator[str]:
     """The words that a field may be, wherever in its annotation they stand."""
     if get_origin(hint) is Literal:
-        yield from (str(one).lower() if isinstance(one, bool) else str(one) for one in get_args(hint))
+        yield from (str(value).lower() if isinstance(value, bool) else str(value) for value in get_args(hint))
     else:
-        for one in get_args(hint):
-            yield from literals(one)
+        for value in get_args(hint):
+            yield from literals(value)
 
 
 def told(values: str) -> set[str]:
@@ -53,9 +53,9 @@ def told(values: str) -> set[str]:
 @pytest.mark.parametrize("family", SECTIONS)
 def test_fields_are_those_of_the_code(family: str) -> None:
     fields = fields_of(families.get(family))
-    said = rows(family)
-    assert set(said) == set(fields)
-    assert {name: text.strip('`"') for name, (_, text) in said.items()} == {
+    listed = rows(family)
+    assert set(listed) == set(fields)
+    assert {name: text.strip('`"') for name, (_, text) in listed.items()} == {
         name: default(field) for name, field in fields.items()
     }
 

@@ -127,8 +127,8 @@ def main() -> int:
     options = parser.parse_args()
     chosen = [mutant for mutant in mutants() if options.only in mutant.name or options.only in mutant.file]
     if options.lacking:
-        known = results_of(chosen)
-        chosen = [mutant for mutant in chosen if not known.get(mutant.name, {}).get("killed")]
+        recorded = results_of(chosen)
+        chosen = [mutant for mutant in chosen if not recorded.get(mutant.name, {}).get("killed")]
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "tree"
@@ -151,18 +151,20 @@ def main() -> int:
 
 def results_of(listed: Sequence[Mutant]) -> dict[str, dict[str, Any]]:
     """What results.json says of mutants as they are listed."""
-    known: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    recorded: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     return {
-        mutant.name: known[mutant.name]
+        mutant.name: recorded[mutant.name]
         for mutant in listed
-        if known.get(mutant.name, {}).get("digest") == mutant.digest
+        if recorded.get(mutant.name, {}).get("digest") == mutant.digest
     }
 
 
 def _write(results: dict[str, dict[str, Any]]) -> None:
     """Beside the results of others, in the order of the list."""
-    known, listed = results_of(mutants()) | results, [mutant.name for mutant in mutants()]
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(known[name])}" for name in listed if name in known)
+    recorded, listed = results_of(mutants()) | results, [mutant.name for mutant in mutants()]
+    lines = ",\n".join(
+        f" {json.dumps(name)}: {json.dumps(recorded[name])}" for name in listed if name in recorded
+    )
     RESULTS.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8", newline="\n")
 
 

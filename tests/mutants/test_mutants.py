@@ -16,17 +16,17 @@ LEAST, SHARE = 100, 0.95
 def test_every_mutant_applies_once() -> None:
     """One whose text is gone is to be written anew, with its result."""
     lost = []
-    for one in mutation.mutants():
-        text = (mutation.ROOT / one.file).read_text(encoding="utf-8")
-        if text.count(one.old) != 1 or one.old == one.new:
-            lost.append(f"{one.name}: its text stands {text.count(one.old)} times in {one.file}")
+    for mutant in mutation.mutants():
+        text = (mutation.ROOT / mutant.file).read_text(encoding="utf-8")
+        if text.count(mutant.old) != 1 or mutant.old == mutant.new:
+            lost.append(f"{mutant.name}: its text stands {text.count(mutant.old)} times in {mutant.file}")
     assert not lost, "\n".join(lost)
 
 
 def test_names_are_unique_and_tests_exist() -> None:
-    found = mutation.mutants()
-    assert max(Counter(one.name for one in found).values()) == 1
-    tests = {test for one in found for test in one.tests}
+    listed = mutation.mutants()
+    assert max(Counter(mutant.name for mutant in listed).values()) == 1
+    tests = {test for mutant in listed for test in mutant.tests}
     for test in tests:
         path, _, name = test.partition("::")
         text = (mutation.ROOT / path).read_text(encoding="utf-8")
@@ -37,13 +37,13 @@ def test_names_are_unique_and_tests_exist() -> None:
 
 def test_the_results_are_of_the_list_and_nearly_all_were_killed() -> None:
     """`python tests/mutants/mutation.py --lacking --write` runs those that lack one."""
-    found = mutation.mutants()
-    results = mutation.results_of(found)
-    assert [one.name for one in found if one.name not in results] == []
+    listed = mutation.mutants()
+    results = mutation.results_of(listed)
+    assert [mutant.name for mutant in listed if mutant.name not in results] == []
     assert set(json.loads(mutation.RESULTS.read_text(encoding="utf-8"))) == set(results)
     killed = sum(each["killed"] for each in results.values())
-    assert len(found) >= LEAST
-    assert killed >= SHARE * len(found)
+    assert len(listed) >= LEAST
+    assert killed >= SHARE * len(listed)
 
 
 def test_a_mutant_that_does_not_apply_is_refused(tmp_path: Path) -> None:
