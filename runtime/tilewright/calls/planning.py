@@ -17,7 +17,7 @@ from tilewright.declarations.tactics import Tactic
 log = logging.getLogger("tilewright")
 
 
-def make_plan(  # noqa: PLR0917 (what a plan is made of)
+def make(  # noqa: PLR0917 (what a plan is made of)
     op: Op,
     context: Context,
     arguments: Arguments,

@@ -89,9 +89,7 @@ def plan_checked(
         options["out_dtype"] = arguments.dtype
     again = functools.partial(op.function, **options)
     tactic, skips_product = parsed(values["tactic"]), op.skips_product(values)
-    new = planning.make_plan(
-        op, context, arguments, tactic, again, dict(addresses), skips_product=skips_product
-    )
+    new = planning.make(op, context, arguments, tactic, again, dict(addresses), skips_product=skips_product)
     new.recheck = op.recheck(arguments.problem)
     new.fills = op.fills(arguments)
     return new
