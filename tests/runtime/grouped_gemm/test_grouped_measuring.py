@@ -1,4 +1,4 @@
-"""The rows of a masked product's groups that are measured."""
+"""What is measured: the rows of a masked product's groups, and which products of BF16."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from tilewright.errors import ArgumentError
 from tilewright.families.grouped_gemm import measuring
+from tilewright.families.grouped_gemm.family import FAMILY
 from tilewright.families.grouped_gemm.problem import Problem
 
 
@@ -36,3 +38,12 @@ def test_all_rows_count_if_no_number_is_expected() -> None:
     operands = operands_of(48, 0)
     measuring.redraw_rows(operands, torch.Generator().manual_seed(3))
     assert set(operands.rows_valid.tolist()) == {48}
+
+
+def test_bf16_products_have_groups() -> None:
+    """Those without groups are of `gemm`: no op of this family computes them."""
+    size = {"m": 256, "n": 512, "k": 512}
+    assert FAMILY.words.make(size, {}).grouping == "none"
+    assert FAMILY.words.make(size, {"types": "bf16"}).grouping == "row_index"
+    with pytest.raises(ArgumentError, match="grouping: none: expected one of row_index, ends"):
+        FAMILY.words.make(size, {"types": "bf16", "grouping": "none"})

@@ -27,6 +27,11 @@ def _layouts(fields: Fields) -> tuple[str, ...]:
     return LAYOUTS if fields["a"] == "bf16" else LAYOUTS[:1]
 
 
+def _groupings(fields: Fields) -> tuple[str, ...]:
+    """BF16 products without groups are of the family `gemm`."""
+    return GROUPINGS[1:] if fields["a"] == "bf16" else GROUPINGS
+
+
 WORDS = Words(
     family="grouped_gemm",
     summary="Products with scale factors of 128 of k, of rows that may belong to groups.",
@@ -42,13 +47,7 @@ WORDS = Words(
             because="two elements of FP4 lie in a byte",
         ),
         Extent("groups", "Number of matrices of B.", usual=8, default=1),
-        Extent(
-            "expected_m",
-            "Rows of a group that are expected to count. Default: all.",
-            usual=20,
-            default=0,
-            hint=True,
-        ),
+        Extent("expected_m", "Rows of a group that count. Default: all.", usual=20, default=0, hint=True),
         Extent("row_alignment", "Groups begin at multiples of this.", usual=128, default=128, hint=True),
     ),
     types=Types(
@@ -65,7 +64,7 @@ WORDS = Words(
             "or 1x128_ue8m0.",
             _scales,
         ),
-        Choice("grouping", f"Which rows are of which group: {', '.join(GROUPINGS)}.", GROUPINGS),
+        Choice("grouping", f"Groups of rows: {', '.join(GROUPINGS)}; bf16: not none.", _groupings),
         Choice("layout", f"Layouts of A and B of bf16: {', '.join(LAYOUTS)}; default tn.", _layouts),
         Flag("c", "Add C."),
         Flag(
