@@ -257,10 +257,8 @@ def write_module(folder: Path, module: str, family: str, rows: list[dict[str, An
     for name, source in sources.items():
         if re.search(rf"(?:HOST_KERNEL\(|tilewright_){name}\b", source):
             (path.parent / f"{name}.cpp").write_text(source, encoding="utf-8")
-    own = ROOT / f"templates/{family}/table.cc.j2"
-    shared = own if own.exists() else ROOT / "templates/table.cc.j2"
-    template = jinja2.Template(shared.read_text(encoding="utf-8"))
-    rendered = template.render(
+    templates = jinja2.Environment(loader=jinja2.FileSystemLoader(ROOT / "templates"))
+    rendered = templates.select_template([f"{family}/table.cc.j2", "table.cc.j2"]).render(
         spec=f"specs/{module}.yaml", module=module, family=family, kernels=[*sources], hosts=()
     )
     (path.parent / "table.cc").write_text(rendered, encoding="utf-8")

@@ -234,7 +234,7 @@ def mm_nvfp4(  # noqa: PLR0917 (as users of FlashInfer's mm_fp4 pass them)
         a_descale, b_descale: the scale factors of a and of b, contiguous, padding and all, of any shape
             ([padded rows, padded blocks], or flat). float8_e4m3fn or uint8.
         alpha: one float32 on the device, read when the kernel runs; 1 if absent. a and b are read even if it
-        is 0: NaN and infinities in them then make D NaN.
+            is 0: NaN and infinities in them then make D NaN.
         out_dtype: bfloat16, float16, float32; D quantised by the kernel: float4_e2m1fn_x2 (NVFP4) or
             float8_e4m3fn (MXFP8); or FP8 without scale factors: float8_e5m2, and float8_e4m3fn with
             out_scaled=False. Such a D saturates; a scale of all of it belongs in `alpha`.
