@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"tilewright": ROOT / "runtime", "tilewright_generator": ROOT / "generator"}
+# How code calls the catalog's function that imports a module of a family by name.
+FAMILY_MODULE = ("family_module", "catalog.family_module")
 # Modules of a family that the catalog imports by name when an op is called.
 SERVING_PARTS = ("op", "family", "interface", "vocabulary", "config")
 # What a call imports besides, inside functions: the list of built libraries, and the check of their owner.
@@ -50,7 +52,7 @@ def imports(
             assert node.level == 0, f"{name}: a relative import"
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
             imported |= {module if module in files else str(node.module) for module in whole}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("family_module"):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in FAMILY_MODULE:
             module = node.args[1]  # of any family's package
             assert isinstance(module, ast.Constant), f"{name}: which module of a family is not known"
             pattern = rf"tilewright\.families\.\w+\.{module.value}"
