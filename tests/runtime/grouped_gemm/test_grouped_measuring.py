@@ -41,7 +41,7 @@ def test_all_rows_count_if_no_number_is_expected() -> None:
 
 
 def test_bf16_products_have_groups() -> None:
-    """Those without groups are of `gemm`: no op of this family computes them."""
+    """BF16 products without groups are of `gemm`: no op of this family computes them."""
     size = {"m": 256, "n": 512, "k": 512}
     assert FAMILY.words.make(size, {}).grouping == "none"
     assert FAMILY.words.make(size, {"types": "bf16"}).grouping == "row_index"
