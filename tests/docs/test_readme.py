@@ -139,20 +139,12 @@ def test_kernels_are_counted(verdicts: dict[str, list[Verdict]]) -> None:
         assert row(name) == f"| {name} | {' | '.join(cells)} |"
 
 
-def test_kernels_that_wait_for_a_gpu_are_named(verdicts: dict[str, list[Verdict]]) -> None:
-    """Every page that says how many there are says what they are, too."""
-    stale = {
-        module: [verdict.name for verdict in of_module if verdict.run == STALE]
-        for module, of_module in verdicts.items()
-    }
-    ((module, names),) = ((module, names) for module, names in stale.items() if names)
-    assert all("_f16_f16_" in name for name in names)
-    what = f"dense products (`gemm`) in FP16, all in `{module}`"
-    assert f"{len(names)} of Hopper's kernels wait for a GPU: {what}" in " ".join(README.split())
+def test_stale_kernels_are_counted(verdicts: dict[str, list[Verdict]]) -> None:
+    """By the README and by the index of results."""
+    stale = sum(verdict.run == STALE for verdict in itertools.chain(*verdicts.values())) or "none"
+    assert f"says how many there may be: today {stale}." in " ".join(README.split())
     index = (ROOT / "benchmarks/results/README.md").read_text(encoding="utf-8")
-    assert f"{len(names)} rows, of FP16 kernels in `{module}`" in index
-    launches = (ROOT / "docs/hopper_launches.md").read_text(encoding="utf-8")
-    assert f"the other {len(names)}, all in FP16, wait for a GPU" in " ".join(launches.split())
+    assert f"all passed, and {stale} is of earlier sources" in index
 
 
 @pytest.mark.parametrize("code", [code for mark, code in TOUR if mark == ""])
