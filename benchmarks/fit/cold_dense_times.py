@@ -2,11 +2,12 @@
 
     TILEWRIGHT_JIT=0 python -m benchmarks.fit.cold_dense_times --seed 921 --seconds 60 --output times.csv.bz2
 
-Problems are those of `gemm_problems.wide`: n and k are multiples of 8 from 64, in four layouts. Of each
-problem these tactics are timed: the first of the ranking, two of each of its first kernels, and its very
-first kernels in other clusters. All are timed in turn with cuBLAS, as `cold_launches.py` does: in CUDA graphs
-of launches with a softmax and a layer norm over 16 MB each between them, whose own time is subtracted. The
-file is one of times_file.py; every tactic was taken in turn.
+Problems are those of `gemm_problems.wide`: n and k are multiples of 8 from 64, in four layouts. With
+--shape, they are products of the given extents in layout tn. Of each problem these tactics are timed: the
+first of the ranking, two of each of its first kernels, and its very first kernels in other clusters. All are
+timed in turn with cuBLAS, as `cold_launches.py` does: in CUDA graphs of launches with a softmax and a layer
+norm over 16 MB each between them, whose own time is subtracted. The file is one of times_file.py; every
+tactic was taken in turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 import torch
 from benchmarks.compare.cold_launches import call_of
 from benchmarks.lib import machine
-from benchmarks.lib.gemm_problems import wide
+from benchmarks.lib.gemm_problems import described, wide
 from benchmarks.lib.launch_cases import case_of
 from benchmarks.lib.launch_graphs import Between, Graphs, free_memory
 from benchmarks.lib.times_file import FIELDS, rows
@@ -64,9 +65,9 @@ def rough_seconds(problem: Problem) -> float:
     return 2 * problem.m * problem.n * problem.k / 7e14 + problem.bytes / 4e12 + 2.3e-6
 
 
-def problems(seed: int) -> Iterator[Problem]:
+def problems(dtype: str, seed: int) -> Iterator[Problem]:
     """Problems of a seed that are short enough, and about which trees are asked."""
-    for problem in wide("bf16", seed):
+    for problem in wide(dtype, seed):
         if problem.n >= learnt.LEAST_N and rough_seconds(problem) < LONGEST_SECONDS:
             yield problem
 
@@ -96,16 +97,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--dtype", choices=("bf16", "f16"), default="bf16", help="of the operands")
     parser.add_argument("--seed", type=int, default=921, help="of the random problems")
+    parser.add_argument("--shape", nargs="+", help="these instead, as 128x4096x4096: m, n and k")
     parser.add_argument("--seconds", type=float, default=60, help="start no problem after")
     parser.add_argument("--output", type=Path, required=True, help="a .csv.bz2")
     arguments = parser.parse_args()
     machine.require_gpu()
+    listed = (described(arguments.dtype, *map(int, shape.split("x"))) for shape in arguments.shape or ())
     until, between, behind = time.monotonic() + arguments.seconds, Between(), list[float]()
     with bz2.open(arguments.output, "wt", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(FIELDS)
-        for problem in problems(arguments.seed):
+        for problem in listed if arguments.shape else problems(arguments.dtype, arguments.seed):
             if time.monotonic() > until:
                 break
             try:

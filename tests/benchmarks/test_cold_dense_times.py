@@ -46,8 +46,10 @@ def test_clusters_of_the_first_kernels_are_timed_behind_many_others() -> None:
     assert Tactic("kernel_19") not in timed
 
 
-def test_problems_are_short_and_trees_are_asked_about_them() -> None:
-    drawn = list(itertools.islice(cold_dense_times.problems(3), 100))
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_problems_are_short_and_trees_are_asked_about_them(dtype: str) -> None:
+    drawn = list(itertools.islice(cold_dense_times.problems(dtype, 3), 100))
+    assert {problem.a for problem in drawn} == {dtype}
     assert len({problem.layout for problem in drawn}) == 4
     assert all(problem.n >= learnt.LEAST_N for problem in drawn)
     assert max(map(cold_dense_times.rough_seconds, drawn)) < cold_dense_times.LONGEST_SECONDS
