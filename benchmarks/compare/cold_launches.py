@@ -3,17 +3,22 @@
     TILEWRIGHT_TUNED= TILEWRIGHT_JIT=0 python -m benchmarks.compare.cold_launches scaled contiguous_fp8
         --count 150 --seed 1 --output benchmarks/results/cold_launches
 
-Two measures in one run, on the same operands, sides in turn, medians of replays of CUDA graphs:
+Two measures in one run, on the same operands. CUDA graphs of all sides are replayed in rounds, without a
+pause, another side first in each round:
 
 - warm: one kernel launched again and again on operands that are taken in turn. Operands are not in L2, the
   kernel's code is in the instruction caches.
 - cold: before each launch a softmax and a layer norm over 16 MB each, which replace code and data in the
-  caches, as other kernels of a model do. Their own time, measured alone in the same turns, is subtracted.
+  caches, as other kernels of a model do. Their own time, measured alone in the same rounds, is subtracted.
 
 Dense products (bf16, f16, fp8; bf16_wide and f16_wide in four layouts) run beside cuBLAS; scaled,
 contiguous, masked and k_grouped products beside DeepGEMM (`deep_gemm`, imported from the environment);
-einsum and reduced beside DeepGEMM and torch. A ratio is the best peer's time over ours. Results are compared
-first. Writes OUTPUT.md.
+einsum and reduced beside DeepGEMM and torch. Results are compared first. Writes OUTPUT.md.
+
+A ratio is the best peer's time over ours: the median of the ratios of all rounds. Its error is half of the
+interval in which the true median lies in 95 % of cases. Short products have more rounds until the error is
+below 2 % (`launch_graphs.py`). It says how sure the ratio is in this run. It does not hold what all rounds
+share, such as where operands lie in memory.
 
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
@@ -29,15 +34,26 @@ import importlib
 import itertools
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lib import in_turn, machine, ratios
+from benchmarks.lib import machine, ratios
 from benchmarks.lib.launch_cases import Call, Case, case_of
-from benchmarks.lib.launch_graphs import LEAST_ROUNDS, MEASURES, ROUNDS, Between, Graphs, free_memory
+from benchmarks.lib.launch_graphs import (
+    ERROR,
+    LEAST_ROUNDS,
+    MEASURES,
+    MORE_SECONDS,
+    ROUNDS,
+    Between,
+    Graphs,
+    free_memory,
+    queued_seconds,
+)
 from benchmarks.lib.random_problems import KINDS, LISTED, Drawn, listed, text_of
 
 from tilewright.declarations.tactics import Tactic
@@ -52,18 +68,22 @@ DEEP_GEMM_KINDS = ("scaled", "contiguous", "masked", "k_grouped", "reduced", "ei
 
 
 def rows_of(
-    kind: str, problem: str, tactic: str | None, times: Mapping[tuple[str, Hashable], float]
+    kind: str, problem: str, tactic: str | None, times: Mapping[tuple[str, Hashable], Sequence[float]]
 ) -> list[dict[str, Any]]:
-    """A row for each measure. Sides of `times`: "ours", peers by their names, and tactics."""
+    """A row for each measure. Sides of `times`: "ours", peers by their names, and tactics. They have
+    microseconds of each round."""
     rows = []
     for measure in dict.fromkeys(measure for measure, _ in times):
-        of_measure = {side: us for (each, side), us in times.items() if each == measure}
+        rounds = {side: of_side for (each, side), of_side in times.items() if each == measure}
+        of_measure = {side: round(statistics.median(of_side), 3) for side, of_side in rounds.items()}
         us = of_measure["ours"]
         peers = {side: time for side, time in of_measure.items() if isinstance(side, str) and side != "ours"}
         peer = min(peers, key=peers.__getitem__)
+        ratio, error = ratios.of_rounds(rounds[peer], rounds["ours"])
         row = {
             **{"measure": measure, "kind": kind, "problem": problem, "tactic": tactic, "us": us},
-            **{"peer": peer, "peer_us": peers[peer], "ratio": round(peers[peer] / us, 4)},
+            **{"peer": peer, "peer_us": peers[peer], "ratio": round(ratio, 4), "error": round(error, 4)},
+            "rounds": len(rounds["ours"]),
         }
         tactics = {side: time for side, time in of_measure.items() if isinstance(side, Tactic)}
         if tactics:
@@ -71,7 +91,7 @@ def rows_of(
             row |= {
                 "best_tactic": str(best),
                 "best_us": tactics[best],
-                "choice": round(tactics[best] / us, 4),
+                "choice": round(ratios.of_rounds(rounds[best], rounds["ours"])[0], 4),
             }
         rows.append(row)
     return rows
@@ -113,8 +133,7 @@ def shortlist(calls: Mapping[Hashable, Call], case: Case) -> list[Hashable]:
 
 
 def short_time(calls: Sequence[Callable[[], Any]]) -> float:
-    sample = in_turn.replayed(Replays(calls, warm_up=1, wait=False))
-    return min(sample(), sample())
+    return min(queued_seconds([Replays(calls, warm_up=1, wait=False)] * 2))
 
 
 def call_of(tactic: Tactic) -> Call:
@@ -139,15 +158,17 @@ def page(head: dict[str, Any], rows: list[dict[str, Any]], failed: list[str]) ->
         f"`{head['command']}`; {head['gpu']}, driver {head['driver']}, torch {head['torch']}. Measures: warm "
         "(one kernel again and again, operands in turn) and cold (a softmax and a layer norm over 16 MB "
         "before each launch, their time subtracted); "
-        f"sides in turn, medians of {ROUNDS} replays (of long products fewer, at least {LEAST_ROUNDS}). "
-        "A ratio is the best "
-        "peer's time over ours; `choice` is the best tactic's time over that of the runtime's own choice.",
+        f"sides in turn, {ROUNDS} rounds (of long products fewer, at least {LEAST_ROUNDS}), and more until "
+        f"the error is below {ERROR * 100:.0f} % or they take {MORE_SECONDS} s. A ratio is the best peer's "
+        "time over ours, by the median of the rounds; its error is half of its 95 % interval. *Unsure* are "
+        "ratios whose interval holds 0.95; they count in the shares as they are. `choice` is the best "
+        "tactic's time over that of the runtime's own choice.",
         "",
     ]
     summaries = ratios.summaries(rows, ("kind", "measure"))
     if summaries:
         lines += [*ratios.table(list(summaries[0]), [[*each.values()] for each in summaries]), ""]
-    columns = ["kind", "measure", "problem", "us", "peer", "peer_us", "ratio", "tactic"]
+    columns = ["kind", "measure", "problem", "us", "peer", "peer_us", "ratio", "error", "tactic"]
     if any("choice" in row for row in rows):
         columns += ["choice", "best_tactic", "best_us"]
     ordered = sorted(rows, key=lambda row: (row["kind"], row["measure"], row["ratio"]))

@@ -89,7 +89,7 @@ def microseconds(problem: Problem, between: Between) -> tuple[float, dict[str, f
     graphs.add("cublas", case.peers["cublas"])
     for tactic in tactics:
         graphs.add(str(tactic), call_of(tactic))
-    times = {str(side): us for (_, side), us in graphs.microseconds().items()}
+    times = {str(side): statistics.median(us) for (_, side), us in graphs.microseconds().items()}
     return times.pop("cublas"), times
 
 
@@ -114,7 +114,7 @@ def main() -> int:
                 break
             try:
                 peer, times = microseconds(problem, between)
-            except TilewrightError as error:
+            except (TilewrightError, ValueError) as error:
                 print(f"{problem}: {error}", file=sys.stderr)
                 continue
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -26,20 +26,25 @@ def medians(
 ) -> dict[Side, float]:
     """The median of each side's samples. Sides take turns, so that a drift of the clocks is the same to all.
 
-    `rotate`: another side begins each round, and the order turns round when all have begun once. Large
-    products run at the clock that their power leaves, and take over the heat of what ran before them.
-    `settling`: rounds before, whose samples do not count.
+    `rotate`: in the order of `turn`. `settling`: rounds before, whose samples do not count.
     """
     order = list(sides)
     samples: dict[Side, list[float]] = {side: [] for side in order}
     for number in range(-settling, rounds):
-        begun, first = divmod(number, len(order)) if rotate else (0, 0)
-        turn = order[first:] + order[:first]
-        for side in reversed(turn) if begun % 2 else turn:
+        for side in turn(order, number) if rotate else order:
             sample = sides[side]()
             if number >= 0:
                 samples[side].append(sample)
     return {side: statistics.median(counted) for side, counted in samples.items()}
+
+
+def turn(sides: Sequence[Side], number: int) -> list[Side]:
+    """The order of the sides in a round: another side begins each round, and the order turns round when all
+    have begun once. Large products run at the clock that their power leaves, and take over the heat of what
+    ran before them."""
+    begun, first = divmod(number, len(sides))
+    order = [*sides[first:], *sides[:first]]
+    return order[::-1] if begun % 2 else order
 
 
 def settling_rounds(round_seconds: float, longest_call: float, *, short: float = 0.0) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+import statistics
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from benchmarks.lib import in_turn, ratios
@@ -12,13 +14,19 @@ from benchmarks.lib.launch_cases import Case, OtherKernels
 
 from tilewright.tools.timing import Replays
 
+Side = TypeVar("Side")
+Key = tuple[str, Hashable]  # a measure and a side
+
 MEASURES = ("warm", "cold")
 BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
 COLD_LAUNCHES = 16  # of a graph: the other kernels overwrite L2, so that more sets are not needed
 LEAST_LAUNCHES = 4  # of a graph of long products
 ENOUGH_SECONDS = 1e-3  # of a graph's products: longer products need fewer launches
-ROUNDS, LEAST_ROUNDS = 11, 4  # replays of each side in turn; of long products fewer
-SAMPLED_SECONDS = 0.2  # of all samples of a problem, which decide how many rounds there are
+# In a round each side has a sample. There are ROUNDS of them, of long products as many as SAMPLED_SECONDS
+# allow. As many follow again and again until all errors are below ERROR, or all rounds would take longer than
+# MORE_SECONDS. In twelve rounds each of two or three sides begins equally often, in both orders.
+ROUNDS, LEAST_ROUNDS, SAMPLED_SECONDS = 12, 4, 0.2
+ERROR, MORE_SECONDS = 0.02, 0.04  # an error is half of an interval: about two standard errors
 SHORT_ROUND = 0.01  # seconds of a round in which each warm sample is behind a replay that fills the caches
 SCREENED = 3  # replays of each tactic before the best are timed in turn
 MOST_RESERVED = 48 * 10**9  # bytes that torch may keep from one problem to the next
@@ -46,7 +54,7 @@ class Graphs:
     def __init__(self, case: Case, between: Between, measures: Sequence[str] = MEASURES) -> None:
         self._case, self._between, self._measures = case, between, measures
         self._launches = min(launches_for(seconds_of(case)), len(case.sets))
-        self._graphs: dict[tuple[str, Hashable], Replays] = {}
+        self._graphs: dict[Key, Replays] = {}
         if "cold" in measures:
             self._graphs["cold", BETWEEN] = between.alone(self._launches)
 
@@ -64,31 +72,83 @@ class Graphs:
 
     def screened(self, side: Hashable) -> dict[str, float]:
         """A rough time of a side by measure, in seconds; of a cold launch with the other kernels."""
-        samples = {measure: sample_of(measure, self._graphs[measure, side]) for measure in self._measures}
-        return {measure: min(sample() for _ in range(SCREENED)) for measure, sample in samples.items()}
+        graphs = {measure: self._graphs[measure, side] for measure in self._measures}
+        return {measure: min(queued_seconds([graph] * SCREENED)) for measure, graph in graphs.items()}
 
-    def microseconds(self) -> dict[tuple[str, Hashable], float]:
-        """Medians of replays in turn, without the other kernels' time, by measure and side."""
-        calls = {key: graph.seconds() for key, graph in self._graphs.items()}
-        of_round = sum(seconds * self._graphs[key].calls for key, seconds in calls.items())
-        short = of_round < SHORT_ROUND
-        samples = {
-            (measure, side): sample_of(measure if short else "cold", graph)
-            for (measure, side), graph in self._graphs.items()
-        }
-        replayed = 2 * of_round if short else of_round  # warm samples of short graphs are behind a replay
-        settling = in_turn.settling_rounds(replayed, max(calls.values()))
-        return net_times(in_turn.medians(samples, rounds_of(of_round), rotate=True, settling=settling))
+    def microseconds(self) -> dict[Key, list[float]]:
+        """Microseconds of a launch in each round, without the other kernels' time, by measure and side."""
+        rough = dict(zip(self._graphs, queued_seconds([*self._graphs.values()]), strict=True))
+        replays = {key: seconds * self._graphs[key].calls for key, seconds in rough.items()}
+        of_round = sum(replays.values())
+        warm = [key for key in replays if key[0] == "warm" and of_round < SHORT_ROUND]
+        of_round += sum(replays[key] for key in warm)
+        settling = in_turn.settling_rounds(of_round, longest(rough))
+        rounds = rounds_of(of_round)
+        settled = in_rounds(self._graphs, range(-settling, rounds), warm)
+        samples = {key: seconds[settling:] for key, seconds in settled.items()}
+        for begun in range(rounds, int(MORE_SECONDS / of_round) - rounds + 1, rounds):
+            if is_precise(net_times(samples)):
+                break
+            for key, more in in_rounds(self._graphs, range(begun, begun + rounds), warm).items():
+                samples[key] += more
+        return net_times(samples)
 
 
-def sample_of(measure: str, graph: Replays) -> Callable[[], float]:
-    """Samples of a graph. Before a warm one it is replayed once, so that its code is in the caches."""
-    return in_turn.replayed(graph) if measure == "warm" else graph.seconds
+def queued_seconds(graphs: Sequence[Replays]) -> list[float]:
+    """Seconds of a call of each graph, replayed in this order. All replays are enqueued at once, behind a
+    replay of the first graph that is not timed: a sample that begins on an idle GPU holds the host's launch
+    of the graph, whose time varies."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(len(graphs) + 1)]
+    graphs[0].replay()
+    events[0].record()
+    for graph, event in zip(graphs, events[1:], strict=True):
+        graph.replay()
+        event.record()
+    events[-1].synchronize()
+    return [
+        start.elapsed_time(end) * 1e-3 / graph.calls
+        for graph, (start, end) in zip(graphs, itertools.pairwise(events), strict=True)
+    ]
+
+
+def in_rounds(
+    graphs: Mapping[Side, Replays], numbers: range, warm: Collection[Side] = ()
+) -> dict[Side, list[float]]:
+    """Seconds of a call of each graph in each of these rounds. Before a sample of a warm side its graph is
+    replayed once, so that its code is in the caches."""
+    queue = [
+        (side, is_timed)
+        for number in numbers
+        for side in in_turn.turn([*graphs], number)
+        for is_timed in ((False, True) if side in warm else (True,))
+    ]
+    samples: dict[Side, list[float]] = {side: [] for side in graphs}
+    replays = queued_seconds([graphs[side] for side, _ in queue])
+    for (side, is_timed), seconds in zip(queue, replays, strict=True):
+        if is_timed:
+            samples[side].append(seconds)
+    return samples
 
 
 def rounds_of(seconds: float) -> int:
-    """The number of rounds of samples, if a round takes `seconds`."""
+    """The least number of rounds of samples, if a round takes `seconds`."""
     return max(LEAST_ROUNDS, min(ROUNDS, int(SAMPLED_SECONDS / seconds)))
+
+
+def longest(seconds: Mapping[Key, float]) -> float:
+    """The longest time of a launch, without the other kernels' time: these do not lower the clocks."""
+    between = seconds.get(("cold", BETWEEN), 0.0)
+    return max(time - between if measure == "cold" else time for (measure, _), time in seconds.items())
+
+
+def is_precise(times: Mapping[Key, Sequence[float]]) -> bool:
+    """Whether all ratios to the first side's times are known to ERROR, in each measure."""
+    first: dict[str, Sequence[float]] = {}
+    for (measure, _), rounds in times.items():
+        ratio, error = ratios.of_rounds(rounds, first.setdefault(measure, rounds))
+        if error > ERROR * ratio:
+            return False
+    return True
 
 
 def seconds_of(case: Case) -> float:
@@ -106,12 +166,15 @@ def launches_for(seconds: float) -> int:
     return max(LEAST_LAUNCHES, min(COLD_LAUNCHES, math.ceil(ENOUGH_SECONDS / seconds)))
 
 
-def net_times(seconds: Mapping[tuple[str, Hashable], float]) -> dict[tuple[str, Hashable], float]:
-    """Microseconds of launches by measure and side; cold ones less the time of the other kernels alone."""
-    between = seconds.get(("cold", BETWEEN), 0.0)  # absent if nothing is measured cold
+def net_times(seconds: Mapping[Key, Sequence[float]]) -> dict[Key, list[float]]:
+    """Microseconds of launches in each round, by measure and side; cold ones less the median time of the
+    other kernels alone."""
+    between = statistics.median(seconds.get(("cold", BETWEEN), [0.0]))  # absent if nothing is measured cold
     return {
-        (measure, side): ratios.net_microseconds(total, between if measure == "cold" else 0.0)
-        for (measure, side), total in seconds.items()
+        (measure, side): [
+            ratios.net_microseconds(total, between if measure == "cold" else 0.0) for total in rounds
+        ]
+        for (measure, side), rounds in seconds.items()
         if side != BETWEEN
     }
 

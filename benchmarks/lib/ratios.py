@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 CLOSE = 0.95  # a ratio at which a problem counts as no loss
+# Half of an interval's ranks, over the root of the number of rounds. Of many rounds, whose number is given,
+# this is the interval of 98 %. If rounds end when it is short, it is that of about 95 % (by simulation).
+RANKS = 1.15
 
 
 def net_microseconds(total_seconds: float, between_seconds: float) -> float:
@@ -23,14 +27,30 @@ def net_microseconds(total_seconds: float, between_seconds: float) -> float:
     return round(net * 1e6, 3)
 
 
-def summary(ratios: Sequence[float]) -> dict[str, Any]:
-    """Count, geometric mean, least, and the shares at 0.95 and at 1."""
+def of_rounds(peer: Sequence[float], own: Sequence[float]) -> tuple[float, float]:
+    """The median of the rounds' ratios, and its error: half of an interval around the true median.
+
+    Both times of a ratio are of one round, so that what slows a whole round does not count. The interval lies
+    between two of the ordered ratios, as that of a sign test, whatever the distribution. It covers the true
+    median in 96 % of cases of twelve rounds, and in 87 % of four.
+    """
+    ordered = sorted(of_peer / of_own for of_peer, of_own in zip(peer, own, strict=True))
+    count = len(ordered)
+    beyond = max(0, int(count / 2 - RANKS * math.sqrt(count)))  # ratios on each side of the interval
+    return statistics.median(ordered), (ordered[count - 1 - beyond] - ordered[beyond]) / 2
+
+
+def summary(ratios: Sequence[float], errors: Sequence[float] = ()) -> dict[str, Any]:
+    """Count, geometric mean, least, and the shares at 0.95 and at 1. With errors also the share of ratios
+    that may lie on either side of 0.95."""
+    unsure = [abs(ratio - CLOSE) <= error for ratio, error in zip(ratios, errors, strict=bool(errors))]
     return {
         "count": len(ratios),
         "geomean": round(statistics.geometric_mean(ratios), 4),
         "least": round(min(ratios), 4),
         "share at 0.95": share(ratios, CLOSE),
         "share at 1": share(ratios, 1.0),
+        **({"unsure at 0.95": round(statistics.fmean(unsure), 3)} if unsure else {}),
     }
 
 
@@ -52,11 +72,16 @@ def _cell(value: object) -> str:
 
 
 def summaries(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """A summary of the ratios of all rows that agree in `keys`, with those keys, in the order of the rows."""
-    groups: dict[tuple[Any, ...], list[float]] = {}
+    """A summary of the ratios of all rows that agree in `keys`, with those keys, in the order of the rows.
+    Ratios have errors if rows have."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[key] for key in keys), []).append(row["ratio"])
-    return [dict(zip(keys, values, strict=True)) | summary(ratios) for values, ratios in groups.items()]
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return [
+        dict(zip(keys, values, strict=True))
+        | summary([row["ratio"] for row in group], [row["error"] for row in group if "error" in row])
+        for values, group in groups.items()
+    ]
 
 
 def summary_table(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,17 +24,21 @@ from tilewright.families.grouped_gemm.problem import Problem  # noqa: E402
 
 HEAD = {"command": "python", "gpu": "NVIDIA H200", "driver": "1", "torch": "2"}
 SLOW, QUICK = Tactic("slow"), Tactic("quick")
+MICROSECONDS = {
+    "warm": {"ours": 10.0, "a": 12.0, "b": 11.0, QUICK: 9.0},
+    "cold": {launch_graphs.BETWEEN: 20.0, "ours": 34.0, "a": 32.6, "b": 33.0, QUICK: 34.0},
+}
 SECONDS = {
-    ("cold", launch_graphs.BETWEEN): 20e-6,
-    **{("warm", side): us * 1e-6 for side, us in {"ours": 10.0, "a": 12.0, "b": 11.0, QUICK: 9.0}.items()},
-    **{("cold", side): us * 1e-6 for side, us in {"ours": 34.0, "a": 32.6, "b": 33.0, QUICK: 34.0}.items()},
+    (measure, side): [us * 1e-6] * 3 for measure, sides in MICROSECONDS.items() for side, us in sides.items()
 }
 
 
 def test_only_cold_launches_have_other_kernels_to_subtract() -> None:
-    times = launch_graphs.net_times(SECONDS)
-    assert times["warm", "ours"] == pytest.approx(10.0)
-    assert times["cold", "ours"] == pytest.approx(14.0)
+    late = {("cold", launch_graphs.BETWEEN): [2e-5, 2e-5, 9e-5], ("cold", "a"): [3e-5, 3.2e-5, 3.1e-5]}
+    times = launch_graphs.net_times(SECONDS | late)
+    assert times["warm", "ours"] == pytest.approx([10.0] * 3)
+    assert times["cold", "ours"] == pytest.approx([14.0] * 3)
+    assert times["cold", "a"] == pytest.approx([10.0, 12.0, 11.0])
     assert ("cold", launch_graphs.BETWEEN) not in times
 
 
@@ -48,6 +53,7 @@ def test_one_measure_alone_has_its_rows() -> None:
 def test_graphs_are_those_of_the_measures(measures: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch_graphs, "seconds_of", lambda case: 1e-5)
     monkeypatch.setattr(launch_graphs, "Replays", lambda calls, pool: Graph(1e-5))
+    monkeypatch.setattr(launch_graphs, "queued_seconds", lambda graphs: [graph.sample() for graph in graphs])
     between: Any = SimpleNamespace(
         alone=lambda launches: Graph(1e-6), kernels=SimpleNamespace(before=None), pool=None
     )
@@ -69,6 +75,7 @@ def test_each_measure_has_its_row_beside_its_best_peer() -> None:
     warm, cold = cold_launches.rows_of("scaled", "1x2x3", "own", launch_graphs.net_times(SECONDS))
     assert (warm["measure"], warm["peer"], warm["ratio"]) == ("warm", "b", 1.1)
     assert (cold["measure"], cold["peer"], cold["ratio"]) == ("cold", "a", 0.9)
+    assert (cold["us"], cold["peer_us"], cold["error"], cold["rounds"]) == (14.0, 12.6, 0.0, 3)
     assert (warm["best_tactic"], warm["best_us"], warm["choice"]) == ("quick", 9.0, 0.9)
     assert cold["choice"] == 1.0
 
@@ -76,45 +83,120 @@ def test_each_measure_has_its_row_beside_its_best_peer() -> None:
 def test_the_page_has_a_summary_of_each_kind_and_measure() -> None:
     rows = cold_launches.rows_of("scaled", "1x2x3", "own", launch_graphs.net_times(SECONDS))
     page = cold_launches.page(HEAD, rows, ["scaled 4x5x6: the time was over"])
-    assert "| scaled | warm | 1 | 1.100 | 1.100 | 1.000 | 1.000 |" in page
-    assert "| scaled | cold | 1 | 0.900 | 0.900 | 0.000 | 0.000 |" in page
+    assert "| scaled | warm | 1 | 1.100 | 1.100 | 1.000 | 1.000 | 0.000 |" in page
+    assert "| scaled | cold | 1 | 0.900 | 0.900 | 0.000 | 0.000 | 0.000 |" in page
+    assert "error is below 2 %" in page
     assert "- scaled 4x5x6: the time was over" in page
 
 
+def test_a_ratio_is_of_rounds_and_not_of_medians() -> None:
+    times = {("cold", "ours"): [10.0, 20.0, 40.0], ("cold", "a"): [9.0, 22.0, 28.0]}
+    (row,) = cold_launches.rows_of("scaled", "1x2x3", "own", times)
+    assert (row["us"], row["peer_us"], row["ratio"], row["error"]) == (20.0, 22.0, 0.9, 0.2)
+
+
 def test_long_products_have_fewer_rounds() -> None:
-    assert [launch_graphs.rounds_of(seconds) for seconds in (1e-4, 9e-3, 4e-2, 1.0)] == [11, 11, 5, 4]
+    assert [launch_graphs.rounds_of(seconds) for seconds in (1e-4, 9e-3, 4e-2, 1.0)] == [12, 12, 5, 4]
 
 
 class Graph:
-    """Stands for a graph whose clock is fixed, and counts its replays."""
+    """Stands for a graph. Its samples are some seconds, which repeat."""
 
-    calls = 2
+    def __init__(self, *seconds: float, calls: int = 2) -> None:
+        self._samples, self.calls, self.replays = itertools.cycle(seconds), calls, 0
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self.replays = seconds, 0
-
-    def replay(self) -> None:
+    def sample(self) -> float:
         self.replays += 1
+        return next(self._samples)
 
-    def seconds(self) -> float:
-        self.replay()
-        return self._seconds
+
+OURS, PEER, OTHERS = ("cold", "ours"), ("cold", "a"), ("cold", launch_graphs.BETWEEN)
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, sides: dict[Any, Graph]) -> dict[Any, list[float]]:
+    monkeypatch.setattr(launch_graphs, "queued_seconds", lambda graphs: [graph.sample() for graph in graphs])
+    graphs = launch_graphs.Graphs.__new__(launch_graphs.Graphs)
+    graphs._graphs = sides  # type: ignore[assignment]
+    return graphs.microseconds()  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "cold", "warm"),
-    [(1e-5, 1 + 11, 1 + 2 * 11), (1e-3, 1 + 13 + 11, 1 + 2 * (13 + 11)), (8e-3, 1 + 4 + 6, 1 + 4 + 6)],
-    ids=["short", "settled", "long"],
+    ("seconds", "rounds", "settling"),
+    [(1e-5, 12, 0), (1e-3, 12, 25), (2e-2, 4, 2), (1.0, 4, 1)],
+    ids=["short", "settled", "long", "longest"],
 )
-def test_only_warm_samples_of_short_products_have_a_replay_before(
-    seconds: float, cold: int, warm: int
+def test_clocks_settle_before_long_products(
+    seconds: float, rounds: int, settling: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graphs = launch_graphs.Graphs.__new__(launch_graphs.Graphs)
-    sides = {key: Graph(seconds) for key in [("cold", launch_graphs.BETWEEN), ("warm", "ours")]}
-    graphs._graphs = sides  # type: ignore[assignment]
-    times = graphs.microseconds()
-    assert times == {("warm", "ours"): pytest.approx(seconds * 1e6)}
-    assert [graph.replays for graph in sides.values()] == [cold, warm]
+    sides = {OTHERS: Graph(2.5e-5), OURS: Graph(seconds + 2.5e-5), PEER: Graph(2.5e-5 + seconds)}
+    times = measured(monkeypatch, sides)
+    assert times == {OURS: [pytest.approx(seconds * 1e6)] * rounds, PEER: times[OURS]}
+    assert {graph.replays for graph in sides.values()} == {1 + settling + rounds}
+
+
+@pytest.mark.parametrize(("noise", "rounds"), [(3e-8, 12), (5e-8, 24), (3e-7, 48)])
+def test_rounds_are_added_until_a_ratio_is_sure(
+    noise: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round takes 0.68 ms here, so that four times twelve rounds take less than 0.04 s."""
+    samples = [1.2e-5 + part * noise for part in (0, 1, -1, 0.5, -0.5)]
+    sides = {OTHERS: Graph(1e-5, calls=20), OURS: Graph(1.2e-5, calls=20), PEER: Graph(*samples, calls=20)}
+    times = measured(monkeypatch, sides)
+    assert {len(each) for each in times.values()} == {rounds}
+    ratio, error = launch_graphs.ratios.of_rounds(times[PEER], times[OURS])
+    assert (ratio, error < launch_graphs.ERROR) == (pytest.approx(1.0, abs=0.01), rounds < 48)
+
+
+@pytest.mark.parametrize(("calls", "replays"), [(2, 2), (2000, 1)], ids=["short", "long"])
+def test_only_warm_samples_of_short_products_have_a_replay_before(
+    calls: int, replays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = {OTHERS: Graph(1e-5, calls=calls), ("warm", "ours"): Graph(1e-5, calls=calls)}
+    times = measured(monkeypatch, sides)
+    rounds = len(times["warm", "ours"])
+    assert [graph.replays for graph in sides.values()] == [1 + rounds, 1 + replays * rounds]
+
+
+def test_samples_of_a_side_are_in_the_order_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph is its name here, and a sample says when it was replayed."""
+    order: list[Any] = []
+
+    def queued_seconds(graphs: list[Any]) -> list[int]:
+        order.extend(graphs)
+        return [*range(len(graphs))]
+
+    monkeypatch.setattr(launch_graphs, "queued_seconds", queued_seconds)
+    samples = launch_graphs.in_rounds({name: name for name in "abc"}, range(-1, 3), warm="b")  # type: ignore[misc]
+    assert "".join(order) == "bbacabbcbbcacabb"
+    assert samples == {"a": [2, 4, 11, 13], "b": [1, 6, 9, 15], "c": [3, 7, 10, 12]}
+
+
+def test_replays_are_enqueued_at_once_and_timed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of a GPU whose clock is what was replayed. The first replay is not timed."""
+    enqueued: list[str] = []
+    clock = itertools.accumulate([0.5, 3.0, 8.0, 3.0])  # ms
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            enqueued.append("event")
+            self.at = next(clock)
+
+        def synchronize(self) -> None:
+            enqueued.append("wait")
+
+        def elapsed_time(self, end: Event) -> float:
+            return end.at - self.at
+
+    def graph(name: str, calls: int) -> Any:
+        return SimpleNamespace(calls=calls, replay=lambda: enqueued.append(name))
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    a, b = graph("a", 3), graph("b", 4)
+    assert launch_graphs.queued_seconds([a, b, a]) == pytest.approx([1e-3, 2e-3, 1e-3])
+    assert enqueued == ["a", "event", "a", "event", "b", "event", "a", "event", "wait"]
 
 
 def test_finalists_are_the_fastest_of_either_measure(monkeypatch: pytest.MonkeyPatch) -> None:

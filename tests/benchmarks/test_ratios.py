@@ -26,6 +26,31 @@ def test_a_mean_of_ratios_is_geometric() -> None:
     assert (summary["share at 0.95"], summary["share at 1"]) == (0.75, 0.5)
 
 
+def test_a_ratio_of_rounds_is_the_median_with_its_interval() -> None:
+    own = [10.0 + number for number in range(12)]  # slower from round to round, as their peer is
+    assert ratios.of_rounds([0.9 * time for time in own], own) == pytest.approx((0.9, 0.0))
+    values = [1.0, 0.6, 0.9, 0.8, 0.7, 1.1, 1.2, 1.3, 1.4, 9.0, 0.5, 0.1]
+    ratio, error = ratios.of_rounds([2 * value for value in values], [2.0] * 12)
+    assert (ratio, error) == pytest.approx((0.95, (1.3 - 0.6) / 2))
+
+
+@pytest.mark.parametrize(("count", "beyond"), [(1, 0), (4, 0), (6, 0), (12, 2), (48, 16)])
+def test_an_interval_leaves_out_the_outermost_of_many_rounds(count: int, beyond: int) -> None:
+    _, error = ratios.of_rounds([*map(float, range(count))], [1.0] * count)
+    assert error == (count - 1) / 2 - beyond
+
+
+def test_ratios_that_may_lie_on_either_side_are_counted() -> None:
+    rows = [
+        {"kind": "a", "ratio": ratio, "error": error}
+        for ratio, error in [(0.93, 0.01), (0.93, 0.03), (0.97, 0.03), (1.2, 0.0)]
+    ]
+    (summary,) = ratios.summaries(rows, ("kind",))
+    assert (summary["share at 0.95"], summary["unsure at 0.95"]) == (0.5, 0.5)
+    (without,) = ratios.summaries([{"kind": "a", "ratio": 0.93}], ("kind",))
+    assert "unsure at 0.95" not in without
+
+
 def test_rows_are_summarised_by_their_keys() -> None:
     rows = [
         {"kind": "a", "measure": "warm", "ratio": 1.0},
