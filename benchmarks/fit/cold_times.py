@@ -27,7 +27,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,10 @@ from typing import Any
 import torch
 from benchmarks.fit.grouped_times import worth_timing
 from benchmarks.fit.lessons import read
-from benchmarks.lib import in_turn, machine
+from benchmarks.lib import machine
 from benchmarks.lib.deepgemm_calls import MORE_ROWS
 from benchmarks.lib.launch_cases import Case, OtherKernels, case_of
-from benchmarks.lib.launch_graphs import free_memory
+from benchmarks.lib.launch_graphs import free_memory, in_rounds, queued_seconds
 from benchmarks.lib.random_problems import KINDS, Drawn, listed, text_of
 
 from tilewright import context as contexts
@@ -53,7 +53,7 @@ LAUNCHES = 8  # of a graph
 PAIRS = 3  # replays of a tactic, each beside a replay of the other kernels alone
 WARM_SAMPLES = 3
 NEAR = 1.12  # times the fastest on cold code: tactics that are timed warm
-FINALISTS, ROUNDS = 6, 9
+FINALISTS, ROUNDS = 6, 12
 BEYOND = 1.1  # a loss that is reported
 FACTOR, EACH = 1.35, 2  # estimates near the first, and tactics of each kernel
 
@@ -79,10 +79,9 @@ def measured(
 
     times: dict[Tactic, float] = {}
     for tactic in tactics:
-        graph = cold(tactic)
-        graph.replay()
         # Beside the other kernels' own time, which drifts with the clocks: by more than some launches take.
-        pairs = [(graph.seconds(), alone.seconds()) for _ in range(PAIRS)]
+        samples = queued_seconds([cold(tactic), alone] * PAIRS)
+        pairs = zip(samples[::2], samples[1::2], strict=True)
         times[tactic] = statistics.median(total - other for total, other in pairs)
         if time.monotonic() > until:
             break
@@ -90,14 +89,13 @@ def measured(
     near = [tactic for tactic in order if has_warm and times[tactic] <= NEAR * times[order[0]]]
     warm_times: dict[Tactic, float] = {}
     for tactic in near:
-        sample = in_turn.replayed(warm(tactic))
-        warm_times[tactic] = min(sample() for _ in range(WARM_SAMPLES))
+        warm_times[tactic] = min(queued_seconds([warm(tactic)] * WARM_SAMPLES))
     fastest = [*order[:FINALISTS], *sorted(near, key=warm_times.__getitem__)[: FINALISTS // 2], tactics[0]]
-    sides: dict[Hashable, Callable[[], float]] = {BETWEEN: in_turn.replayed(alone)}
+    sides: dict[tuple[str, Any], Replays] = {("cold", BETWEEN): alone}
     for tactic in dict.fromkeys(fastest):
-        sides["cold", tactic] = in_turn.replayed(cold(tactic))
+        sides["cold", tactic] = cold(tactic)
         if has_warm:
-            sides["warm", tactic] = in_turn.replayed(warm(tactic))
+            sides["warm", tactic] = warm(tactic)
     row = in_turns(sides) | {"us": _microseconds(times)}
     if has_warm:
         row["warm_us"] = _microseconds(warm_times)
@@ -106,10 +104,11 @@ def measured(
     return row
 
 
-def in_turns(sides: Mapping[Hashable, Callable[[], float]]) -> dict[str, dict[str, float]]:
+def in_turns(sides: Mapping[tuple[str, Any], Replays]) -> dict[str, dict[str, float]]:
     """Microseconds of tactics timed in turn, cold (`turns`) and warm (`warm_turns`), as sides have them."""
-    medians: dict[Any, float] = in_turn.medians(sides, ROUNDS, rotate=True)
-    between = medians.pop(BETWEEN)
+    samples = in_rounds(sides, range(ROUNDS), [key for key in sides if key[0] == "warm"])
+    medians = {key: statistics.median(seconds) for key, seconds in samples.items()}
+    between = medians.pop(("cold", BETWEEN))
     cold = {tactic: value - between for (measure, tactic), value in medians.items() if measure == "cold"}
     warm = {tactic: value for (measure, tactic), value in medians.items() if measure == "warm"}
     return {"turns": _microseconds(cold)} | ({"warm_turns": _microseconds(warm)} if warm else {})

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from benchmarks.fit import cold_times
+from benchmarks.lib import launch_graphs
 from benchmarks.lib.launch_cases import product_of
 from benchmarks.lib.random_problems import Einsum
 
@@ -36,6 +37,23 @@ def test_each_kind_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert scaled.startswith("scaled: 2 problems, first over fastest 1.2000 in one set of times")
     assert scaled.endswith("100.0% beyond 1.1")
     assert masked.startswith("masked_fp8: 1 problems, first over fastest 1.0000")
+
+
+def test_cold_tactics_are_timed_without_the_other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph is its time here. A warm one is replayed twice for a sample."""
+    replayed: list[float] = []
+
+    def queued_seconds(graphs: list[float]) -> list[float]:
+        replayed.extend(graphs)
+        return graphs
+
+    monkeypatch.setattr(launch_graphs, "queued_seconds", queued_seconds)
+    sides = {("cold", cold_times.BETWEEN): 1e-5, ("cold", "a"): 1.3e-5, ("warm", "a"): 2e-6}
+    times = cold_times.in_turns(sides)  # type: ignore[arg-type]
+    assert times == {"turns": {"a": 3.0}, "warm_turns": {"a": 2.0}}
+    assert [replayed.count(time) for time in sides.values()] == [12, 12, 24]
+    del sides["warm", "a"]
+    assert cold_times.in_turns(sides) == {"turns": {"a": 3.0}}  # type: ignore[arg-type]
 
 
 def test_kinds_take_turns_and_shapes_are_taken_as_they_are() -> None:
