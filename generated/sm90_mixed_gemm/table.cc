@@ -33,6 +33,7 @@
   X(mixed_gemm_sm90_bf16_e4m3_g128_f32_128x64x128) \
   X(mixed_gemm_sm90_bf16_e4m3_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x112x128_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x128x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x128x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x144x128) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x160x64) \
@@ -58,6 +59,7 @@
   X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x48x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_balanced_early) \
+  X(mixed_gemm_sm90_bf16_int4_g128_192x64x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_192x96x128_early) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x128x64) \
   X(mixed_gemm_sm90_bf16_int4_g128_256x16x128_balanced_early) \
@@ -126,6 +128,7 @@
   X(mixed_gemm_sm90_bf16_int8_g128_f32_128x64x128) \
   X(mixed_gemm_sm90_bf16_int8_g128_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x112x128_in_turn) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x128x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x144x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x160x64) \
@@ -137,6 +140,7 @@
   X(mixed_gemm_sm90_bf16_mxfp4_128x208x64) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x24x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x256x64_balanced) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_in_turn) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x64x128_in_turn) \
@@ -176,6 +180,7 @@
   X(mixed_gemm_sm90_bf16_mxfp4_f32_128x64x128) \
   X(mixed_gemm_sm90_bf16_mxfp4_f32_64x8x128_stream) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x112x128_early) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x128x128_balanced_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x144x128) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x160x64) \
@@ -187,6 +192,7 @@
   X(mixed_gemm_sm90_bf16_nvfp4_128x208x64) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x24x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x256x64_balanced) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x32x128_early) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x48x128_in_turn) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x64x128_in_turn) \

@@ -7,6 +7,7 @@
 
 #define TILEWRIGHT_KERNELS(X) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x112x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_int4_g128_128x128x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x128x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x160x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_g128_128x16x128_early_silu_mul) \
@@ -37,12 +38,14 @@
   X(mixed_gemm_sm90_bf16_int4_zp_g128_128x64x128_silu_mul) \
   X(mixed_gemm_sm90_bf16_int4_zp_g128_64x8x128_stream_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x112x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x128x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x128x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x160x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x16x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x176x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x192x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x24x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_mxfp4_128x256x64_balanced_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x256x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x32x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_128x48x128_early_silu_mul) \
@@ -61,12 +64,14 @@
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_2stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_mxfp4_64x8x128_stream_4warps_2stages_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x112x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x128x128_balanced_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x128x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x160x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x16x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x176x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x192x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x24x128_early_silu_mul) \
+  X(mixed_gemm_sm90_bf16_nvfp4_128x256x64_balanced_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x256x64_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x32x128_early_silu_mul) \
   X(mixed_gemm_sm90_bf16_nvfp4_128x48x128_early_silu_mul) \

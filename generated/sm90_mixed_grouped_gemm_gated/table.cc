@@ -12,8 +12,10 @@
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x16x128_stream_4warps_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x192x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x256x64_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x48x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x64x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x80x128_early_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_int4_g128_128x96x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x16x128_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_256x32x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_int4_g128_64x8x128_stream_2stages_silu_mul) \
@@ -35,6 +37,7 @@
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x16x128_stream_4warps_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x192x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x256x64_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x48x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x64x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_128x80x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_mxfp4_256x16x128_silu_mul) \
@@ -47,6 +50,7 @@
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x16x128_stream_4warps_2stages_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x192x64_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x256x64_silu_mul) \
+  X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x48x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x64x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_128x80x128_early_silu_mul) \
   X(mixed_grouped_gemm_sm90_bf16_nvfp4_256x16x128_silu_mul) \

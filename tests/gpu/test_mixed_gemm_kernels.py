@@ -27,7 +27,7 @@ STREAM_SHAPES = [(8, 32, 1), (72, 160, 3), (320, 480, 32), (1000, 2208, 13), (13
 # n of many tiles, so that a thread block of a balanced kernel has whole tiles and parts of two, and k with
 # which many thread blocks have parts of one tile.
 BALANCED_SHAPES = [
-    (8, 32, 0, 1), (20008, 1056, 0, 5), (320, 480, 2, 1), (1000, 20000, 1, -3), (28672, 544, 1, 0),
+    (8, 32, 0, 1), (20008, 1056, 1, 5), (320, 480, 2, 1), (1000, 20000, 1, -3), (28672, 544, 1, 0),
 ]  # fmt: skip
 # Shares of the norm by which D may be wrong: it is rounded, and sums are of F32.
 _ERRORS = {torch.bfloat16: 4e-3, torch.float16: 6e-4, torch.float32: 2e-5}

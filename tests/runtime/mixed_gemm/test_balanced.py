@@ -62,6 +62,22 @@ def test_the_model_counts_stages_where_the_other_one_counts_waves(cluster: str) 
     assert even.math / waves.math == pytest.approx(42 / 56, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("name", "clocks"),
+    [
+        ("mixed_gemm_sm90_bf16_mxfp4_128x256x64_balanced", 256 * cost_balanced.COLUMN_CLOCKS),
+        ("mixed_gemm_sm90_bf16_mxfp4_128x128x128_balanced_early", 128 * cost_balanced.COLUMN_CLOCKS),
+        ("mixed_gemm_sm90_bf16_mxfp4_256x32x128_balanced_early", cost_balanced.LEAVE_CLOCKS),
+    ],
+)
+def test_sums_of_many_columns_cost_more(name: str, clocks: int) -> None:
+    kernel = cost_balanced.Balanced(RECORDS[name], Problem(1024, 5120, 5120, weight_format="mxfp4"), H200)
+    terms = kernel.terms(Tactic(name))
+    others = cost_balanced.OTHER_CLOCKS * (kernel.model.k_tiles // terms.units)
+    expected = cost.START_CLOCKS + kernel.model.epilogue + others + clocks
+    assert terms.added * kernel.model.clock == pytest.approx(expected)
+
+
 def test_the_model_has_no_more_thread_blocks_than_stages() -> None:
     terms = cost_balanced.Balanced(BALANCED, Problem(48, 192, 512), H200).terms(Tactic(BALANCED.name))
     assert (terms.blocks, terms.units) == (4, 1)

@@ -185,8 +185,7 @@ def test_no_kernel_of_a_format_is_said(experts_host: Context) -> None:
 def test_layers_of_models_lose_little_speed_by_their_tiles(
     layer: str, weight_format: str, tokens: int
 ) -> None:
-    """By the model: gated kernels have the tiles of which one is chosen where there is no gate, but for those
-    of 48 and 96 columns."""
+    """By the cost model: gated kernels have nearly all tiles of which one is chosen without a gate."""
     groups, n, k = LAYERS[layer]
     problem = Problem(2 * tokens, n, k, groups, weight_format=weight_format)
     plain, gated = (
@@ -194,7 +193,7 @@ def test_layers_of_models_lose_little_speed_by_their_tiles(
         for activation in ("none", "silu_mul")
     )
     assert gated.record.name.endswith("_silu_mul")
-    assert gated.estimate.seconds <= 1.08 * plain.estimate.seconds
+    assert gated.estimate.seconds <= 1.06 * plain.estimate.seconds
 
 
 def test_kernels_compute_one_or_the_other() -> None:

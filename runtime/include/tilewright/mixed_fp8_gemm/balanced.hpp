@@ -8,12 +8,6 @@
 
 namespace tilewright::mixed_fp8_gemm {
 
-// `Product`: the parameters of the same kernel without equal work.
-template <class Product>
-struct BalancedParams : mixed_gemm::BalancedParamsBase<Product> {
-  int divided;  // stages of the tiles that clusters divide; whole tiles follow them
-};
-
 // Named barriers 6 and 7 pass the turn between warpgroups (in_turn.hpp).
 template <class Types>
 using BalancedPhases = mixed_gemm::BalancedPhasesBase<Types, 8, true>;
@@ -56,7 +50,7 @@ struct BalancedKernel : BalancedPhases<Types> {
 
 template <class Schedule>
 struct Balanced : Schedule {
-  using Params = BalancedParams<typename detail::ParamsOf<Schedule>::Type>;
+  using Params = mixed_gemm::WholeTilesParams<typename detail::ParamsOf<Schedule>::Type>;
   template <class Types>
   using Kernel = BalancedKernel<Types, Schedule>;
 };

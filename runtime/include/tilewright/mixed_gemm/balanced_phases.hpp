@@ -37,6 +37,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "tilewright/mixed_gemm/balanced_workspace.hpp"
 #include "tilewright/mixed_gemm/kernel.hpp"
@@ -56,13 +57,24 @@ struct BalancedParamsBase : Product {
   __device__ __forceinline__ int begin(int cluster) const { return cluster * stages + min(cluster, larger); }
 };
 
-using BalancedParams = BalancedParamsBase<Params>;
+// The same where CTAs also multiply whole tiles.
+template <class Product>
+struct WholeTilesParams : BalancedParamsBase<Product> {
+  int divided;  // stages of the tiles that clusters divide; whole tiles follow them
+};
+
+// Whether CTAs of a `mixed_gemm` kernel also multiply whole tiles: tiles of more columns are for many rows.
+template <int TileN>
+constexpr bool kHasManyRows = TileN > 64;
+
+template <int TileN>
+using BalancedParams = std::conditional_t<kHasManyRows<TileN>, WholeTilesParams<Params>, BalancedParamsBase<Params>>;
 
 // The types and constants of a balanced kernel: those of kernel.hpp's Types, with the parameters above.
 template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
           bool kPdl>
 struct BalancedTypes : Types<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, 1, kPdl> {
-  using Params = BalancedParams;
+  using Params = BalancedParams<TileN>;
 };
 
 // `kFreeBarrier`: the first of two named barriers that nothing else uses. `kWholeTiles`: CTAs also multiply whole
@@ -315,7 +327,7 @@ struct BalancedPhasesBase : Types {
 
 // The phases of a balanced kernel of `mixed_gemm`. Its schedules use named barriers 8 and above.
 template <class Types>
-struct BalancedPhases : BalancedPhasesBase<Types, 6, false> {
+struct BalancedPhases : BalancedPhasesBase<Types, 6, kHasManyRows<Types::TileN>> {
   __device__ __forceinline__ void operator()(typename Types::Params const& params, char* memory) const {
     sm90::run_product<BalancedPhases>(params, memory);
   }

@@ -12,7 +12,7 @@ namespace tilewright::mixed_gemm {
 template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,
           bool kPdl>
 struct GatedBalancedTypes : GatedTypes<Type, Format, ElementD, TileM, TileN, Pieces, Stages, Consumers, 1, kPdl> {
-  using Params = BalancedParams;
+  using Params = BalancedParams<TileN>;
 };
 
 template <class Type, class Format, class ElementD, int TileM, int TileN, int Pieces, int Stages, int Consumers,

@@ -18,6 +18,7 @@ from tilewright.families.mixed_gemm.terms import Terms
 from tilewright.selection.estimates import Estimate
 
 LEAVE_CLOCKS = 1200  # of sums that are left to another thread block, and of their reader
+FEW_COLUMNS, COLUMN_CLOCKS = 64, 70  # wider tiles: for each column (medians of 931 times near the fastest)
 OTHER_CLOCKS = 500  # for each thread block, on average, whose sums are added
 
 
@@ -34,7 +35,8 @@ class Balanced(terms.Kernel):
         clusters = min(self.device.clusters_at_once(cluster), tiles * model.k_tiles)
         stages = ceil(tiles * model.k_tiles / clusters)  # of each cluster
         math = stages * model.of_k_tile(cluster) / model.clock
-        added = cost.START_CLOCKS + model.epilogue + LEAVE_CLOCKS + OTHER_CLOCKS * (model.k_tiles // stages)
+        leave = LEAVE_CLOCKS if model.tile_n <= FEW_COLUMNS else COLUMN_CLOCKS * model.tile_n
+        added = cost.START_CLOCKS + model.epilogue + leave + OTHER_CLOCKS * (model.k_tiles // stages)
         added += cost.CLUSTER_CLOCKS if cluster > 1 else 0
         main_loop = cost.norm(model.hbm, math, power=cost.NUMBERS.overlap)
         blocks = clusters * cluster
