@@ -51,7 +51,7 @@ def make_lean_row(name: str, *, splits: bool = True, **fields: Any) -> dict[str,
     schedule = "cooperative" if splits else "pingpong"
     defaults = {"schedule": schedule, "c": "same" if splits else "none"}
     row = make_row(name, mainloop="lean", cluster="dynamic", bias=True, **defaults | fields)
-    row["facts"] |= {"splits": splits, "pieces": 2, "cluster_multiple": [1, 1]}
+    row["facts"] |= {"splits": splits, "subtiles": 2, "cluster_multiple": [1, 1]}
     return row
 
 

@@ -47,7 +47,7 @@ _SORT = (
 )  # fmt: skip
 _EACH = {"gemm": 2, "blockscaled_gemm": 5, "quantize": 2, "hc_prenorm": 12}  # kernels of one sort
 _OF_ONE = 2  # problems of a kernel
-_FACTS = ("smem_bytes", "threads", "stages", "block", "cluster_multiple", "pieces")  # that the models look at
+_FACTS = ("smem_bytes", "threads", "stages", "block", "cluster_multiple", "subtiles")  # that models read
 
 
 class Estimate(NamedTuple):

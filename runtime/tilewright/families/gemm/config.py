@@ -93,7 +93,7 @@ class LeanFacts(TypedDict, total=False):
 
     cluster_multiple: ClusterMultiple
     splits: bool  # whether it splits k
-    pieces: Multiple  # of a warpgroup's tile, which the parts of a split k share out
+    subtiles: Multiple  # epilogue subtiles of a warpgroup's tile, which the k ranges of a cluster share
 
 
 class GemmFacts(PipelineFacts, LeanFacts):

@@ -189,7 +189,7 @@ class Kernel:
         )
         self.straddling_d = straddling(problem.d_columns * bytes_of(problem.d))
         self.sums = elements * 4 / SUMS_BYTES_PER_CLOCK / warpgroups
-        self.subtiles = record.facts.get("pieces", 1)
+        self.subtiles = record.facts.get("subtiles", 1)
         self.hertz = device.clock_hz * CLOCK_SHARE
         self.power = self.wgmma / POWER_SHARE[size] / device.sm_count  # the power limit for one tile's box
         k_bytes = problem.batch * problem.k * size

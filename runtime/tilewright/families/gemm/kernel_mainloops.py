@@ -98,8 +98,8 @@ class Lean(Mainloop):
             from_registers = lean_tiles.subtile_columns(columns, swapped=False)
             if lean_tiles.shared_subtile_columns(columns, swapped=False, bits=16) == from_registers:
                 width = 2 * lean_tiles.subtile_columns(columns // 2, swapped=False)
-        pieces = rows * (columns // width)
-        return {"cluster_multiple": (1, 1), "splits": epilogue_through_smem(config), "pieces": pieces}
+        subtiles = rows * (columns // width)
+        return {"cluster_multiple": (1, 1), "splits": epilogue_through_smem(config), "subtiles": subtiles}
 
     def variables(self, config: GemmConfig) -> dict[str, Any]:
         gated, forms = config.activation in GATED, config.plain_forms
