@@ -60,11 +60,11 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int*, void const*, int
 // boundary of 16 to D, alpha, and what else is given: 1, 2 for scales, 4 for a bias.
 int main(int, char** words) {
   auto const number = [&](int i) { return std::atoi(words[1 + i]); };
-  gemm::gated::Facts facts{};
+  gemm::lean::Facts facts{};
   facts.tile_m = number(0), facts.tile_n = number(1), facts.swapped = number(2) != 0, facts.tile_k = 64;
   facts.bytes = facts.bytes_d = 2, facts.vector_d = 8, facts.activation = sm90::kSiluMul, facts.boxes = true;
-  facts.plain_form = number(14) != 0;
-  facts.epilogue_through_smem = !facts.plain_form, facts.addend_d = sm90::Addend(TILEWRIGHT_ADDEND_BF16);
+  facts.sums = number(14) != 0 ? 0 : 1;
+  facts.epilogue_through_smem = facts.sums != 0, facts.addend_d = sm90::Addend(TILEWRIGHT_ADDEND_BF16);
   facts.box = {64, 16, CU_TENSOR_MAP_SWIZZLE_64B}, facts.shared_box = {32, 16, CU_TENSOR_MAP_SWIZZLE_32B};
   tilewright_gemm_args args{};
   args.m = number(3), args.n = number(4), args.k = number(5), args.batch = number(6);

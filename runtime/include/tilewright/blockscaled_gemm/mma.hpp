@@ -6,7 +6,7 @@
 #include "tilewright/blockscaled_gemm/mma_kernel.hpp"
 #include "tilewright/blockscaled_gemm/mma_params.hpp"
 #include "tilewright/descriptor.hpp"
-#include "tilewright/gemm/mma.hpp"
+#include "tilewright/gemm/lean_calls.hpp"
 
 namespace tilewright::blockscaled_gemm::mma {
 
@@ -31,13 +31,13 @@ struct Calls {
     Facts facts{};
     facts.a = {Kernel::FormatA::kBits, Kernel::kRowBytesA, Layout::kAtomRowsA, Kernel::kAtoms, Layout::kRowBlocksA};
     facts.b = {Kernel::FormatB::kBits, Kernel::kRowBytesB, Layout::kAtomRowsB, Kernel::kAtoms, Layout::kRowBlocksB};
-    facts.bytes = gemm::mma::make_facts<Traits>();
+    facts.bytes = gemm::lean::make_facts<Traits>(&Traits::combining_entry);
     facts.boxes = Kernel::Boxes;
     facts.block = Kernel::kBlock;
     return facts;
   }
 
-  // A local variable: C++14 wants a static member of a template defined a second time.
+  // A local variable, because in C++14 a static member of a template would need a second definition.
   static Facts const& facts() {
     static constexpr Facts kFacts = make_facts();
     return kFacts;

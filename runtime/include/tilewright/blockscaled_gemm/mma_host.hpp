@@ -16,10 +16,11 @@ namespace {
 
 constexpr int kScaleRows = 128, kScaleColumns = 4, kAtomBytes = kScaleRows * kScaleColumns;  // of an atom
 
+// Checks a problem, makes the parameters of its launch, and launches it.
 class Maker {
  public:
   Maker(Facts const& facts, Args const& args)
-      : facts_(facts), args_(args.base), as_bytes_(bytes_of(facts, args)), plain_(facts.bytes, as_bytes_, false) {}
+      : facts_(facts), args_(args.base), as_bytes_(bytes_of(facts, args)), plain_(facts.bytes, as_bytes_) {}
 
   bool can_implement() const {
     tilewright_tactic const& tactic = args_.tactic;
@@ -33,9 +34,6 @@ class Maker {
   }
 
   int64_t workspace_bytes() const { return plain_.workspace_bytes(); }
-
-  gemm::lean::Maker const& plain() const { return plain_; }
-  tilewright_gemm_args const& as_bytes() const { return as_bytes_; }
 
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
     if (cudaError_t const error = plain_.make_params(at_once, workspace, params); error != cudaSuccess) {
@@ -61,6 +59,12 @@ class Maker {
                       : encode(params.b, args_.b, columns, args_.ld_b, args_.batch_stride_b, facts_.b, params.slices_b);
     }
     return error;
+  }
+
+  cudaError_t enqueue(Context const& context, void* workspace, cudaStream_t stream) const {
+    return plain_.enqueue<Params>(context, stream, [this, workspace](int at_once, Params& params) {
+      return make_params(at_once, workspace, params);
+    });
   }
 
  private:
@@ -136,36 +140,8 @@ struct Host {
 
   int64_t workspace_bytes(Args const& args) const { return Maker(facts, args).workspace_bytes(); }
 
-  // Enqueues the kernel, and a second one if parts of k are added up through the workspace.
   cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) const {
-    Maker const maker(facts, args);
-    LaunchShape shape{};
-    shape.block = dim3(facts.bytes.threads);
-    shape.smem_bytes = facts.bytes.shared_bytes;
-    shape.pdl = facts.bytes.pdl;
-    void const* const entry = facts.bytes.entry();
-    int at_once = 0;
-    cudaError_t error =
-        sm90::prepare<AnyKernel>(context, entry, args.base.tactic, maker.plain().cluster(), shape, at_once);
-    if (error != cudaSuccess) {
-      return error;
-    }
-    Params params;
-    error = maker.make_params(at_once, workspace, params);
-    if (error != cudaSuccess) {
-      return error;
-    }
-    int const blocks = params.raster.blocks;
-    shape.grid = dim3(blocks < at_once ? blocks : at_once);
-    error = tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
-    if (error != cudaSuccess || params.parts.count == 1) {
-      return error;
-    }
-    sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count),
-                                gemm::epilogue_params(maker.as_bytes(), 0)};
-    LaunchShape const second =
-        sm90::combining_shape(maker.plain().combining_blocks(params.parts), sm90::kCombineThreads, facts.bytes.pdl);
-    return tilewright::launch<AnyKernel>(context, facts.bytes.combining_entry(), &combine, second, stream);
+    return Maker(facts, args).enqueue(context, workspace, stream);
   }
 };
 

@@ -5,12 +5,13 @@
 #include "tilewright/descriptor.hpp"
 #include "tilewright/gemm/gated_kernel.hpp"
 #include "tilewright/gemm/gated_params.hpp"
+#include "tilewright/gemm/lean_calls.hpp"
 
 namespace tilewright::gemm::gated {
 
 // The functions of a kernel's descriptor (abi.h), or of a plain form's. They pass its Facts to the host code that the
 // module's table has once for all kernels (gated_host.hpp).
-template <class Traits, bool kPlainForm = false>
+template <class Traits>
 struct Calls {
   using Kernel = typename Traits::Kernel;
   using Args = tilewright_gemm_args;
@@ -24,38 +25,9 @@ struct Calls {
   }
 
  private:
-  template <class Store>
-  static constexpr lean::Box box() {
-    return {Store::kBoxBytes, Store::kBoxRows, Store::kSwizzle};
-  }
-
-  // Facts that stay 0 say what this kernel lacks: MN-major operands, C, and the second kernel of a split k.
-  static constexpr Facts make_facts() {
-    Facts facts{};
-    facts.tile_m = Kernel::TileM;
-    facts.tile_n = Kernel::TileN;
-    facts.tile_k = Kernel::kTileBytesK / Kernel::ElementA::kBytes;
-    facts.bytes = Kernel::ElementA::kBytes;
-    facts.bytes_d = Kernel::ElementD::kBytes;
-    facts.vector_d = 16 / Kernel::ElementD::kBytes;
-    facts.threads = Kernel::kThreads;
-    facts.shared_bytes = Kernel::kSharedBytes;
-    facts.addend_d = Kernel::ElementD::kAddend;
-    facts.activation = Kernel::kActivation;
-    facts.swapped = Kernel::kSwapped;
-    facts.pdl = Traits::kPdl;
-    facts.boxes = Kernel::Store::kBoxes;
-    facts.epilogue_through_smem = Kernel::kEpilogueThroughSmem;
-    facts.box = box<typename Kernel::Store>();
-    facts.shared_box = box<typename Kernel::SharedStore>();
-    facts.entry = &Traits::entry;
-    facts.plain_form = kPlainForm;
-    return facts;
-  }
-
   // A local variable, because in C++14 a static member of a template would need a second definition.
-  static Facts const& facts() {
-    static constexpr Facts kFacts = make_facts();
+  static lean::Facts const& facts() {
+    static constexpr lean::Facts kFacts = lean::make_facts<Traits>(nullptr);
     return kFacts;
   }
 };

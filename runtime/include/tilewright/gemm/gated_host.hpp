@@ -14,18 +14,16 @@ using Args = tilewright_gemm_args;
 
 namespace {  // as in lean_host.hpp
 
-// Checks problems and makes the parameters of a launch.
+// Checks a problem, makes the parameters of its launch, and launches it.
 class Maker {
  public:
-  Maker(Facts const& facts, Args const& args) : facts_(facts), args_(args), lean_(facts, args, facts.plain_form) {}
+  Maker(lean::Facts const& facts, Args const& args) : facts_(facts), args_(args), lean_(facts, args) {}
 
   // The halves of B have whole groups of 8 rows, there is no C, and one cluster has all k ranges of a tile.
   bool can_implement() const {
     return lean_.can_implement() && args_.n % sm90::kPairedRows == 0 && args_.beta == 0.0f &&
            args_.activation == TILEWRIGHT_ACTIVATION_SILU && sm90::parts_of(args_.tactic) == 1;
   }
-
-  sm90::ClusterShape const& cluster() const { return lean_.cluster(); }
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, lean::Params& params) const {
@@ -36,22 +34,16 @@ class Maker {
     }
     params.epilogue.n /= 2;  // D's
     params.epilogue.n_boxes /= 2;
-    if (error != cudaSuccess || params.epilogue.n_boxes == 0) {
-      return error;
-    }
-    int const bytes = facts_.bytes_d;
-    sm90::Matrices const d{args_.d,
-                           int64_t(params.epilogue.n_boxes) * bytes,
-                           args_.m,
-                           args_.batch,
-                           args_.ld_d * bytes,
-                           args_.batch_stride_d * bytes};
-    lean::Box const& box = params.epilogue_through_smem ? facts_.shared_box : facts_.box;
-    return sm90::encode_matrices(params.d, d, box.bytes, box.rows, box.swizzle);
+    return error != cudaSuccess ? error : lean_.encode_d(params);
+  }
+
+  cudaError_t enqueue(Context const& context, cudaStream_t stream) const {
+    return lean_.enqueue<lean::Params>(
+        context, stream, [this](int at_once, lean::Params& params) { return make_params(at_once, params); });
   }
 
  private:
-  Facts const& facts_;
+  lean::Facts const& facts_;
   Args const& args_;
   lean::Maker const lean_;
 
@@ -83,44 +75,28 @@ class Maker {
 struct Host {
   using Args = gated::Args;
 
-  Facts const& facts;
+  lean::Facts const& facts;
 
   bool can_implement(Args const& args) const { return Maker(facts, args).can_implement(); }
 
   int64_t workspace_bytes(Args const&) const { return 0; }
 
   cudaError_t enqueue(Context const& context, Args const& args, void*, cudaStream_t stream) const {
-    Maker const maker(facts, args);
-    LaunchShape shape{};
-    shape.block = dim3(facts.threads);
-    shape.smem_bytes = facts.shared_bytes;
-    shape.pdl = facts.pdl;
-    void const* const entry = facts.entry();
-    int at_once = 0;
-    cudaError_t error = sm90::prepare<AnyKernel>(context, entry, args.tactic, maker.cluster(), shape, at_once);
-    if (error != cudaSuccess) {
-      return error;
-    }
-    lean::Params params;
-    error = maker.make_params(at_once, params);
-    if (error != cudaSuccess) {
-      return error;
-    }
-    int const blocks = params.raster.blocks;
-    shape.grid = dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
-    bool const alone = facts.plain_form && lean::is_launched_without_clusters(maker.cluster().size(), blocks, at_once);
-    return alone ? launch_without_clusters(context, entry, &params, shape, stream)
-                 : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
+    return Maker(facts, args).enqueue(context, stream);
   }
 };
 
 }  // namespace
 
-int32_t can_implement(Facts const& facts, void const* args) { return Entries<Host>::can_implement({facts}, args); }
+int32_t can_implement(lean::Facts const& facts, void const* args) {
+  return Entries<Host>::can_implement({facts}, args);
+}
 
-int64_t workspace_bytes(Facts const& facts, void const* args) { return Entries<Host>::workspace_bytes({facts}, args); }
+int64_t workspace_bytes(lean::Facts const& facts, void const* args) {
+  return Entries<Host>::workspace_bytes({facts}, args);
+}
 
-int32_t launch(Facts const& facts, void const* args, void* workspace, void* stream) {
+int32_t launch(lean::Facts const& facts, void const* args, void* workspace, void* stream) {
   return Entries<Host>::launch({facts}, args, workspace, stream);
 }
 

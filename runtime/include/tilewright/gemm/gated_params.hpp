@@ -1,4 +1,4 @@
-// The facts and the host's functions of lean `gemm` kernels with a gated activation, whose parameters are those of lean
+// The host's functions of lean `gemm` kernels with a gated activation, whose parameters and facts are those of lean
 // kernels. A module's table defines the functions (gated_host.hpp).
 #pragma once
 
@@ -8,13 +8,9 @@
 
 namespace tilewright::gemm::gated {
 
-struct Facts : lean::Facts {
-  bool plain_form;  // the code is a form, for products with nothing added, scaled or split (gated_plain_form.hpp)
-};
-
 // The functions of tilewright_kernel (abi.h).
-int32_t can_implement(Facts const& facts, void const* args);
-int64_t workspace_bytes(Facts const& facts, void const* args);
-int32_t launch(Facts const& facts, void const* args, void* workspace, void* stream);
+int32_t can_implement(lean::Facts const& facts, void const* args);
+int64_t workspace_bytes(lean::Facts const& facts, void const* args);
+int32_t launch(lean::Facts const& facts, void const* args, void* workspace, void* stream);
 
 }  // namespace tilewright::gemm::gated

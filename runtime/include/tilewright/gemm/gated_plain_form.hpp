@@ -37,25 +37,9 @@ struct PlainTraits {
   static constexpr bool kPdl = Traits::kPdl;
 };
 
-// The functions of the descriptor of a kernel that has plain forms. The form that fits the cluster is tried first. It
-// refuses every product that is not plain (Maker::can_implement in lean_host.hpp), which the general code then runs.
+// The functions of the descriptor of a kernel that has plain forms.
 template <class Traits>
-struct CallsWithForms : Calls<Traits> {
-  static int32_t launch(void const* args, void* workspace, void* stream) {
-    tilewright_tactic const& tactic = static_cast<tilewright_gemm_args const*>(args)->tactic;
-    bool const shares_a = tactic.cluster_n > 1, shares_b = tactic.cluster_m > 1;
-    auto const form = !shares_a && !shares_b ? &Form<false, false>::launch
-                      : !shares_a            ? &Form<false, true>::launch
-                      : !shares_b            ? &Form<true, false>::launch
-                                             : &Form<true, true>::launch;
-    int32_t const status = form(args, workspace, stream);
-    return status == TILEWRIGHT_NOT_SUPPORTED ? Calls<Traits>::launch(args, workspace, stream) : status;
-  }
-
- private:
-  template <bool kShareA, bool kShareB>
-  using Form = Calls<lean::PlainTraits<PlainTraits<Traits>, kShareA, kShareB>, true>;
-};
+using CallsWithForms = lean::PlainFormsFirst<Calls, Traits, PlainTraits<Traits>>;
 
 }  // namespace tilewright::gemm::gated
 

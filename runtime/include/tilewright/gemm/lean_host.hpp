@@ -17,15 +17,21 @@ using sm90::ceil_div;
 
 namespace {  // so that g++ inlines functions that are called once
 
-// Checks problems and makes the parameters of a launch. A split k is added up through the shared memory of a cluster,
-// or through a workspace.
+// Whether a plain form that shares no operand is launched without clusters, which begins earlier than clusters of one.
+// But an H200 places CTAs without clusters on other SMs: where the last of several waves has a twelfth to four
+// fifths of the SMs, products took 2 % longer, and some 8 % (benchmarks/results/plain_forms.md).
+constexpr bool is_launched_without_clusters(int cluster_size, int blocks, int at_once) {
+  int const last = blocks % at_once;
+  return cluster_size == 1 && (blocks < at_once || 12 * last < at_once || 5 * last > 4 * at_once);
+}
+
+// Checks a problem, makes the parameters of its launch, and launches it. A split k is added up through the shared
+// memory of a cluster, or through a workspace.
 class Maker {
  public:
-  // `form`: whether the kernel is a plain form (plain_form.hpp).
-  Maker(Facts const& facts, Args const& args, bool form)
+  Maker(Facts const& facts, Args const& args)
       : facts_(facts),
         args_(args),
-        form_(form),
         cluster_(sm90::cluster_of(args.tactic)),
         rows_(facts.swapped ? args.n : args.m),
         columns_(facts.swapped ? args.m : args.n) {}
@@ -39,7 +45,7 @@ class Maker {
     bool const plain = splits == 1 && plain_epilogue(columns_in_boxes(), c_in_boxes());
     return sizes && sm90::legal(args_.tactic, cluster_) && (splits == 1 || splits <= k_tiles()) &&
            known_epilogue(args_, facts_.activation) && (facts_.epilogue_through_smem || plain || count > 1) &&
-           (!form_ || (count == 1 && unscaled())) && (!is_split_form() || runs_split_form(count)) &&
+           (!is_plain_form() || (count == 1 && unscaled())) && (!is_split_form() || runs_split_form(count)) &&
            aligned(args_.ld_a, args_.batch_stride_a) && aligned(args_.ld_b, args_.batch_stride_b) &&
            tiles() * count < INT32_MAX && (count == 1 || combining_blocks(parts(nullptr)) < INT32_MAX);
   }
@@ -48,41 +54,6 @@ class Maker {
     int const count = sm90::parts_of(args_.tactic);
     return count > 1 ? int64_t(count) * parts(nullptr).tiles() * facts_.sums * int64_t(sizeof(float4)) : 0;
   }
-
-  // The parts of k that the tactic asks for. Tiles are counted in whole clusters. With one part, only `count` and
-  // `matrices` are used.
-  sm90::Parts parts(void* workspace) const {
-    int const count = sm90::parts_of(args_.tactic);
-    if (count == 1) {
-      return {1, args_.batch, {}, nullptr, 0, 0};
-    }
-    int const down = blocks_down(), across = blocks_across();
-    return {count,
-            args_.batch,
-            sm90::Divisor(down * across * args_.batch),
-            static_cast<float4*>(workspace),
-            down * cluster_.m,
-            across * cluster_.n};
-  }
-
-  // Thread blocks of the kernel that adds the parts up.
-  int64_t combining_blocks(sm90::Parts const& parts) const {
-    return int64_t(parts.tiles()) * (facts_.sums / sm90::kCombineThreads) * sm90::combine_shares(parts.count);
-  }
-
-  sm90::ClusterShape const& cluster() const { return cluster_; }
-
-  // Whether the kernel is a split form (split_form.hpp): TMA stores no D of 16 bits.
-  bool is_split_form() const { return !facts_.boxes && facts_.bytes_d == 2; }
-
-  // The grid of a split form: a tile and a part for each CTA.
-  dim3 split_grid() const {
-    return dim3(blocks_down() * cluster_.size(), blocks_across(), sm90::parts_of(args_.tactic));
-  }
-
-  // The epilogue of the kernel that adds up parts. `n_boxes`: columns of D where D is the sum alone and its rows are
-  // aligned as for TMA.
-  sm90::EpilogueParams combining_epilogue() const { return epilogue_params(args_, sum_alone() ? args_.n : 0); }
 
   // `at_once`: clusters that run at once.
   cudaError_t make_params(int at_once, void* workspace, Params& params) const {
@@ -136,20 +107,93 @@ class Maker {
         return error;
       }
     }
-    if (n_boxes == 0) {
+    return encode_d(params);
+  }
+
+  // Encodes the map of the columns of D that TMA stores, if there are any.
+  cudaError_t encode_d(Params& params) const {
+    int const columns = params.epilogue.n_boxes, bytes = facts_.bytes_d;
+    if (columns == 0) {
       return cudaSuccess;
     }
-    sm90::Matrices const d{args_.d,     int64_t(n_boxes) * bytes, args_.m,
+    sm90::Matrices const d{args_.d,     int64_t(columns) * bytes, args_.m,
                            args_.batch, args_.ld_d * bytes,       args_.batch_stride_d * bytes};
     return encode(params.d, d, params.epilogue_through_smem ? facts_.shared_box : facts_.box);
+  }
+
+  // Enqueues the kernel, and a second one if parts of k are added up through the workspace.
+  // `make_params(at_once, params)` makes the kernel's parameters, which are a `KernelParams`.
+  template <class KernelParams, class MakeParams>
+  cudaError_t enqueue(Context const& context, cudaStream_t stream, MakeParams const& make_params) const {
+    LaunchShape shape{};
+    shape.block = dim3(facts_.threads);
+    shape.smem_bytes = facts_.shared_bytes;
+    shape.pdl = facts_.pdl;
+    void const* const entry = facts_.entry();
+    int at_once = 0;
+    cudaError_t error = sm90::prepare<AnyKernel>(context, entry, args_.tactic, cluster_, shape, at_once);
+    if (error != cudaSuccess) {
+      return error;
+    }
+    KernelParams params;
+    error = make_params(at_once, params);
+    if (error != cudaSuccess) {
+      return error;
+    }
+    int const blocks = params.raster.blocks;
+    shape.grid = is_split_form() ? split_grid() : dim3((blocks < at_once ? blocks : at_once) * cluster_.size());
+    bool const alone = is_plain_form() && is_launched_without_clusters(cluster_.size(), blocks, at_once);
+    error = alone ? launch_without_clusters(context, entry, &params, shape, stream)
+                  : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
+    if (error != cudaSuccess || params.parts.count == 1) {
+      return error;
+    }
+    sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count), combining_epilogue()};
+    LaunchShape const second = sm90::combining_shape(combining_blocks(params.parts), sm90::kCombineThreads, facts_.pdl);
+    return tilewright::launch<AnyKernel>(context, facts_.combining_entry(), &combine, second, stream);
   }
 
  private:
   Facts const& facts_;
   Args const& args_;
-  bool const form_;
   sm90::ClusterShape const cluster_;
   int const rows_, columns_;  // rows of the kernel's A and B
+
+  // Whether the kernel is a plain form (plain_form.hpp): it alone stores no sums of a k range.
+  bool is_plain_form() const { return facts_.sums == 0; }
+
+  // Whether the kernel is a split form (split_form.hpp): TMA stores no D of 16 bits.
+  bool is_split_form() const { return !facts_.boxes && facts_.bytes_d == 2; }
+
+  // The grid of a split form: a tile and a part for each CTA.
+  dim3 split_grid() const {
+    return dim3(blocks_down() * cluster_.size(), blocks_across(), sm90::parts_of(args_.tactic));
+  }
+
+  // The parts of k that the tactic asks for. Tiles are counted in whole clusters. With one part, only `count` and
+  // `matrices` are used.
+  sm90::Parts parts(void* workspace) const {
+    int const count = sm90::parts_of(args_.tactic);
+    if (count == 1) {
+      return {1, args_.batch, {}, nullptr, 0, 0};
+    }
+    int const down = blocks_down(), across = blocks_across();
+    return {count,
+            args_.batch,
+            sm90::Divisor(down * across * args_.batch),
+            static_cast<float4*>(workspace),
+            down * cluster_.m,
+            across * cluster_.n};
+  }
+
+  // Thread blocks of the kernel that adds the parts up.
+  int64_t combining_blocks(sm90::Parts const& parts) const {
+    return int64_t(parts.tiles()) * (facts_.sums / sm90::kCombineThreads) * sm90::combine_shares(parts.count);
+  }
+
+  // The epilogue of the kernel that adds up parts. `n_boxes`: columns of D where D is the sum alone and its rows are
+  // aligned as for TMA.
+  sm90::EpilogueParams combining_epilogue() const { return epilogue_params(args_, sum_alone() ? args_.n : 0); }
 
   // Tiles of all matrices, with those outside of D that the last clusters have.
   int64_t tiles() const { return int64_t(args_.batch) * (blocks_down() * cluster_.m) * (blocks_across() * cluster_.n); }
@@ -223,58 +267,20 @@ class Maker {
   }
 };
 
-// Whether a plain form that shares no operand is launched without clusters, which begins earlier than clusters of one.
-// But an H200 places CTAs without clusters on other SMs: where the last of several waves has a twelfth to four
-// fifths of the SMs, products took 2 % longer, and some 8 % (benchmarks/results/plain_forms.md).
-constexpr bool is_launched_without_clusters(int cluster_size, int blocks, int at_once) {
-  int const last = blocks % at_once;
-  return cluster_size == 1 && (blocks < at_once || 12 * last < at_once || 5 * last > 4 * at_once);
-}
-
 // The `Host` (adapter.hpp) of a kernel with these facts.
 struct Host {
   using Args = lean::Args;
 
   Facts const& facts;
 
-  // Whether the kernel is a plain form: it alone stores no sums of a k range.
-  bool form() const { return facts.sums == 0; }
+  bool can_implement(Args const& args) const { return Maker(facts, args).can_implement(); }
 
-  bool can_implement(Args const& args) const { return Maker(facts, args, form()).can_implement(); }
+  int64_t workspace_bytes(Args const& args) const { return Maker(facts, args).workspace_bytes(); }
 
-  int64_t workspace_bytes(Args const& args) const { return Maker(facts, args, form()).workspace_bytes(); }
-
-  // Enqueues the kernel, and a second one if parts of k are added up through the workspace.
   cudaError_t enqueue(Context const& context, Args const& args, void* workspace, cudaStream_t stream) const {
-    Maker const maker(facts, args, form());
-    LaunchShape shape{};
-    shape.block = dim3(facts.threads);
-    shape.smem_bytes = facts.shared_bytes;
-    shape.pdl = facts.pdl;
-    void const* const entry = facts.entry();
-    int at_once = 0;
-    cudaError_t error = sm90::prepare<AnyKernel>(context, entry, args.tactic, maker.cluster(), shape, at_once);
-    if (error != cudaSuccess) {
-      return error;
-    }
-    Params params;
-    error = maker.make_params(at_once, workspace, params);
-    if (error != cudaSuccess) {
-      return error;
-    }
-    int const blocks = params.raster.blocks;
-    shape.grid = maker.is_split_form() ? maker.split_grid()
-                                       : dim3((blocks < at_once ? blocks : at_once) * maker.cluster().size());
-    bool const alone = form() && is_launched_without_clusters(maker.cluster().size(), blocks, at_once);
-    error = alone ? launch_without_clusters(context, entry, &params, shape, stream)
-                  : tilewright::launch<AnyKernel>(context, entry, &params, shape, stream);
-    if (error != cudaSuccess || params.parts.count == 1) {
-      return error;
-    }
-    sm90::CombineParams combine{params.parts, sm90::combine_shares(params.parts.count), maker.combining_epilogue()};
-    LaunchShape const second =
-        sm90::combining_shape(maker.combining_blocks(params.parts), sm90::kCombineThreads, facts.pdl);
-    return tilewright::launch<AnyKernel>(context, facts.combining_entry(), &combine, second, stream);
+    Maker const maker(facts, args);
+    return maker.enqueue<Params>(
+        context, stream, [&](int at_once, Params& params) { return maker.make_params(at_once, workspace, params); });
   }
 };
 

@@ -91,6 +91,8 @@ struct StagedKernel : Stage {
   static constexpr bool kPdl = kPdl_;
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation, kStoreBuffers>;
+  using SharedStore = Store;  // sums stay in registers for every epilogue
+  static constexpr bool kEpilogueThroughSmem = true;
   using Layout = typename Stage::template Layout<TileM, TileN, Stages, kConsumers * Store::kBytes>;
   using TileSums = sm90::TileSums<Warpgroups>;
   using Mainloop = typename Stage::template Mainloop<Layout, TileM, TileN, kRows, kColumns, Stages>;

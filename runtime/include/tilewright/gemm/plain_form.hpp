@@ -50,7 +50,7 @@ struct PlainForm : Base {
   static constexpr bool kClusters = kShareA || kShareB;
   static_assert(Store::kBoxes && Base::ElementD::kBytes == 2, "TMA stores D as it is summed");
 
-  // What the host's Facts say of a form (lean.hpp): it stores no sums of a split k, and adds no C.
+  // What the host's Facts say of a form (lean_calls.hpp): it stores no sums of a split k, and adds no C.
   struct TileSums {
     static constexpr int kCount = 0;
   };
@@ -248,19 +248,27 @@ struct PlainTraits {
 
 // The functions of the descriptor of a kernel that has plain forms. The form that fits the cluster is tried first. It
 // refuses every product that is not plain (Maker::can_implement in lean_host.hpp), which the general code then runs.
-template <class Traits>
-struct CallsWithForms : Calls<Traits> {
+// `Calls`: of a kernel without forms. `BaseTraits` describes what the forms are copies of.
+template <template <class> class Calls, class Traits, class BaseTraits>
+struct PlainFormsFirst : Calls<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {
     tilewright_tactic const& tactic = static_cast<tilewright_gemm_args const*>(args)->tactic;
     bool const shares_a = tactic.cluster_n > 1, shares_b = tactic.cluster_m > 1;
-    auto const form = !shares_a && !shares_b ? &Calls<PlainTraits<Traits, false, false>>::launch
-                      : !shares_a            ? &Calls<PlainTraits<Traits, false, true>>::launch
-                      : !shares_b            ? &Calls<PlainTraits<Traits, true, false>>::launch
-                                             : &Calls<PlainTraits<Traits, true, true>>::launch;
+    auto const form = !shares_a && !shares_b ? &Form<false, false>::launch
+                      : !shares_a            ? &Form<false, true>::launch
+                      : !shares_b            ? &Form<true, false>::launch
+                                             : &Form<true, true>::launch;
     int32_t const status = form(args, workspace, stream);
     return status == TILEWRIGHT_NOT_SUPPORTED ? Calls<Traits>::launch(args, workspace, stream) : status;
   }
+
+ private:
+  template <bool kShareA, bool kShareB>
+  using Form = Calls<PlainTraits<BaseTraits, kShareA, kShareB>>;
 };
+
+template <class Traits>
+using CallsWithForms = PlainFormsFirst<Calls, Traits, Traits>;
 
 }  // namespace tilewright::gemm::lean
 

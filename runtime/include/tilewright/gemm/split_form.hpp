@@ -48,8 +48,8 @@ struct SplitForm : Base {
   static constexpr int kConsumers = Base::kPingpong ? 1 : Base::kConsumers;
   static constexpr int kThreads = (kConsumers + 1) * 128;
 
-  // What the host's Facts say of a form (lean.hpp): threads, not TMA, store D; in clusters, sums go through the stages'
-  // memory.
+  // What the host's Facts say of a form (lean_calls.hpp): threads, not TMA, store D; in clusters, sums go through the
+  // stages' memory.
   struct Store : Base::Store {
     static constexpr bool kBoxes = false;
   };
