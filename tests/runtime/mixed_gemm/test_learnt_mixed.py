@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
-from tilewright.families.mixed_gemm import cost, cost_stream, learnt
+from tilewright.families.mixed_gemm import cost, cost_stream, learnt, terms
 from tilewright.families.mixed_gemm.family import FAMILY
 from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.libraries.registry import Registry
@@ -86,12 +86,16 @@ def test_the_first_are_ordered_by_what_was_learnt(problem: Problem) -> None:
     assert [each.estimate for each in ranked] == list(estimates)
 
 
-@pytest.mark.parametrize(("text", "model"), [("256x128x64", cost), ("64x8x128_stream", cost_stream)])
-def test_what_is_learnt_is_bounded(text: str, model: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "model"), [("256x128x64", cost.Wgmma), ("64x8x128_stream", cost_stream.Stream)]
+)
+def test_what_is_learnt_is_bounded(
+    text: str, model: type[terms.Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = PROBLEMS[0]
     tactic = named(text, problem)
     record = RECORDS[tactic.kernel]
-    plain = model.estimator(record, problem, H200)(tactic)  # type: ignore[attr-defined]
+    plain = model.estimator(record, problem, H200)(tactic)
     for sign in (-1, 1):
         trees = Trees(f"0<9999 {sign * 30000} 0")
         monkeypatch.setattr(learnt.CORRECTIONS, "trees", lambda _, trees=trees: trees)

@@ -13,7 +13,6 @@ problems of 1 to 4,096 rows with many tactics each, and 57 random ones with one)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
@@ -156,10 +155,3 @@ class Wgmma(terms.Kernel):
             cluster, splits, blocks * size, at_once * size, units, model.hbm, math, main_loop,
             added / model.clock,
         )  # fmt: skip
-
-
-def estimator(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate]:
-    """The cost model of one kernel."""
-    return terms.estimator_of(Wgmma(record, problem, device))

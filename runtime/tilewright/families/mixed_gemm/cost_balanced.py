@@ -6,7 +6,6 @@ thread block leaves to another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 
 from tilewright.architectures.device import DeviceProperties
@@ -15,7 +14,6 @@ from tilewright.declarations.tactics import Tactic, extents
 from tilewright.families.mixed_gemm import cost, terms
 from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.families.mixed_gemm.terms import Terms
-from tilewright.selection.estimates import Estimate
 
 LEAVE_CLOCKS = 1200  # of sums that are left to another thread block, and of their reader
 FEW_COLUMNS, COLUMN_CLOCKS = 64, 70  # wider tiles: for each column (medians of 931 times near the fastest)
@@ -41,10 +39,3 @@ class Balanced(terms.Kernel):
         main_loop = cost.norm(model.hbm, math, power=cost.NUMBERS.overlap)
         blocks = clusters * cluster
         return Terms(cluster, 1, blocks, blocks, stages, model.hbm, math, main_loop, added / model.clock)
-
-
-def estimator(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate]:
-    """The cost model of one kernel."""
-    return terms.estimator_of(Balanced(record, problem, device))

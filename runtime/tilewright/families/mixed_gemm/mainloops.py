@@ -15,7 +15,7 @@ from tilewright.selection.kernels import Kernels
 class Wgmma(PackedKernels[Problem], clustered.Product[Problem]):
     """Kernels for any number of rows (tilewright/mixed_gemm/mixed_gemm.hpp)."""
 
-    estimator = staticmethod(cost.estimator)
+    estimator = staticmethod(cost.Wgmma.estimator)
     refine = staticmethod(learnt.refine)
 
 
@@ -23,7 +23,7 @@ class Stream(PackedKernels[Problem]):
     """Kernels for few rows (tilewright/mixed_gemm/stream.hpp)."""
 
     settings = ("splits",)
-    estimator = staticmethod(cost_stream.estimator)
+    estimator = staticmethod(cost_stream.Stream.estimator)
     refine = staticmethod(learnt.refine)
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
@@ -54,7 +54,7 @@ class Stream(PackedKernels[Problem]):
 class Balanced(clustered.Balanced[Problem], PackedKernels[Problem]):
     """Kernels whose thread blocks multiply equally many stages of k (tilewright/mixed_gemm/balanced.hpp)."""
 
-    estimator = staticmethod(cost_balanced.estimator)
+    estimator = staticmethod(cost_balanced.Balanced.estimator)
     refine = staticmethod(learnt.refine)
 
 

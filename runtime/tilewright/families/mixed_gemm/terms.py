@@ -50,7 +50,10 @@ class Kernel:
         bound = "hbm" if terms.hbm >= terms.math else "math"
         return Estimate(main_loop + added, terms.waves, bound, main_loop, added)
 
-
-def estimator_of(kernel: Kernel) -> Callable[[Tactic], Estimate]:
-    """A kernel's cost model as selection asks it."""
-    return lambda tactic: kernel.estimate(kernel.terms(tactic))
+    @classmethod
+    def estimator(
+        cls, record: KernelRecord, problem: PackedProblem, device: DeviceProperties
+    ) -> Callable[[Tactic], Estimate]:
+        """The cost model of one kernel, as selection asks it."""
+        kernel = cls(record, problem, device)
+        return lambda tactic: kernel.estimate(kernel.terms(tactic))

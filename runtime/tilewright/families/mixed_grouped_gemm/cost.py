@@ -24,7 +24,6 @@ from tilewright.families.mixed_gemm import terms
 from tilewright.families.mixed_gemm.cost import PIECE, Numbers, TileModel, norm
 from tilewright.families.mixed_gemm.terms import UNIT_K, Terms
 from tilewright.families.mixed_grouped_gemm.problem import GroupedProblem, Problem
-from tilewright.selection.estimates import Estimate
 
 SPREAD = (0.7, 0.85, 1.0, 1.15, 1.3)  # shares of the mean number of rows that groups have
 QUANTILES = (-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64)  # of a normal distribution
@@ -85,10 +84,3 @@ class Wgmma(terms.Kernel):
         return Terms(
             cluster, 1, blocks * cluster, at_once * cluster, units, model.hbm, math, main_loop, added
         )
-
-
-def estimator(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate]:
-    """The cost model of one kernel."""
-    return terms.estimator_of(Wgmma(record, problem, device))

@@ -6,7 +6,6 @@ which overlaps with the weights' way from HBM. Thread blocks are persistent, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 
 from tilewright.architectures.device import DeviceProperties
@@ -17,7 +16,7 @@ from tilewright.families.mixed_gemm.problem import FORMATS
 from tilewright.families.mixed_gemm.terms import UNIT_K, Terms
 from tilewright.families.mixed_grouped_gemm.cost import routed_tiles
 from tilewright.families.mixed_grouped_gemm.problem import Problem
-from tilewright.selection.estimates import Estimate, held_by_memory
+from tilewright.selection.estimates import held_by_memory
 
 # Fitted to 155 times on an H200 (L2 cold, another kernel between; seven layers of 8 to 128 experts, 1 to 64
 # tokens, three formats; other formats are guesses), off by 6 % in the mean. With `cost`, the first tactic is
@@ -58,10 +57,3 @@ class Stream(terms.Kernel):
         main_loop = float((hbm**OVERLAP + math**OVERLAP) ** (1 / OVERLAP))
         added = START_SECONDS + TILE_SECONDS * of_block
         return Terms(1, 1, ceil(self.tiles), self.at_once, self.units, hbm, math, main_loop, added)
-
-
-def estimator(
-    record: KernelRecord, problem: Problem, device: DeviceProperties
-) -> Callable[[Tactic], Estimate]:
-    """The cost model of one kernel."""
-    return terms.estimator_of(Stream(record, problem, device))

@@ -15,7 +15,7 @@ from tilewright.selection.kernels import Kernels
 class Wgmma(PackedKernels[Problem], Groups[Problem]):
     """Kernels for any number of rows (tilewright/mixed_grouped_gemm/mixed_grouped_gemm.hpp)."""
 
-    estimator = staticmethod(cost.estimator)
+    estimator = staticmethod(cost.Wgmma.estimator)
     refine = staticmethod(learnt.refine)
 
 
@@ -23,7 +23,7 @@ class Stream(Wgmma):
     """Kernels for few rows of a group (tilewright/mixed_grouped_gemm/stream.hpp), without clusters."""
 
     settings = ("raster", "swizzle")
-    estimator = staticmethod(cost_stream.estimator)
+    estimator = staticmethod(cost_stream.Stream.estimator)
 
     def misfit_invariant(self, tactic: Tactic, record: KernelRecord, problem: Problem) -> str | None:
         return "it divides k among warps, and kernels for more rows add products in another order"
