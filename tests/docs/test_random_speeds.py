@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 
 import pytest
-from figures import DOCS, ROOT, Row, alike, geomean, record, same, table
+from figures import DOCS, ROOT, Row, alike, record, same, table
 
 PAGE = DOCS / "speed.md"
 SHORT_FORMS = "## With short forms"
+LATER_TREES = "## With trees that 705 more problems taught"
 # How a row of speed.md begins: its record, the heading before the table there, and the kind in that table.
 SOURCES = {
     "[FP8, scales of blocks]": ("random_scaled", SHORT_FORMS, "dense"),
     "the same, contiguous groups": ("random_scaled", SHORT_FORMS, "contiguous"),
     "the same, masked groups": ("random_scaled", SHORT_FORMS, "masked"),
+    "[later trees, FP8, scales of blocks]": ("random_scaled", LATER_TREES, "dense"),
+    "later trees, contiguous groups": ("random_scaled", LATER_TREES, "contiguous"),
+    "later trees, masked groups": ("random_scaled", LATER_TREES, "masked"),
     "[FP8, groups along k]": ("random_scaled", "## Groups along k with a form", "along k"),
     "[BF16 einsums]": ("random_einsum", "", "einsum"),
     "[BF16 sums over a batch]": ("random_einsum", "## Sums over a batch", ""),
@@ -43,6 +47,31 @@ def test_warm_and_cold(start: str) -> None:
     assert row["worst, warm and cold"] == f"{warm['least']}, {cold['least']}"
 
 
+def test_wide_products_by_later_trees() -> None:
+    """speed.md and selection.md have the rows of random_wide_cold.md."""
+    recorded = {row["type"]: row for row in record("random_wide_cold", "| type | count |")}
+    products = {row["products"]: row for row in table(PAGE, "| products | peer | problems |")}
+    wide = table(DOCS / "selection.md", "| wide draws | seed | count |")
+    assert [row["wide draws"] for row in wide] == list(recorded) == ["BF16", "FP16"]
+    for row in wide:
+        kind = row["wide draws"]
+        expected = recorded[kind]
+        (on_page,) = (cells for start, cells in products.items() if f"[later trees, {kind}, wide]" in start)
+        assert row["count"] == on_page["problems"] == expected["count"]
+        assert row["mean speed"] == on_page["cold"] == expected["geomean"]
+        assert row["least"] == on_page["worst, warm and cold"] == expected["least"]
+        assert row["at 0.95"] == expected["share at 0.95"]
+
+
+def test_scaled_products_by_later_trees() -> None:
+    rows = table(DOCS / "selection.md", "| kind | mean speed | least |")
+    assert [row["kind"] for row in rows] == ["dense", "contiguous", "masked"]
+    for row in rows:
+        cold = measures("random_scaled", LATER_TREES, row["kind"])["cold"]
+        assert (row["mean speed"], row["least"]) == (cold["mean"], cold["least"])
+        assert row["at 0.95"] == cold["share at 0.95"]
+
+
 def test_scaled_products_by_deepgemm_s_time() -> None:
     by_time = record("random_scaled", "| products | below 6 us |", SHORT_FORMS)
     recorded = {row["products"]: row for row in by_time}
@@ -56,11 +85,10 @@ def test_scaled_products_by_deepgemm_s_time() -> None:
 
 def test_random_products_of_the_readme() -> None:
     rows = {row["products"]: row for row in table(ROOT / "README.md", "| products | peer | problems |")}
-    wide = [row for row in record("random_wide_cold", "| seed, type |") if "BF16" in row["seed, type"]]
-    draws = [float(row["geomean"]) for row in wide for _ in range(int(row["count"]))]
-    assert int(rows["BF16"]["problems"]) == len(draws)
-    assert same(rows["BF16"]["mean speed"], geomean(draws))
-    assert same(rows["BF16"]["worst"], min(float(row["least"]) for row in wide))
+    wide = {row["type"]: row for row in record("random_wide_cold", "| type | count |")}["BF16"]
+    assert rows["BF16"]["problems"] == wide["count"]
+    assert alike(rows["BF16"]["mean speed"], wide["geomean"])
+    assert alike(rows["BF16"]["worst"], wide["least"])
     scaled, dense = rows["FP8 with scales of blocks"], measures("random_scaled", SHORT_FORMS, "dense")["cold"]
     assert scaled["problems"] == dense["count"]
     assert alike(scaled["mean speed"], dense["mean"])
