@@ -152,3 +152,8 @@ def rearranged(tactic: Tactic) -> Iterator[Tactic]:
     for raster in RASTERS:
         for swizzle in SWIZZLES:
             yield replace(tactic, raster=raster, swizzle=swizzle)
+
+
+def distinct_orders(tactic: Tactic) -> Iterator[Tactic]:
+    """`rearranged` for kernels whose heuristic chooses the swizzle, too: the heuristic is one tactic."""
+    return (order for order in rearranged(tactic) if order.raster != "heuristic" or order.swizzle == 1)

@@ -15,15 +15,18 @@ import pytest
 from altered import altered
 
 from tilewright.architectures.device import H200
-from tilewright.declarations.tactics import Tactic, rearranged
+from tilewright.declarations.tactics import SWIZZLES, Tactic, rearranged
 from tilewright.errors import ArgumentError
+from tilewright.families.blockscaled_grouped_gemm import family as blockscaled_grouped_gemm
 from tilewright.families.gemm import config as generator
 from tilewright.families.gemm import problem as problems
 from tilewright.families.gemm import rules
 from tilewright.families.gemm.cost import Cutlass
 from tilewright.families.gemm.family import FAMILY
 from tilewright.families.gemm.problem import Problem
+from tilewright.families.grouped_gemm import family as grouped_gemm
 from tilewright.selection.choice import BUILT_WITHIN, choose
+from tilewright.selection.family import Family
 
 
 @pytest.fixture
@@ -268,6 +271,13 @@ def test_tactics_are_written_and_read(record) -> None:
     assert str(Tactic("k")) == "k"
     plain = [one for base in FAMILY.candidates(record("p"), problem, H200) for one in rearranged(base)]
     assert all(FAMILY.misfit_tactic(tactic, record("p"), problem) is None for tactic in plain)
+
+
+@pytest.mark.parametrize("family", [grouped_gemm.FAMILY, blockscaled_grouped_gemm.FAMILY])
+def test_a_heuristic_that_chooses_the_swizzle_is_one_tactic(family: Family) -> None:
+    orders = [(tactic.raster, tactic.swizzle) for tactic in family.variants(Tactic("k"))]
+    assert orders[:2] == [("heuristic", 1), ("along_m", 1)]
+    assert len(set(orders)) == len(orders) == 1 + 2 * len(SWIZZLES)
 
 
 @pytest.mark.parametrize(

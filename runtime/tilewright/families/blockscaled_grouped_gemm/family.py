@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import contiguous_extents
 from tilewright.declarations.table import KernelRecord
-from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic
+from tilewright.declarations.tactics import Tactic, distinct_orders
 from tilewright.families.blockscaled_grouped_gemm import cost
 from tilewright.families.blockscaled_grouped_gemm.problem import SCALE_ROWS, Problem
 from tilewright.selection import tcgen05_clusters
@@ -25,15 +23,10 @@ class _BlockscaledGrouped(Family[Problem]):
     decisive = ("a", "b", "d")
     placement = ("zero_padding", "scale_begins")
     estimator = staticmethod(cost.estimator)
+    variants = staticmethod(distinct_orders)
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
         return Tcgen05Model.peak(kind, device)
-
-    def variants(self, tactic: Tactic) -> Iterator[Tactic]:
-        """The tactic with every raster order and swizzle; selection leaves both to the kernel."""
-        for raster in RASTERS:
-            for swizzle in SWIZZLES if raster != "heuristic" else (1,):
-                yield replace(tactic, raster=raster, swizzle=swizzle)
 
     def misfit_extents(self, record: KernelRecord, problem: Problem) -> str | None:
         if problem.grouping == "ends" and not problem.scale_begins and problem.row_alignment % SCALE_ROWS:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from tilewright.architectures import table
 from tilewright.architectures.device import DeviceProperties
 from tilewright.declarations.products import hopper_peak
-from tilewright.declarations.tactics import RASTERS, SWIZZLES, Tactic
+from tilewright.declarations.tactics import distinct_orders
 from tilewright.families.grouped_gemm.mainloops import kernels_of
 from tilewright.families.grouped_gemm.problem import Problem
 from tilewright.selection.composite_family import CompositeFamily
 from tilewright.selection.tcgen05_model import Tcgen05Model
-
-
-def rearranged(tactic: Tactic) -> Iterator[Tactic]:
-    """The tactic with every raster order and swizzle; selection leaves both to the kernel."""
-    for raster in RASTERS:
-        for swizzle in SWIZZLES if raster != "heuristic" else (1,):
-            yield replace(tactic, raster=raster, swizzle=swizzle)
 
 
 class _Grouped(CompositeFamily[Problem]):
@@ -31,7 +22,7 @@ class _Grouped(CompositeFamily[Problem]):
     placement = ("scales_k_major", "zero_padding", "head_left", "head_gap", "head_right")
     only_if_named = ({"mainloop": "mma", "arch": "sm_90a"},)
     kernels = staticmethod(kernels_of)
-    variants = staticmethod(rearranged)
+    variants = staticmethod(distinct_orders)
 
     def peak(self, kind: Any, device: DeviceProperties) -> float | None:
         architecture = table.of_capability(device.capability)

@@ -16,7 +16,8 @@ from tilewright.families.mixed_gemm.problem import Problem
 from tilewright.families.mixed_gemm.terms import Terms
 
 LEAVE_CLOCKS = 1200  # of sums that are left to another thread block, and of their reader
-FEW_COLUMNS, COLUMN_CLOCKS = 64, 70  # wider tiles: for each column (medians of 931 times near the fastest)
+FEW_COLUMNS = 64  # of a tile: wider tiles are for many rows (kHasManyRows in mixed_gemm/balanced_phases.hpp)
+COLUMN_CLOCKS = 70  # the same, of each column of a wider tile: medians of 931 times near the fastest
 OTHER_CLOCKS = 500  # for each thread block, on average, whose sums are added
 
 
