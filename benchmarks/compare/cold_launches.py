@@ -16,9 +16,9 @@ contiguous, masked and k_grouped products beside DeepGEMM (`deep_gemm`, imported
 einsum and reduced beside DeepGEMM and torch. Results are compared first. Writes OUTPUT.md.
 
 A ratio is the best peer's time over ours: the median of the ratios of all rounds. Its error is half of the
-interval in which the true median lies in 95 % of cases. Short products have more rounds until the error is
-below 2 % (`launch_graphs.py`). It says how sure the ratio is in this run. It does not hold what all rounds
-share, such as where operands lie in memory.
+interval in which the true median lies in about 95 % of cases. Short products have more rounds until the error
+is below 2 % (`launch_graphs.py`). The error says how sure the ratio is in this run. It leaves out what all
+rounds share, such as where operands lie in memory, and the other kernels' time, which is subtracted.
 
 With --check, results are compared and nothing is timed: DeepGEMM compiles its kernels then. Several processes
 with --part 1/N to N/N compile at once. With --tactics N, the model's first N tactics of each problem are
@@ -70,14 +70,14 @@ DEEP_GEMM_KINDS = ("scaled", "contiguous", "masked", "k_grouped", "reduced", "ei
 def rows_of(
     kind: str, problem: str, tactic: str | None, times: Mapping[tuple[str, Hashable], Sequence[float]]
 ) -> list[dict[str, Any]]:
-    """A row for each measure. Sides of `times`: "ours", peers by their names, and tactics. They have
-    microseconds of each round."""
+    """A row for each measure. `times`: microseconds of each round by measure and side. Sides are "ours",
+    peers by their names, and tactics."""
     rows = []
     for measure in dict.fromkeys(measure for measure, _ in times):
         rounds = {side: of_side for (each, side), of_side in times.items() if each == measure}
-        of_measure = {side: round(statistics.median(of_side), 3) for side, of_side in rounds.items()}
-        us = of_measure["ours"]
-        peers = {side: time for side, time in of_measure.items() if isinstance(side, str) and side != "ours"}
+        medians = {side: round(statistics.median(of_side), 3) for side, of_side in rounds.items()}
+        us = medians["ours"]
+        peers = {side: time for side, time in medians.items() if isinstance(side, str) and side != "ours"}
         peer = min(peers, key=peers.__getitem__)
         ratio, error = ratios.of_rounds(rounds[peer], rounds["ours"])
         row = {
@@ -85,7 +85,7 @@ def rows_of(
             **{"peer": peer, "peer_us": peers[peer], "ratio": round(ratio, 4), "error": round(error, 4)},
             "rounds": len(rounds["ours"]),
         }
-        tactics = {side: time for side, time in of_measure.items() if isinstance(side, Tactic)}
+        tactics = {side: time for side, time in medians.items() if isinstance(side, Tactic)}
         if tactics:
             best = min(tactics, key=tactics.__getitem__)
             row |= {

@@ -2,8 +2,8 @@
 
     TILEWRIGHT_JIT=0 python -m benchmarks.fit.cold_dense_times --seed 921 --seconds 60 --output times.csv.bz2
 
-Problems are those of `gemm_problems.wide`: n and k are multiples of 8 from 64, in four layouts. With
---shape, they are products of the given extents in layout tn. Of each problem these tactics are timed: the
+Problems are those of `gemm_problems.wide`, in BF16 or FP16 (--dtype): n and k are multiples of 8 from 64, in
+four layouts. With --shape, they are products of the given extents in layout tn. These tactics are timed: the
 first of the ranking, two of each of its first kernels, and its very first kernels in other clusters. All are
 timed in turn with cuBLAS, as `cold_launches.py` does: in CUDA graphs of launches with a softmax and a layer
 norm over 16 MB each between them, whose own time is subtracted. The file is one of times_file.py; every
@@ -22,13 +22,15 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import torch
 from benchmarks.compare.cold_launches import call_of
 from benchmarks.lib import machine
-from benchmarks.lib.gemm_problems import described, wide
+from benchmarks.lib.gemm_problems import wide
 from benchmarks.lib.launch_cases import case_of
 from benchmarks.lib.launch_graphs import Between, Graphs, free_memory
+from benchmarks.lib.random_problems import listed
 from benchmarks.lib.times_file import FIELDS, rows
 
 from tilewright import context as contexts
@@ -99,17 +101,21 @@ def main() -> int:
     )
     parser.add_argument("--dtype", choices=("bf16", "f16"), default="bf16", help="of the operands")
     parser.add_argument("--seed", type=int, default=921, help="of the random problems")
-    parser.add_argument("--shape", nargs="+", help="these instead, as 128x4096x4096: m, n and k")
+    parser.add_argument("--shape", nargs="+", metavar="MxNxK", help="products to time, not random")
     parser.add_argument("--seconds", type=float, default=60, help="start no problem after")
     parser.add_argument("--output", type=Path, required=True, help="a .csv.bz2")
     arguments = parser.parse_args()
     machine.require_gpu()
-    listed = (described(arguments.dtype, *map(int, shape.split("x"))) for shape in arguments.shape or ())
+    drawn = (
+        cast("list[Problem]", listed(arguments.dtype, arguments.shape))
+        if arguments.shape
+        else problems(arguments.dtype, arguments.seed)
+    )
     until, between, behind = time.monotonic() + arguments.seconds, Between(), list[float]()
     with bz2.open(arguments.output, "wt", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(FIELDS)
-        for problem in listed if arguments.shape else problems(arguments.dtype, arguments.seed):
+        for problem in drawn:
             if time.monotonic() > until:
                 break
             try:

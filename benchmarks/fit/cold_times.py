@@ -38,7 +38,7 @@ from benchmarks.fit.lessons import read
 from benchmarks.lib import machine
 from benchmarks.lib.deepgemm_calls import MORE_ROWS
 from benchmarks.lib.launch_cases import Case, OtherKernels, case_of
-from benchmarks.lib.launch_graphs import free_memory, in_rounds, queued_seconds
+from benchmarks.lib.launch_graphs import BETWEEN, free_memory, in_rounds, queued_seconds
 from benchmarks.lib.random_problems import KINDS, Drawn, listed, text_of
 
 from tilewright import context as contexts
@@ -48,12 +48,12 @@ from tilewright.declarations.tactics import Tactic
 from tilewright.errors import TilewrightError
 from tilewright.tools.timing import Replays
 
-BETWEEN = "between"  # names the other kernels alone, among the sides that take turns
 LAUNCHES = 8  # of a graph
 PAIRS = 3  # replays of a tactic, each beside a replay of the other kernels alone
 WARM_SAMPLES = 3
 NEAR = 1.12  # times the fastest on cold code: tactics that are timed warm
-FINALISTS, ROUNDS = 6, 12
+FINALISTS = 6  # tactics that are timed again in turn: the fastest on cold code, and half as many on warm
+ROUNDS = 12
 BEYOND = 1.1  # a loss that is reported
 FACTOR, EACH = 1.35, 2  # estimates near the first, and tactics of each kernel
 
@@ -79,7 +79,8 @@ def measured(
 
     times: dict[Tactic, float] = {}
     for tactic in tactics:
-        # Beside the other kernels' own time, which drifts with the clocks: by more than some launches take.
+        # The other kernels' own time drifts with the clocks by more than some launches take, so a replay of
+        # these alone follows each replay of the tactic.
         samples = queued_seconds([cold(tactic), alone] * PAIRS)
         pairs = zip(samples[::2], samples[1::2], strict=True)
         times[tactic] = statistics.median(total - other for total, other in pairs)

@@ -39,9 +39,9 @@ def medians(
 
 
 def turn(sides: Sequence[Side], number: int) -> list[Side]:
-    """The order of the sides in a round: another side begins each round, and the order turns round when all
-    have begun once. Large products run at the clock that their power leaves, and take over the heat of what
-    ran before them."""
+    """The order of the sides in a round: another side begins each round, and the order is reversed when all
+    have begun once. So no side always follows the same one: a large product runs at a clock that also depends
+    on the heat of what ran before it."""
     begun, first = divmod(number, len(sides))
     order = [*sides[first:], *sides[:first]]
     return order[::-1] if begun % 2 else order

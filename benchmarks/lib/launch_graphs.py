@@ -22,12 +22,15 @@ BETWEEN = "between"  # names the other kernels alone, among the sides that take 
 COLD_LAUNCHES = 16  # of a graph: the other kernels overwrite L2, so that more sets are not needed
 LEAST_LAUNCHES = 4  # of a graph of long products
 ENOUGH_SECONDS = 1e-3  # of a graph's products: longer products need fewer launches
-# In a round each side has a sample. There are ROUNDS of them, of long products as many as SAMPLED_SECONDS
-# allow. As many follow again and again until all errors are below ERROR, or all rounds would take longer than
-# MORE_SECONDS. In twelve rounds each of two or three sides begins equally often, in both orders.
+# Each graph has a sample in a round. There are ROUNDS rounds; for long products as many as take
+# SAMPLED_SECONDS, at least LEAST_ROUNDS. In twelve rounds each of two or three graphs, as one measure of two
+# sides has, begins equally often, in both orders.
 ROUNDS, LEAST_ROUNDS, SAMPLED_SECONDS = 12, 4, 0.2
-ERROR, MORE_SECONDS = 0.02, 0.04  # an error is half of an interval: about two standard errors
-SHORT_ROUND = 0.01  # seconds of a round in which each warm sample is behind a replay that fills the caches
+# The same number of rounds is added again and again until the error of every ratio is at most ERROR, a share
+# of the ratio, or until all rounds would take longer than MORE_SECONDS. An error is about two standard
+# errors.
+ERROR, MORE_SECONDS = 0.02, 0.04
+SHORT_ROUND = 0.01  # seconds; in shorter rounds a replay before each warm sample fills the caches
 SCREENED = 3  # replays of each tactic before the best are timed in turn
 MOST_RESERVED = 48 * 10**9  # bytes that torch may keep from one problem to the next
 
@@ -78,26 +81,26 @@ class Graphs:
     def microseconds(self) -> dict[Key, list[float]]:
         """Microseconds of a launch in each round, without the other kernels' time, by measure and side."""
         rough = dict(zip(self._graphs, queued_seconds([*self._graphs.values()]), strict=True))
-        replays = {key: seconds * self._graphs[key].calls for key, seconds in rough.items()}
-        of_round = sum(replays.values())
-        warm = [key for key in replays if key[0] == "warm" and of_round < SHORT_ROUND]
-        of_round += sum(replays[key] for key in warm)
-        settling = in_turn.settling_rounds(of_round, longest(rough))
-        rounds = rounds_of(of_round)
-        settled = in_rounds(self._graphs, range(-settling, rounds), warm)
-        samples = {key: seconds[settling:] for key, seconds in settled.items()}
-        for begun in range(rounds, int(MORE_SECONDS / of_round) - rounds + 1, rounds):
+        replay_seconds = {key: seconds * self._graphs[key].calls for key, seconds in rough.items()}
+        round_seconds = sum(replay_seconds.values())
+        warm = [key for key in rough if key[0] == "warm" and round_seconds < SHORT_ROUND]
+        round_seconds += sum(replay_seconds[key] for key in warm)
+        settling = in_turn.settling_rounds(round_seconds, longest(rough))
+        rounds = rounds_of(round_seconds)
+        samples = in_rounds(self._graphs, range(-settling, rounds), warm)
+        samples = {key: seconds[settling:] for key, seconds in samples.items()}
+        for first in range(rounds, int(MORE_SECONDS / round_seconds) - rounds + 1, rounds):
             if is_precise(net_times(samples)):
                 break
-            for key, more in in_rounds(self._graphs, range(begun, begun + rounds), warm).items():
+            for key, more in in_rounds(self._graphs, range(first, first + rounds), warm).items():
                 samples[key] += more
         return net_times(samples)
 
 
 def queued_seconds(graphs: Sequence[Replays]) -> list[float]:
-    """Seconds of a call of each graph, replayed in this order. All replays are enqueued at once, behind a
-    replay of the first graph that is not timed: a sample that begins on an idle GPU holds the host's launch
-    of the graph, whose time varies."""
+    """Seconds of a call of each graph, replayed in this order. All replays are enqueued at once, after a
+    replay of the first graph that is not timed: a sample that begins on an idle GPU includes the time in
+    which the host launches the graph, which varies."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(len(graphs) + 1)]
     graphs[0].replay()
     events[0].record()
@@ -142,7 +145,7 @@ def longest(seconds: Mapping[Key, float]) -> float:
 
 
 def is_precise(times: Mapping[Key, Sequence[float]]) -> bool:
-    """Whether all ratios to the first side's times are known to ERROR, in each measure."""
+    """Whether the error of each side's ratio to the first side of its measure is at most ERROR."""
     first: dict[str, Sequence[float]] = {}
     for (measure, _), rounds in times.items():
         ratio, error = ratios.of_rounds(rounds, first.setdefault(measure, rounds))
@@ -168,7 +171,7 @@ def launches_for(seconds: float) -> int:
 
 def net_times(seconds: Mapping[Key, Sequence[float]]) -> dict[Key, list[float]]:
     """Microseconds of launches in each round, by measure and side; cold ones less the median time of the
-    other kernels alone."""
+    other kernels alone. Raises ValueError if nothing is left in a round."""
     between = statistics.median(seconds.get(("cold", BETWEEN), [0.0]))  # absent if nothing is measured cold
     return {
         (measure, side): [

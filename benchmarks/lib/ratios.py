@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 CLOSE = 0.95  # a ratio at which a problem counts as no loss
-# Half of an interval's ranks, over the root of the number of rounds. Of many rounds, whose number is given,
-# this is the interval of 98 %. If rounds end when it is short, it is that of about 95 % (by simulation).
+# Half of an interval's ranks, over the root of the number of rounds. The interval of many rounds covers the
+# true median in 98 % of cases if their number is fixed, and in about 95 % if rounds end as soon as the
+# interval is short (by simulation).
 RANKS = 1.15
 
 
@@ -31,8 +32,8 @@ def of_rounds(peer: Sequence[float], own: Sequence[float]) -> tuple[float, float
     """The median of the rounds' ratios, and its error: half of an interval around the true median.
 
     Both times of a ratio are of one round, so that what slows a whole round does not count. The interval lies
-    between two of the ordered ratios, as that of a sign test, whatever the distribution. It covers the true
-    median in 96 % of cases of twelve rounds, and in 87 % of four.
+    between two of the ordered ratios, as that of a sign test, so it holds for any distribution. It covers the
+    true median in 96 % of cases for twelve rounds, and in 87 % for four.
     """
     ordered = sorted(of_peer / of_own for of_peer, of_own in zip(peer, own, strict=True))
     count = len(ordered)
@@ -41,7 +42,7 @@ def of_rounds(peer: Sequence[float], own: Sequence[float]) -> tuple[float, float
 
 
 def summary(ratios: Sequence[float], errors: Sequence[float] = ()) -> dict[str, Any]:
-    """Count, geometric mean, least, and the shares at 0.95 and at 1. With errors also the share of ratios
+    """Count, geometric mean, least, and the shares at 0.95 and at 1; with errors, also the share of ratios
     that may lie on either side of 0.95."""
     unsure = [abs(ratio - CLOSE) <= error for ratio, error in zip(ratios, errors, strict=bool(errors))]
     return {
@@ -73,7 +74,7 @@ def _cell(value: object) -> str:
 
 def summaries(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
     """A summary of the ratios of all rows that agree in `keys`, with those keys, in the order of the rows.
-    Ratios have errors if rows have."""
+    Either all rows of a summary have an error, or none."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)

@@ -48,7 +48,7 @@ def test_cold_tactics_are_timed_without_the_other_kernels(monkeypatch: pytest.Mo
         return graphs
 
     monkeypatch.setattr(launch_graphs, "queued_seconds", queued_seconds)
-    sides = {("cold", cold_times.BETWEEN): 1e-5, ("cold", "a"): 1.3e-5, ("warm", "a"): 2e-6}
+    sides = {("cold", launch_graphs.BETWEEN): 1e-5, ("cold", "a"): 1.3e-5, ("warm", "a"): 2e-6}
     times = cold_times.in_turns(sides)  # type: ignore[arg-type]
     assert times == {"turns": {"a": 3.0}, "warm_turns": {"a": 2.0}}
     assert [replayed.count(time) for time in sides.values()] == [12, 12, 24]
