@@ -162,7 +162,7 @@ class Maker {
   // Whether the kernel is a plain form (plain_form.hpp): it alone stores no sums of a k range.
   bool is_plain_form() const { return facts_.sums == 0; }
 
-  // Whether the kernel is a split form (split_form.hpp): TMA stores no D of 16 bits.
+  // Whether the kernel is a split form (split_form.hpp): it alone never stores a D of 16 bits by TMA.
   bool is_split_form() const { return !facts_.boxes && facts_.bytes_d == 2; }
 
   // The grid of a split form: a tile and a part for each CTA.
@@ -233,13 +233,13 @@ class Maker {
     return kind && args_.batch == 1 && tiles() * splits <= args_.tactic.sm_count;
   }
 
-  // Whether D is A B, whose rows are aligned as for TMA.
+  // Whether D is A B and all of its rows are aligned for TMA.
   bool sum_alone() const {
     return unscaled() && args_.activation == 0 && args_.n % facts_.vector_d == 0 &&
            fits(args_.ld_d, args_.batch_stride_d, facts_.bytes_d);
   }
 
-  // Whether D is A B, aligned for TMA.
+  // Whether D is A B, activated or not, and its address is aligned for TMA.
   bool unscaled() const {
     return args_.alpha == 1.0f && args_.scale_a == nullptr && args_.scale_b == nullptr && args_.beta == 0.0f &&
            args_.bias == nullptr && reinterpret_cast<uintptr_t>(args_.d) % 16 == 0;

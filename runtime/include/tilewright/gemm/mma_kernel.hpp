@@ -91,7 +91,8 @@ struct StagedKernel : Stage {
   static constexpr bool kPdl = kPdl_;
 
   using Store = sm90::Epilogue<ElementD, kRows, kColumns, kSwapped, kActivation, kStoreBuffers>;
-  using SharedStore = Store;  // sums stay in registers for every epilogue
+  // For the host's Facts (lean_calls.hpp): the kernel takes every epilogue, because sums always stay in registers.
+  using SharedStore = Store;
   static constexpr bool kEpilogueThroughSmem = true;
   using Layout = typename Stage::template Layout<TileM, TileN, Stages, kConsumers * Store::kBytes>;
   using TileSums = sm90::TileSums<Warpgroups>;

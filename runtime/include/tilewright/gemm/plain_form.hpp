@@ -248,7 +248,7 @@ struct PlainTraits {
 
 // The functions of the descriptor of a kernel that has plain forms. The form that fits the cluster is tried first. It
 // refuses every product that is not plain (Maker::can_implement in lean_host.hpp), which the general code then runs.
-// `Calls`: of a kernel without forms. `BaseTraits` describes what the forms are copies of.
+// `Calls`: the functions of one kernel or form. `BaseTraits` describes the kernel that the forms take as their Base.
 template <template <class> class Calls, class Traits, class BaseTraits>
 struct PlainFormsFirst : Calls<Traits> {
   static int32_t launch(void const* args, void* workspace, void* stream) {

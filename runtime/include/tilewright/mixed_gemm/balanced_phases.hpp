@@ -31,8 +31,8 @@
 // In clusters of two CTAs, a cluster has a range: its CTAs multiply the same stages of k of neighbouring tiles, and
 // share activations by multicast. A CTA exchanges partial sums with the CTAs at its own place in other clusters.
 //
-// Kernels for many rows (`kWholeTiles`) divide only so many tiles that each CTA gets between one and two of them.
-// Afterwards a CTA multiplies whole tiles, whose neighbours other CTAs multiply at the same time, so that L2 holds what
+// Kernels for many rows (`kWholeTiles`) divide few tiles: a CTA's range is less than two tiles long. Afterwards the CTA
+// multiplies whole tiles. Other CTAs multiply the neighbours of a whole tile at the same time, so that L2 holds what
 // they share.
 #pragma once
 
@@ -57,13 +57,14 @@ struct BalancedParamsBase : Product {
   __device__ __forceinline__ int begin(int cluster) const { return cluster * stages + min(cluster, larger); }
 };
 
-// The same where CTAs also multiply whole tiles.
+// The parameters of a launch whose CTAs also multiply whole tiles.
 template <class Product>
 struct WholeTilesParams : BalancedParamsBase<Product> {
   int divided;  // stages of the tiles that clusters divide; whole tiles follow them
 };
 
-// Whether CTAs of a `mixed_gemm` kernel also multiply whole tiles: tiles of more columns are for many rows.
+// Whether a `mixed_gemm` kernel is for many rows, so that its CTAs also multiply whole tiles. Kernels of narrower tiles
+// are for up to 64 rows.
 template <int TileN>
 constexpr bool kHasManyRows = TileN > 64;
 

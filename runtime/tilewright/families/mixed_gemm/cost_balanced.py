@@ -1,7 +1,7 @@
 """A model of how long a balanced kernel of `mixed_gemm` takes: to rank tactics, not to predict a clock.
 
-All thread blocks multiply as many stages. What does not overlap is added: the launch, and the sums that a
-thread block leaves to another one.
+All thread blocks multiply equally many stages. What does not overlap is added: the launch, and the sums
+that a thread block leaves to another one.
 """
 
 from __future__ import annotations
