@@ -7,7 +7,8 @@ few experts. One run measures these sides: the tactic that is selected, and othe
 the first; `torch._grouped_mm` on decoded weights; Humming's grouped kernel with its defaults, if it can be
 imported. Each side is a CUDA graph of calls that take stacks and choices of experts in turn. Other memory is
 read before each sample, so that L2 is cold. A time is the median of rounds in which the sides take turns. The
-result of the selected tactic is checked first. Writes OUTPUT.md after each problem.
+result of the selected tactic is checked first. Writes OUTPUT.md after each problem, and OUTPUT.json with the
+times of all tactics.
 
 Humming compiles a kernel for each layer and number of tokens: `--compile` makes its layers and calls them
 once, and times nothing. Several processes with --part 1/N to N/N do that at once.
@@ -102,7 +103,7 @@ class Sides(LayerWeights):
         own = {str(tactic): seconds.pop(str(tactic)) for tactic in tactics}
         return {
             "layer": layer, "tokens": tokens, "bytes": experts.weight_bytes(self.sets[0], ends),
-            "flops": problem.flops, "tactic": str(selected), "fastest": min(own.values()),
+            "flops": problem.flops, "tactic": str(selected), "tactics": own,
             "seconds": seconds | {"ours": own[str(selected)]},
         }  # fmt: skip
 
@@ -170,7 +171,7 @@ def cells(row: dict[str, Any]) -> list[str]:
         f"{layer.n} x {layer.k}",
         f"{row['tokens']}",
         f"{seconds['ours'] * 1e6:.1f}",
-        f"{row['fastest'] * 1e6:.1f}",
+        f"{min(row['tactics'].values()) * 1e6:.1f}",
         *beside_peers.peer_cells(seconds["ours"], [seconds.get(peer) for peer in PEERS]),
         f"{row['bytes'] / seconds['ours'] * 1e-12:.2f}",
         f"{row['flops'] / seconds['ours'] * 1e-12:.0f}",
@@ -185,7 +186,7 @@ def main() -> None:
     beside_peers.add_options(parser, seconds=600.0)
     experts.run(
         "benchmarks.compare.packed_experts", parser.parse_args(), LAYERS, TOKENS, Sides,
-        measure=Sides.measure, markdown=markdown,
+        measure=Sides.measure, markdown=markdown, keep_rows=True,
     )  # fmt: skip
 
 
