@@ -37,16 +37,14 @@ def matches(row: Row, ratios: list[Row], humming: str, torch: str) -> None:
 
 
 def test_one_layer() -> None:
-    recorded = {row["m"]: row for row in record("packed_weights", PROBLEMS)}
-    few = record("packed_weights", "| n x k | m | format | selected |")
-    recorded["1"]["ours"] = next(
-        row["selected"] for row in few if (row["n x k"], row["m"]) == ("8192 x 8192", "1")
-    )
-    for row in table(PAGE, "| m | ours, us |"):
-        expected = recorded[row["m"]]
-        assert row["ours, us"] == expected["ours"]
-        assert row["Humming 0.1.19, us"] == expected["Humming"]
-        assert row["torch.mm, us"] == expected["torch.mm"]
+    later = record("packed_weights", "| m | ours |", after="## 8192 x 8192 with later kernels")
+    for version, rows in (("0.1.20", later), ("0.1.19", record("packed_weights", PROBLEMS))):
+        recorded = {row["m"]: row for row in rows}
+        for row in table(PAGE, f"| m | ours, us | Humming {version}, us |"):
+            expected = recorded[row["m"]]
+            assert row["ours, us"] == expected["ours"]
+            assert row[f"Humming {version}, us"] == expected["Humming"]
+            assert row["torch.mm, us"] == expected["torch.mm"]
 
 
 @pytest.mark.parametrize("row", merged(PAGE, "| problems | rows | count |"), ids=lambda row: row["rows"])
