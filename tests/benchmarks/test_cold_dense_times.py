@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
 from benchmarks.fit import cold_dense_times
+from benchmarks.lib import times_file
 
 from tilewright.architectures.device import H200
 from tilewright.declarations.tactics import Tactic
@@ -53,3 +57,40 @@ def test_problems_are_short_and_trees_are_asked_about_them(dtype: str) -> None:
     assert len({problem.layout for problem in drawn}) == 4
     assert all(problem.n >= learnt.LEAST_N for problem in drawn)
     assert max(map(cold_dense_times.rough_seconds, drawn)) < cold_dense_times.LONGEST_SECONDS
+
+
+def test_times_of_given_extents_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are medians of rounds."""
+
+    class Graphs:
+        def __init__(self, case: Any, between: Any, measures: tuple[str, ...]) -> None:
+            self.measure, self.rounds = measures[0], dict[tuple[str, str], list[float]]()
+
+        def add(self, side: str, call: Any) -> None:
+            middle = 10.0 + len(self.rounds)
+            self.rounds[self.measure, side] = [middle, 90.0, 1.0]
+
+        def microseconds(self) -> dict[tuple[str, str], list[float]]:
+            return self.rounds
+
+    path = tmp_path / "times.csv.bz2"
+    tactics = [Tactic("a"), Tactic("b", splits=2)]
+    case = SimpleNamespace(peers={"cublas": None})
+    device = SimpleNamespace(device=lambda number: H200)
+    monkeypatch.setattr(cold_dense_times, "Graphs", Graphs)
+    monkeypatch.setattr(cold_dense_times, "Between", lambda: None)
+    monkeypatch.setattr(cold_dense_times, "free_memory", lambda: None)
+    monkeypatch.setattr(cold_dense_times, "built", lambda: [])
+    monkeypatch.setattr(cold_dense_times, "chosen", lambda order: tactics)
+    monkeypatch.setattr(cold_dense_times, "case_of", lambda problem, theirs: case)
+    monkeypatch.setattr(cold_dense_times.contexts, "current", lambda: device)
+    monkeypatch.setattr(cold_dense_times.machine, "require_gpu", lambda: None)
+    monkeypatch.setattr("torch.cuda.current_device", lambda: 0)
+    shapes = ["--dtype", "f16", "--shape", "128x4096x4104", "64x4096x512"]
+    monkeypatch.setattr("sys.argv", ["cold_dense_times", *shapes, "--output", str(path)])
+    assert cold_dense_times.main() == 0
+    first, second = times_file.read([path])
+    assert first.problem == Problem(128, 4096, 4104, a="f16", b="f16", d="f16")
+    assert (second.problem.m, second.problem.k) == (64, 512)
+    assert first.peer == pytest.approx(10e-6)
+    assert first.seconds == pytest.approx({tactics[0]: 11e-6, tactics[1]: 12e-6})

@@ -6,6 +6,8 @@ import itertools
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,10 @@ pytest.importorskip("torch")
 
 from benchmarks.fit import cold_times
 from benchmarks.lib import launch_graphs
-from benchmarks.lib.launch_cases import product_of
+from benchmarks.lib.launch_cases import Case, product_of
 from benchmarks.lib.random_problems import Einsum
+
+from tilewright.declarations.tactics import Tactic
 
 ROW = {"kind": "scaled", "first": "own", "turns": {"own": 12.0, "quick": 10.0, "other": 11.0}}
 AGAIN = {"again": {"own": 11.0, "quick": 11.5, "other": 10.0}}
@@ -54,6 +58,36 @@ def test_cold_tactics_are_timed_without_the_other_kernels(monkeypatch: pytest.Mo
     assert [replayed.count(time) for time in sides.values()] == [12, 12, 24]
     del sides["warm", "a"]
     assert cold_times.in_turns(sides) == {"turns": {"a": 3.0}}  # type: ignore[arg-type]
+
+
+def test_each_cold_tactic_is_compared_with_the_other_kernels_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other kernels take longer in each queue of replays, and the first sample of a queue is late."""
+    others, seconds = itertools.count(20e-6, 5e-6), {None: 0.0, Tactic("a"): 3e-6, Tactic("b"): 2e-6}
+
+    def queued_seconds(graphs: list[Any]) -> list[float]:
+        between = next(others)
+        late = [4e-6] + [0.0] * len(graphs)
+        return [between + seconds[graph.tactic] + more for graph, more in zip(graphs, late, strict=False)]
+
+    def replays(calls: list[Any], **_: Any) -> Any:
+        return SimpleNamespace(tactic=calls[0](), calls=len(calls), pool=None)
+
+    class Noise:
+        def __call__(self) -> None:
+            pass
+
+        def before(self, call: Any) -> Any:
+            return call
+
+    monkeypatch.setattr(launch_graphs, "queued_seconds", queued_seconds)
+    monkeypatch.setattr(cold_times, "queued_seconds", queued_seconds)
+    monkeypatch.setattr(cold_times, "Replays", replays)
+    case = Case([SimpleNamespace(call=lambda tactic: tactic)] * 2, lambda operands: None, {})
+    noise: Any = Noise()
+    row = cold_times.measured(case, noise, [Tactic("a"), Tactic("b")], math.inf, has_warm=False, again=False)
+    assert row == {"us": {"a": 3.0, "b": 2.0}, "turns": {"a": 3.0, "b": 2.0}}
 
 
 def test_kinds_take_turns_and_shapes_are_taken_as_they_are() -> None:
