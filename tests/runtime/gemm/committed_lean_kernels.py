@@ -17,8 +17,8 @@ BY_NAME = {record.name: record for record in KERNELS}
 
 
 def first(problem: Problem) -> tuple[Tactic, KernelRecord]:
-    one = FAMILY.rank(Registry().runnable("gemm", H200.capability), problem, H200)[0]
-    return one.tactic, one.record
+    best = FAMILY.rank(Registry().runnable("gemm", H200.capability), problem, H200)[0]
+    return best.tactic, best.record
 
 
 def waves(tactic: Tactic, record: KernelRecord, problem: Problem) -> float:

@@ -23,7 +23,7 @@ def names(header: str, pattern: str) -> list[str]:
     """What a header calls its activations, in lower case, in its order."""
     actual = re.findall(pattern, (HEADERS / header).read_text(encoding="utf-8"))
     assert actual, f"{header} has no {pattern}"
-    return [one.lower() for one in actual]
+    return [name.lower() for name in actual]
 
 
 def device_enum() -> str:
@@ -82,5 +82,5 @@ def test_a_gated_activation_is_known_to_torch_to_the_reference_and_to_a_gate() -
 
 def test_torch_computes_something_else_for_each() -> None:
     x = torch.linspace(-2, 2, 9)
-    values = [ACTIVATED[one](x) for one in ACTIVATIONS]
+    values = [ACTIVATED[activation](x) for activation in ACTIVATIONS]
     assert len({tuple(value.tolist()) for value in values}) == len(ACTIVATIONS)

@@ -170,7 +170,7 @@ def test_an_alpha_that_is_no_number_is_no_0(host: Context, factor: float) -> Non
 
 
 def test_an_alpha_of_0_for_fp8(host: Context) -> None:
-    a, b = (one.to(torch.float8_e4m3fn) for one in NAN)
+    a, b = (operand.to(torch.float8_e4m3fn) for operand in NAN)
     amax, c = torch.zeros(1), C * 100
     actual = tilewright.gemm(
         a, b, c=c, alpha=0.0, amax=amax, out_dtype=torch.float8_e4m3fn, scale_result=torch.tensor(2.0)

@@ -31,8 +31,8 @@ def test_without_k_the_result_is_beta_c_and_the_bias(host: Context, activation: 
     tilewright.gemm(a, b, out=out, c=c, beta=2.0, bias=bias, activation=activation)
     functions = {"none": lambda x: x, "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu}
     functions["relu"] = torch.relu
-    wanted = functions[activation](2.0 * c.double() + bias.double())
-    torch.testing.assert_close(out, wanted.bfloat16())
+    reference = functions[activation](2.0 * c.double() + bias.double())
+    torch.testing.assert_close(out, reference.bfloat16())
     assert (
         tilewright.gemm(matrix(5, 0, dtype=torch.int8), matrix(0, 7, dtype=torch.int8)).dtype == torch.int32
     )

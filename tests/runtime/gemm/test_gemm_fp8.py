@@ -61,7 +61,7 @@ def test_fp8_of_any_extents_is_not_copied(
     m, n, k = shape
     a, b = fp8(m, k), fp8(n, k, seed=1)
     left, right = within((m, k), a.dtype).copy_(a), within((n, k), b.dtype).copy_(b).t()
-    wanted = expected(a, b.t(), torch.bfloat16)
+    reference = expected(a, b.t(), torch.bfloat16)
     out = {
         "made": None,
         "within": within((m, n), torch.bfloat16),
@@ -69,7 +69,7 @@ def test_fp8_of_any_extents_is_not_copied(
     }[results]
     with caplog.at_level(logging.WARNING, "tilewright"):
         actual = tilewright.gemm(left, right, out=out)
-    torch.testing.assert_close(actual, wanted)
+    torch.testing.assert_close(actual, reference)
     assert not caplog.records
     plan = next(iter(host.plans.values()))
     assert "turns" not in str(plan.tactic) or (n * 2 % 16 == 0 and results == "made")
@@ -106,8 +106,8 @@ def test_fp8_results_are_scaled_saturated_and_give_their_amax(host: Context) -> 
     exact = a.double() @ b.double()
     assert float(amax) == pytest.approx(float(exact.abs().max()), rel=1e-6)
     assert float(amax) * 50 > 448, "nothing saturates"
-    wanted = (exact * 50).clamp(-448, 448).to(torch.float8_e4m3fn)
-    torch.testing.assert_close(actual.float(), wanted.float(), rtol=0, atol=0)
+    reference = (exact * 50).clamp(-448, 448).to(torch.float8_e4m3fn)
+    torch.testing.assert_close(actual.float(), reference.float(), rtol=0, atol=0)
     amax.fill_(1e6)
     tilewright.gemm(a, b, out=actual, scale_result=scale, amax=amax)
     assert float(amax) == 1e6, "it is raised, never lowered"
@@ -118,10 +118,10 @@ def test_c_and_bias_of_other_types(host: Context) -> None:
     c, bias = matrix(16, 24, dtype=torch.float32, seed=2), matrix(24, dtype=torch.float32, seed=3)
     for dtype in (torch.bfloat16, torch.float8_e4m3fn):
         for c_dtype, bias_dtype in itertools.product((torch.float32, torch.bfloat16), repeat=2):
-            one, other = c.to(c_dtype), bias.to(bias_dtype)
-            actual = tilewright.gemm(a, b, out_dtype=dtype, c=one, beta=-0.5, bias=other)
-            wanted = a.double() @ b.double() - 0.5 * one.double() + other.double()
-            torch.testing.assert_close(actual.float(), wanted.to(dtype).float(), rtol=0, atol=0)
+            addend, bias_row = c.to(c_dtype), bias.to(bias_dtype)
+            actual = tilewright.gemm(a, b, out_dtype=dtype, c=addend, beta=-0.5, bias=bias_row)
+            reference = a.double() @ b.double() - 0.5 * addend.double() + bias_row.double()
+            torch.testing.assert_close(actual.float(), reference.to(dtype).float(), rtol=0, atol=0)
     with pytest.raises(ArgumentTypeError, match="float8_e4m3fn; expected one of bfloat16"):
         tilewright.gemm(a, b, out_dtype=torch.float8_e4m3fn, c=fp8(16, 24), beta=1.0)
 
@@ -140,6 +140,6 @@ def test_no_k_of_fp8(host: Context) -> None:
     actual = tilewright.gemm(
         a, b, out_dtype=torch.float8_e4m3fn, bias=bias, amax=amax, scale_result=torch.tensor(1000.0)
     )
-    wanted = (bias.float() * 1000).clamp(-448, 448).to(torch.float8_e4m3fn).float().expand(16, 24)
-    torch.testing.assert_close(actual.float(), wanted, rtol=0, atol=0)
+    reference = (bias.float() * 1000).clamp(-448, 448).to(torch.float8_e4m3fn).float().expand(16, 24)
+    torch.testing.assert_close(actual.float(), reference, rtol=0, atol=0)
     assert float(amax) == float(bias.abs().max())

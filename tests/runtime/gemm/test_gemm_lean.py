@@ -113,7 +113,9 @@ def test_every_option_set_has_a_lean_kernel(a: str, b: str) -> None:
 @pytest.mark.parametrize("layout", ["tt", "nn", "nt"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_every_option_set_of_16_bits_has_a_lean_kernel_in_every_layout(dtype: str, layout: str) -> None:
-    lacking = [str(one) for one in options(dtype, dtype, layout) if not FAMILY.fitting(KERNELS, one)]
+    lacking = [
+        str(problem) for problem in options(dtype, dtype, layout) if not FAMILY.fitting(KERNELS, problem)
+    ]
     assert lacking == []
 
 
@@ -176,12 +178,12 @@ def test_parts_of_a_long_k_that_meet_in_memory_are_weighed() -> None:
     assert terms.added > whole.added + kernel.combine
     clocks = {True: cost_lean.SPLIT_FORM_CLOCKS, False: cost_lean.COMBINE_CLOCKS}
     for config in (record.config | {"split_form": form} for form in clocks):
-        other = cost_lean.Kernel(record._replace(config=config), problem, H200)
-        assert other.combine == clocks[config["split_form"]]
+        kernel_of_form = cost_lean.Kernel(record._replace(config=config), problem, H200)
+        assert kernel_of_form.combine == clocks[config["split_form"]]
     assert m * n * terms.blocks <= 132
-    for other in (Problem(195, 704, 448), Problem(195, 704, 13056, batch=2), Problem(2900, 2900, 13056)):
-        weighed = [one for kernel in KERNELS for one in FAMILY.candidates(kernel, other, H200)]
-        assert not any(one.decomposition == "split_k" for one in weighed)
+    for unsplit in (Problem(195, 704, 448), Problem(195, 704, 13056, batch=2), Problem(2900, 2900, 13056)):
+        weighed = [tactic for kernel in KERNELS for tactic in FAMILY.candidates(kernel, unsplit, H200)]
+        assert not any(tactic.decomposition == "split_k" for tactic in weighed)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_parts_in_memory_share_what_they_load() -> None:
 
     def weighed(problem: Problem) -> set[str]:
         actual = FAMILY.candidates(BY_NAME[WIDE], problem, H200)
-        return {one.cluster for one in actual if one.decomposition == "split_k"}
+        return {tactic.cluster for tactic in actual if tactic.decomposition == "split_k"}
 
     assert weighed(Problem(375, 512, 29888)) == {"2x1", "1x2", "2x2", "1x4"}
     assert weighed(Problem(100, 100, 29888)) == {""}
@@ -259,7 +261,9 @@ def test_exact_sums_cost_most_where_warpgroups_take_turns() -> None:
     problem, name = Problem(4096, 6144, 4096, a="e4m3", b="e4m3"), "gemm_sm90_e4m3_e4m3_f32_bf16_tn_{}"
     turns = Tactic(name.format("64x160x128_lean_pingpong"), cluster="2x1")
     together = Tactic(name.format("128x128x128_lean_coop"), cluster="1x2")
-    slow, quick = (cost_lean.estimator(BY_NAME[one.kernel], problem, H200)(one) for one in (turns, together))
+    slow, quick = (
+        cost_lean.estimator(BY_NAME[tactic.kernel], problem, H200)(tactic) for tactic in (turns, together)
+    )
     assert slow.seconds > 1.5 * quick.seconds
     assert quick.seconds == pytest.approx(159e-6, rel=0.1)
     _, record = first(problem)

@@ -25,15 +25,19 @@ def test_what_is_learnt_orders_the_first_anew() -> None:
     problem = Problem(195, 704, 13056)
     ranked = FAMILY.rank(KERNELS, problem, H200)
     assert len(ranked) > 2 * MOST_REFINED
-    refined = FAMILY.refine([(one.record, one.tactic) for one in ranked[:MOST_REFINED]], problem, H200)
-    assert [one.estimate for one in ranked[:MOST_REFINED]] == refined
-    for one in ranked[MOST_REFINED:]:
-        model = cost_lean.estimator(one.record, problem, H200)
-        assert one.estimate == model(one.tactic)
+    refined = FAMILY.refine(
+        [(candidate.record, candidate.tactic) for candidate in ranked[:MOST_REFINED]], problem, H200
+    )
+    assert [candidate.estimate for candidate in ranked[:MOST_REFINED]] == refined
+    for candidate in ranked[MOST_REFINED:]:
+        model = cost_lean.estimator(candidate.record, problem, H200)
+        assert candidate.estimate == model(candidate.tactic)
     for part in (ranked[:MOST_REFINED], ranked[MOST_REFINED:]):
-        seconds = [round(one.estimate.seconds * 1e9) for one in part]
+        seconds = [round(candidate.estimate.seconds * 1e9) for candidate in part]
         assert seconds == sorted(seconds)
-    coarse = [cost_lean.estimator(one.record, problem, H200)(one.tactic).seconds for one in ranked]
+    coarse = [
+        cost_lean.estimator(candidate.record, problem, H200)(candidate.tactic).seconds for candidate in ranked
+    ]
     assert coarse[:MOST_REFINED] != sorted(coarse[:MOST_REFINED])
     assert max(coarse[:MOST_REFINED]) <= min(coarse[MOST_REFINED:]) + 1e-9
 
@@ -122,5 +126,7 @@ def test_trees_are_asked_about_gpus_of_the_size_that_taught_them(device: DeviceP
 def test_where_anything_is_learnt(problem: Problem, learnt_of: bool) -> None:
     assert learnt.is_learnt(problem, H200) == learnt_of
     ranked = FAMILY.rank(KERNELS, problem, H200)[:MOST_REFINED]
-    mechanisms = [cost_lean.estimator(one.record, problem, H200)(one.tactic) for one in ranked]
-    assert ([one.estimate for one in ranked] != mechanisms) == learnt_of
+    mechanisms = [
+        cost_lean.estimator(candidate.record, problem, H200)(candidate.tactic) for candidate in ranked
+    ]
+    assert ([candidate.estimate for candidate in ranked] != mechanisms) == learnt_of

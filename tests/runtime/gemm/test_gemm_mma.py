@@ -16,26 +16,26 @@ from tilewright.libraries.registry import Registry
 
 REGISTRY = Registry()
 KERNELS = [record for record in REGISTRY.kernels("gemm") if mainloop_of(record) == "mma"]
-OF_HOPPER, OF_RTX = ([one for one in KERNELS if one.arch == arch] for arch in ("sm_90a", "sm_120f"))
-BF16 = next(one for one in OF_RTX if one.name.endswith("bf16_f32_bf16_tn_128x128x64_mma_coop"))
+OF_HOPPER, OF_RTX = ([record for record in KERNELS if record.arch == arch] for arch in ("sm_90a", "sm_120f"))
+BF16 = next(record for record in OF_RTX if record.name.endswith("bf16_f32_bf16_tn_128x128x64_mma_coop"))
 PROBLEMS = [Problem(64, 4096, 4096), Problem(4096, 4096, 4096), Problem(4096, 64, 512, a="e4m3", b="e4m3")]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 def test_hopper_never_chooses_them(problem: Problem) -> None:
     records = REGISTRY.runnable("gemm", H200.capability)
-    tried = {one.name for one in OF_HOPPER}
-    assert tried & {one.name for one in records}
+    tried = {record.name for record in OF_HOPPER}
+    assert tried & {record.name for record in records}
     for fitting in (
         FAMILY.fitting(records, problem),
         FAMILY.fitting_kept(REGISTRY, records, problem),
         FAMILY.of_kind(REGISTRY, records, problem.kind),
     ):
         assert fitting
-        assert not tried & {one.name for one in fitting}
+        assert not tried & {record.name for record in fitting}
 
 
-@pytest.mark.parametrize("record", OF_HOPPER, ids=lambda one: one.name)
+@pytest.mark.parametrize("record", OF_HOPPER, ids=lambda record: record.name)
 def test_hopper_runs_those_that_a_call_names(record: KernelRecord) -> None:
     name, config = record.name, record.config
     problem = Problem(
@@ -52,7 +52,7 @@ def test_an_rtx_gpu_chooses_among_them(problem: Problem) -> None:
     records = REGISTRY.runnable("gemm", RTX_PRO_6000.capability)
     ranked = FAMILY.rank(records, problem, RTX_PRO_6000)
     assert len({candidate.record.name for candidate in ranked}) > 10
-    assert {candidate.record.name for candidate in ranked} <= {one.name for one in OF_RTX}
+    assert {candidate.record.name for candidate in ranked} <= {record.name for record in OF_RTX}
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_k_is_split_where_tiles_leave_sms_idle() -> None:
         (4096, 8192, 5),
     ):
         candidates = FAMILY.candidates(BF16, Problem(m, 128, k), RTX_PRO_6000)
-        assert [one.splits for one in candidates] == list(range(1, parts + 1))
-        assert all(FAMILY.misfit_arguments(one, BF16) is None for one in candidates)
+        assert [tactic.splits for tactic in candidates] == list(range(1, parts + 1))
+        assert all(FAMILY.misfit_arguments(tactic, BF16) is None for tactic in candidates)

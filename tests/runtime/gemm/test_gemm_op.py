@@ -36,8 +36,8 @@ def test_everything_at_once_through_copies(host: Context, shape: tuple[int, int,
     options: dict[str, Any] = {"alpha": 2.0, "beta": -1.5, "scale_a": scale_a, "scale_b": scale_b}
     d = tilewright.gemm(a, b, out=out, c=c, bias=bias, activation="relu", **options)
     assert d is out
-    wanted = torch.relu(3.0 * (a.double() @ b.double()) - 1.5 * c.double() + bias.double())
-    torch.testing.assert_close(out, wanted.bfloat16())
+    reference = torch.relu(3.0 * (a.double() @ b.double()) - 1.5 * c.double() + bias.double())
+    torch.testing.assert_close(out, reference.bfloat16())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
@@ -62,8 +62,8 @@ def test_every_matrix_of_a_batch_is_multiplied(host: Context, k: int, broadcast:
         b = b[:1].expand(3, k, 40)
     c = matrix(24, 40, seed=5)
     d = tilewright.gemm(a, b, c=c, beta=1.0)
-    wanted = torch.matmul(a.double(), b.double()) + c.double()
-    torch.testing.assert_close(d, wanted.bfloat16())
+    reference = torch.matmul(a.double(), b.double()) + c.double()
+    torch.testing.assert_close(d, reference.bfloat16())
 
 
 def test_rows_within_a_wider_tensor(host: Context) -> None:
@@ -96,5 +96,5 @@ def test_addresses_off_by_one_element(host: Context, which: str) -> None:
         call = {name: shifted(tensor) if name in mixed else tensor for name, tensor in tensors.items()}
         a, b = call.pop("a"), call.pop("b").t()
         d = tilewright.gemm(a, b, beta=1.0, **call)
-        wanted = a.double() @ b.double() + call["c"].double() + call["bias"].double()
-        torch.testing.assert_close(d, wanted.bfloat16())
+        reference = a.double() @ b.double() + call["c"].double() + call["bias"].double()
+        torch.testing.assert_close(d, reference.bfloat16())

@@ -18,9 +18,9 @@ from tilewright.errors import ArgumentError
 def test_in_place_accumulation(host: Context, n: int) -> None:
     a, b = matrix(16, 32), column_major(matrix(32, n))
     out = matrix(16, n, seed=7)
-    wanted = (a.double() @ b.double() + out.double()).bfloat16()
+    reference = (a.double() @ b.double() + out.double()).bfloat16()
     tilewright.gemm(a, b, c=out, out=out, beta=1.0)
-    torch.testing.assert_close(out, wanted)
+    torch.testing.assert_close(out, reference)
 
 
 @pytest.mark.parametrize("n", [24, 20])  # 20: b, C and D are copied
@@ -75,19 +75,19 @@ def test_operands_beside_the_result(host: Context, widths: tuple[int, int]) -> N
         parts = interleaved(16, *order)
         a, out = parts if order == (k, n) else parts[::-1]
         b = column_major(matrix(k, n, seed=1))
-        wanted = expected(a, b, torch.bfloat16)
+        reference = expected(a, b, torch.bfloat16)
         tilewright.gemm(a, b, out=out)
-        torch.testing.assert_close(out, wanted)
+        torch.testing.assert_close(out, reference)
     # In a batch, and between the columns of each row.
     buffer = matrix(16, 3, k + n)
     a, out = buffer[..., :k].transpose(0, 1), buffer[..., k:].transpose(0, 1)
-    wanted = torch.matmul(a.double(), b.double()).bfloat16()
+    reference = torch.matmul(a.double(), b.double()).bfloat16()
     tilewright.gemm(a, b, out=out)
-    torch.testing.assert_close(out, wanted)
+    torch.testing.assert_close(out, reference)
     c, bias, out = interleaved(16, n, n, n)
-    wanted = (a[0].double() @ b.double() + c.double() + bias[0].double()).bfloat16()
+    reference = (a[0].double() @ b.double() + c.double() + bias[0].double()).bfloat16()
     tilewright.gemm(a[0], b, c=c, beta=1.0, bias=bias[0], out=out)
-    torch.testing.assert_close(out, wanted)
+    torch.testing.assert_close(out, reference)
 
 
 @pytest.mark.parametrize("n", [24, 20])

@@ -30,8 +30,8 @@ def test_calls_without_a_key_are_not_remembered(host: Context) -> None:
         torch.testing.assert_close(d, expected(a, B, torch.bfloat16))
         # The copies of `a` are what the inner call remembers, and nothing else.
         assert all(key[0] == "gemm" and key[1] is not None for key in host.plans)
-    wanted = torch.relu(A.double() @ B.double()).bfloat16()
-    torch.testing.assert_close(tilewright.gemm(A, B, activation=Unkeyable("relu")), wanted)
+    reference = torch.relu(A.double() @ B.double()).bfloat16()
+    torch.testing.assert_close(tilewright.gemm(A, B, activation=Unkeyable("relu")), reference)
 
 
 @pytest.mark.parametrize("shape", [(0, 24, 32), (16, 24, 0)])
@@ -58,10 +58,10 @@ def test_no_kernel_says_why(host: Context) -> None:
 
 
 def test_a_demanded_tactic_runs(host: Context) -> None:
-    wanted = expected(A, B, torch.bfloat16)
+    reference = expected(A, B, torch.bfloat16)
     split = "host_bf16_tn_streamk@decomposition=split_k,splits=2"
-    torch.testing.assert_close(tilewright.gemm(A, B, tactic="host_bf16_tn"), wanted)
-    torch.testing.assert_close(tilewright.gemm(A, B, tactic=split), wanted)
+    torch.testing.assert_close(tilewright.gemm(A, B, tactic="host_bf16_tn"), reference)
+    torch.testing.assert_close(tilewright.gemm(A, B, tactic=split), reference)
     with pytest.raises(NoKernelError, match=r"Did you mean .*host_bf16_tn"):
         tilewright.gemm(A, B, tactic="host_bf16_tm")
     reduced = next(iter(host.registry.tables["host_reduced"]))

@@ -69,14 +69,14 @@ def call(chance: random.Random, pair: tuple[str, str]) -> tuple[torch.Tensor, to
     either = a in ("bf16", "f16")  # which k may be contiguous in, or not
     operands = []
     for shape, dtype, rows in (((m, k), a, True), ((k, n), b, False)):
-        one = laid_out(
+        operand = laid_out(
             chance,
             (*batch * (chance.random() < 0.7), *shape),
             dtype,
             rows=chance.random() < 0.5 if either else rows,
         )
-        operands.append(one)
-    batched = (*batch,) if any(one.ndim == 3 for one in operands) else ()
+        operands.append(operand)
+    batched = (*batch,) if any(operand.ndim == 3 for operand in operands) else ()
     options: dict[str, Any] = {
         "activation": chance.choice(INTEGER_ACTIVATIONS if d == "s32" else ACTIVATIONS)
     }

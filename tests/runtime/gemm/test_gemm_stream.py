@@ -39,17 +39,24 @@ def test_what_a_kernel_takes(problem: Problem, says: str | None) -> None:
 def test_k_is_split_where_there_is_enough_of_it() -> None:
     for k, splits in ((512, [1]), (2048, [1, 2, 3, 4]), (8192, list(range(1, 9)))):
         candidates = FAMILY.candidates(BF16, Problem(1, 512, k), H200)
-        assert [one.splits for one in candidates] == splits
-        assert all(FAMILY.misfit_arguments(one, BF16) is None for one in candidates)
-    for one in (Tactic(BF16.name, splits=9), Tactic(BF16.name, splits=16), Tactic(BF16.name, cluster="2x1")):
-        assert FAMILY.misfit_arguments(one, BF16) is not None
+        assert [tactic.splits for tactic in candidates] == splits
+        assert all(FAMILY.misfit_arguments(tactic, BF16) is None for tactic in candidates)
+    for tactic in (
+        Tactic(BF16.name, splits=9),
+        Tactic(BF16.name, splits=16),
+        Tactic(BF16.name, cluster="2x1"),
+    ):
+        assert FAMILY.misfit_arguments(tactic, BF16) is not None
 
 
 @pytest.mark.parametrize("types", [{}, {"a": "e4m3", "b": "e4m3"}])
 def test_the_model_knows_bytes(types: dict[str, str]) -> None:
     for few, many in ((Problem(1, 4096, 4096, **types), Problem(1, 8192, 4096, **types)),):
-        record = next(one for one in KERNELS if FAMILY.misfit(one, few) is None)
-        times = [cost_stream.estimator(record, one, H200)(Tactic(record.name)).seconds for one in (few, many)]
+        record = next(record for record in KERNELS if FAMILY.misfit(record, few) is None)
+        times = [
+            cost_stream.estimator(record, problem, H200)(Tactic(record.name)).seconds
+            for problem in (few, many)
+        ]
         assert times[0] > few.bytes / H200.memory_bandwidth
         assert times[1] > times[0]
         assert cost_stream.estimator(record, many, H100)(Tactic(record.name)).seconds > times[1]
@@ -84,7 +91,9 @@ def test_a_wave_of_few_thread_blocks_counts_as_one() -> None:
     """40 clusters where 34 run at once: 12.1 us were measured on an H200, 8.3 of the best split."""
     problem = Problem(3, 640, 30144, a="e4m3", b="e4m3", fast_accum=True)
     record = next(
-        one for one in Registry().kernels("gemm") if "e4m3_e4m3_f32_bf16_tn_16x8x128_stream" in one.name
+        record
+        for record in Registry().kernels("gemm")
+        if "e4m3_e4m3_f32_bf16_tn_16x8x128_stream" in record.name
     )
     weigh = cost_stream.estimator(record, problem, H200)
     assert weigh(Tactic(record.name, splits=6)).waves == 2

@@ -51,7 +51,9 @@ def asked() -> dict[str, list[float]]:
             kernel = Kernel(record, problem, H200)
             for tactic in TACTICS[name]:
                 terms = kernel.terms(Tactic.parse(tactic))
-                actual[f"{tactic} {problem}"] = [float(one) for one in features(kernel, terms).values()]
+                actual[f"{tactic} {problem}"] = [
+                    float(feature) for feature in features(kernel, terms).values()
+                ]
     return actual
 
 

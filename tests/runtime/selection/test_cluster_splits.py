@@ -15,8 +15,8 @@ from tilewright.families.gemm.problem import Problem
 from tilewright.libraries.registry import Registry
 
 RECORDS = Registry(libraries=lambda module: []).route("gemm", B200)
-FEW = next(one for one in RECORDS if one.name.endswith("bf16_tn_128x32x64_1x1_tcgen05_1sm_swap_act"))
-MANY = next(one for one in RECORDS if one.name.endswith("bf16_tn_128x256x64_2x1_tcgen05_2sm_act"))
+FEW = next(record for record in RECORDS if record.name.endswith("bf16_tn_128x32x64_1x1_tcgen05_1sm_swap_act"))
+MANY = next(record for record in RECORDS if record.name.endswith("bf16_tn_128x256x64_2x1_tcgen05_2sm_act"))
 PROBLEM = Problem(16, 2112, 7168)
 
 
@@ -54,7 +54,7 @@ def test_a_range_has_a_tile_of_k() -> None:
 
 def test_few_columns_with_a_long_k_are_split() -> None:
     best = FAMILY.rank(RECORDS, PROBLEM, B200)
-    whole = next(one for one in best if one.tactic.splits == 1)
+    whole = next(candidate for candidate in best if candidate.tactic.splits == 1)
     assert best[0].tactic.splits > 1
     assert whole.estimate.seconds > 1.3 * best[0].estimate.seconds
     assert FAMILY.rank(RECORDS, Problem(4096, 4096, 7168), B200)[0].tactic.splits == 1
@@ -62,7 +62,7 @@ def test_few_columns_with_a_long_k_are_split() -> None:
 
 def test_batch_invariant_mode_does_not_split() -> None:
     ranked = FAMILY.weigh(FAMILY.fitting(RECORDS, PROBLEM), PROBLEM, B200, batch_invariant=True)
-    assert {one.tactic.splits for one in ranked} == {1}
+    assert {candidate.tactic.splits for candidate in ranked} == {1}
 
 
 def test_a_device_without_room_for_clusters_splits_less() -> None:
@@ -75,7 +75,7 @@ def test_block_scaled_kernels_in_cute_dsl_split_too() -> None:
     problem = BlockscaledProblem(16, 2112, 7168)
     name = "blockscaled_gemm_sm100f_nvfp4_nvfp4_bf16_128x64x256_1x1_tcgen05_1sm_swap"
     records = Registry(libraries=lambda module: []).route("blockscaled_gemm", B200)
-    record = next(one for one in records if one.name == name)
+    record = next(record for record in records if record.name == name)
     tactics = BLOCKSCALED.candidates(record, problem, B200)
     assert [tactic.splits for tactic in tactics] == [1, 2, 4, 8]
     weigh = BLOCKSCALED.estimator(record, problem, B200)

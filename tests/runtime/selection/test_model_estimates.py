@@ -20,19 +20,25 @@ MODELS = (
 KERNELS, WRITTEN = model_estimates.read()
 
 
-def answer(one: Estimate) -> Estimate:
-    return model_estimates.estimate(one.family, KERNELS[one.kernel], one.device, one.problem, one.tactic)
+def answer(estimate: Estimate) -> Estimate:
+    return model_estimates.estimate(
+        estimate.family, KERNELS[estimate.kernel], estimate.device, estimate.problem, estimate.tactic
+    )
 
 
-def differs(one: Estimate) -> bool:
-    now = answer(one)
-    return not isclose(now.us, one.us, rel_tol=1e-6) or now.bound != one.bound
+def differs(estimate: Estimate) -> bool:
+    now = answer(estimate)
+    return not isclose(now.us, estimate.us, rel_tol=1e-6) or now.bound != estimate.bound
 
 
 @pytest.mark.parametrize("family", model_estimates.FAMILIES)
 def test_estimates_are_those_that_were_written_down(family: str) -> None:
     """Where a change is meant: `python tests/runtime/model_estimates.py` writes them anew."""
-    changed = [(one, answer(one)) for one in WRITTEN if one.family == family and differs(one)]
+    changed = [
+        (estimate, answer(estimate))
+        for estimate in WRITTEN
+        if estimate.family == family and differs(estimate)
+    ]
     assert not changed, f"{len(changed)} differ, the first: {changed[0]}"
 
 

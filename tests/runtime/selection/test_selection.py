@@ -157,8 +157,8 @@ def test_only_built_kernels_count_where_none_may_be_compiled(records, monkeypatc
 
 def test_whether_a_kernel_is_built_is_asked_of_the_first_alone(records) -> None:
     problem = Problem(8192, 8192, 8192)
-    best, second = (one.record.name for one in FAMILY.rank(records, problem, H200)[:2])
-    shelf, asked = Shelf(*(one.name for one in records)), []
+    best, second = (candidate.record.name for candidate in FAMILY.rank(records, problem, H200)[:2])
+    shelf, asked = Shelf(*(record.name for record in records)), []
     shelf.is_built = lambda record: asked.append(record.name) or True
     assert choose(FAMILY, shelf, records, problem, H200).tactic.kernel == best
     assert set(asked) == {best, second}  # by the second it says how far the first leads
@@ -265,11 +265,11 @@ def test_tuning_tries_clusters_of_eight_of_tactics_that_do_not_split_k() -> None
 def test_tactics_are_written_and_read(record) -> None:
     kernel = record("k", scheduler="stream_k")
     problem = Problem(256, 256, 4096)
-    every = [one for base in FAMILY.candidates(kernel, problem, H200) for one in rearranged(base)]
+    every = [tactic for base in FAMILY.candidates(kernel, problem, H200) for tactic in rearranged(base)]
     assert len(set(map(str, every))) == len(every) > 50
     assert [Tactic.parse(str(tactic)) for tactic in every] == every
     assert str(Tactic("k")) == "k"
-    plain = [one for base in FAMILY.candidates(record("p"), problem, H200) for one in rearranged(base)]
+    plain = [tactic for base in FAMILY.candidates(record("p"), problem, H200) for tactic in rearranged(base)]
     assert all(FAMILY.misfit_tactic(tactic, record("p"), problem) is None for tactic in plain)
 
 

@@ -19,9 +19,9 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("rows", [list(ROWS), list(ROWS)[::-1] * 20, *([one] for one in ROWS)], ids=len)
+@pytest.mark.parametrize("rows", [list(ROWS), list(ROWS)[::-1] * 20, *([row] for row in ROWS)], ids=len)
 def test_answers_of_all_trees_are_added_for_each_row(rows: list[tuple[float, ...]]) -> None:
-    assert Trees(TEXT).answers(rows) == [ROWS[one] for one in rows]
+    assert Trees(TEXT).answers(rows) == [ROWS[row] for row in rows]
 
 
 def test_lanes_hold_large_sums_apart() -> None:

@@ -27,7 +27,7 @@ def test_entries_stand_as_long_as_their_own_kernels_do(
     """In `later` one kernel is gone and one is new: neither touches what is tuned with the others."""
     before = [entry(32), entry(64, "big"), entry(128, "big")]
     seen = frozenset({"big", "small", "split"})
-    tuned_writing.update(path, header, FAMILY, [one._replace(seen=seen) for one in before])
+    tuned_writing.update(path, header, FAMILY, [tuned_entry._replace(seen=seen) for tuned_entry in before])
     text = path.read_bytes()
     actual = tuned(later)
     assert actual.exact(Problem(64, 4096, 4096)) == Tactic("big")
@@ -36,17 +36,19 @@ def test_entries_stand_as_long_as_their_own_kernels_do(
     assert message.endswith("dropped 1 entry: small (no such kernel)")
     assert path.read_bytes() == text
     reviewed = review(tuned_files.read(path), FAMILY, later)
-    assert [one.problem.m for one in reviewed.standing] == [64, 128]
-    assert [one.entry for one in reviewed.unseen] == reviewed.standing
-    assert {one.kernels for one in reviewed.unseen} == {("new",)}
-    assert [one.tactic for one in reviewed.dropped] == ["small"]
+    assert [tuned_entry.problem.m for tuned_entry in reviewed.standing] == [64, 128]
+    assert [stale.entry for stale in reviewed.unseen] == reviewed.standing
+    assert {stale.kernels for stale in reviewed.unseen} == {("new",)}
+    assert [dropped.tactic for dropped in reviewed.dropped] == ["small"]
     # What is tuned beside the new kernel moves to the section of all four; the others stay as they are.
     tuned_writing.update(path, header, FAMILY, [entry(64, "new", seen=seen | {"new"})])
-    sections = {one.seen: [row["m"] for row in one.rows] for one in tuned_files.read(path).sections}
+    sections = {
+        section.seen: [row["m"] for row in section.rows] for section in tuned_files.read(path).sections
+    }
     assert sections == {("big", "small", "split"): [32, 128], ("big", "new", "small", "split"): [64]}
     assert tuned(later).entry(Problem(64, 4096, 4096)) == (Tactic("new"), 1e-5, path, seen | {"new"})
     unseen = review(tuned_files.read(path), FAMILY, later).unseen
-    assert [one.entry.problem.m for one in unseen] == [128]
+    assert [stale.entry.problem.m for stale in unseen] == [128]
     assert tuned(registry).exact(Problem(32, 4096, 4096)) == Tactic("small"), "for who goes back"
 
 
@@ -68,7 +70,9 @@ def test_a_kernel_of_another_gpu_does_not_stand(
     table(tmp_path / "both" / "generated", "both", [row("small"), row("other", arch="sm_100f")])
     both = Registry(tmp_path / "both" / "generated", libraries=lambda module: [])
     tuned_writing.update(path, header, FAMILY, [entry(32), entry(64, "other")])
-    assert [one.problem.m for one in review(tuned_files.read(path), FAMILY, both).standing] == [32]
+    assert [
+        tuned_entry.problem.m for tuned_entry in review(tuned_files.read(path), FAMILY, both).standing
+    ] == [32]
     actual = tuned(both)
     assert actual.exact(Problem(64, 4096, 4096)) is None
     assert "other (it does not run on compute capability 9.0" in actual.messages[0]
@@ -100,7 +104,7 @@ def test_unknown_names_and_illegal_tactics_are_dropped(
     actual = tuned(registry)
     assert actual.exact(Problem(8, 4096, 4096)) is None
     assert actual.exact(Problem(256, 4096, 4096)) == Tactic("small")
-    assert [one.problem.m for one in actual.entries] == [256]
+    assert [tuned_entry.problem.m for tuned_entry in actual.entries] == [256]
     (message,) = actual.messages
     assert (
         "dropped 5 entries: gone (no such kernel); small@splits=4 (only stream-K kernels split k)" in message
@@ -131,7 +135,7 @@ def test_an_entry_names_the_extents_and_no_more(
     tuned_writing.update(path, header, FAMILY, [entry(), entry(64)])
     path.write_text(path.read_text().replace('"m": 32, "n": 4096,', changed))
     actual = tuned(registry)
-    assert [one.problem.m for one in actual.entries] == [64]
+    assert [tuned_entry.problem.m for tuned_entry in actual.entries] == [64]
     assert "its problem is not m, n, k, batch" in actual.messages[0]
     with pytest.raises(TunedFileError, match="is no entry"):
         tuned_writing.update(path, header, FAMILY, [entry()])

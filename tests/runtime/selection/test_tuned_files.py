@@ -39,7 +39,9 @@ def test_what_is_written_is_found(path: Path, header: Header, registry: Registry
     ]
     tuned_writing.update(path, header, FAMILY, entries)
     actual = tuned(registry)
-    assert [actual.exact(one.problem) for one in entries] == [one.tactic for one in entries]
+    assert [actual.exact(tuned_entry.problem) for tuned_entry in entries] == [
+        tuned_entry.tactic for tuned_entry in entries
+    ]
     assert sorted(actual.entries, key=str) == sorted(entries, key=str)
     assert actual.entry(entries[0].problem) == (entries[0].tactic, 2e-5, path, {"split", "small"})
     assert actual.exact(Problem(32, 4096, 4096, bias=True)) is None
@@ -85,7 +87,7 @@ def test_how_operands_lie_decides_what_is_legal_alone(
     assert "alignment" not in path.read_text()
     actual = Tuned(BLOCKSCALED, registry, B200)
     assert actual.exact(problem) == tactic
-    assert [one.problem for one in actual.entries] == [problem]
+    assert [tuned_entry.problem for tuned_entry in actual.entries] == [problem]
     # One kernel's D wants 8 elements (16 bytes).
     assert actual.exact(replace(problem, alignment=problem.alignment._replace(d=8))) == tactic
     unaligned = replace(problem, alignment=problem.alignment._replace(d=4))
@@ -147,11 +149,11 @@ def test_what_is_not_expected_is_written_and_read(tmp_path: Path) -> None:
     header = Header("NVIDIA H200", "9.0", 132, DRIVER, "13.0", "4.2.0")
     tuned_writing.update(path, header, GROUPED, [Entry(problem, Tactic(record.name), 1e-5)])
     actual = review(tuned_files.read(path), GROUPED, registry)
-    assert [one.problem for one in actual.standing] == [problem]
+    assert [tuned_entry.problem for tuned_entry in actual.standing] == [problem]
     path.write_text(path.read_text().replace('"m": 256', '"m": 0'))
     actual = review(tuned_files.read(path), GROUPED, registry)
     assert not actual.standing
-    assert [one.reason for one in actual.dropped] == ["its problem is not " + ", ".join(GROUPED.extents)]
+    assert [row.reason for row in actual.dropped] == ["its problem is not " + ", ".join(GROUPED.extents)]
 
 
 def damaged(text: str) -> list[str]:

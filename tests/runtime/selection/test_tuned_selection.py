@@ -162,13 +162,13 @@ def test_a_choice_is_made_once(place) -> None:
 
 def test_choices_are_bounded(place) -> None:
     here = place(*EVERY)
-    one = here.choose(64)
+    choice = here.choose(64)
     choices = here.context._choices
     for number in range(MAX_CHOICES):
-        choices[number] = one
+        choices[number] = choice
     here.choose(128)
     assert len(choices) <= MAX_CHOICES
-    assert here.choose(64) == one
+    assert here.choose(64) == choice
 
 
 def test_rows_are_not_parsed_to_be_passed_over(tmp_path: Path, table, row) -> None:
@@ -179,7 +179,7 @@ def test_rows_are_not_parsed_to_be_passed_over(tmp_path: Path, table, row) -> No
     registry = Registry(tmp_path, libraries=lambda module: [])
     records = registry.route("gemm", H200)
     assert len(records) == 21
-    assert [one.name for one in FAMILY.of_kind(registry, records, Problem(8, 8, 8).kind)] == ["wanted"]
+    assert [record.name for record in FAMILY.of_kind(registry, records, Problem(8, 8, 8).kind)] == ["wanted"]
     assert registry.record("wanted") in records
     assert registry.record("wanted") in records[:1]
     assert registry.record("wanted")._replace(sha256="other") not in records

@@ -83,7 +83,7 @@ def test_a_writer_that_is_killed_loses_nothing_it_confirmed(path: Path, generate
     header = tuned_files.read(path).header
     tuned_writing.update(path, header, FAMILY, [entry(first)])  # no lock is left behind, and no debris
     assert confirmed <= extents(path)
-    assert {one.name for one in path.parent.iterdir()} <= {"gemm.json", "gemm.json.lock"}
+    assert {file.name for file in path.parent.iterdir()} <= {"gemm.json", "gemm.json.lock"}
 
 
 def _update_forever(path: Path, generated: Path) -> None:

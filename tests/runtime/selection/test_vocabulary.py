@@ -35,9 +35,9 @@ def test_words_set_every_field_of_a_problem(family: str) -> None:
     assert words is of_family.words
     assert words.problem is of_family.problem
     assert of_family.neighbour in words.size
-    sets = {*words.types.fields[words.types.default], *(one.name for one in words.extents)}
-    sets |= {one.field or one.name for one in words.others if one.field is not None}
-    fields = {one.name for one in dataclasses.fields(words.problem)}
+    sets = {*words.types.fields[words.types.default], *(extent.name for extent in words.extents)}
+    sets |= {word.field or word.name for word in words.others if word.field is not None}
+    fields = {field.name for field in dataclasses.fields(words.problem)}
     assert fields - {*of_family.placement} <= sets <= fields
     assert words.types.option in TYPES_OPTIONS
 
@@ -52,8 +52,8 @@ def test_defaults_are_those_of_no_words(family: str) -> None:
 
 
 def of_command(command: click.Command) -> dict[str, click.Option]:
-    options = [one for one in command.params if isinstance(one, click.Option)]
-    return {name: one for one in options for name in one.opts}
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    return {name: option for option in options for name in option.opts}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -67,8 +67,8 @@ def test_each_word_is_an_option_of_run_bench_and_tune(family: str) -> None:
             assert word.help in known[word.option].help
         for extent in words.extents:
             assert (extent.option in known) or (extent.default is None and command is not alone)
-        options = [one for one in command.params if isinstance(one, click.Option)]
-        declared = [name for one in options for name in one.opts]
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        declared = [name for option in options for name in option.opts]
         assert len(declared) == len(set(declared)), "two words share an option"
 
 

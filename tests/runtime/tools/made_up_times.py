@@ -71,7 +71,7 @@ class Times:
 def order(registry: Registry, problem: Problem = PROBLEM) -> list[str]:
     """The model's, of built kernels."""
     ranked = FAMILY.rank(registry.kernels("gemm"), problem, H200)
-    return [one.tactic.kernel for one in ranked if one.tactic.kernel != "unbuilt"]
+    return [candidate.tactic.kernel for candidate in ranked if candidate.tactic.kernel != "unbuilt"]
 
 
 def run(registry: Registry, clock: Times, **options: Any) -> Result:

@@ -223,7 +223,9 @@ def test_kernels_that_are_not_built(
 ) -> None:
     """Nothing is built unasked; --built-only leaves them out, but not all of a group; --build builds them."""
     asked: list[str] = []
-    monkeypatch.setattr(benchmarked, "build", lambda records, _: asked.extend(one.name for one in records))
+    monkeypatch.setattr(
+        benchmarked, "build", lambda records, _: asked.extend(record.name for record in records)
+    )
     arguments = ["--root", project, *MEASURED]
     assert compare("wide", "rest", *arguments) == 1
     said = capsys.readouterr().err

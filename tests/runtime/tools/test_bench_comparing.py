@@ -162,7 +162,7 @@ def test_the_best_is_the_best_of_those_measured_twice(record: Callable[..., Kern
         "lucky": 2, "steady": 2, "slow": 2, "slower": 1, "slowest": 1, "other": 2, "broken": 1, "wrong": 1,
     }  # fmt: skip
     assert meter.calls[-4:] == ["lucky", "other", "steady", "slow"], "the groups are measured by turns"
-    assert [(one.failure, one.wrong) for one in actual.b.failures] == [
+    assert [(failure.failure, failure.wrong) for failure in actual.b.failures] == [
         ("no room\nat all", False),
         ("0.3", True),
     ]
@@ -172,7 +172,7 @@ def test_a_tactic_of_both_groups_is_measured_once_and_every_split_counts(
     record: Callable[..., KernelRecord],
 ) -> None:
     split = record("split", scheduler="stream_k", tile=[128, 128, 64])
-    meter = Stopwatch({str(one): [1.0] for one in GEMM.candidates(split, Problem(128, 256, 512), H200)})
+    meter = Stopwatch({str(tactic): [1.0] for tactic in GEMM.candidates(split, Problem(128, 256, 512), H200)})
     assert len(meter.times) > 4
     actual = run(stand_of("a", [split]), stand_of("b", [split]), meter)
     assert actual.speedup == 1.0
@@ -184,7 +184,7 @@ def test_pruning_and_rearranging(record: Callable[..., KernelRecord]) -> None:
     """For 4096 rows a tile of 64x16 is hopeless by the model; a swizzle may be what is fastest."""
     small, big = record("small", tile=[64, 16, 128], swap_ab=True), record("big", tile=[256, 128, 64])
     problem = Problem(4096, 4096, 4096)
-    estimates = [one.estimate.seconds for one in GEMM.rank([small, big], problem, H200)]
+    estimates = [candidate.estimate.seconds for candidate in GEMM.rank([small, big], problem, H200)]
     assert estimates[1] > comparing.HOPELESS * estimates[0]
 
     class Swizzles(Stopwatch):
@@ -194,7 +194,7 @@ def test_pruning_and_rearranging(record: Callable[..., KernelRecord]) -> None:
 
     both = stand_of("both", [small, big])
     actual = run(both, both, Swizzles({}), problem, prune=True)
-    assert (actual.a.pruned, [one.tactic.kernel for one in actual.a.timings]) == (1, ["big"])
+    assert (actual.a.pruned, [timing.tactic.kernel for timing in actual.a.timings]) == (1, ["big"])
     assert run(both, both, Swizzles({}), problem).a.pruned == 0
     meter = Swizzles({})
     best = run(both, stand_of("small", [small]), meter, problem, rearrange=True)

@@ -13,8 +13,8 @@ from tilewright.tools.benchmarking import problems, sizes
 from tilewright.tools.benchmarking.sizes import Size
 
 
-def numbers(found: Iterable[Size]) -> list[tuple[int, ...]]:
-    return [one.numbers for one in found]
+def numbers(size_list: Iterable[Size]) -> list[tuple[int, ...]]:
+    return [size.numbers for size in size_list]
 
 
 def test_the_lists_are_those_of_pull_request_2888() -> None:
@@ -60,7 +60,7 @@ def test_a_yaml_file(tmp_path: Path) -> None:
     assert numbers(actual) == [
         (1, 2, 3), (4, 6, 7), (4, 6, 8), (5, 6, 7), (5, 6, 8), (1, 2, 3), (2, 1), (2, 3), (5, 6), (9, 9, 9),
     ]  # fmt: skip
-    assert [one.names for one in actual[3:]] == [("m", "n", "k")] * 3 + [("k", "m")] * 2 + [()] * 2
+    assert [size.names for size in actual[3:]] == [("m", "n", "k")] * 3 + [("k", "m")] * 2 + [()] * 2
 
 
 def test_the_shapes_of_the_benchmarks(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_sizes_with_extents_that_a_family_lacks_or_misses(tmp_path: Path, text: 
 def test_sizes_of_a_file_may_name_extents_that_have_a_default(tmp_path: Path) -> None:
     path = tmp_path / "sizes.yaml"
     path.write_text("- {batch: [2, 3], m: 1, n: 2, k: 3}")
-    assert [one.batch for one in problems.make("gemm", {}, sizes.read(path))] == [2, 3]
+    assert [problem.batch for problem in problems.make("gemm", {}, sizes.read(path))] == [2, 3]
     (problem,) = problems.make("gemm", {"batch": 4}, [sizes.parse("1x2x3")])
     assert problem.batch == 4
 
@@ -227,7 +227,10 @@ def test_mxfp8_shares_no_bytes() -> None:
 def test_what_is_quantised() -> None:
     """A[m,k] of a product, each once; with a global scale where the format has one."""
     actual = problems.make("quantize", {"x": "e4m3"}, list(map(sizes.parse, ("32x64", "32x8x64", "1x64"))))
-    assert [(one.m, one.k, one.format, one.x, one.layout, one.global_scale) for one in actual] == [
+    assert [
+        (problem.m, problem.k, problem.format, problem.x, problem.layout, problem.global_scale)
+        for problem in actual
+    ] == [
         (32, 64, "nvfp4", "e4m3", "128x4", "tensor"),
         (1, 64, "nvfp4", "e4m3", "128x4", "tensor"),
     ]

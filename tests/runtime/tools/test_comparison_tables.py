@@ -112,7 +112,7 @@ def test_the_json_holds_everything(tmp_path: Path) -> None:
     first, _, last = actual["problems"]
     assert (first["problem"]["m"], first["problem"]["d"]) == (1, "bf16")
     assert first["a"]["best"] == {"ms": 0.01, "tflops": 5.872, "tactic": "x_a"}
-    assert [one["tactic"] for one in first["a"]["tactics"]] == ["x_a", "x_slower"]
+    assert [row["tactic"] for row in first["a"]["tactics"]] == ["x_a", "x_slower"]
     assert last["b"]["failed"] == [{"tactic": "x_c", "reason": "refused\n  at once", "wrong": True}]
     assert (last["b"]["best"], last["b"]["pruned"], last["speedup"]) == (None, 3, None)
     brief = report.as_json(comparisons()[2:], LABELS, {}, tactics=False)

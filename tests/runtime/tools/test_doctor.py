@@ -246,7 +246,7 @@ def test_modules_and_what_would_run(
         """What is said of the family's usual problem."""
         words = family_of(family).words
         problem = str(words.make(words.example, {}))
-        return next(one for one in say("would run", **more) if one.text.startswith(problem))
+        return next(finding for finding in say("would run", **more) if finding.text.startswith(problem))
 
     families = {table.family for table in Registry(host_generated).tables.values()}
     assert len(say("would run")) == len(families)

@@ -87,12 +87,16 @@ def test_the_mode_that_a_variable_asks_for(
 def test_json_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, *ODD, "--device", "h200")
     ranked = FAMILY.rank(Registry().route("gemm", H200), Problem(32, 5112, 25592), H200)
-    assert [one["tactic"] for one in answer["candidates"]] == [str(one.tactic) for one in ranked]
-    assert [one["seconds"] for one in answer["candidates"]] == [one.estimate.seconds for one in ranked]
-    assert answer["tactic"] in {one["tactic"] for one in answer["candidates"]}
+    assert [row["tactic"] for row in answer["candidates"]] == [str(candidate.tactic) for candidate in ranked]
+    assert [row["seconds"] for row in answer["candidates"]] == [
+        candidate.estimate.seconds for candidate in ranked
+    ]
+    assert answer["tactic"] in {row["tactic"] for row in answer["candidates"]}
     assert answer["source"] == "model"
-    left_out = sum(one["kernels"] for one in answer["left_out"])
-    assert left_out + len({one.record.name for one in ranked}) == len(Registry().route("gemm", H200))
+    left_out = sum(reason["kernels"] for reason in answer["left_out"])
+    assert left_out + len({candidate.record.name for candidate in ranked}) == len(
+        Registry().route("gemm", H200)
+    )
 
 
 @pytest.mark.parametrize(

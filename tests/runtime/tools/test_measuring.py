@@ -38,7 +38,7 @@ def test_operands_are_those_that_the_problem_says(host: Context, problem: Proble
 
 def test_matrices_of_a_batch() -> None:
     made = measuring.random_matrices(INTERFACE, Problem(4, 6, 8, batch=3), torch.Generator())
-    assert {name: tuple(one.shape) for name, one in made.items()} == {"a": (3, 4, 8), "b": (3, 8, 6)}
+    assert {name: tuple(tensor.shape) for name, tensor in made.items()} == {"a": (3, 4, 8), "b": (3, 8, 6)}
 
 
 def test_copies_lie_alike_elsewhere() -> None:
@@ -63,11 +63,11 @@ def test_sets_of_operands_share_single_numbers_alone(host: Context) -> None:
     )
     assert len(others) == 2
     for name in ("a", "b", "c", "out"):
-        assert len({getattr(one, name).data_ptr() for one in (first, *others)}) == 3
-    for one in others:
-        assert one.scale_a is first.scale_a
-        assert (one.problem, one.beta, one.bias) == (first.problem, 1.0, None)
-        assert measuring.checked(one) < 4e-3
+        assert len({getattr(operands, name).data_ptr() for operands in (first, *others)}) == 3
+    for operands in others:
+        assert operands.scale_a is first.scale_a
+        assert (operands.problem, operands.beta, operands.bias) == (first.problem, 1.0, None)
+        assert measuring.checked(operands) < 4e-3
 
 
 def test_what_a_call_writes_is_made_and_poisoned_with_its_padding(host: Context) -> None:

@@ -82,7 +82,7 @@ def test_points_are_outlines(products: list[Point]) -> None:
     collections = [group for group in panel.iter("g") if "PathCollection" in group.get("id", "")]
     assert len(collections) == len(KINDS)
     for collection in collections:
-        styles = [one.get("style", "") for one in collection.iter() if one.get("style")]
+        styles = [element.get("style", "") for element in collection.iter() if element.get("style")]
         assert len(styles) == 3
         assert all("fill: none" in style for style in styles)
 

@@ -34,7 +34,7 @@ def test_a_tactic_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["run", "blockscaled_gemm", *SHAPE, "--formats", "mxfp8xmxfp4"]
     assert run_cli([*command, "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
-    other = next(one for one in answer["candidates"] if one["tactic"] != answer["tactic"])["tactic"]
+    other = next(row for row in answer["candidates"] if row["tactic"] != answer["tactic"])["tactic"]
     assert run_cli([*command, "--kernel", other]) == 1
     text = capsys.readouterr().out
     assert f"would run {other}" in text

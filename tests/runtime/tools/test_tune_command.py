@@ -36,7 +36,9 @@ def test_a_dry_run_says_what_a_real_run_would_begin_with(
     assert "  2 kernels for such problems, of which 2 are built" in lines
     assert not any("refuse" in line for line in lines)
     built = host.registry.is_built
-    monkeypatch.setattr(host.registry, "is_built", lambda one: built(one) and "streamk" not in one.name)
+    monkeypatch.setattr(
+        host.registry, "is_built", lambda record: built(record) and "streamk" not in record.name
+    )
     lines = planned()
     assert "  a real run would refuse: not built: 1 of 2 kernels of gemm" in lines
     assert any(line.startswith("    Build them with: tilewright build ") for line in lines)
@@ -79,7 +81,7 @@ def test_tuning_resuming_and_again(gpu: Path, tmp_path: Path, capsys: pytest.Cap
     rows = [row for section in tuned_files.read(gpu).sections for row in section.rows]
     assert [row["m"] for row in rows] == [8, 32]
     record = json.loads((tmp_path / "x.json").read_text())
-    assert [one["tactic"] for one in record["results"]] == [row["tactic"] for row in rows]
+    assert [result["tactic"] for result in record["results"]] == [row["tactic"] for row in rows]
     assert record["settings"]["given"] == ["8x48x64", "32x48x64"]
     assert tune(*SIZES, "-s", "16x48x64") == 0
     actual = capsys.readouterr()
@@ -103,7 +105,7 @@ def unsee(path: Path, kernel: str) -> None:
 def test_new_kernels_are_tuned_beside_what_is_tuned(gpu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(*SIZES, "-s", "16x48x64") == 0
     before = tuned_files.read(gpu).sections
-    assert [one.seen for one in before] == [("host_bf16_tn", "host_bf16_tn_streamk")]
+    assert [section.seen for section in before] == [("host_bf16_tn", "host_bf16_tn_streamk")]
     unsee(gpu, "host_bf16_tn_streamk")
     gpu.write_text(gpu.read_text().replace('  "host_bf16_tn"', '  "gone",\n  "host_bf16_tn"'))
     capsys.readouterr()
@@ -118,7 +120,10 @@ def test_new_kernels_are_tuned_beside_what_is_tuned(gpu: Path, capsys: pytest.Ca
     assert "  1 of them has an entry there, beside which kernels are timed that it has not seen" in lines
     assert tune("--only-new", "-s", "16x48x64") == 0
     assert "1 problem tuned in" in capsys.readouterr().out
-    assert [[row["m"] for row in one.rows] for one in tuned_files.read(gpu).sections] == [[8, 32], [16]]
+    assert [[row["m"] for row in section.rows] for section in tuned_files.read(gpu).sections] == [
+        [8, 32],
+        [16],
+    ]
     assert tune("--only-new") == 0
     actual = capsys.readouterr()
     assert "[2/2] gemm 32x48x64" in actual.err
@@ -145,12 +150,14 @@ def test_only_built_kernels_are_seen(
 
     site("host_bf16_tn_streamk")
     assert tune(*SIZES, "--built-only") == 0
-    assert [one.seen for one in tuned_files.read(gpu).sections] == [("host_bf16_tn",)]
+    assert [section.seen for section in tuned_files.read(gpu).sections] == [("host_bf16_tn",)]
     site()
     capsys.readouterr()
     assert tune("--only-new") == 0
     assert "2 problems tuned in" in capsys.readouterr().out
-    assert [one.seen for one in tuned_files.read(gpu).sections] == [("host_bf16_tn", "host_bf16_tn_streamk")]
+    assert [section.seen for section in tuned_files.read(gpu).sections] == [
+        ("host_bf16_tn", "host_bf16_tn_streamk")
+    ]
 
 
 def test_the_folder_that_is_named(gpu: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str], 
 def test_a_dry_run_counts_an_incumbent_and_unseen_kernels_alone(host: Context) -> None:
     problem = Problem(16, 48, 64)
     records = host.registry.route("gemm", H200)
-    seen = frozenset(one.name for one in FAMILY.of_kind(host.registry, records, problem.kind))
+    seen = frozenset(record.name for record in FAMILY.of_kind(host.registry, records, problem.kind))
     tactic = FAMILY.rank(records, problem, H200)[0].tactic
 
     def left(*, incumbents: dict[Problem, tuned_files.Entry]) -> int:

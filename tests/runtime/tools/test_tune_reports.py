@@ -56,7 +56,7 @@ def test_a_report_of_several_families(tmp_path: Path, capsys: pytest.CaptureFixt
     """A page has a section of each, an image holds one; what does not multiply has one panel."""
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'tilewright[report]')")
     shipped = [ROOT / "tuned" / "nvidia_h200" / f"{name}.json" for name in ("gemm", "quantize")]
-    counts = [sum(len(one.rows) for one in tuned_files.read(path).sections) for path in shipped]
+    counts = [sum(len(section.rows) for section in tuned_files.read(path).sections) for path in shipped]
     assert tune("--report", tmp_path / "x.html", *shipped) == 0
     said = capsys.readouterr().out
     for path, name, count in zip(shipped, ("gemm", "quantize"), counts, strict=True):
@@ -96,13 +96,15 @@ def test_reports_that_cannot_be_drawn(
 
 def test_a_merge_holds_the_entries_of_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Entries of files of one machine go together, what is not of these kernels is passed over."""
-    one, other = (paths.tuned_file(written(tmp_path / name), "NVIDIA H200", "gemm") for name in ("a", "b"))
-    text = other.read_text().replace('"m": 16,', '"m": 24,').replace("_e4m3_e4m3_", "_e4m3_e3m4_")
-    other.write_text(text)
-    assert tune("--merge", one, other, "--out", tmp_path / "c") == 0
+    first_file, second_file = (
+        paths.tuned_file(written(tmp_path / name), "NVIDIA H200", "gemm") for name in ("a", "b")
+    )
+    text = second_file.read_text().replace('"m": 16,', '"m": 24,').replace("_e4m3_e4m3_", "_e4m3_e3m4_")
+    second_file.write_text(text)
+    assert tune("--merge", first_file, second_file, "--out", tmp_path / "c") == 0
     actual = capsys.readouterr()
     assert [line.partition(" went to ")[0] for line in actual.out.splitlines()] == ["3 entries", "2 entries"]
-    assert f"{other}: passed over 1 entry: gemm_sm90_e4m3_e3m4_" in actual.err
+    assert f"{second_file}: passed over 1 entry: gemm_sm90_e4m3_e3m4_" in actual.err
     assert "(no such kernel)" in actual.err
     target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
     rows = [(row["m"], row["k"]) for section in tuned_files.read(target).sections for row in section.rows]
@@ -111,45 +113,45 @@ def test_a_merge_holds_the_entries_of_all_files(tmp_path: Path, capsys: pytest.C
 
 def test_what_a_merge_writes_it_takes_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A header's releases are read as they are compared, and no field is replaced by less."""
-    one, other, less = (
+    first_file, second_file, less = (
         paths.tuned_file(written(tmp_path / name), "NVIDIA H200", "gemm") for name in ("a", "b", "less")
     )
-    one.write_text(one.read_text().replace('"cuda": "13.0"', '"cuda": "13.0.88"'))
+    first_file.write_text(first_file.read_text().replace('"cuda": "13.0"', '"cuda": "13.0.88"'))
     less.write_text(less.read_text().replace('"driver": "580.1"', '"driver": ""'))
     target = paths.tuned_file(tmp_path / "c", "NVIDIA H200", "gemm")
-    for sources in ([one], [one], [other], [one, other], [target]):
+    for sources in ([first_file], [first_file], [second_file], [first_file, second_file], [target]):
         assert tune("--merge", *sources, "--out", tmp_path / "c") == 0, capsys.readouterr().err
-        assert tuned_files.read(target).header == tuned_files.read(other).header
+        assert tuned_files.read(target).header == tuned_files.read(second_file).header
     before = target.read_bytes()
     assert tune("--merge", less, "--out", tmp_path / "c") == 2
     assert "its driver is 580.1, here it is not known" in capsys.readouterr().err
-    assert tune("--merge", one, less, "--out", tmp_path / "d") == 2
+    assert tune("--merge", first_file, less, "--out", tmp_path / "d") == 2
     assert "are of different machines" in capsys.readouterr().err
     assert (target.read_bytes(), (tmp_path / "d").exists()) == (before, False)
 
 
 def test_merging_looks_at_all_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = paths.tuned_file(written(tmp_path / "a"), "NVIDIA H200", "gemm")
+    gemm_file = paths.tuned_file(written(tmp_path / "a"), "NVIDIA H200", "gemm")
     quantize = ROOT / "tuned" / "nvidia_h200" / "quantize.json"
     cut, other = tmp_path / "cut.json", tmp_path / "other.json"
-    cut.write_text(one.read_text()[:-9])
-    other.write_text(one.read_text().replace('"580.1"', '"570.1"'))
+    cut.write_text(gemm_file.read_text()[:-9])
+    other.write_text(gemm_file.read_text().replace('"580.1"', '"570.1"'))
     out = tmp_path / "c"
     for second, why in (
         ([cut], "cut.json is damaged"),
         ([other], "are of different machines: its driver is 580.1, here it is 570.1"),
         ([quantize, "--family", "gemm"], "is of quantize, not of gemm"),
     ):
-        assert tune("--merge", one, *second, "--out", out) == 2
+        assert tune("--merge", gemm_file, *second, "--out", out) == 2
         assert why in capsys.readouterr().err
         assert not out.exists()
-    assert tune("--merge", one, quantize, "--out", out) == 0
+    assert tune("--merge", gemm_file, quantize, "--out", out) == 0
     assert {path.name for path in out.rglob("*.json")} == {"gemm.json", "quantize.json"}
     foreign = paths.tuned_file(out, "NVIDIA H200", "quantize")
     foreign.write_text(foreign.read_text().replace('"sm_count": 132', '"sm_count": 78'))
     before = paths.tuned_file(out, "NVIDIA H200", "gemm").read_bytes()
-    assert tune("--merge", one, "--out", out) == 0
-    assert tune("--merge", one, quantize, "--out", out) == 2
+    assert tune("--merge", gemm_file, "--out", out) == 0
+    assert tune("--merge", gemm_file, quantize, "--out", out) == 2
     assert "is of another machine" in capsys.readouterr().err
     assert paths.tuned_file(out, "NVIDIA H200", "gemm").read_bytes() == before
 
@@ -157,7 +159,7 @@ def test_merging_looks_at_all_before_it_writes(tmp_path: Path, capsys: pytest.Ca
 def test_a_section_of_unknown_problems_is_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = paths.tuned_file(written(tmp_path / "a"), "NVIDIA H200", "gemm")
-    one.write_text(one.read_text().replace('"layout": "tn"', '"layout": "sideways"'))
-    assert tune("--merge", one, "--out", tmp_path / "c") == 0
+    gemm_file = paths.tuned_file(written(tmp_path / "a"), "NVIDIA H200", "gemm")
+    gemm_file.write_text(gemm_file.read_text().replace('"layout": "tn"', '"layout": "sideways"'))
+    assert tune("--merge", gemm_file, "--out", tmp_path / "c") == 0
     assert "its problem is none of the family's" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_calls_that_are_long_are_repeated_no_more_often_than_a_cold_cache_asks_f
     Graph.seconds_of |= {"a": 5e-3, "b": 5e-3}
     here.quick(Tactic("a"), float("inf"))
     here.quick(Tactic("b"), 6e-3)
-    assert [one.calls for one in Graph.made] == [SETS, 2]
-    assert [len(one.timed) for one in Graph.made] == [1, 1], "one replay says enough"
+    assert [graph.calls for graph in Graph.made] == [SETS, 2]
+    assert [len(graph.timed) for graph in Graph.made] == [1, 1], "one replay says enough"
     here.again(Tactic("b"))
     assert Graph.made[1].timed[-1] == (1, True)

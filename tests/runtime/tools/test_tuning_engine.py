@@ -93,17 +93,17 @@ def test_what_ends_a_process_ends_its_shard_alone(made: Made, what: str, why: st
     engine = made(patience=3.0)
     engine.submit(shard, what)
     engine.submit(shard, "after")
-    *first, ended, one, place, end = events(engine)
+    *first, ended, answer, place, end = events(engine)
     assert isinstance(ended, Ended)
     assert ended.shard == what
     assert why in (ended.failure or "")
     assert [event.shard for event in first] == (["lost"] if what == "lost" else [])
     assert ended.under_way == (None if what == "lost" else f"begun {what}")
-    assert isinstance(one, Answer)
+    assert isinstance(answer, Answer)
     assert (place, end) == (Answer("after", 0), Ended("after"))
     if first:
         assert isinstance(first[0], Answer)
-        assert one.value != first[0].value, "another process"
+        assert answer.value != first[0].value, "another process"
 
 
 def test_what_a_function_raises_is_raised(made: Made) -> None:

@@ -69,14 +69,14 @@ def test_shards_of_problems_on_two_nodes(
     engine.shard = 2
     results = list(tuning.tune_problems(problems, engine, site, book=book))
     engine.close()
-    assert {one.problem for one in results} == set(problems)
+    assert {result.problem for result in results} == set(problems)
     for result in results:
         assert result.tactic is not None
         assert result.tactic.kernel == "host_bf16_tn_streamk"
-        assert [str(one.tactic) for one in result.failures] == ["host_bf16_tn"]
+        assert [str(failure.tactic) for failure in result.failures] == ["host_bf16_tn"]
         assert why in str(result.failures[0].failure)
     assert {row["m"] for section in tuned_files.read(book.path).sections for row in section.rows} == {
-        one.m for one in problems
+        problem.m for problem in problems
     }
 
 
@@ -89,7 +89,7 @@ def test_the_engine_that_was_asked_for_a_gpu_tunes(
     site = HostSite(host_generated, host_library)
     results = list(tuning.tune_problems(PROBLEMS[:2], engine, site, book=book))
     engine.close()
-    assert {one.problem for one in results} == set(PROBLEMS[:2])
+    assert {result.problem for result in results} == set(PROBLEMS[:2])
 
 
 def test_no_gpu_that_answers(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,17 +53,19 @@ def test_a_tactic_that_the_model_put_behind_is_found(registry: Registry) -> None
     assert (actual.model, actual.model_seconds) == (Tactic(names[0]), pytest.approx(clock.unit))
     assert actual.legal == 20
     assert clock.verified == [str(actual.tactic)]
-    assert "unbuilt" not in {one for one, _ in clock.quicks}
+    assert "unbuilt" not in {tactic for tactic, _ in clock.quicks}
 
 
 def test_what_the_model_takes_to_be_hopeless_is_not_timed(registry: Registry) -> None:
     names = order(registry)
     ranked = [
-        one for one in FAMILY.rank(registry.kernels("gemm"), PROBLEM, H200) if one.tactic.kernel != "unbuilt"
+        candidate
+        for candidate in FAMILY.rank(registry.kernels("gemm"), PROBLEM, H200)
+        if candidate.tactic.kernel != "unbuilt"
     ]
     near = promising(ranked, 1.2)
     assert 1 < len(near) < len(ranked)
-    assert all(one.estimate.seconds <= 1.2 * ranked[0].estimate.seconds for one in near)
+    assert all(candidate.estimate.seconds <= 1.2 * ranked[0].estimate.seconds for candidate in near)
     assert promising(ranked, 1.0, least=5) == ranked[:5]
     assert promising(ranked, 100.0, most=7) == ranked[:7]
     assert promising(ranked, 1.0, most=3, least=5) == ranked[:3]
@@ -116,7 +118,7 @@ def test_the_fastest_are_varied(registry: Registry) -> None:
     actual = run(registry, Times(registry, {names[1]: 0.9, best: 0.7}))
     assert str(actual.tactic) == best
     assert actual.rank == 1, "that of the tactic it is a variant of"
-    varied = {one.tactic.kernel for one in actual.timings if one.tactic.swizzle > 1}
+    varied = {timing.tactic.kernel for timing in actual.timings if timing.tactic.swizzle > 1}
     assert len(varied) == stages.VARIED
 
 
@@ -125,7 +127,7 @@ def test_where_tiles_are_computed_at_once_their_order_is_not_varied(registry: Re
     clock = Times(registry, {})
     actual = search(FAMILY, registry, small, H200, make_clock=clock)
     assert actual.tactic is not None
-    assert {one.tactic.raster for one in actual.timings} == {"heuristic"}
+    assert {timing.tactic.raster for timing in actual.timings} == {"heuristic"}
 
 
 def test_of_the_best_clusters_are_tried_that_no_selection_weighs(registry: Registry) -> None:
@@ -193,11 +195,11 @@ def test_failures_are_passed_over_with_their_reason(registry: Registry) -> None:
 def test_a_winner_that_is_wrong_gives_way_to_the_next(registry: Registry) -> None:
     names = order(registry)
     clock = Times(registry, {names[1]: 0.5, names[2]: 0.6})
-    clock.wrong = {str(one) for one in [Tactic(names[1]), *FAMILY.variants(Tactic(names[1]))]}
+    clock.wrong = {str(tactic) for tactic in [Tactic(names[1]), *FAMILY.variants(Tactic(names[1]))]}
     actual = run(registry, clock)
     assert actual.tactic is not None
     assert actual.tactic.kernel == names[2]
-    assert {one.tactic.kernel for one in actual.failures if one.wrong} == {names[1]}
+    assert {failure.tactic.kernel for failure in actual.failures if failure.wrong} == {names[1]}
 
 
 def test_where_nothing_works_the_first_reason_is_told(registry: Registry) -> None:
@@ -217,7 +219,7 @@ def test_known_failures_are_not_tried_again(registry: Registry) -> None:
 
 
 def incumbent(registry: Registry, kernel: str, *unseen: str) -> Entry:
-    seen = frozenset(one.name for one in registry.kernels("gemm")) - set(unseen) | {"gone"}
+    seen = frozenset(record.name for record in registry.kernels("gemm")) - set(unseen) | {"gone"}
     return Entry(PROBLEM, Tactic(kernel), 1e-3, seen)
 
 

@@ -47,7 +47,9 @@ def run(host_generated: Path, host_library: Path, tmp_path: Path, monkeypatch: p
 
     def tune(problems: list[Problem], book: Any, *, places: int = 1, **ends: str) -> Any:
         named = {"plain": "host_bf16_tn", "split": "host_bf16_tn_streamk@decomposition=stream_k"}
-        site = HostSite(host_generated, host_library, tuple((named[one], how) for one, how in ends.items()))
+        site = HostSite(
+            host_generated, host_library, tuple((named[kernel], how) for kernel, how in ends.items())
+        )
         engine = Local(range(places), 3, hanging.Clock(hung))
         try:
             return list(tuning.tune_problems(problems, engine, site, book=book))
@@ -70,9 +72,11 @@ def test_results_of_two_processes_are_in_the_file(run: Run, host: Context, book:
     registry = host.registry
     assert tuning.Known(book.path, FAMILY, registry).standing(problems) == set()
     results = run(problems, book, places=2)
-    assert {one.problem for one in results} == set(problems)
-    assert all(one.tactic is not None and one.seconds and one.tried > 1 for one in results)
-    actual = {(one.problem.m, one.problem.n, one.problem.k): str(one.tactic) for one in results}
+    assert {result.problem for result in results} == set(problems)
+    assert all(result.tactic is not None and result.seconds and result.tried > 1 for result in results)
+    actual = {
+        (result.problem.m, result.problem.n, result.problem.k): str(result.tactic) for result in results
+    }
     assert entries(book.path) == actual
     assert tuning.Known(book.path, FAMILY, registry).standing(PROBLEMS) == set(problems)
 
@@ -103,7 +107,7 @@ def test_a_problem_that_costs_too_many_processes_is_given_up(
     run: Run, book: tuning.Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "MOST_LOSSES", 2)
-    results = {one.problem: one for one in run(PROBLEMS[2:4], book, plain="killed", split="killed")}
+    results = {result.problem: result for result in run(PROBLEMS[2:4], book, plain="killed", split="killed")}
     for result in results.values():
         assert result.tactic is None
         assert len(result.failures) == 2
@@ -168,8 +172,8 @@ def test_within_the_block_ops_tune_what_they_meet(host: Context, tmp_path: Path)
         first = tilewright.gemm(a, b)
         tilewright.gemm(a, b)
         tilewright.gemm(a[:16], b)
-        (plan,) = [one for one in host.plans.values() if one.problem == problem]
-    assert [one.problem.m for one in session.results] == [32, 16]
+        (plan,) = [plan for plan in host.plans.values() if plan.problem == problem]
+    assert [result.problem.m for result in session.results] == [32, 16]
     assert host.tuner is None
     best = session.results[0].tactic
     assert plan.tactic == best
