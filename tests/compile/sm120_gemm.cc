@@ -102,6 +102,15 @@ void product(Shape const& shape, Options const& options = {}) {
     fault("refused", m, n);
     return;
   }
+  // Kernels of mma.sync are launched without clusters.
+  tilewright_gemm_args down = args, across = args;
+  down.tactic.cluster_m = across.tactic.cluster_n = 2;
+  for (tilewright_gemm_args const* clustered : {&down, &across}) {
+    if (Calls::can_implement(clustered) == TILEWRIGHT_OK ||
+        Calls::launch(clustered, nullptr, nullptr) == TILEWRIGHT_OK) {
+      fault("a cluster", m, n);
+    }
+  }
   std::vector<float4> workspace(Calls::workspace_bytes(&args) / 16 + 1);
   for (float4& sums : workspace) {
     sums = {NAN, NAN, NAN, NAN};
