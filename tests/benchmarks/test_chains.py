@@ -54,16 +54,16 @@ def test_a_chain_is_timed_once_for_each_set_and_its_ops_by_themselves(
             return total / len(ops) * 1e-6
 
     monkeypatch.setattr(chains, "Replays", Graph)
-    one = chain(chains)
-    one.links[0].alone = [lambda i=i: f"a{i}" for i in range(100)]
-    whole, parts = chains.seconds(one, replays=3)
+    timed_chain = chain(chains)
+    timed_chain.links[0].alone = [lambda i=i: f"a{i}" for i in range(100)]
+    whole, parts = chains.seconds(timed_chain, replays=3)
     assert whole == pytest.approx(6e-6)
     assert parts == pytest.approx([2e-6, 3e-6])
     assert len(captured[0]) >= chains.FEWEST_CALLS  # a graph of few calls is mostly its own launch
     assert captured[0][:6] == ["a0", "b0", "a1", "b1", "a2", "b2"]
     assert captured[1] == [f"a{i}" for i in range(100)]
     assert set(captured[2]) == {"b0", "b1", "b2"}
-    row = chains.row_of(one, whole, parts)
+    row = chains.row_of(timed_chain, whole, parts)
     assert (row["sum_us"], row["chain_us"], row["lost_us"]) == (5.0, 6.0, 1.0)
 
 

@@ -29,8 +29,8 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def cases(benchmark: Any) -> list[Any]:
-    records = {one.name: one for one in Registry().kernels("gemm")}
-    return [benchmark.Case(one, records) for one in benchmark.read([benchmark.DATA])[::4]]
+    records = {record.name: record for record in Registry().kernels("gemm")}
+    return [benchmark.Case(measured, records) for measured in benchmark.read([benchmark.DATA])[::4]]
 
 
 def test_the_models_first_is_nearly_the_fastest(cases: list[Any]) -> None:
@@ -48,8 +48,8 @@ def test_the_models_first_is_nearly_the_fastest(cases: list[Any]) -> None:
 
 def test_splits_are_chosen_where_they_are_quicker(benchmark: Any) -> None:
     """Where splits through the workspace compete: what trees learnt from these times is in the choice."""
-    records = {one.name: one for one in Registry().kernels("gemm")}
-    cases = [benchmark.Case(one, records) for one in benchmark.read([benchmark.SPLITS])[::3]]
+    records = {record.name: record for record in Registry().kernels("gemm")}
+    cases = [benchmark.Case(measured, records) for measured in benchmark.read([benchmark.SPLITS])[::3]]
     chosen = [(tactic, seconds / case.best) for case in cases for tactic, _, seconds in [case.chosen(H200)]]
     assert len(chosen) > 70
     assert math.exp(statistics.fmean(math.log(regret) for _, regret in chosen)) < 1.022
@@ -58,8 +58,8 @@ def test_splits_are_chosen_where_they_are_quicker(benchmark: Any) -> None:
 
 def test_cold_code_is_in_the_choice(benchmark: Any) -> None:
     """Trees have learnt from these times."""
-    records = {one.name: one for one in Registry().kernels("gemm")}
-    cases = [benchmark.Case(one, records) for one in benchmark.read([benchmark.COLD])]
+    records = {record.name: record for record in Registry().kernels("gemm")}
+    cases = [benchmark.Case(measured, records) for measured in benchmark.read([benchmark.COLD])]
     chosen = [
         (seconds / case.best, case.measured.peer / seconds)
         for case in cases
@@ -72,9 +72,9 @@ def test_cold_code_is_in_the_choice(benchmark: Any) -> None:
 
 def test_times_of_splits_from_before_split_forms_are_left_out(benchmark: Any) -> None:
     """Splits by kernels that have a form are left out, and no others."""
-    records = {one.name: one for one in Registry().kernels("gemm")}
+    records = {record.name: record for record in Registry().kernels("gemm")}
     form, plain = (
-        next(name for name, one in records.items() if one.config.get("split_form") == value)
+        next(name for name, record in records.items() if record.config.get("split_form") == value)
         for value in (True, False)
     )
     tactics = [Tactic(name, splits=2, decomposition=how) for name in (form, plain) for how in HOW]
@@ -107,7 +107,9 @@ def test_a_fit_makes_what_it_is_given_better(benchmark: Any, cases: list[Any], m
 
 def test_clusters_that_the_gpu_holds_decide_the_waves() -> None:
     """31 clusters of four are one wave where the driver says so, and two on a GPU that holds 30."""
-    record = next(one for one in Registry().kernels("gemm") if one.name.endswith("tn_128x128x64_lean_coop"))
+    record = next(
+        record for record in Registry().kernels("gemm") if record.name.endswith("tn_128x128x64_lean_coop")
+    )
     tactic, problem = Tactic(record.name, cluster="4x1"), Problem(31 * 4 * 128, 128, 4096)
     few, many = (H200._replace(clusters=(132, 66, 43, fours, 23, 20, 15, 15)) for fours in (30, 31))
     waves = [cost_lean.estimator(record, problem, device)(tactic).waves for device in (few, many)]
@@ -154,7 +156,7 @@ def test_a_problem_that_teaches_several_times_is_reported_once() -> None:
     from benchmarks.fit import boosting, lessons  # noqa: PLC0415
     from benchmarks.fit import learn_lean_model as program  # noqa: PLC0415
 
-    records = {one.name: one for one in Registry().kernels("gemm")}
+    records = {record.name: record for record in Registry().kernels("gemm")}
     taught = list(program.lessons_of([program.COLD], records))
     assert len(taught) == len(program.read([program.COLD]))
     assert {(lesson.kind, lesson.count) for lesson in taught} == {("cold code", 5)}

@@ -33,14 +33,14 @@ PROBLEMS = (
 def cases() -> list[Any]:
     """Times that are the models' own estimates."""
     registry = Registry()
-    found = []
+    estimated = []
     for problem in PROBLEMS:
         family = EXPERTS if isinstance(problem, Experts) else DENSE
         ranked = family.rank(registry.kernels(family.name), problem, H200)
         us = {str(each.tactic): [each.estimate.seconds * 1e6, 0.0] for each in ranked}
         row = {"family": family.name, "problem": asdict(problem), "first": "", "us": us}
-        found.append(program.Case(row, registry))
-    return found
+        estimated.append(program.Case(row, registry))
+    return estimated
 
 
 def test_what_is_chosen_is_the_fastest(cases: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,8 +54,8 @@ def test_what_is_chosen_is_the_fastest(cases: list[Any], capsys: pytest.CaptureF
 
 def test_a_number_that_is_far_off_comes_back(cases: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A table's too, and what two modules have by the same name."""
-    wanted = dense_cost.FAST_CLOCKS
-    monkeypatch.setattr(dense_cost, "FAST_CLOCKS", wanted * 2)
+    expected = dense_cost.FAST_CLOCKS
+    monkeypatch.setattr(dense_cost, "FAST_CLOCKS", expected * 2)
     monkeypatch.setattr(dense_cost, "UNIT_CLOCKS", {**dense_cost.UNIT_CLOCKS, "int4": 900})
     hbm = dense_cost.HBM_SHARE
     monkeypatch.setattr(experts_cost, "HBM_SHARE", experts_cost.HBM_SHARE)
@@ -63,7 +63,7 @@ def test_a_number_that_is_far_off_comes_back(cases: list[Any], monkeypatch: pyte
     program.fit(cases, ["dense.FAST_CLOCKS", "dense.UNIT_CLOCKS", "experts.HBM_SHARE"])
     assert statistics.fmean(case.loss() for case in cases) < before / 4
     fitted = dense_cost.FAST_CLOCKS
-    assert fitted == pytest.approx(wanted, rel=0.1)
+    assert fitted == pytest.approx(expected, rel=0.1)
     assert dense_cost.UNIT_CLOCKS["int4"] < 600
     unchanged = dense_cost.HBM_SHARE
     assert unchanged == hbm

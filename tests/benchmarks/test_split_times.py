@@ -23,7 +23,7 @@ COMPETING, LONG, FULL = Problem(105, 576, 9600), Problem(105, 12032, 32768), Pro
 
 @pytest.fixture(autouse=True)
 def _all_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = [one for one in Registry().kernels("gemm") if mainloop_of(one) in ("lean", "stream")]
+    own = [record for record in Registry().kernels("gemm") if mainloop_of(record) in ("lean", "stream")]
     monkeypatch.setattr(split_times, "built", lambda: own)
 
 

@@ -23,7 +23,7 @@ def test_the_draw_hangs_on_the_seed_alone(benchmark: Any) -> None:
     drawn = benchmark.drawn(20, 0)
     assert len(set(drawn)) == 20
     assert drawn == benchmark.drawn(20, 0) != benchmark.drawn(20, 1)
-    assert {one.a for one in drawn} == {"bf16"}
+    assert {problem.a for problem in drawn} == {"bf16"}
     near = zip(benchmark.OFF_GRID, benchmark.GRID, strict=True)
     assert all(m < above < 2 * m and above & (above - 1) == 0 for m, above in near)
 

@@ -41,10 +41,10 @@ MEMORY: dict[str, tuple[BlockscaledGemmConfig, tuple[int, int]]] = {
 
 @pytest.mark.parametrize("name", MEMORY)
 def test_shared_memory_is_the_compilers(name: str) -> None:
-    one, expected = MEMORY[name]
-    assert verdicts(FAMILY, one) == []
-    assert memory(one) == expected
-    assert expected[1] <= one.hardware.shared_memory.block
+    config, expected = MEMORY[name]
+    assert verdicts(FAMILY, config) == []
+    assert memory(config) == expected
+    assert expected[1] <= config.hardware.shared_memory.block
 
 
 def test_given_stages_are_taken() -> None:

@@ -57,8 +57,8 @@ COMMANDS = dict(commands())
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_q_and_v_in_the_same_words(name: str) -> None:
-    given = {option: one for one in COMMANDS[name].params for option in one.opts}
-    of_all = {option: one for one in cli.tilewright.params for option in one.opts}
+    given = {option: parameter for parameter in COMMANDS[name].params for option in parameter.opts}
+    of_all = {option: parameter for parameter in cli.tilewright.params for option in parameter.opts}
     for option in ("-q", "--quiet", "-v", "--verbose"):
         assert given[option].to_info_dict() == of_all[option].to_info_dict()
 
@@ -143,12 +143,12 @@ def test_a_shell_completes(line: str, found: str) -> None:
     assert "#compdef tilewright" in script.out
 
 
-LEAVES = {name: one for name, one in COMMANDS.items() if not isinstance(one, click.Group)}
+LEAVES = {name: command for name, command in COMMANDS.items() if not isinstance(command, click.Group)}
 
 
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_command_takes_json_in_the_same_words(name: str) -> None:
-    (option,) = [one for one in LEAVES[name].params if "--json" in one.opts]
+    (option,) = [parameter for parameter in LEAVES[name].params if "--json" in parameter.opts]
     assert isinstance(option, click.Option)
     assert option.is_flag
     assert option.help == "Print the answer as JSON; stdout has nothing else."

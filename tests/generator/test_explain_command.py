@@ -48,14 +48,14 @@ def test_explain_while_another_spec_is_wrong(spec: Path, tilewright: Command) ->
     wrong.write_text("family: tiny\narch: sm_1\nconfigs: 3\n")
     assert tilewright("check").code == 2
     note = "left out specs/wrong.yaml: "
-    for words, wanted in (
+    for words, expected in (
         ([FAST], result.out),
         (["fast=true"], None),
         (["tiny", "arch=sm_90a", "dtype=bf16", "tile=256x512x64"], None),
     ):
         answer = tilewright("explain", *words)
         assert (answer.code, note in answer.err) == (0, True), answer
-        assert wanted in (None, answer.out)
+        assert expected in (None, answer.out)
     missing = tilewright("explain", "tiny_bf16_64x64x64_1x1_fats")
     assert (missing.code, note in missing.err) == (2, True)
     assert "configs" in tilewright("explain", "--spec", wrong, "fast=true").err  # the faults themselves
@@ -172,9 +172,9 @@ def test_what_comes_with_tilewright_can_be_seen_outside_of_a_project(
     tmp_path: Path, tilewright: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    one = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
-    assert one in tilewright("list", "--filter", one).out
-    assert "made by specs/sm90_gemm_lean.yaml:" in tilewright("explain", one).out
+    name = "gemm_sm90_bf16_bf16_f32_bf16_tn_128x128x64_lean_coop"
+    assert name in tilewright("list", "--filter", name).out
+    assert "made by specs/sm90_gemm_lean.yaml:" in tilewright("explain", name).out
     there = tilewright("list", "--root", ".")
     assert (there.code, "holds no module; run `tilewright generate`" in there.err) == (2, True)
     assert tilewright("check").code == 2

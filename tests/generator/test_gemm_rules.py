@@ -329,7 +329,7 @@ def test_cutes_further_shapes_are_included_where_a_tile_wants_them_alone() -> No
     """They are slow to compile, and without them CuTe multiplies such a tile in small pieces."""
 
     def defines(config: GemmConfig) -> list[str]:
-        return [one.partition("=")[0] for one in FAMILY.build(config)["defines"]]
+        return [define.partition("=")[0] for define in FAMILY.build(config)["defines"]]
 
     extended = "CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED"
     for n, expected in ((128, False), (160, True), (192, False), (240, True), (256, False)):

@@ -100,8 +100,8 @@ def test_every_library_counts_that_can_be_loaded(there: Path, table: Table, tile
 def test_tuned_means_in_force_on_a_gpu(there: Path, table: Table, tilewright: Command) -> None:
     registry = Registry(there / "generated")
     ranked = FAMILY.rank(registry.kernels("gemm"), PROBLEM, H200)
-    winner, other = (one.tactic for one in (ranked[0], next(
-        one for one in ranked if one.record.name != ranked[0].record.name)))  # fmt: skip
+    winner, other = (candidate.tactic for candidate in (ranked[0], next(
+        candidate for candidate in ranked if candidate.record.name != ranked[0].record.name)))  # fmt: skip
     header = Header.of(H200, registry, "gemm")
     path = paths.tuned_file(there / "cache" / "tuned", H200.name, "gemm")
     problems = [PROBLEM, Problem(128, 4096, 4096, a="tf32", b="tf32", d="f32")]

@@ -130,7 +130,7 @@ def test_what_emulates_the_tensor_core_has_no_instruction_of_it() -> None:
 
 def test_registers_are_those_of_products_and_weights() -> None:
     """mma.sync holds one piece at a time; FP4 kernels hold decoded keys, too."""
-    assert [one.registers for one in (RAGGED, PAGED, FP4)] == [192, 48, 128]
+    assert [config.registers for config in (RAGGED, PAGED, FP4)] == [192, 48, 128]
     assert replace(SYNC, queries=2, pieces=2).registers == 32 + 32
     assert (TENSOR.registers, replace(TENSOR, heads=16, queries=8).registers) == (128 + 64, 128 + 32)
 

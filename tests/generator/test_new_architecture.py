@@ -50,7 +50,7 @@ print(json.dumps({
     "rows": [[row.name, row.arch, row.instructions, row.defines, row.facts["stages"]] for row in rows],
     "quantize": [row.name for row in registry.runnable("quantize", device.capability)],
     "older": len(older),
-    "estimates": len([one for one in ranked if one.estimate is not None]),
+    "estimates": len([candidate for candidate in ranked if candidate.estimate is not None]),
     "target": routing.wanted_target(device.capability),
     "after": routing.wanted_target((10, 8)),
     "advised": [name for name in catalog.names() if "sm_109a" in catalog.targets_of(name)],

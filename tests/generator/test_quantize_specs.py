@@ -119,7 +119,7 @@ def test_one_spec_is_for_every_architecture(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         kernels[row["arch"]].add(replace(of_row(row), arch="sm_90a"))
     assert set(kernels) == {"sm_90a", "sm_100f", "sm_110f", "sm_120f"}
-    assert len({frozenset(one) for one in kernels.values()}) == 1
+    assert len({frozenset(configs) for configs in kernels.values()}) == 1
     assert len(rows) == sum(map(len, kernels.values()))
 
 
@@ -132,8 +132,8 @@ def test_names_tell_all_fields() -> None:
     ]  # fmt: skip
     for base in (VECTOR, RING):
         different = [replace(base, **change) for change in changes]
-        legal = {one for one in (base, *different) if verdicts(FAMILY, one) == []}
-        assert len({FAMILY.kernel_name(one) for one in legal}) == len(legal) >= 7
+        legal = {config for config in (base, *different) if verdicts(FAMILY, config) == []}
+        assert len({FAMILY.kernel_name(config) for config in legal}) == len(legal) >= 7
 
 
 @pytest.mark.parametrize("row", [*ROWS, *CUTE_ROWS], ids=lambda row: row["name"])

@@ -52,8 +52,8 @@ def tuned(there: Path) -> Entry:
     registry = Registry(there / "generated")
     records = registry.route("gemm", H200)
     of_kind = frozenset(record.name for record in FAMILY.of_kind(registry, records, PROBLEM.kind))
-    ranked = [one.tactic for one in FAMILY.rank(records, PROBLEM, H200)]
-    tactic = next(one for one in ranked[1:] if one.splits > 1)
+    ranked = [candidate.tactic for candidate in FAMILY.rank(records, PROBLEM, H200)]
+    tactic = next(tactic for tactic in ranked[1:] if tactic.splits > 1)
     entry = Entry(PROBLEM, tactic, 1e-5, of_kind)
     header = Header.of(H200, registry, "gemm")
     tuned_writing.update(paths.tuned_file(there / "tuned", H200.name, "gemm"), header, FAMILY, [entry])
