@@ -146,7 +146,7 @@ def test_it_says_whose_kernels_and_takes_no_others_unasked(
     monkeypatch.delenv("TILEWRIGHT_GENERATED", raising=False)
     inside = run("--dry-run", "--json")
     assert f"kernels of {project}/generated" in inside.stderr
-    assert [one["name"] for one in json.loads(inside.stdout)["kernels"]] == ["one", "two", "three"]
+    assert [kernel["name"] for kernel in json.loads(inside.stdout)["kernels"]] == ["one", "two", "three"]
 
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -75,8 +75,8 @@ def test_a_source_makes_the_same_bytes_each_time(
     """Also after a build that was killed, or on another day."""
     table = mini.add("one", number=1).table()
     first, second = (build([table], store=Store(tmp_path / name), toolchain=toolchain) for name in "ab")
-    one, two = (report.libraries[0].path.read_bytes() for report in (first, second))
-    assert one == two
+    library, rebuilt = (report.libraries[0].path.read_bytes() for report in (first, second))
+    assert library == rebuilt
     objects = [report.units[0].data["object"]["sha256"] for report in (first, second)]
     assert objects[0] == objects[1]
 
@@ -102,11 +102,11 @@ def test_what_was_built_last_comes_first(mini: Mini, store: Store, toolchain: Nv
     table = mini.add("one", number=1).add("two", number=2).table()
     other = replace(toolchain, nvcc_version=toolchain.nvcc_version + "\nBuild of another day")
     both = build([table], store=store, toolchain=toolchain).libraries
-    one = build([table], ["one"], store=store, toolchain=other).libraries  # no object of the first fits
-    assert [len(library.kernels) for library in (*both, *one)] == [2, 1]
-    assert libraries("mini", store=store) == [*one, *both]
+    newer = build([table], ["one"], store=store, toolchain=other).libraries  # no object of the first fits
+    assert [len(library.kernels) for library in (*both, *newer)] == [2, 1]
+    assert libraries("mini", store=store) == [*newer, *both]
     assert build([table], store=store, toolchain=toolchain).libraries == both  # linked already
-    assert libraries("mini", store=store) == [*both, *one]
+    assert libraries("mini", store=store) == [*both, *newer]
 
 
 def test_a_library_holds_what_its_rows_and_headers_make(

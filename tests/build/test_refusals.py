@@ -83,10 +83,12 @@ def test_it_is_compiled_once(
             registry.library(record)
     assert registry.obstacle(record) == "it does not compile"
     assert not registry.buildable(record)
-    said = [one.getMessage() for one in caplog.records if "does not compile here" in one.getMessage()]
-    assert len(said) == 1
-    assert "bad does not compile here" in said[0]
-    assert "this is not whole" in said[0]
+    warnings = [
+        event.getMessage() for event in caplog.records if "does not compile here" in event.getMessage()
+    ]
+    assert len(warnings) == 1
+    assert "bad does not compile here" in warnings[0]
+    assert "this is not whole" in warnings[0]
 
     text = refused(mini, "bad")  # another registry, so what the cache says
     assert "this is not whole" in text
@@ -197,4 +199,4 @@ def test_refusals_that_are_damaged_old_or_of_no_toolchain(
     refused(mini, "bad")
     assert compiles() == 2
     os.utime(note, (0, 0))
-    assert [one.path for one in eviction.debris(store, paths.include_dir(), 60)] == [note]
+    assert [file.path for file in eviction.debris(store, paths.include_dir(), 60)] == [note]

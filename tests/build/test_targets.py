@@ -117,9 +117,9 @@ class TestTarget:
 
 
 def test_a_kernel_on_another_path_fails(mini: Mini, store: Store, toolchain: NvccToolchain) -> None:
-    one = kernel(f"cta_group::1.{NVFP4}")
-    mini.add("one", one, arch="sm_100a", instructions=[r"UTCOMMA\.2CTA\.4X"])
-    mini.add("unscaled", one, arch="sm_100a", instructions=["UTCOMMA$"])
+    source = kernel(f"cta_group::1.{NVFP4}")
+    mini.add("one", source, arch="sm_100a", instructions=[r"UTCOMMA\.2CTA\.4X"])
+    mini.add("unscaled", source, arch="sm_100a", instructions=["UTCOMMA$"])
     report = build([mini.table()], store=store, toolchain=toolchain)
     assert {unit.name for unit in report.failures} == {"one", "unscaled"}
     assert r"its SASS has no UTCOMMA\.2CTA\.4X; it holds UTCOMMA.4X" in report.explain_failures()

@@ -48,10 +48,10 @@ def test_each_unit_has_its_own_code(jobs: list[Job], store: Store) -> None:
     apart = [disassemble(jobs[0].disassembler, [each])[0] for each in objects]
     assert disassemble(jobs[0].disassembler, objects) == apart
     assert [report["code_bytes"] for report in reports] == [
-        sum(function.code_bytes for function in one.functions.values()) for one in apart
+        sum(function.code_bytes for function in code.functions.values()) for code in apart
     ]
     assert apart[0].functions["one"].code_bytes > 0
-    assert [report["machine_code"] for report in reports] == [one.digest for one in apart]
+    assert [report["machine_code"] for report in reports] == [code.digest for code in apart]
     assert [outcome.status for outcome in unit.run(jobs)] == ["shared"] * 3
 
 
@@ -76,7 +76,7 @@ def test_fewer_go_together_the_fewer_are_left() -> None:
     job = Job("", "", "kernel", "sm_90a", "", "", {}, [], [], "", "", 1, quick=True)
     many = [replace(job, name=str(index)) for index in range(200)]
     groups = list(runner._processes(many, 4))
-    assert [one for group in groups for one in group] == many
+    assert [job for group in groups for job in group] == many
     sizes = [len(group) for group in groups]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 8

@@ -121,7 +121,7 @@ def test_ranking_is_deterministic_and_legal(committed: Registry, device: DeviceP
         problem = Problem(m, n, k, a=form, b=form)
         first = FAMILY.rank(records, problem, device)
         again = FAMILY.rank(shuffler.sample(records, len(records)), problem, device)
-        assert [one.tactic for one in first] == [one.tactic for one in again]
+        assert [candidate.tactic for candidate in first] == [candidate.tactic for candidate in again]
         assert first
         for candidate in first:
             assert FAMILY.misfit_tactic(candidate.tactic, candidate.record, problem) is None
@@ -148,7 +148,10 @@ def test_each_gpu_chooses_from_its_own(committed: Registry, device: DeviceProper
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 def test_more_work_takes_longer(committed: Registry, device: DeviceProperties) -> None:
     for axis in range(3):
-        shapes = [[256 if one != axis else size for one in range(3)] for size in (256, 1024, 4096, 16384)]
+        shapes = [
+            [256 if dimension != axis else size for dimension in range(3)]
+            for size in (256, 1024, 4096, 16384)
+        ]
         times = [ranked(committed, device, Problem(*shape))[0].estimate.seconds for shape in shapes]
         # Two waves of few tiles, cut into more, may come out a little ahead of one.
         assert all(later > earlier * 0.98 for earlier, later in pairwise(times))
@@ -190,8 +193,8 @@ def test_weights_that_are_read_once_split_over_clusters_on_hopper(committed: Reg
 def test_resident_thread_blocks_on_hopper(committed: Registry) -> None:
     """As the kernels' launch bounds (tilewright/blockscaled_gemm/sm90/config.hpp)."""
     actual = {
-        tuple(one.config["tile"]): resident(one.config["tile"], one.facts["smem_bytes"])
-        for one in hopper_nvfp4(committed)
+        tuple(record.config["tile"]): resident(record.config["tile"], record.facts["smem_bytes"])
+        for record in hopper_nvfp4(committed)
     }
     assert actual[256, 128, 128] == 1
     assert actual[128, 32, 256] == 2
@@ -200,7 +203,7 @@ def test_resident_thread_blocks_on_hopper(committed: Registry) -> None:
 
 def hopper_nvfp4(registry: Registry) -> list[KernelRecord]:
     records = registry.route("blockscaled_gemm", H200)
-    return [one for one in records if one.config["a"] == one.config["b"] == "nvfp4"]
+    return [record for record in records if record.config["a"] == record.config["b"] == "nvfp4"]
 
 
 def test_an_estimate_of_one_tactic(committed: Registry) -> None:
@@ -214,9 +217,9 @@ def test_an_estimate_of_one_tactic(committed: Registry) -> None:
 def test_a_cluster_of_tiles_that_do_not_exist_costs(committed: Registry) -> None:
     """One row of tiles in clusters of four rows keeps three quarters of the SMs idle."""
     record = next(
-        one
-        for one in committed.route("blockscaled_gemm", B200)
-        if one.name.endswith("nvfp4_nvfp4_bf16_128x128x256_dyn_2sm")
+        record
+        for record in committed.route("blockscaled_gemm", B200)
+        if record.name.endswith("nvfp4_nvfp4_bf16_128x128x256_dyn_2sm")
     )
     problem = Problem(128, 65536, 4096)
     weigh = FAMILY.estimator(record, problem, B200)
@@ -266,7 +269,9 @@ def test_on_hopper_the_pick_is_near_the_best_that_was_measured() -> None:
         asked = Problem(row["m"], row["n"], row["k"], a=row["format"], b=row["format"])
         times = {f"blockscaled_gemm_sm90_{name}": time for name, time in row["microseconds"].items()}
         records = registry.route("blockscaled_gemm", H200)
-        measured = [one for one in FAMILY.rank(records, asked, H200) if str(one.tactic) in times]
+        measured = [
+            candidate for candidate in FAMILY.rank(records, asked, H200) if str(candidate.tactic) in times
+        ]
         assert len(measured) > 10
         losses.append(times[str(measured[0].tactic)] / min(times.values()))
     assert len(losses) > 40

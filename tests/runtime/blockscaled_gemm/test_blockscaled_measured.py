@@ -90,8 +90,10 @@ def test_sm120_before_2460(committed: Registry) -> None:
 
     def before(record: KernelRecord) -> bool:
         config = record.config
-        one = config["tile"] == [128, 128, 128] and config["schedule"] == "cooperative"
-        return one and unswapped(record) and cutlass(record) and config["scheduler"] == "data_parallel"
+        cooperative = config["tile"] == [128, 128, 128] and config["schedule"] == "cooperative"
+        return (
+            cooperative and unswapped(record) and cutlass(record) and config["scheduler"] == "data_parallel"
+        )
 
     best = ranked(committed, RTX_PRO_6000, Problem(32, 5120, 25600), before)[0]
     assert best.estimate.seconds * 1e6 == pytest.approx(124, rel=0.15)

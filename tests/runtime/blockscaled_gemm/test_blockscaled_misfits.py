@@ -27,7 +27,7 @@ def test_clusters(blockscaled_record: Record) -> None:
             assert FAMILY.misfit_tactic(tactic, record, asked) is None
             assert Tactic.parse(str(tactic)) == tactic
             assert tuple(MATRIX_TACTIC.values(tactic, 148)) == MATRIX_TACTIC.members
-        return {(one.cluster, one.fallback) for one in every}
+        return {(tactic.cluster, tactic.fallback) for tactic in every}
 
     assert of() == {("1x1", ""), ("1x2", "1x1"), ("1x4", "1x1")}
     assert of(schedule="2sm") == {

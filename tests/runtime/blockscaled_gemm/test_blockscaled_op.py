@@ -116,10 +116,10 @@ def test_bias_and_activation(blackwell: Context, n: int, activation: str, with_b
     options: dict[str, Any] = {"out_dtype": torch.float32, "activation": activation}
     c = torch.randn(16, n)
     bias = torch.randn(n) if with_bias else None
-    wanted = exact + 0.5 * c.double() + (0 if bias is None else bias.double())
+    expected = exact + 0.5 * c.double() + (0 if bias is None else bias.double())
     for _ in range(2):
         actual = tilewright.mm_nvfp4(*call, c=c, beta=0.5, bias=bias, **options)
-        torch.testing.assert_close(actual, ACTIVATED[activation](wanted).float())
+        torch.testing.assert_close(actual, ACTIVATED[activation](expected).float())
 
 
 @pytest.mark.parametrize("k", [64, 34])
@@ -186,12 +186,12 @@ def test_an_fp8_result_without_scales_saturates(
     call, exact = product(*shape, "mxfp8", "mxfp8", batch=(2,))
     alpha, most = torch.tensor([torch.finfo(dtype).max / 8]), torch.finfo(dtype).max
     options: dict[str, Any] = {"out_dtype": dtype, "out_scaled": False}
-    wanted = (float(alpha) * exact).clamp(-most, most)
-    assert shape[2] == 0 or (wanted.abs() == most).any()
+    expected = (float(alpha) * exact).clamp(-most, most)
+    assert shape[2] == 0 or (expected.abs() == most).any()
     for _ in range(2):
         d = tilewright.mm_mxfp8(*call, alpha, **options)
         assert d.dtype == dtype
-        torch.testing.assert_close(d.double(), wanted, rtol=torch.finfo(dtype).eps / 2, atol=1e-2)
+        torch.testing.assert_close(d.double(), expected, rtol=torch.finfo(dtype).eps / 2, atol=1e-2)
     if dtype == torch.float8_e5m2:  # which never has scale factors
         assert torch.equal(
             d.view(torch.uint8), tilewright.mm_mxfp8(*call, alpha, out_dtype=dtype).view(torch.uint8)

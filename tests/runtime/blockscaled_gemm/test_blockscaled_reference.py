@@ -154,9 +154,9 @@ def test_batches_and_carrier_dtypes(name: str, layout: str) -> None:
     back = reference.dequantize(data, scales, name, layout=layout)
     assert back.shape == x.shape
     for i, j in itertools.product(range(2), range(3)):
-        one, of_one = reference.quantize(x[i, j], name, layout=layout)
-        assert same(one, data[i, j])
-        assert same(of_one, scales[i, j])
+        matrix_data, matrix_scales = reference.quantize(x[i, j], name, layout=layout)
+        assert same(matrix_data, data[i, j])
+        assert same(matrix_scales, scales[i, j])
     for data_dtype, scale_dtype in itertools.product(
         (torch.uint8, torch.float4_e2m1fn_x2, torch.float8_e4m3fn), (torch.uint8, torch.float8_e4m3fn)
     ):

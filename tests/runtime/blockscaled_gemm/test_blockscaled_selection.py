@@ -113,8 +113,8 @@ def test_a_bias_and_an_activation_on_sm_12x(committed: Registry) -> None:
         for m in (4, 2048):
             problem = Problem(m, 4096, 4096, **fields)
             plain, biased, activated = (
-                choose(FAMILY, committed, records, one, RTX_PRO_6000)[0].kernel
-                for one in (
+                choose(FAMILY, committed, records, variant, RTX_PRO_6000)[0].kernel
+                for variant in (
                     replace(problem, c=True),
                     replace(problem, c=True, bias=True),
                     replace(problem, bias=True, activation="gelu"),
@@ -135,8 +135,8 @@ def test_a_bias_and_an_activation_in_cute_dsl(committed: Registry) -> None:
     for fields in ({}, {"d": "f16"}, {"a": "mxfp4", "b": "mxfp4"}, {"a": "mxfp8", "b": "mxfp8"}):
         problem = Problem(8, 5120, 25600, **fields)
         plain, biased, activated = (
-            choose(FAMILY, committed, records, one, B200)[0].kernel
-            for one in (
+            choose(FAMILY, committed, records, variant, B200)[0].kernel
+            for variant in (
                 problem,
                 replace(problem, c=True, bias=True),
                 replace(problem, bias=True, activation="silu"),

@@ -61,8 +61,8 @@ def test_product_of_batches_and_shared_b() -> None:
     actual = reference.product(a, b.mT, a_scales, b_scales, "nvfp4")
     shared = reference.product(a, b[1].mT, a_scales, b_scales[1], "nvfp4")
     for i in range(2):
-        one = reference.product(a[i], b[i].mT, a_scales[i], b_scales[i], "nvfp4")
-        assert torch.equal(actual[i], one)
+        expected = reference.product(a[i], b[i].mT, a_scales[i], b_scales[i], "nvfp4")
+        assert torch.equal(actual[i], expected)
     assert torch.equal(shared[1], actual[1])
     with pytest.raises(ArgumentError, match="b: batch"):
         reference.product(a, b[:1].mT, a_scales, b_scales[:1], "nvfp4")
