@@ -54,7 +54,9 @@ import json, timeit
 problem = Problem(32, 5120, 25600)
 others = [Problem(32, 5120, 25600) for _ in range(10000)]
 same = min(timeit.repeat(lambda: context.select(FAMILY, problem, H200), number=10000, repeat=5)) / 1e4
-each = min(timeit.repeat(lambda: [context.select(FAMILY, one, H200) for one in others], number=1, repeat=5))
+each = min(timeit.repeat(
+    lambda: [context.select(FAMILY, other, H200) for other in others], number=1, repeat=5,
+))
 print(json.dumps({
     "kernels": kernels, "tactic": str(choice.tactic), "standard": sorted(
         name for name in set(sys.modules) - before

@@ -64,7 +64,7 @@ def _divides_k(record: KernelRecord) -> bool:
 
 
 def test_lean_kernels_run_whole_and_partial_tiles_with_few_stages_clusters_and_parts_of_k() -> None:
-    for record in (one for one in of_hopper("gemm") if one.config["mainloop"] == "lean"):
+    for record in (kernel for kernel in of_hopper("gemm") if kernel.config["mainloop"] == "lean"):
         several = cases("gemm", record)
         m, n, k = record.config["tile"]
         rows, columns = (n, m) if record.config["swap_ab"] else (m, n)

@@ -64,7 +64,7 @@ def value(chance: random.Random, given: Any) -> Any:
 def laid_out(chance: random.Random, given: Any, rows: str | None) -> str:
     """JSON on one line, indented, or with one item of the list `rows` to a line, as our writers do."""
     if isinstance(given, dict) and isinstance(given.get(rows), list) and chance.random() < 0.7:
-        head = json.dumps({name: one for name, one in given.items() if name != rows})
+        head = json.dumps({name: field for name, field in given.items() if name != rows})
         body = ",\n".join(json.dumps(row) for row in given[rows])
         return f'{head[:-1]}, "{rows}": [\n{body}\n]}}\n'
     return json.dumps(given, indent=chance.choice((None, 1)))

@@ -191,7 +191,9 @@ def _write_tuned_files(folder: Path) -> None:
             except (NoKernelError, UnsupportedDeviceError):
                 continue
             records = family.of_kind(registry, registry.runnable(name, H200.capability), problem.kind)
-            actual.append(tuned_files.Entry(problem, tactic, 1e-5, frozenset(one.name for one in records)))
+            actual.append(
+                tuned_files.Entry(problem, tactic, 1e-5, frozenset(record.name for record in records))
+            )
         if actual:
             tuned_writing.update(tuned_file(folder / "tuned", H200.name, name), header, family, actual)
 

@@ -123,7 +123,7 @@ def main(described: Path, file: Path) -> None:
     known = tuning.Known(file, FAMILY, registry).standing(PROBLEMS)
     engine = Local([0])
     try:
-        left = [one for one in PROBLEMS if one not in known]
+        left = [problem for problem in PROBLEMS if problem not in known]
         for number, result in enumerate(tuning.tune_problems(left, engine, site, book=book), 1):
             us = (result.seconds or 0) * 1e6
             print(

@@ -25,7 +25,7 @@ from tilewright.selection.families import family_of
 FILE = Path(__file__).parent / "data" / "model_estimates.json"
 FAMILIES = ("gemm", "blockscaled_gemm", "quantize", "hc_prenorm")
 RUBIN = DESCRIBED["rubin"]
-DEVICES = {one.name: one for one in (H200, B200, B300, RUBIN, THOR, RTX_PRO_6000, GB10)}
+DEVICES = {device.name: device for device in (H200, B200, B300, RUBIN, THOR, RTX_PRO_6000, GB10)}
 _PRODUCTS = [
     {"m": 16, "n": 2112, "k": 7168}, {"m": 96, "n": 8192, "k": 1536}, {"m": 32, "n": 5120, "k": 25600},
     {"m": 1000, "n": 1024, "k": 4096, "batch": 3}, {"m": 4096, "n": 8192, "k": 8192},
@@ -79,18 +79,22 @@ def sample() -> Iterator[tuple[KernelRecord, Estimate]]:
         family = family_of(name)
         sorts: dict[Any, list[KernelRecord]] = {}
         for record in registry.kernels(name):
-            for one in (record, *_kin(record)):
-                sorts.setdefault(_sort(one), []).append(one)
+            for kernel in (record, *_kin(record)):
+                sorts.setdefault(_sort(kernel), []).append(kernel)
         for records in sorts.values():
             few = chance.sample(records, min(_EACH[name], len(records)))
-            for record in (one for one in few for _ in range(_OF_ONE)):
-                gpus = [one for one in DEVICES.values() if routing.runs_on(record.arch, one.capability)]
+            for record in (kernel for kernel in few for _ in range(_OF_ONE)):
+                gpus = [gpu for gpu in DEVICES.values() if routing.runs_on(record.arch, gpu.capability)]
                 device = chance.choice(gpus)
                 problem = chance.choice(_SHAPES[name]) | chance.choice(_kinds(name, record.config))
                 tactics = family.candidates(record, family.problem(**problem), device)
                 chosen = [chance.choice(tactics)]
                 # Of stream-K's ways to cut k, the one of that name is one of nine.
-                chosen += [one for one in tactics if one.decomposition == "stream_k" and one not in chosen]
+                chosen += [
+                    tactic
+                    for tactic in tactics
+                    if tactic.decomposition == "stream_k" and tactic not in chosen
+                ]
                 for tactic in chosen:
                     yield record, estimate(name, record, device.name, problem, str(tactic))
 
@@ -141,16 +145,16 @@ def read() -> tuple[dict[str, KernelRecord], list[Estimate]]:
 def gone() -> Iterator[tuple[KernelRecord, Estimate]]:
     """The kernels in the file that no table lists any more, with what the models say now."""
     listed = {
-        one.name
+        kernel.name
         for name in FAMILIES
         for record in Registry().kernels(name)
-        for one in (record, *_kin(record))
+        for kernel in (record, *_kin(record))
     }
     kernels, rows = read()
-    for one in rows:
-        if one.kernel not in listed:
-            record = kernels[one.kernel]
-            yield record, estimate(one.family, record, one.device, one.problem, one.tactic)
+    for row in rows:
+        if row.kernel not in listed:
+            record = kernels[row.kernel]
+            yield record, estimate(row.family, record, row.device, row.problem, row.tactic)
 
 
 def write() -> None:

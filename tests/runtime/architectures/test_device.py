@@ -48,13 +48,13 @@ def test_clusters_that_are_not_known_cover_a_share() -> None:
 
 
 def test_described_devices_are_of_known_families() -> None:
-    assert {one.capability for one in DESCRIBED.values()} == {
+    assert {device.capability for device in DESCRIBED.values()} == {
         (9, 0), (10, 0), (10, 3), (10, 7), (11, 0), (12, 0), (12, 1),
     }  # fmt: skip
-    for one in DESCRIBED.values():
-        assert one.capability[0] in families()
+    for device in DESCRIBED.values():
+        assert device.capability[0] in families()
         # 12.x has 100 KiB an SM, 10.7 has 328, the others 228; a block gets all but one.
-        own = {(12, 0): 99, (12, 1): 99, (10, 7): 327}.get(one.capability, 227)
-        assert one.shared_memory == own * 1024
-        assert 1e9 < one.clock_hz < 3e9
-        assert 1e9 < one.memory_bandwidth / one.sm_count < 100e9
+        own = {(12, 0): 99, (12, 1): 99, (10, 7): 327}.get(device.capability, 227)
+        assert device.shared_memory == own * 1024
+        assert 1e9 < device.clock_hz < 3e9
+        assert 1e9 < device.memory_bandwidth / device.sm_count < 100e9

@@ -60,9 +60,9 @@ def test_selection_weighs_no_cluster_that_never_runs(
         ranked = family.rank(registry.route(family.name, device), problem, device)
         assert ranked
         return {
-            blocks_of(one.tactic)
-            for one in ranked
-            if one.record.config.get("mainloop") != FEW_ROWS and family is not BLOCKSCALED
+            blocks_of(candidate.tactic)
+            for candidate in ranked
+            if candidate.record.config.get("mainloop") != FEW_ROWS and family is not BLOCKSCALED
         }
 
     whole, part = sizes(H200), sizes(SLICE)

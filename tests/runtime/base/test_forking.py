@@ -193,6 +193,6 @@ def test_who_holds_a_lock_may_fork() -> None:
 def test_locks_that_are_gone_are_forgotten() -> None:
     """Others may go at any moment: garbage of other tests is collected."""
     lock = fork_safe_lock()
-    (reference,) = (one for one in [*forking._kept] if one() is lock)
+    (reference,) = (weak_lock for weak_lock in [*forking._kept] if weak_lock() is lock)
     del lock
     assert reference not in [*forking._kept]

@@ -163,6 +163,8 @@ def test_every_shipped_row_and_tuned_file_is_read() -> None:
         assert all(record.name for record in Table.read(path).values())
     for path in (ROOT / "tuned").glob("*/*.json"):
         file = tuned_files.read(path)
-        assert all(tuned_files.whole_kind(family_of(file.family), one.kind) for one in file.sections), path
+        assert all(
+            tuned_files.whole_kind(family_of(file.family), section.kind) for section in file.sections
+        ), path
     for path in (ROOT / "benchmarks/results").glob("*/*.json"):
         assert records.read(path)["kernels"]

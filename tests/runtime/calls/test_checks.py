@@ -184,7 +184,7 @@ WRONG: list[tuple[str, type[ArgumentError], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("message", "error", "change"), WRONG, ids=[one[0][:30] for one in WRONG])
+@pytest.mark.parametrize(("message", "error", "change"), WRONG, ids=[case[0][:30] for case in WRONG])
 def test_what_is_not_as_declared(message: str, error: type[ArgumentError], change: dict[str, Any]) -> None:
     with pytest.raises(error, match=f"^{message}"):
         checked(**change)
@@ -216,7 +216,7 @@ class Copying(MadeUp):
 
     interface = replace(
         INTERFACE,
-        operands=tuple(replace(one, copied=one.name == "a") for one in INTERFACE.operands),
+        operands=tuple(replace(operand, copied=operand.name == "a") for operand in INTERFACE.operands),
     )
 
 

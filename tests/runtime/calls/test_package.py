@@ -76,10 +76,10 @@ def test_without_torch_help_is_the_same() -> None:
     """The signature and the docstring of every op, as where torch is."""
     said = without_torch(
         "import inspect, json\n"
-        f"found = {{op: getattr(tilewright, op) for op in {[*OPS, 'plan']}}}\n"
-        "signatures = {op: inspect.signature(one) for op, one in found.items()}\n"
-        "print(json.dumps({op: [inspect.getdoc(one), [*signatures[op].parameters], str(signatures[op])]"
-        " for op, one in found.items()}))"
+        f"functions = {{op: getattr(tilewright, op) for op in {[*OPS, 'plan']}}}\n"
+        "signatures = {op: inspect.signature(function) for op, function in functions.items()}\n"
+        "print(json.dumps({op: [inspect.getdoc(function), [*signatures[op].parameters], str(signatures[op])]"
+        " for op, function in functions.items()}))"
     )
     actual = json.loads(said)
     for op, (doc, names, _) in actual.items():

@@ -130,9 +130,9 @@ def test_fake_tensors_never_reach_a_kernel(host: Context, remembered: bool) -> N
     with mode:  # under the mode, and after it
         actual = [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
     actual += [tilewright.gemm(a, b), tilewright.gemm(a, b, out=c, c=c, beta=1.0, bias=bias)]
-    for one in actual:
-        assert isinstance(one, FakeTensor)
-        assert (one.shape, one.dtype) == ((16, 24), BF16)
+    for result in actual:
+        assert isinstance(result, FakeTensor)
+        assert (result.shape, result.dtype) == ((16, 24), BF16)
     assert len(host.plans) == before
     with pytest.raises(Exception, match=r"[mM]ix|fake"):
         tilewright.gemm(A, B, bias=bias)

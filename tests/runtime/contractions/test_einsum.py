@@ -201,7 +201,7 @@ def test_batches_whose_strides_tma_does_not_read_are_copied(all_hosts: Context, 
     strides = (24 * rows + 2, 24, 1) if which == "batch" else (20 * rows, 20, 1)
     room = torch.zeros(6 * strides[0] + 40 * 24, dtype=torch.bfloat16)
     given[at] = room.as_strided(given[at].shape, strides).copy_(given[at])
-    expected = torch.einsum(equation, *(one.double() for one in given))
+    expected = torch.einsum(equation, *(tensor.double() for tensor in given))
     actual = contractions.lowered_call(equation, *given, out=None, c=None)
     assert actual.op is tilewright.gemm
     assert actual.copies

@@ -108,7 +108,7 @@ def test_like_an_earlier_call_nothing_is_looked_at_again(
                 torch.testing.assert_close(
                     out, (alpha * expected + beta * c.double()).bfloat16(), rtol=1.6e-2, atol=2e-2
                 )
-    assert looked == [one for one in equations for _ in range(2)]
+    assert looked == [equation for equation in equations for _ in range(2)]
     tilewright.einsum(equation, a, b, out=out, alpha=2)
     torch.testing.assert_close(out, (2 * expected).bfloat16(), rtol=1.6e-2, atol=2e-2)
     with pytest.raises(ArgumentError, match="gradient"):

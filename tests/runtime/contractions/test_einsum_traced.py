@@ -55,17 +55,17 @@ def test_no_launcher_is_made_for_fake_tensors(host: Context) -> None:
     a, b, out = (mode.from_tensor(operand(term, 0)) for term in ("mk", "nk", "mn"))
     assert tilewright.einsum("mk,nk->mn", a, b, out=out) is out
     deep_gemm.bf16_gemm_nt(a, b, out)
-    assert not any(one.launchers for one in host.plans.launchers.values())
+    assert not any(entry.launchers for entry in host.plans.launchers.values())
     tilewright.einsum("mk,nk->mn", operand("mk", 0), operand("nk", 1), out=operand("mn", 2))
-    assert any(one.launchers for one in host.plans.launchers.values())
+    assert any(entry.launchers for entry in host.plans.launchers.values())
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_vmap_gives_the_results_of_single_calls(host: Context, at: int) -> None:
     a, b = torch.randn(24, 16, 6).bfloat16().movedim(-1, at), operand("kn", 1)
     made = torch.vmap(lambda x: tilewright.einsum("mk,kn->nm", x, b), in_dims=at)(a)
-    for actual, one in zip(made, a.unbind(at), strict=True):
-        assert torch.equal(actual, tilewright.einsum("mk,kn->nm", one, b))
+    for actual, matrix in zip(made, a.unbind(at), strict=True):
+        assert torch.equal(actual, tilewright.einsum("mk,kn->nm", matrix, b))
 
 
 def test_dual_tensors_are_refused_in_warm_calls(host: Context) -> None:

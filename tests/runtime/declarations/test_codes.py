@@ -38,7 +38,7 @@ def test_the_header_has_the_numbers_of_a_declaration(family: str, codes: Codes) 
 
 
 def test_enums_of_all_families_are_compared() -> None:
-    actual = {str(one.id) for one in CODES}
+    actual = {str(parameters.id) for parameters in CODES}
     written = {
         name for family in catalog.names()
         for name in re.findall(r"^typedef enum (\w+) {", path_of(family).read_text(), re.MULTILINE)
@@ -94,7 +94,7 @@ def test_words_that_there_are_not() -> None:
 
 def test_a_code_is_the_number_of_the_word_that_a_problem_has() -> None:
     interface: Interface = catalog.family_module("grouped_gemm", "interface").INTERFACE
-    (code,) = (one for one in interface.codes if one.name == "grouping")
+    (code,) = (codes for codes in interface.codes if codes.name == "grouping")
     problem = catalog.family_module("grouped_gemm", "problem").Problem
     asked = {word: code.value(problem(m=1, n=1, k=1, groups=1, grouping=word)) for word in ("none", "ends")}
     assert asked == {"none": 0, "ends": 2}

@@ -17,7 +17,7 @@ def quantised(
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor]:
     """FP8 and row-major scales of matrices, and what they stand for."""
     cast = deep_gemm.per_token_cast_to_fp8 if block[0] == 1 else deep_gemm.per_block_cast_to_fp8
-    flat = [cast(one, False) for one in x.view(-1, *x.shape[-2:])]
+    flat = [cast(part, False) for part in x.view(-1, *x.shape[-2:])]
     data = torch.stack([each.view(torch.uint8) for each, _ in flat]).view(torch.float8_e4m3fn).view(x.shape)
     scales = torch.stack([each for _, each in flat])
     scales = scales.view(*x.shape[:-2], *scales.shape[-2:])

@@ -59,7 +59,7 @@ def test_deep_gemms_names_of_fp4() -> None:
         arguments["weights"],
         *ranges,
     )
-    cast = [utils.cast_back_from_fp4(*one, 32, True) for one in ((q, q_scale), (kv, kv_scale))]
+    cast = [utils.cast_back_from_fp4(*packed, 32, True) for packed in ((q, q_scale), (kv, kv_scale))]
     logits = reference(cast[0].view(5, calls.HEADS, 64), cast[1], torch.ones(70), arguments["weights"])
     looked_at = ~torch.isneginf(actual)
     assert difference(actual[looked_at], logits[looked_at]) < 1e-12

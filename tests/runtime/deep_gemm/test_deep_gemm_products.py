@@ -50,9 +50,9 @@ def test_the_product_before_a_norm(prenorm: Context, splits: int | None) -> None
 
 
 def test_an_equation_that_deep_gemm_lacks_is_refused() -> None:
-    one = torch.zeros(1, 1)
+    operand = torch.zeros(1, 1)
     with pytest.raises(ArgumentError, match="'mk,nk->mn'; expected one of bmk,bnk->mn, "):
-        deep_gemm.einsum("mk,nk->mn", one, one, one)
+        deep_gemm.einsum("mk,nk->mn", operand, operand, operand)
 
 
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])

@@ -112,8 +112,8 @@ def test_one_matrix_serves_every_batch(grouped: Context) -> None:
     scales = made.scale_a[:1].expand_as(made.scale_a)
     actual = tilewright.scaled_gemm(shared, made.b, scales, made.scale_b)
     for i in range(3):
-        one = tilewright.scaled_gemm(made.a[0], made.b[i], made.scale_a[0], made.scale_b[i])
-        assert torch.equal(actual[i], one)
+        expected = tilewright.scaled_gemm(made.a[0], made.b[i], made.scale_a[0], made.scale_b[i])
+        assert torch.equal(actual[i], expected)
 
 
 @pytest.mark.parametrize("with_c", [False, True])
@@ -277,10 +277,12 @@ class TestModel:
     def test_few_rows_want_swapped_operands(self) -> None:
         wide, narrow = record(), record(swap_ab=True, tile=[128, 32, 256])
         times = []
-        for one in (wide, narrow):
-            weigh = cost.estimator(one, self.PROBLEM, H200)
+        for kernel in (wide, narrow):
+            weigh = cost.estimator(kernel, self.PROBLEM, H200)
             assert weigh is not None
-            times.append(min(weigh(tactic).seconds for tactic in FAMILY.candidates(one, self.PROBLEM, H200)))
+            times.append(
+                min(weigh(tactic).seconds for tactic in FAMILY.candidates(kernel, self.PROBLEM, H200))
+            )
         assert times[1] < times[0]
 
     def test_clusters_of_grouped_rows_share_no_b(self) -> None:

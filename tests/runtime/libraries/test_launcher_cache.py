@@ -162,7 +162,7 @@ def test_launchers_of_einsums_that_are_used_stay(host: Context, monkeypatch: pyt
     monkeypatch.setattr(contexts, "MAX_PLANS", 5)
     a, b, out = operands(16, 24, 32)
     tilewright.einsum("mk,kn->mn", a, b, out=out)
-    (cached,) = [one for key, one in host.plans.launchers.items() if key[0] == "einsum"]
+    (cached,) = [entry for key, entry in host.plans.launchers.items() if key[0] == "einsum"]
     for m in range(1, 20):
         tilewright.einsum("mk,kn->mn", a, b, out=out)
         other = operands(m, 8, 40)

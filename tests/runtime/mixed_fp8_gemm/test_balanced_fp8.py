@@ -21,9 +21,9 @@ FAST = RECORDS["mixed_fp8_gemm_sm90_e4m3_mxfp4_bf16_128x256x128_fastacc_quick_ba
 
 def test_many_rows_have_thread_blocks_and_pairs_of_them() -> None:
     problem = Problem(512, 10240, 8192)
-    wanted = tuple(Tactic(BALANCED.name, cluster=cluster) for cluster in ("", "2x1"))
-    assert FAMILY.candidates(BALANCED, problem, H200) == wanted
-    assert all(FAMILY.misfit_tactic(tactic, BALANCED, problem) is None for tactic in wanted)
+    expected = tuple(Tactic(BALANCED.name, cluster=cluster) for cluster in ("", "2x1"))
+    assert FAMILY.candidates(BALANCED, problem, H200) == expected
+    assert all(FAMILY.misfit_tactic(tactic, BALANCED, problem) is None for tactic in expected)
 
 
 @pytest.mark.parametrize(("rows", "count"), [(128, 0), (129, 2)])

@@ -25,9 +25,9 @@ BALANCED = RECORDS["mixed_gemm_sm90_bf16_int4_g128_192x48x128_balanced_early"]
 )
 def test_thread_blocks_and_pairs_of_them_compute_any_rows_and_columns(problem: Problem) -> None:
     clusters = ("",) if problem.n <= 128 else ("", "2x1")
-    wanted = tuple(Tactic(BALANCED.name, cluster=cluster) for cluster in clusters)
-    assert FAMILY.candidates(BALANCED, problem, H200) == wanted
-    for tactic in wanted:
+    expected = tuple(Tactic(BALANCED.name, cluster=cluster) for cluster in clusters)
+    assert FAMILY.candidates(BALANCED, problem, H200) == expected
+    for tactic in expected:
         assert FAMILY.misfit_tactic(tactic, BALANCED, problem) is None
 
 

@@ -30,9 +30,9 @@ def test_a_last_wave_of_few_thread_blocks_takes_as_long_as_a_warp() -> None:
     name = "mixed_gemm_sm90_bf16_int4_g128_64x8x128_stream_4warps_2stages"
     (record,) = (record for record in Registry().route("mixed_gemm", H200) if record.name == name)
     tactic = Tactic(name, splits=2)
-    one, two = (
+    full_wave, with_rest = (
         Stream.estimator(record, Problem(3, 64 * tiles, 28544, weight_format="int4_g128"), H200)(tactic)
         for tiles in (264, 272)
     )
-    assert (one.waves, two.waves) == (1, 2)
-    assert two.seconds - one.seconds == pytest.approx(28 * STEP_SECONDS + WAVE_SECONDS, rel=0.02)
+    assert (full_wave.waves, with_rest.waves) == (1, 2)
+    assert with_rest.seconds - full_wave.seconds == pytest.approx(28 * STEP_SECONDS + WAVE_SECONDS, rel=0.02)

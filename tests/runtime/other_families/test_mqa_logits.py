@@ -91,11 +91,11 @@ def test_pages_of_fp4() -> None:
         pages = arguments["kv_cache"][arguments["block_table"][row // 2].long()]
         keys = pages[:, :data].reshape(-1, calls.FP4_BYTES)
         words = pages[:, data:].reshape(-1).view(torch.int32)
-        one = slice(row, row + 1)
-        of_one = reference(
-            arguments["q"][one], keys, words, arguments["weights"][one], arguments["q_scale"][one]
+        query = slice(row, row + 1)
+        logits = reference(
+            arguments["q"][query], keys, words, arguments["weights"][query], arguments["q_scale"][query]
         )
-        expected[row, :end] = of_one[0, :end]
+        expected[row, :end] = logits[0, :end]
     assert same(tilewright.paged_mqa_logits(**arguments), expected)
 
 
@@ -117,9 +117,10 @@ def test_pages(per_token: bool) -> None:
     expected = torch.full((4, 80), -INF, dtype=torch.float64)
     for row, length in enumerate(ends):
         keys, scales = of_pages(arguments, row // 2)
-        one = slice(row, row + 1)
+        query = slice(row, row + 1)
         end = min(length, 80)
-        expected[row, :end] = reference(arguments["q"][one], keys, scales, arguments["weights"][one])[0, :end]
+        logits = reference(arguments["q"][query], keys, scales, arguments["weights"][query])
+        expected[row, :end] = logits[0, :end]
     assert same(tilewright.paged_mqa_logits(**arguments), expected)
 
 
@@ -128,8 +129,9 @@ def test_a_batch_of_variable_length() -> None:
     expected = torch.full((4, 80), -INF, dtype=torch.float64)
     for row, end in enumerate([70, 39, 40, 0]):
         keys, scales = of_pages(arguments, row)
-        one = slice(row, row + 1)
-        expected[row, :end] = reference(arguments["q"][one], keys, scales, arguments["weights"][one])[0, :end]
+        query = slice(row, row + 1)
+        logits = reference(arguments["q"][query], keys, scales, arguments["weights"][query])
+        expected[row, :end] = logits[0, :end]
     assert same(tilewright.paged_mqa_logits(**arguments), expected)
 
 
@@ -260,13 +262,13 @@ def test_the_models_first_kernel_is_the_one_that_was_the_fastest() -> None:
     for problem, tactic, seconds, _ in actual.standing:
         ranked = FAMILY.rank(records, problem, H200)
         assert ranked[0].tactic.kernel == tactic.kernel, str(problem)
-        (estimate,) = (one.estimate.seconds for one in ranked if one.tactic == tactic)
+        (estimate,) = (candidate.estimate.seconds for candidate in ranked if candidate.tactic == tactic)
         assert 0.8 < estimate / seconds < 1.8, str(problem)  # ragged ranges are not known: all keys count
 
 
 def test_tuned_entries_tell_how_many_queries_a_sequence_has() -> None:
-    one, two = (Problem(512, 8192, next_n=next_n, form="paged") for next_n in (1, 2))
-    assert tuned_files.extents_of(FAMILY, one) != tuned_files.extents_of(FAMILY, two)
-    assert tuned_files.kind_of(FAMILY, one) == tuned_files.kind_of(
+    single, pair = (Problem(512, 8192, next_n=next_n, form="paged") for next_n in (1, 2))
+    assert tuned_files.extents_of(FAMILY, single) != tuned_files.extents_of(FAMILY, pair)
+    assert tuned_files.kind_of(FAMILY, single) == tuned_files.kind_of(
         FAMILY, Problem(9, 9, form="paged", clean=True)
     )

@@ -22,11 +22,11 @@ def operands(m: int, n: int, k: int, seed: int = 0) -> tuple[torch.Tensor, torch
     return a, torch.randn((n, k), generator=generator)
 
 
-def close(found: tuple[torch.Tensor, ...], wanted: tuple[torch.Tensor, ...]) -> None:
-    for one, other in zip(found, wanted, strict=True):
-        assert one.dtype == torch.float32
-        assert one.is_contiguous()
-        torch.testing.assert_close(one.double(), other, rtol=1e-6, atol=1e-5)
+def close(actual: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:
+    for tensor, expected_tensor in zip(actual, expected, strict=True):
+        assert tensor.dtype == torch.float32
+        assert tensor.is_contiguous()
+        torch.testing.assert_close(tensor.double(), expected_tensor, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (13, 24, 1000), (137, 24, 448), (5, 128, 72)])

@@ -34,7 +34,7 @@ def test_the_smaller_error_is_taken(choice: str, most: int) -> None:
     x = torch.randn(64, 512, generator=torch.Generator().manual_seed(3))
     scale = most * 6 / x.abs().amax()
     power = 2 if choice == "mse" else 1
-    plain, better = (errors(x, one, scale).abs().pow(power).sum(-1) for one in ("none", choice))
+    plain, better = (errors(x, setting, scale).abs().pow(power).sum(-1) for setting in ("none", choice))
     assert bool((better <= plain * (1 + 1e-5)).all())
     assert float((better < plain).float().mean()) > 0.3  # and often it is another
     assert float(better.sum() / plain.sum()) < 0.97

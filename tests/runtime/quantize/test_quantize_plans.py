@@ -56,14 +56,14 @@ def test_plans_are_remembered(hopper: Context) -> None:
 
 def test_problems_that_no_kernel_computes(hopper: Context, caplog: pytest.LogCaptureFixture) -> None:
     x = data_of((8, 72))
-    for one in (x, x.to("meta")):
+    for tensor in (x, x.to("meta")):
         with pytest.raises(ArgumentError, match="x: k is 72; expected a multiple of 16"):
-            tilewright.quantize_nvfp4(one)
+            tilewright.quantize_nvfp4(tensor)
     with pytest.raises(NoKernelError, match="its fusion is none, not silu_mul"):
         tilewright.quantize_mxfp4(data_of((8, 64)), activation="silu_mul")
     with pytest.raises(NoKernelError, match="quantize 8x64 f16 -> mxfp4"):
         tilewright.quantize_mxfp4(torch.zeros(8, 64).half())
-    assert not caplog.records or all(one.levelno < logging.WARNING for one in caplog.records)
+    assert not caplog.records or all(event.levelno < logging.WARNING for event in caplog.records)
 
 
 @pytest.mark.parametrize(

@@ -204,9 +204,9 @@ def test_masked_rows_have_scales_of_zero(format: str, layout: str) -> None:
     block = reference.FORMATS[format].block
     plain = scale_factors.unswizzle(scales, 130, 80, block, layout).view(torch.uint8)
     for group, count in enumerate(valid.tolist()):
-        one_data, one = reference.quantize(x[group, :count], format, layout="linear")
-        assert torch.equal(data[group, :count].view(torch.uint8), one_data.view(torch.uint8))
-        assert torch.equal(plain[group, :count], one.view(torch.uint8))
+        group_data, group_scales = reference.quantize(x[group, :count], format, layout="linear")
+        assert torch.equal(data[group, :count].view(torch.uint8), group_data.view(torch.uint8))
+        assert torch.equal(plain[group, :count], group_scales.view(torch.uint8))
         assert not plain[group, count:].any()
 
 
@@ -221,10 +221,10 @@ def test_masked_rows_of_fp8_blockwise(block: tuple[int, int], scale_type: str) -
     data, scales = reference.quantize_fp8_blockwise(noisy, block, scale_type, rows_valid=valid)
     per_row = scale_type == "ue8m0" or block[0] == 1
     for group, count in enumerate(valid.tolist()):
-        one_data, one = reference.quantize_fp8_blockwise(x[group, :count], block, scale_type)
-        assert torch.equal(data[group, :count].view(torch.uint8), one_data.view(torch.uint8))
+        group_data, group_scales = reference.quantize_fp8_blockwise(x[group, :count], block, scale_type)
+        assert torch.equal(data[group, :count].view(torch.uint8), group_data.view(torch.uint8))
         held = count if per_row else -(-count // 128)
-        assert torch.equal(scales[group, :held], one)
+        assert torch.equal(scales[group, :held], group_scales)
         assert not scales[group, held:].any()
 
 

@@ -66,7 +66,7 @@ def test_the_model_against_what_was_measured(format: str, x: str, most: float) -
     assert max(behind) < 1.142
 
 
-@pytest.mark.parametrize("record", [VECTOR, TMA], ids=lambda one: one.name)
+@pytest.mark.parametrize("record", [VECTOR, TMA], ids=lambda record: record.name)
 def test_estimates_grow_and_stay_above_what_memory_takes(record: KernelRecord) -> None:
     for tactic in FAMILY.candidates(record, Problem(1, 16), H200):
         for k in (512, 8192):
@@ -97,15 +97,15 @@ def test_every_problem_of_the_committed_tables_has_an_estimate() -> None:
                     exact=config["arithmetic"] == "exact",
                 )  # fmt: skip
                 ranked = FAMILY.rank(records, problem, device)
-                assert any(one.tactic.kernel == record.name for one in ranked), record.name
+                assert any(candidate.tactic.kernel == record.name for candidate in ranked), record.name
                 assert choose(FAMILY, registry, records, problem, device).source == "model"
 
 
 def test_fast_arithmetic_only_where_it_is_allowed() -> None:
     problem = Problem(4096, 4096)
-    assert {one.tactic.kernel for one in FAMILY.rank([VECTOR, FAST], problem, H200)} == {"vector"}
+    assert {candidate.tactic.kernel for candidate in FAMILY.rank([VECTOR, FAST], problem, H200)} == {"vector"}
     loose = FAMILY.rank([VECTOR, FAST], replace(problem, exact=False), H200)
-    assert {one.tactic.kernel for one in loose} == {"vector", "fast"}
+    assert {candidate.tactic.kernel for candidate in loose} == {"vector", "fast"}
     assert loose[0].tactic.kernel == "fast"
 
 

@@ -49,8 +49,12 @@ def test_fake_results_lie_as_real_ones(name: str, layout: str) -> None:
         real = torch_op(f"quantize_{kind}")(x, **options)
         with FakeTensorMode() as mode:
             fake = torch_op(f"quantize_{kind}")(mode.from_tensor(x), **options)
-        for one, other in zip(fake, real, strict=True):
-            assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
+        for tensor, expected in zip(fake, real, strict=True):
+            assert (tensor.shape, tensor.dtype, tensor.stride()) == (
+                expected.shape,
+                expected.dtype,
+                expected.stride(),
+            )
 
 
 @pytest.mark.parametrize("activation", ["none", "silu_mul"])
@@ -166,6 +170,6 @@ def test_a_number_as_global_scale_compiles_once_for_all(hopper: Context) -> None
     x = torch.randn(16, 64).bfloat16()
     compiled = torch.compile(tilewright.quantize_nvfp4, backend=backend, fullgraph=True)
     for scale in (1.5, 2.5, 3.5, 4.5):
-        for one, other in zip(compiled(x, scale), tilewright.quantize_nvfp4(x, scale), strict=True):
-            assert torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+        for tensor, expected in zip(compiled(x, scale), tilewright.quantize_nvfp4(x, scale), strict=True):
+            assert torch.equal(tensor.view(torch.uint8), expected.view(torch.uint8))
     assert len(graphs) <= 2
