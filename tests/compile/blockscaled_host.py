@@ -17,18 +17,18 @@ DEVICES = {TWO_SM: B200, ULTRA: B300, STREAM_K: RTX_PRO_6000, HOPPER: H200}
 GOOD = (256, 512, 1024)
 
 
-def ask(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> tuple[Library, str, bytes]:
+def ask(kernel: Compiled, shape: tuple[int, ...], **tactic: Any) -> tuple[Library, str, bytes]:
     """The library, and what its functions take for a problem (m, n, k[, batch])."""
-    problem, device = Problem(*(*shape, 1)[:4]), DEVICES[one.record.name]
-    name = one.record.name
-    return load(one.library), name, packed(INTERFACE, problem, Tactic(name, **tactic), device.sm_count)
+    problem, device = Problem(*(*shape, 1)[:4]), DEVICES[kernel.record.name]
+    name = kernel.record.name
+    return load(kernel.library), name, packed(INTERFACE, problem, Tactic(name, **tactic), device.sm_count)
 
 
-def takes(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> bool:
-    library, *question = ask(one, shape, **tactic)
+def takes(kernel: Compiled, shape: tuple[int, ...], **tactic: Any) -> bool:
+    library, *question = ask(kernel, shape, **tactic)
     return library.can_implement(*question)
 
 
-def workspace(one: Compiled, shape: tuple[int, ...], **tactic: Any) -> int:
-    library, *question = ask(one, shape, **tactic)
+def workspace(kernel: Compiled, shape: tuple[int, ...], **tactic: Any) -> int:
+    library, *question = ask(kernel, shape, **tactic)
     return library.workspace_bytes(*question)

@@ -50,5 +50,5 @@ def digest_of_lines(lines: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    found = find_toolchain()
-    RECORD.write_text(json.dumps({inputs_of(found): compiled(found)}, indent=1) + "\n", encoding="utf-8")
+    nvcc = find_toolchain()
+    RECORD.write_text(json.dumps({inputs_of(nvcc): compiled(nvcc)}, indent=1) + "\n", encoding="utf-8")

@@ -83,16 +83,16 @@ def test_the_alignment_of_an_ultra_epilogue_is_a_rule(ultra: Compiled) -> None:
 def test_clusters(compiled: dict[str, Compiled], name: str) -> None:
     """The rules and the kernel agree on every shape and fallback: sides of 1, 2 and 4, pairs whole,
     fallbacks that divide."""
-    one = compiled[name]
+    kernel = compiled[name]
     unit = 2 if name == TWO_SM else 1
-    assert one.record.facts["cluster_multiple"] == [unit, 1]
+    assert kernel.record.facts["cluster_multiple"] == [unit, 1]
     legal = []
     for m, n, fallback_m, fallback_n in itertools.product(SIDES, SIDES, SIDES, SIDES):
         if m * n > 16 or fallback_m * fallback_n > 16:
             continue
         tactic = Tactic(name, cluster=f"{m}x{n}", fallback=f"{fallback_m}x{fallback_n}")
-        fits = FAMILY.misfit_arguments(tactic, one.record) is None
-        if takes(one, GOOD, cluster=tactic.cluster, fallback=tactic.fallback):
+        fits = FAMILY.misfit_arguments(tactic, kernel.record) is None
+        if takes(kernel, GOOD, cluster=tactic.cluster, fallback=tactic.fallback):
             legal.append((m, n, fallback_m, fallback_n))
             assert max(m, n) <= 4
             assert m % unit == fallback_m % unit == 0
@@ -102,7 +102,7 @@ def test_clusters(compiled: dict[str, Compiled], name: str) -> None:
             assert not fits, tactic
     assert (4, 4, unit, 1) in legal
     assert (4, 2, 4, 2) in legal
-    assert takes(one, GOOD)  # the smallest that the kernel has
+    assert takes(kernel, GOOD)  # the smallest that the kernel has
 
 
 def test_clusters_that_are_wrong(two_sm: Compiled, ultra: Compiled) -> None:

@@ -71,16 +71,16 @@ def on_host(compiled: dict[str, Compiled], tmp_path_factory: pytest.TempPathFact
     made = {}
     for name in (TWO_SM, STREAM_K):
         folder = tmp_path_factory.mktemp("on_host")
-        one = compiled[name]
+        kernel = compiled[name]
         command = [
             *toolchain.host, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden",
             "-DTILEWRIGHT_DEVICE_TYPE=kDLCPU", f"-I{paths.include_dir()}",
             f"-isystem{Path(tvm_ffi.__file__).parent / 'include'}",
-            "-c", str(one.table.folder / "table.cc"), "-o", str(folder / "table.o"),
+            "-c", str(kernel.table.folder / "table.cc"), "-o", str(folder / "table.o"),
         ]  # fmt: skip
         subprocess.run(command, check=True)
         listing = folder / "objects"
-        listing.write_text(f'"{folder / "table.o"}"\n"{one.object}"\n', encoding="utf-8")
+        listing.write_text(f'"{folder / "table.o"}"\n"{kernel.object}"\n', encoding="utf-8")
         library = folder / "on_host.so"
         subprocess.run(link_command(toolchain, library, listing), check=True)
         made[name] = Library(library)

@@ -53,7 +53,7 @@ def test_what_a_kernel_takes(report: BuildReport, name: str) -> None:
     """Problems of its kind, of pages of 32 and 64 keys, of sequences with up to 32 tokens, one to a lane of a
     warp, and no other heads."""
     config = TABLE[name].config
-    library = load(next(one.path for one in report.libraries))
+    library = load(next(built.path for built in report.libraries))
 
     def takes(queries: int = 12, **changes: Any) -> bool:
         given = {field: config[field] for field in ("heads", "head_dim", "form", "q", "d")}

@@ -85,7 +85,7 @@ def check(record: KernelRecord, source: str) -> None:
         # CUTLASS's scheduler of groups reads what the kernel before it writes ahead of any wait.
         assert not record.config.get("pdl", False)
         assert "kPdl" not in source
-        assert not [one for one in record.defines if "GDC" in one]
+        assert not [define for define in record.defines if "GDC" in define]
         return
     if record.config.get("mainloop") == "tcgen05":  # a program that always waits; the host sets the attribute
         program = paths.include_dir() / re.findall(r'^PROGRAM = "(.*)"$', source, re.MULTILINE)[0]
@@ -107,7 +107,7 @@ def check(record: KernelRecord, source: str) -> None:
     attributes = re.findall(r"\bkPdl = (\w+);", source)
     assert attributes == ["true" if record.config["pdl"] else "false"], record.name
     expected = switch_of(record) if record.config["pdl"] else set()
-    assert {one for one in record.defines if "GDC" in one} == expected, record.name
+    assert {define for define in record.defines if "GDC" in define} == expected, record.name
     if is_ours(record):  # the kernel's own parameter
         parameter = r"\b(Kernel|Base) =\s[^;]*\bkPdl\b[^;]*>;|(sm90|lean)::Kernel<[^>]*\bkPdl>"
         assert re.search(parameter, source), record.name
