@@ -38,8 +38,8 @@ def test_a_sample_has_every_rule_and_is_the_same_each_time(samples: Any) -> None
     assert {candidate.rule for candidate in drawn} == {
         rule.name for rule in families.get("gemm").rules
     } - samples.NOT_NVCCS | {""}
-    assert [one.digest for one in samples.sample("gemm", 0)] == [one.digest for one in drawn]
-    assert len({one.config for one in drawn}) == len(drawn)
+    assert [sample.digest for sample in samples.sample("gemm", 0)] == [sample.digest for sample in drawn]
+    assert len({sample.config for sample in drawn}) == len(drawn)
 
 
 def test_a_sample_of_block_scaled_kernels_has_as_many_of_each_kind_as_it_should(samples: Any) -> None:
@@ -77,10 +77,10 @@ def test_every_field_of_block_scaled_kernels_is_drawn(samples: Any) -> None:
 def test_what_may_fail_is_compiled_alone_and_the_rest_by_its_flags(program: Any, samples: Any) -> None:
     drawn = samples.sample("gemm", 0)
     units = list(program.units(drawn, front_end=True))
-    assert sorted(one.name for unit in units for one in unit) == sorted(one.name for one in drawn)
+    assert sorted(sample.name for unit in units for sample in unit) == sorted(sample.name for sample in drawn)
     assert all(len(unit) == 1 for unit in units if unit[0].rule)
     assert any(len(unit) == program.TOGETHER for unit in units)
-    assert all(len({program.flags_of(one) for one in unit}) == 1 for unit in units)
+    assert all(len({program.flags_of(sample) for sample in unit}) == 1 for unit in units)
     assert all(len(unit) == 1 for unit in program.units(drawn, front_end=False))
 
 
